@@ -1,0 +1,1 @@
+"""A wire-traffic inspector for Apache Kafka."""

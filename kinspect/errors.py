@@ -1,0 +1,42 @@
+"""What kinspect raises. Damage in a capture is never raised: it is data, a `model.Problem` in the output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class KinspectError(Exception):
+    """One clear line for the user: what went wrong, where, and what to do."""
+
+
+class CaptureError(KinspectError):
+    """An input could not be opened, or is not a capture."""
+
+
+class TruncatedCaptureError(CaptureError):
+    """An input ended in the middle of a packet or block; everything before it was handed on."""
+
+
+class DecodeError(KinspectError):
+    """A message's bytes do not fit its layout.
+
+    `offset` counts from the start of the bytes handed to the decoder, `path` names the field
+    (`topics[2].partitions[0].records`), `body` holds what was read before the failure.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        offset: int = 0,
+        path: str | None = None,
+        body: dict[str, Any] | None = None,
+        api_key: int | None = None,
+        api_version: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.path = path
+        self.body = body
+        self.api_key = api_key
+        self.api_version = api_version

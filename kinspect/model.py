@@ -1,0 +1,176 @@
+"""What the stages hand each other: plain data, no behaviour beyond what names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+# A frame reference is one int: the index of the input file above, the frame number (from 1, as Wireshark
+# counts) below. Integers compare and travel faster than objects; `Inspector` turns them into names.
+FRAME_BITS = 40
+FRAME_MASK = (1 << FRAME_BITS) - 1
+
+# TCP header flags (RFC 9293 §3.1).
+FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+
+REQUEST, RESPONSE = "request", "response"
+
+# The closed list of problem codes; docs/output.md explains each.
+PROBLEM_CODES = frozenset(
+    {
+        "bad_frame_size",
+        "cap",
+        "crc_mismatch",
+        "decompression",
+        "gap",
+        "invalid_utf8",
+        "malformed",
+        "malformed_records",
+        "negative_latency",
+        "out_of_order",
+        "trailing_bytes",
+        "truncated_capture",
+        "unknown_api",
+        "unknown_version",
+    }
+)
+
+
+class Block:
+    """A run of packets of one input file: one buffer and where each packet lies in it.
+
+    All lists have one entry a packet. `data[starts[i]:ends[i]]` are the captured bytes (a frame check
+    sequence, where the link type announces one, already cut off), `wire_lengths[i]` how many bytes the packet
+    had on the wire, `times[i]` nanoseconds since the epoch or None (pcapng simple packets),
+    `link_types[i]` the LINKTYPE_ value. The packets' frame references are `first_frame`, `first_frame + 1`, ...
+    """
+
+    __slots__ = ("data", "ends", "first_frame", "link_types", "starts", "times", "wire_lengths")
+
+    def __init__(
+        self,
+        data: bytes,
+        first_frame: int,
+        times: list[int | None],
+        starts: list[int],
+        ends: list[int],
+        wire_lengths: list[int],
+        link_types: list[int],
+    ) -> None:
+        self.data = data
+        self.first_frame = first_frame
+        self.times = times
+        self.starts = starts
+        self.ends = ends
+        self.wire_lengths = wire_lengths
+        self.link_types = link_types
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+class Segment(NamedTuple):
+    """One TCP segment of a block; a row, made once a packet.
+
+    `key`: source address, destination address, source port, destination port as they stand in the packet
+    (12 bytes for IPv4, 36 for IPv6), then whatever scopes them. `data[start:end]` is the captured payload,
+    `missing` how many payload bytes followed on the wire but were cut by the snap length. `frame` is a
+    frame reference.
+    """
+
+    key: bytes
+    time: int | None
+    seq: int
+    ack: int
+    flags: int
+    data: bytes
+    start: int
+    end: int
+    missing: int
+    frame: int
+
+
+@dataclass(slots=True, frozen=True)
+class Problem:
+    """Damage, as data. `offset` and `bytes` count within the message (`side`), `path` names the field."""
+
+    side: str | None
+    code: str
+    message: str
+    offset: int | None = None
+    bytes: int | None = None
+    path: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "side": self.side,
+            "code": self.code,
+            "offset": self.offset,
+            "bytes": self.bytes,
+            "path": self.path,
+            "message": self.message,
+        }
+
+
+@dataclass(slots=True, frozen=True)
+class Gap:
+    """Bytes of one direction that the capture does not hold.
+
+    `offset` and `bytes` count that direction's stream from its first seen byte; `cause` is `capture_loss`,
+    `snaplen` or `mid_start`.
+    """
+
+    connection_id: str
+    direction: str
+    time: int | None
+    offset: int
+    bytes: int
+    cause: str
+    exchanges_hit: int = 0
+
+
+@dataclass(slots=True)
+class Caps:
+    """The stated limits on memory; each hit is counted and reported, never silent."""
+
+    message_bytes: int = 128 * 1024 * 1024
+    """A longer message is skipped by its length: header kept, body not decoded."""
+    buffered_bytes: int = 16 * 1024 * 1024
+    """Bytes that wait in one direction of a connection behind a hole."""
+    buffered_segments: int = 4096
+    """Segments that wait in one direction of a connection behind a hole."""
+    total_bytes: int = 256 * 1024 * 1024
+    """Raw bytes held over all connections: waiting behind holes, unfinished messages, requests in flight."""
+    in_flight: int = 10_000
+    """Requests without a response on one connection."""
+    connections: int = 100_000
+    """Connections tracked at once; the longest silent one gives way."""
+    records_bytes: int = 256 * 1024 * 1024
+    """Bytes that one compressed record batch may expand to."""
+    idle_timeout_ns: int = 600 * 1_000_000_000
+    """Capture time without a packet after which a connection is flushed."""
+    reorder_packets: int = 32
+    """Packets of a connection after which a hole the peer acknowledged beyond is taken for lost."""
+    reorder_ns: int = 1_000_000_000
+    """Capture time after which such a hole is taken for lost."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the summary adds up over a run."""
+
+    packets: int = 0
+    bytes: int = 0
+    tcp_segments: int = 0
+    undecoded_packets: dict[str, int] = field(default_factory=dict)
+    """Packets that carry no TCP segment, by the reason (`arp`, `udp`, `fragment`, `truncated`, ...)."""
+    retransmitted_bytes: int = 0
+    duplicate_packets: int = 0
+    kernel_drops: int | None = None
+    caps_hit: dict[str, int] = field(default_factory=dict)
+
+    def hit(self, cap: str) -> None:
+        self.caps_hit[cap] = self.caps_hit.get(cap, 0) + 1
+
+    def undecoded(self, reason: str) -> None:
+        self.undecoded_packets[reason] = self.undecoded_packets.get(reason, 0) + 1
