@@ -1,0 +1,166 @@
+"""Captures compressed with gzip (RFC 1952), zstd (RFC 8878) or as lz4 frames, unpacked as they are read.
+
+Members and frames may follow one another, of different kinds too, with skippable frames (RFC 8878 §3.1.2)
+and zero padding between them. Never more than one chunk of input and one read of output is held.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from lz4.frame import LZ4FrameDecompressor  # type: ignore[import-untyped]
+
+from kinspect.capture.source import Source, fill
+from kinspect.errors import CaptureError, TruncatedCaptureError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_CHUNK = 64 * 1024
+_MAGIC_SIZE = 4
+
+
+class _Member(Protocol):
+    """The standard library's shape of an incremental decompressor (bz2, lzma, zstd)."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes | None: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _GzipMember:
+    """zlib's decompressor in that shape: it keeps the input that it could not unpack yet."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(wbits=31)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._zlib.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._zlib.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        unpacked = self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
+        self.needs_input = not self._zlib.unconsumed_tail
+        return unpacked
+
+
+class _Codec(NamedTuple):
+    name: str
+    magic: bytes
+    member: Callable[[], _Member]
+
+
+_CODECS = (
+    _Codec("gzip", b"\x1f\x8b\x08", _GzipMember),
+    _Codec("zstd", b"\x28\xb5\x2f\xfd", zstd.ZstdDecompressor),
+    _Codec("lz4", b"\x04\x22\x4d\x18", LZ4FrameDecompressor),
+    # Skippable frames belong to zstd and lz4 alike, and zstd's decompressor skips them.
+    *(_Codec("zstd", bytes([low]) + b"\x2a\x4d\x18", zstd.ZstdDecompressor) for low in range(0x50, 0x60)),
+)
+# LZ4FrameDecompressor has no exception of its own.
+_DAMAGE = (zlib.error, zstd.ZstdError, RuntimeError)
+
+
+def _codec(head: bytes) -> _Codec | None:
+    return next((codec for codec in _CODECS if head.startswith(codec.magic)), None)
+
+
+def is_compressed(head: bytes) -> bool:
+    """Whether a stream that starts with these four bytes is for `Decompressed`."""
+    return _codec(head) is not None
+
+
+class Decompressed:
+    """A source that unpacks another one, of which `head` was read already.
+
+    Reading raises TruncatedCaptureError where the compressed data ends too early, after all that could be
+    unpacked was handed out; CaptureError where it is damaged (the last read before the damage may be lost).
+    """
+
+    def __init__(self, head: bytes, source: Source) -> None:
+        self.name = source.name
+        self._source = source
+        self._input = head
+        self._kind = "compressed"
+        self._member: _Member | None = None
+        self._more_inside = False
+
+    @property
+    def position(self) -> int:
+        return self._source.position
+
+    def release(self) -> None:
+        self._source.release()
+
+    def close(self) -> None:
+        self._source.close()
+
+    def read(self, size: int) -> bytes:
+        while True:
+            if self._member is None:
+                self._member = self._next_member()
+            if self._member is None:
+                return b""
+            unpacked = self._unpack(self._member, size)
+            if unpacked:
+                return unpacked
+
+    def _next_member(self) -> _Member | None:
+        self._input = self._input.lstrip(b"\0")
+        while len(self._input) < _MAGIC_SIZE:
+            more = fill(self._source, self._input, _MAGIC_SIZE, _CHUNK)
+            if not more:
+                return None
+            if len(more) == len(self._input):
+                raise self._truncated()
+            self._input = more.lstrip(b"\0")
+        codec = _codec(self._input)
+        if codec is None:
+            raise CaptureError(
+                f"{self.name}: what follows the compressed data at offset {self._offset()} is neither gzip, "
+                "zstd nor lz4; everything before it was read"
+            )
+        self._kind = codec.name
+        return codec.member()
+
+    def _unpack(self, member: _Member, size: int) -> bytes:
+        if member.needs_input and not self._more_inside and not self._input:
+            self._input = self._source.read(_CHUNK)
+            if not self._input:
+                raise self._truncated()
+        try:
+            unpacked = member.decompress(self._input, size)
+        except _DAMAGE as error:
+            raise CaptureError(
+                f"{self.name}: the {self._kind} data is damaged near offset {self._offset()}: {error}"
+            ) from error
+        # zlib and lz4 may have taken all input and still hold output for which there was no room.
+        self._more_inside = len(unpacked) == size
+        self._input = b""
+        if member.eof:
+            self._input = member.unused_data or b""
+            self._member = None
+        return unpacked
+
+    def _offset(self) -> int:
+        return self._source.position - len(self._input)
+
+    def _truncated(self) -> TruncatedCaptureError:
+        return TruncatedCaptureError(
+            f"{self.name}: the {self._kind} data is cut off (offset {self._source.position}); "
+            "everything before was read"
+        )

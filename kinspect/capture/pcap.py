@@ -1,0 +1,115 @@
+"""pcap files (draft-ietf-opsawg-pcap §4 file header, §5 packet record) and their variants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct, pack
+from typing import NamedTuple
+
+from kinspect.capture.reader import (
+    PACKET_LIMIT,
+    Findings,
+    damaged,
+    new_block,
+    packet_name,
+    truncated,
+)
+from kinspect.capture.source import Source, fill
+from kinspect.model import Block
+
+
+class Variant(NamedTuple):
+    """What a magic number says about the rest of the file."""
+
+    order: str
+    fraction_ns: int
+    """Nanoseconds a unit of the second half of a time."""
+    record_header: int
+    """Bytes before the packet's own."""
+
+
+# Alexey Kuznetsov's Linux kernels wrote interface, protocol and packet type behind each record's header.
+_VARIANTS = {
+    0xA1B2C3D4: (1000, 16),
+    0xA1B23C4D: (1, 16),
+    0xA1B2CD34: (1000, 24),
+}
+VARIANTS = {
+    pack(order + "I", magic): Variant(order, *variant)
+    for magic, variant in _VARIANTS.items()
+    for order in "<>"
+}
+
+_FILE_HEADER = 24
+_SNAPLEN_OFFSET = 16
+
+# Writers are known to exceed the snap length they announce; libpcap lets packets grow to this size too.
+_USUAL_LIMIT = 256 * 1024
+
+_FCS_PRESENT = 0x04000000
+
+
+def read_pcap(
+    head: bytes, source: Source, first_frame: int, block_size: int, findings: Findings
+) -> Iterator[Block]:
+    """The packets of a pcap file; a `reader.Reader`."""
+    variant = VARIANTS[head]
+    data = fill(source, head, _FILE_HEADER, block_size)
+    if len(data) < _FILE_HEADER:
+        raise truncated(source, "the file header", 0, len(data), _FILE_HEADER)
+    snaplen, link_field = Struct(variant.order + "II").unpack_from(data, _SNAPLEN_OFFSET)
+    limit = min(max(snaplen, _USUAL_LIMIT), PACKET_LIMIT)
+    link_type = link_field & 0xFFFF
+    fcs = 2 * (link_field >> 28) if link_field & _FCS_PRESENT else 0
+
+    frame = first_frame
+    position = _FILE_HEADER
+    offset = 0
+    while True:
+        block = new_block(data, frame)
+        position, captured = _walk(block, position, variant, fcs)
+        if len(block):
+            block.link_types = [link_type] * len(block)
+            yield block
+        frame += len(block)
+        offset += position
+        if captured > limit:
+            why = f"claims {captured} captured bytes, more than the {limit} a packet of this file can have"
+            raise damaged(source, packet_name(frame), offset, why)
+        need = variant.record_header + captured
+        data = fill(source, data[position:], need, block_size)
+        if not data:
+            return
+        if len(data) < need:
+            raise truncated(source, packet_name(frame), offset, len(data), need)
+        position = 0
+
+
+def _walk(block: Block, position: int, variant: Variant, fcs: int) -> tuple[int, int]:
+    """Append the packets from `position` that are whole.
+
+    Returns where the first other one starts, and how many captured bytes it claims; 0 if not even its header
+    is whole.
+    """
+    data = block.data
+    unpack = Struct(variant.order + "IIII").unpack_from
+    record_header, fraction_ns = variant.record_header, variant.fraction_ns
+    add_time, add_start, add_end = block.times.append, block.starts.append, block.ends.append
+    add_wire = block.wire_lengths.append
+    size = len(data)
+    last_header = size - record_header
+    while position <= last_header:
+        seconds, fraction, captured, wire = unpack(data, position)
+        start = position + record_header
+        end = start + captured
+        if end > size:
+            return position, captured
+        position = end
+        if wire != captured or fcs:
+            wire = max(max(wire, captured) - fcs, 0)
+            end = min(end, start + wire)
+        add_time(seconds * 1_000_000_000 + fraction * fraction_ns)
+        add_start(start)
+        add_end(end)
+        add_wire(wire)
+    return position, 0

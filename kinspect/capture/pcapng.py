@@ -1,0 +1,311 @@
+"""pcapng files (draft-ietf-opsawg-pcapng): sections, interfaces, packets, statistics and secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import Any, NamedTuple
+
+from kinspect.capture.reader import (
+    PACKET_LIMIT,
+    Findings,
+    damaged,
+    new_block,
+    packet_name,
+    truncated,
+)
+from kinspect.capture.source import Source, fill
+from kinspect.model import FRAME_BITS, Block
+
+MAGIC = b"\x0a\x0d\x0d\x0a"
+
+# Block types (§4; the packet block is of appendix A).
+_SECTION = 0x0A0D0D0A
+_INTERFACE = 1
+_OLD_PACKET = 2
+_SIMPLE_PACKET = 3
+_STATISTICS = 5
+_ENHANCED_PACKET = 6
+_SECRETS = 10
+_PACKETS = (_OLD_PACKET, _SIMPLE_PACKET, _ENHANCED_PACKET)
+
+_BLOCK_OVERHEAD = 12
+"""Type, length, and the length again at the end."""
+_ENHANCED_OVERHEAD = 32
+
+# Options (§3.5, §4.2, §4.6).
+_END_OF_OPTIONS = 0
+_IF_TSRESOL, _IF_FCSLEN, _IF_TSOFFSET = 9, 13, 14
+_ISB_STARTTIME, _ISB_IFDROP, _ISB_OSDROP = 2, 5, 7
+
+_TLS_KEY_LOG = 0x544C534B
+
+
+class _Order:
+    """The structures of a section, in its byte order."""
+
+    def __init__(self, mark: str) -> None:
+        def unpacker(fields: str) -> Callable[..., tuple[Any, ...]]:
+            return Struct(mark + fields).unpack_from
+
+        self.u32 = unpacker("I")
+        self.u32_pair = unpacker("II")
+        self.u64 = unpacker("Q")
+        self.i64 = unpacker("q")
+        self.version = unpacker("HH")
+        self.option = unpacker("HH")
+        self.interface = unpacker("HHI")
+        self.old_packet = unpacker("HHIIII")
+        self.packet = unpacker("IIIII")
+        self.packet_block = unpacker("IIIIIII")
+
+
+_BYTE_ORDER_MARKS = {b"\x4d\x3c\x2b\x1a": _Order("<"), b"\x1a\x2b\x3c\x4d": _Order(">")}
+
+
+class _Interface(NamedTuple):
+    link_type: int
+    snaplen: int
+    fcs: int
+    # A time in nanoseconds is ticks * numerator // denominator + offset_ns.
+    numerator: int
+    denominator: int
+    offset_ns: int
+
+
+class _DamageError(Exception):
+    """A block cannot be used, and nothing behind it can be trusted; becomes a CaptureError with its place."""
+
+
+def read_pcapng(
+    head: bytes, source: Source, first_frame: int, block_size: int, findings: Findings
+) -> Iterator[Block]:
+    """The packets of a pcapng file; a `reader.Reader`."""
+    walker = _Walker(first_frame, findings)
+    data, need, offset = head, _BLOCK_OVERHEAD, 0
+    while True:
+        data = fill(source, data, need, block_size)
+        if not data:
+            return
+        if len(data) < need:
+            raise truncated(source, walker.name_of(data), offset, len(data), need)
+        block = new_block(data, walker.frame)
+        why = None
+        try:
+            need = walker.walk(block)
+        except _DamageError as damage:
+            why = str(damage)
+        offset += walker.position
+        data = data[walker.position :]
+        if len(block):
+            yield block
+        if why is not None:
+            raise damaged(source, walker.name_of(data), offset, why)
+
+
+class _Walker:
+    """Walks the blocks of a file, and keeps what one block says about those after it."""
+
+    def __init__(self, first_frame: int, findings: Findings) -> None:
+        self.frame = first_frame
+        """Frame reference of the next packet."""
+        self.position = 0
+        """In the data walked last: where the first block starts that was not walked."""
+        self._file = first_frame >> FRAME_BITS
+        self._findings = findings
+        self._sections = 0
+        self._order = _BYTE_ORDER_MARKS[b"\x4d\x3c\x2b\x1a"]
+        self._interfaces: list[_Interface] = []
+        self._handlers: dict[int, Callable[[Block, int, int], None]] = {
+            _SECTION: self._section,
+            _INTERFACE: self._interface,
+            _OLD_PACKET: self._old_packet,
+            _SIMPLE_PACKET: self._simple_packet,
+            _STATISTICS: self._statistics,
+            _ENHANCED_PACKET: self._enhanced_packet,
+            _SECRETS: self._secrets,
+        }
+
+    def name_of(self, data: bytes) -> str:
+        """How messages call the block that `data` starts with."""
+        is_packet = len(data) >= 4 and self._order.u32(data)[0] in _PACKETS
+        return packet_name(self.frame) if is_packet else "a block"
+
+    def walk(self, block: Block) -> int:
+        """Append the packets of all blocks that are whole to `block`.
+
+        Sets `position` and returns how many bytes from there it takes to go on. Raises _DamageError.
+        """
+        data = block.data
+        self.position = 0
+        while True:
+            self.position = position = self._enhanced_packets(block, self.position)
+            have = len(data) - position
+            if have < _BLOCK_OVERHEAD:
+                return _BLOCK_OVERHEAD
+            order = self._order
+            if data.startswith(MAGIC, position):
+                order = _BYTE_ORDER_MARKS.get(data[position + 8 : position + 12], order)
+            kind, length = order.u32_pair(data, position)
+            if not _BLOCK_OVERHEAD <= length <= PACKET_LIMIT:
+                raise _DamageError(f"claims a length of {length} bytes")
+            if have < length:
+                return int(length)
+            again = order.u32(data, position + length - 4)[0]
+            if again != length:
+                raise _DamageError(f"has a length of {length} bytes at its start and of {again} at its end")
+            handler = self._handlers.get(kind)
+            if handler is not None:
+                handler(block, position + 8, position + length - 4)
+            self.position = position + length
+
+    def _enhanced_packets(self, block: Block, position: int) -> int:
+        """The loop for the packets of nearly all files: stops at the first block that is something else."""
+        data = block.data
+        unpack, unpack_length = self._order.packet_block, self._order.u32
+        interfaces = self._interfaces
+        add_time, add_start, add_end = block.times.append, block.starts.append, block.ends.append
+        add_wire, add_link_type = block.wire_lengths.append, block.link_types.append
+        size = len(data)
+        last_header = size - _ENHANCED_OVERHEAD
+        before = len(block)
+        current = -1
+        link_type = fcs = numerator = denominator = offset_ns = 0
+        while position <= last_header:
+            kind, length, interface, high, low, captured, wire = unpack(data, position)
+            following = position + length
+            if kind != _ENHANCED_PACKET or following > size or captured > length - _ENHANCED_OVERHEAD:
+                break
+            if unpack_length(data, following - 4)[0] != length:
+                break
+            if interface != current:
+                if interface >= len(interfaces):
+                    break
+                current = interface
+                link_type, _, fcs, numerator, denominator, offset_ns = interfaces[interface]
+            start = position + 28
+            end = start + captured
+            position = following
+            if wire != captured or fcs:
+                wire = max(max(wire, captured) - fcs, 0)
+                end = min(end, start + wire)
+            add_time((high << 32 | low) * numerator // denominator + offset_ns)
+            add_start(start)
+            add_end(end)
+            add_wire(wire)
+            add_link_type(link_type)
+        self.frame += len(block) - before
+        return position
+
+    def _section(self, block: Block, start: int, end: int) -> None:
+        order = _BYTE_ORDER_MARKS.get(block.data[start : start + 4])
+        if order is None:
+            raise _DamageError("has no byte order mark")
+        _need(start, end, 16)
+        major, minor = order.version(block.data, start + 4)
+        if major != 1:
+            raise _DamageError(f"starts a section of version {major}.{minor}; only version 1 is known")
+        self._order = order
+        self._interfaces = []
+        self._sections += 1
+
+    def _interface(self, block: Block, start: int, end: int) -> None:
+        _need(start, end, 8)
+        link_type, _, snaplen = self._order.interface(block.data, start)
+        fcs = 0
+        numerator, denominator = 1000, 1
+        offset_ns = 0
+        for code, value in self._options(block.data, start + 8, end):
+            if code == _IF_TSRESOL and value:
+                base = 2 if value[0] & 0x80 else 10
+                numerator, denominator = 1_000_000_000, base ** (value[0] & 0x7F)
+            elif code == _IF_TSOFFSET and len(value) >= 8:
+                offset_ns = self._order.i64(value)[0] * 1_000_000_000
+            elif code == _IF_FCSLEN and value:
+                fcs = value[0]
+        if numerator % denominator == 0:
+            numerator, denominator = numerator // denominator, 1
+        self._interfaces.append(_Interface(link_type, snaplen, fcs, numerator, denominator, offset_ns))
+
+    def _enhanced_packet(self, block: Block, start: int, end: int) -> None:
+        """The rare one that `_enhanced_packets` left: damaged, so that `_packet` will say what is wrong."""
+        _need(start, end, 20)
+        interface, high, low, captured, wire = self._order.packet(block.data, start)
+        self._packet(
+            block, interface, high << 32 | low, start=start + 20, captured=captured, wire=wire, limit=end
+        )
+
+    def _old_packet(self, block: Block, start: int, end: int) -> None:
+        _need(start, end, 20)
+        interface, _drops, high, low, captured, wire = self._order.old_packet(block.data, start)
+        self._packet(
+            block, interface, high << 32 | low, start=start + 20, captured=captured, wire=wire, limit=end
+        )
+
+    def _simple_packet(self, block: Block, start: int, end: int) -> None:
+        _need(start, end, 4)
+        wire = self._order.u32(block.data, start)[0]
+        # The block does not say how much was captured: the snap length does, the rest is padding.
+        snaplen = self._interfaces[0].snaplen if self._interfaces else 0
+        captured = min(wire, snaplen or wire, end - start - 4)
+        self._packet(block, 0, None, start=start + 4, captured=captured, wire=wire, limit=end)
+
+    def _packet(
+        self,
+        block: Block,
+        interface: int,
+        ticks: int | None,
+        *,
+        start: int,
+        captured: int,
+        wire: int,
+        limit: int,
+    ) -> None:
+        if captured > limit - start:
+            raise _DamageError(f"claims {captured} captured bytes, its block has room for {limit - start}")
+        if interface >= len(self._interfaces):
+            raise _DamageError(f"is of interface {interface}, which no block before it describes")
+        link_type, _, fcs, numerator, denominator, offset_ns = self._interfaces[interface]
+        wire = max(max(wire, captured) - fcs, 0)
+        block.times.append(None if ticks is None else ticks * numerator // denominator + offset_ns)
+        block.starts.append(start)
+        block.ends.append(start + min(captured, wire))
+        block.wire_lengths.append(wire)
+        block.link_types.append(link_type)
+        self.frame += 1
+
+    def _statistics(self, block: Block, start: int, end: int) -> None:
+        _need(start, end, 12)
+        interface = self._order.u32(block.data, start)[0]
+        run: tuple[int, ...] = (self._file, self._sections)
+        drops = []
+        for code, value in self._options(block.data, start + 12, end):
+            if code == _ISB_STARTTIME and len(value) >= 8:
+                # Counts go from the start of a capture, also where the capture is rotated over several files.
+                run = self._order.u32_pair(value)
+            elif code in (_ISB_IFDROP, _ISB_OSDROP) and len(value) >= 8:
+                drops.append(self._order.u64(value)[0])
+        if drops:
+            key = (*run, interface)
+            self._findings.drops[key] = max(sum(drops), self._findings.drops.get(key, 0))
+
+    def _secrets(self, block: Block, start: int, end: int) -> None:
+        _need(start, end, 8)
+        kind, length = self._order.u32_pair(block.data, start)
+        if kind == _TLS_KEY_LOG:
+            self._findings.secrets.append(block.data[start + 8 : min(start + 8 + length, end)])
+
+    def _options(self, data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Code and value of each option that lies whole within the block (§3.5)."""
+        while start + 4 <= end:
+            code, length = self._order.option(data, start)
+            start += 4
+            if code == _END_OF_OPTIONS or start + length > end:
+                return
+            yield code, data[start : start + length]
+            start += length + -length % 4
+
+
+def _need(start: int, end: int, size: int) -> None:
+    if end - start < size:
+        raise _DamageError("is too short for what its type must hold")

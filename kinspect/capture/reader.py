@@ -1,0 +1,56 @@
+"""What the readers of all formats share: their shape, their limits, their findings, their words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from kinspect.capture.source import Source
+from kinspect.errors import CaptureError, TruncatedCaptureError
+from kinspect.model import FRAME_MASK, Block
+
+# From 128 KiB on malloc maps each buffer anew: with 256 KiB, page faults took a third of the time.
+BLOCK_SIZE = 96 * 1024
+
+# No link type has packets of this size: a longer one is damage, and is not waited for or held in memory.
+PACKET_LIMIT = 16 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Findings:
+    """What captures hold beside packets."""
+
+    drops: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """Packets the kernel dropped, the latest count a (capture run, interface)."""
+    secrets: list[bytes] = field(default_factory=list)
+    """TLS key logs in the order they stand in the captures."""
+
+
+Reader = Callable[[bytes, Source, int, int, Findings], Iterator[Block]]
+"""A format: what was read of the source already, the source, the frame reference of the first packet, the
+bytes a block should have, and where findings go. Yields blocks of at least one packet, as soon as their bytes
+are there. Raises TruncatedCaptureError and CaptureError after everything before the damage was yielded."""
+
+
+def new_block(data: bytes, first_frame: int) -> Block:
+    """A block without packets; a reader appends to its lists."""
+    return Block(data, first_frame, [], [], [], [], [])
+
+
+def truncated(source: Source, what: str, offset: int, have: int, need: int) -> TruncatedCaptureError:
+    """The input ended in the middle of `what`."""
+    return TruncatedCaptureError(
+        f"{source.name}: ends in the middle of {what} (offset {offset}): {have} of {need} bytes are there"
+    )
+
+
+def damaged(source: Source, what: str, offset: int, why: str) -> CaptureError:
+    """The input cannot be read on from `what`."""
+    return CaptureError(
+        f"{source.name}: {what} (offset {offset}) {why}; the file is damaged, what is before it was read"
+    )
+
+
+def packet_name(frame: int) -> str:
+    """How messages call the packet with this frame reference."""
+    return f"packet {frame & FRAME_MASK}"

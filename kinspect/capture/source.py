@@ -1,0 +1,159 @@
+"""Where a capture's bytes come from: files, and standard input.
+
+Errors of the operating system become a `CaptureError` of one line here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+import sys
+from typing import Protocol
+
+from kinspect.errors import CaptureError
+
+STDIN = "-"
+
+
+class Source(Protocol):
+    """A stream of bytes."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+
+    @property
+    def position(self) -> int:
+        """How many bytes of the input were read."""
+
+    def read(self, size: int) -> bytes:
+        """What is there, `size` bytes at most; waits only if nothing is there; empty at the end.
+
+        Raises CaptureError (TruncatedCaptureError: the stream says itself that its end is missing).
+        """
+
+    def release(self) -> None:
+        """Give back the file descriptor if the next `read` can open the input again where it was."""
+
+    def close(self) -> None:
+        """Nothing more will be read."""
+
+
+_ADVICE = {
+    errno.ENOENT: "no such file",
+    errno.EISDIR: "is a directory, not a capture; name the files in it",
+    errno.EACCES: "no permission to read it",
+}
+
+
+def _clear(name: str, error: OSError) -> CaptureError:
+    return CaptureError(f"{name}: {_ADVICE.get(error.errno or 0) or error.strerror or error}")
+
+
+class FileSource:
+    """A file by its path, opened at the first read; also a named pipe or `/dev/fd/N`."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self.position = 0
+        self._file: io.FileIO | None = None
+        self._identity: tuple[int, int] | None = None
+        self._regular = False
+
+    def read(self, size: int) -> bytes:
+        try:
+            file = self._file or self._open()
+            data = file.read(size) or b""
+        except OSError as error:
+            raise _clear(self.name, error) from error
+        self.position += len(data)
+        return data
+
+    def _open(self) -> io.FileIO:
+        file = io.FileIO(self.name)
+        status = os.fstat(file.fileno())
+        identity = (status.st_dev, status.st_ino)
+        if self._identity not in (None, identity):
+            file.close()
+            raise CaptureError(f"{self.name}: was replaced by another file while it was read")
+        self._regular = stat.S_ISREG(status.st_mode)
+        if self._regular and self.position:
+            file.seek(self.position)
+        self._identity = identity
+        self._file = file
+        return file
+
+    def release(self) -> None:
+        if self._regular:
+            self.close()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class StdinSource:
+    """Standard input; it stays open, since it is not ours."""
+
+    def __init__(self) -> None:
+        self.name = "standard input"
+        self.position = 0
+
+    def read(self, size: int) -> bytes:
+        if sys.stdin is None:
+            raise CaptureError(f"{self.name}: is closed")
+        try:
+            # One read of what the pipe holds: packets are to be seen while tcpdump still runs.
+            data = sys.stdin.buffer.read1(size)  # type: ignore[union-attr]
+        except OSError as error:
+            raise _clear(self.name, error) from error
+        self.position += len(data)
+        return bytes(data)
+
+    def release(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def open_source(path: str) -> Source:
+    """The source for a path as the user gave it; nothing is opened before the first read."""
+    return StdinSource() if path == STDIN else FileSource(path)
+
+
+def can_reopen(path: str) -> bool:
+    """Whether what was read of `path` can be read again; also true of what cannot be read at all."""
+    try:
+        return path != STDIN and stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return path != STDIN
+
+
+def size_of(path: str) -> int | None:
+    """The bytes `path` holds; 0 if it cannot be looked at, None if that is not known (pipes)."""
+    try:
+        return os.stat(path).st_size if can_reopen(path) else None
+    except OSError:
+        return 0
+
+
+def fill(source: Source, data: bytes, need: int, size: int) -> bytes:
+    """`data` and the next read of about `size` bytes; more reads if that is what `need` bytes take.
+
+    Fewer than `need` bytes come back only at the end of the source.
+    """
+    parts = [data]
+    have = len(data)
+    while True:
+        more = source.read(max(size, need - have))
+        if not more:
+            break
+        parts.append(more)
+        have += len(more)
+        if have >= need:
+            break
+    return b"".join(parts)

@@ -1,0 +1,222 @@
+"""Several captures as one timeline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+
+from kinspect.capture.formats import open_capture
+from kinspect.capture.reader import BLOCK_SIZE, Findings
+from kinspect.capture.source import STDIN, Source, can_reopen, open_source, size_of
+from kinspect.errors import CaptureError, TruncatedCaptureError
+from kinspect.model import FRAME_BITS, Block
+
+# Where many files overlap, each holds a block: they get smaller ones, so that all together stay below this.
+_BUFFERED = 64 * 1024 * 1024
+_SMALLEST_BLOCK = 16 * 1024
+
+# Enough to find a file's first packet.
+_PEEK_SIZE = 4096
+
+
+def open_timeline(paths: Sequence[str | os.PathLike[str]], *, block_size: int = BLOCK_SIZE) -> Timeline:
+    """The packets of all captures in `paths` (`-`: standard input), to be iterated once, in blocks.
+
+    Nothing is opened before the first block is asked for, and nothing is raised for what cannot be read: see
+    `Timeline.errors`.
+    """
+    return Timeline(paths, block_size=block_size)
+
+
+def slice_block(block: Block, start: int, stop: int) -> Block:
+    """The packets `start` to `stop` (not included) of a block; the buffer is shared, not copied."""
+    return Block(
+        block.data,
+        block.first_frame + start,
+        block.times[start:stop],
+        block.starts[start:stop],
+        block.ends[start:stop],
+        block.wire_lengths[start:stop],
+        block.link_types[start:stop],
+    )
+
+
+class Timeline:
+    """Iterates the blocks of all captures in the order of time.
+
+    Each capture keeps its own order, whatever its times say. Between captures the earlier packet comes first,
+    and of two with the same time that of the capture named first. A packet without a time goes with the
+    packet before it. Where packets of several captures interleave, blocks are split.
+
+    All attributes are up to date while the timeline is iterated, and final after it.
+    """
+
+    def __init__(self, paths: Sequence[str | os.PathLike[str]], *, block_size: int = BLOCK_SIZE) -> None:
+        self.files: list[str] = [os.fspath(path) for path in paths]
+        """The captures as they were named; the upper part of a frame reference is an index into it."""
+        self.errors: list[CaptureError] = []
+        """What could not be read at all (CaptureError), or not to its end (often TruncatedCaptureError)."""
+        self.packets = 0
+        """Packets handed out."""
+        sizes = [size_of(path) for path in self.files]
+        self.bytes_total: int | None = None if None in sizes else sum(size or 0 for size in sizes)
+        """Bytes of all captures as they lie on disk; None if a pipe is among them."""
+        self._findings = Findings()
+        block_size = min(block_size, max(_SMALLEST_BLOCK, _BUFFERED // max(len(sizes), 1)))
+        self._cursors: list[_Cursor] = []
+        for index, path in enumerate(self.files):
+            if path == STDIN and STDIN in self.files[:index]:
+                self.errors.append(CaptureError("standard input: was named twice, but can be read only once"))
+            else:
+                self._cursors.append(_Cursor(index, path, block_size, self._findings))
+        self._blocks = self._counted(self._alone() if len(self._cursors) == 1 else self._merged())
+
+    def __iter__(self) -> Iterator[Block]:
+        return self._blocks
+
+    def close(self) -> None:
+        """Close what is still open; for whoever stops before the end."""
+        self._blocks.close()
+
+    @property
+    def kernel_drops(self) -> int | None:
+        """Packets that the kernel or the interface dropped; None if no capture says so."""
+        return sum(self._findings.drops.values()) if self._findings.drops else None
+
+    @property
+    def secrets(self) -> list[bytes]:
+        """The TLS key logs found so far; one may stand after the packets it is for."""
+        return self._findings.secrets
+
+    @property
+    def bytes_read(self) -> int:
+        """How much of `bytes_total` was read."""
+        return sum(cursor.source.position for cursor in self._cursors)
+
+    def _counted(self, blocks: Iterator[Block]) -> Generator[Block]:
+        try:
+            for block in blocks:
+                self.packets += len(block)
+                yield block
+        finally:
+            for cursor in self._cursors:
+                cursor.source.close()
+
+    def _alone(self) -> Iterator[Block]:
+        try:
+            yield from self._cursors[0].open()
+        except CaptureError as error:
+            self.errors.append(error)
+
+    def _merged(self) -> Iterator[Block]:
+        heap: list[tuple[int, int, _Cursor]] = []
+        time = 0
+        for cursor in self._cursors:
+            try:
+                first = cursor.first_time()
+            except CaptureError as error:
+                self.errors.append(error)
+                continue
+            # What has no time stays behind the capture it was named after.
+            time = cursor.time = time if first is None else first
+            heap.append((time, cursor.index, cursor))
+        heapify(heap)
+        while heap:
+            _, index, cursor = heappop(heap)
+            if self._has_packet(cursor):
+                yield cursor.take(heap[0][:2] if heap else None)
+                # Asked again before the heap is: the next packet's time is its place there.
+                if self._has_packet(cursor):
+                    heappush(heap, (cursor.time, index, cursor))
+
+    def _has_packet(self, cursor: _Cursor) -> bool:
+        try:
+            return cursor.has_packet()
+        except CaptureError as error:
+            self.errors.append(error)
+            return False
+
+
+class _Cursor:
+    """One capture among several: its block at hand, and the next packet in it."""
+
+    def __init__(self, index: int, path: str, block_size: int, findings: Findings) -> None:
+        self.index = index
+        self.source = open_source(path)
+        self.time = 0
+        """The next packet's, or that of the packet before it if it has none."""
+        self._path = path
+        self._block_size = block_size
+        self._findings = findings
+        self._blocks: Iterator[Block] | None = None
+        self._block: Block | None = None
+        self._next = 0
+        self._times: list[int] = []
+
+    def open(self) -> Iterator[Block]:
+        """All blocks of the capture."""
+        return open_capture(self.source, (self.index << FRAME_BITS) + 1, self._block_size, self._findings)
+
+    def first_time(self) -> int | None:
+        """The time of the first packet; None if it has none, or there is no packet.
+
+        Looks into a file and closes it again, so that no more files are open than are being read. Raises
+        CaptureError for what is no capture.
+        """
+        if not can_reopen(self._path):
+            return self.time if self.has_packet() else None
+        source: Source = open_source(self._path)
+        try:
+            for block in open_capture(source, 1, _PEEK_SIZE, Findings()):
+                return block.times[0]
+        except TruncatedCaptureError:
+            pass  # Told again, and recorded, when the timeline reaches this file.
+        finally:
+            source.close()
+        return None
+
+    def has_packet(self) -> bool:
+        """Whether there is a next packet; reads the next block if need be. Raises CaptureError."""
+        if self._block is not None:
+            return True
+        if self._blocks is None:
+            self._blocks = self.open()
+        self._block = next(self._blocks, None)
+        self.source.release()
+        if self._block is None:
+            return False
+        self._times = self._filled(self._block.times)
+        self._next = 0
+        self.time = self._times[0]
+        return True
+
+    def _filled(self, times: list[int | None]) -> list[int]:
+        filled = []
+        time = self.time
+        for own in times:
+            if own is not None:
+                time = own
+            filled.append(time)
+        return filled
+
+    def take(self, other: tuple[int, int] | None) -> Block:
+        """The next packets up to the one that the other capture's next (its time and index) comes before."""
+        block = self._block
+        assert block is not None
+        start, size = self._next, len(block)
+        stop = start + 1
+        if other is None:
+            stop = size
+        else:
+            time, index = other
+            last = time if self.index < index else time - 1
+            while stop < size and self._times[stop] <= last:
+                stop += 1
+        if stop == size:
+            self._block = None
+            self.time = self._times[-1]
+        else:
+            self._next = stop
+            self.time = self._times[stop]
+        return block if stop - start == size else slice_block(block, start, stop)

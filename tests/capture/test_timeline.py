@@ -1,0 +1,164 @@
+import os
+import resource
+
+from capture_files import START, Packet, Pcapng, packets, pcap, pcapng, read
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kinspect.capture import open_timeline, slice_block
+from kinspect.errors import CaptureError, TruncatedCaptureError
+from kinspect.model import FRAME_BITS
+
+
+def write(folder, *contents):
+    paths = []
+    for i, content in enumerate(contents):
+        paths.append(folder / f"{i}.pcap")
+        paths[-1].write_bytes(pcap(content))
+    return paths
+
+
+def test_slices_share_the_buffer(tmp_path):
+    (path,) = write(tmp_path, packets(10))
+    (block,) = open_timeline([path])
+    part = slice_block(block, 3, 5)
+    assert part.data is block.data
+    assert len(part) == 2
+    assert part.first_frame == block.first_frame + 3
+    assert [part.times, part.starts, part.ends, part.wire_lengths, part.link_types] == [
+        column[3:5]
+        for column in (block.times, block.starts, block.ends, block.wire_lengths, block.link_types)
+    ]
+
+
+def test_rotated_files_in_any_order_are_one_timeline_in_whole_blocks(tmp_path):
+    content = packets(90)
+    paths = write(tmp_path, content[60:], content[:30], content[30:60])
+    result = read(*paths)
+    assert result.packets == content
+    assert result.frames == [(file, i + 1) for file in (1, 2, 0) for i in range(30)]
+    assert result.timeline.files == [str(path) for path in paths]
+    assert len(list(open_timeline(paths))) == 3
+    assert result.timeline.bytes_read == result.timeline.bytes_total
+
+
+def test_overlapping_files_are_merged_packet_by_packet(tmp_path):
+    content = packets(90)
+    result = read(*write(tmp_path, content[::3], content[1::3], content[2::3]), block_size=100)
+    assert result.packets == content
+    assert result.frames == [(i % 3, i // 3 + 1) for i in range(90)]
+
+
+def test_the_same_path_twice_is_two_files(tmp_path):
+    (path,) = write(tmp_path, packets(3))
+    result = read(path, path)
+    assert result.frames == [(0, 1), (1, 1), (0, 2), (1, 2), (0, 3), (1, 3)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    files=st.lists(st.lists(st.integers(0, 30), max_size=25).map(sorted), max_size=5),
+    block_size=st.sampled_from([20, 100, 100_000]),
+)
+def test_a_merge_equals_a_stable_sort_by_time(tmp_path_factory, files, block_size):
+    contents = [
+        [Packet(START + time * 1000, b"%d.%d" % (i, j), 9) for j, time in enumerate(times)]
+        for i, times in enumerate(files)
+    ]
+    paths = write(tmp_path_factory.getbasetemp(), *contents)
+    result = read(*paths, block_size=block_size)
+    everything = [packet for content in contents for packet in content]
+    assert result.packets == sorted(everything, key=lambda packet: packet.time)
+    assert result.messages == []
+
+
+def test_each_file_keeps_its_own_order(tmp_path):
+    times = [[5, 3, 4, 9], [1, 6, 2, 8]]
+    contents = [[Packet(START + time * 1000, b"x", 1) for time in own] for own in times]
+    result = read(*write(tmp_path, *contents))
+    merged = [(packet.time - START) // 1000 for packet in result.packets]
+    assert merged == [1, 5, 3, 4, 6, 2, 8, 9]
+
+
+def test_packets_without_a_time_stay_behind_the_packet_before_them(tmp_path):
+    paths = [tmp_path / name for name in "abcd"]
+    ticks = START // 1000
+    paths[0].write_bytes(pcap([Packet(START + i * 1000, b"a%d" % (i // 10), 2) for i in (0, 10, 20)]))
+    file = Pcapng().section().interface().simple(b"b0", 2).enhanced(ticks + 5, b"b1", 2)
+    paths[1].write_bytes(file.simple(b"b2", 2).enhanced(ticks + 15, b"b3", 2).bytes())
+    paths[2].write_bytes(Pcapng().section().interface().simple(b"c0", 2).bytes())
+    paths[3].write_bytes(Pcapng().section().interface().bytes())
+    result = read(*paths)
+    assert [packet.data for packet in result.packets] == [
+        b"a0",
+        b"b0",
+        b"c0",
+        b"b1",
+        b"b2",
+        b"a1",
+        b"b3",
+        b"a2",
+    ]
+    assert result.messages == []
+
+
+def test_what_cannot_be_read_does_not_stop_the_others(tmp_path):
+    content = packets(40)
+    paths = write(tmp_path, content[:20], content[20:])
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(pcap(packets(5, start=START + 500))[:-3])
+    bare = tmp_path / "bare.pcap"
+    bare.write_bytes(pcap(content)[:30])
+    text = tmp_path / "notes.txt"
+    text.write_text("hello")
+    result = read(text, paths[1], tmp_path / "missing", cut, paths[0], bare)
+    assert [
+        packet for packet, frame in zip(result.packets, result.frames, strict=True) if frame[0] != 3
+    ] == content
+    assert sum(file == 3 for file, _ in result.frames) == 4
+    assert sorted(type(error).__name__ for error in result.timeline.errors) == [
+        "CaptureError",
+        "CaptureError",
+        "TruncatedCaptureError",
+        "TruncatedCaptureError",
+    ]
+    assert all(isinstance(error, CaptureError) for error in result.timeline.errors)
+    assert sum(isinstance(error, TruncatedCaptureError) for error in result.timeline.errors) == 2
+
+
+def test_no_files_at_all():
+    timeline = open_timeline([])
+    assert list(timeline) == []
+    assert timeline.bytes_total == 0
+
+
+def test_secrets_and_drops_of_all_files(tmp_path):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    paths[0].write_bytes(Pcapng().section().secrets(b"only secrets").bytes())
+    paths[1].write_bytes(Pcapng(">").section().interface().statistics(0, osdrop=2).secrets(b"b").bytes())
+    timeline = read(*paths).timeline
+    assert timeline.secrets == [b"only secrets", b"b"]
+    assert timeline.kernel_drops == 2
+
+
+def test_hundreds_of_files_need_few_descriptors(tmp_path):
+    count = 300
+    content = packets(count * 4)
+    rotated = write(tmp_path, *(content[i * 4 : i * 4 + 4] for i in range(count)))
+    overlapping = [tmp_path / f"o{i}.pcapng" for i in range(count)]
+    for i, path in enumerate(overlapping):
+        path.write_bytes(pcapng(content[i::count]))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (min(max(map(int, os.listdir("/proc/self/fd"))) + 8, hard), hard)
+    )
+    try:
+        for paths in (rotated, overlapping):
+            result = read(*paths)
+            assert result.packets == content
+            assert result.messages == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(os.listdir("/proc/self/fd")) == opened
+    assert result.frames[0][0] << FRAME_BITS == 0
