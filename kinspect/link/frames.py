@@ -1,0 +1,101 @@
+"""Link layers: what stands before the network header.
+
+Sources: the LINKTYPE_ registry (tcpdump.org/linktypes.html), IEEE 802.3 and 802.1Q, RFC 1042 (SNAP).
+"""
+
+from __future__ import annotations
+
+from .cursor import ETHERTYPE, Cursor
+
+IPV4 = ETHERTYPE + 0x0800
+IPV6 = ETHERTYPE + 0x86DD
+
+# BSD's null header holds an address family, whose number for IPv6 differs from system to system (NetBSD and
+# OpenBSD 24, FreeBSD 28, Darwin 30, Linux 10).
+FAMILIES = {2: IPV4, 10: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
+
+SNAP = b"\xaa\xaa\x03\x00\x00\x00"
+LLC_ETHERTYPE = 0x0004  # Linux cooked: "802.2 LLC follows"
+
+
+def ethernet(cursor: Cursor) -> int:
+    """Ethernet II, or 802.3 with an LLC header."""
+    if not cursor.has(14):
+        return cursor.stop_short()
+    at = cursor.at
+    cursor.at = at + 14
+    return _typed(cursor, int.from_bytes(cursor.data[at + 12 : at + 14], "big"))
+
+
+def vlan(cursor: Cursor) -> int:
+    """An 802.1Q or 802.1ad tag; tags stack."""
+    if not cursor.has(4):
+        return cursor.stop_short()
+    at = cursor.at
+    cursor.at = at + 4
+    return _typed(cursor, int.from_bytes(cursor.data[at + 2 : at + 4], "big"))
+
+
+def linux_cooked(cursor: Cursor) -> int:
+    """LINKTYPE_LINUX_SLL."""
+    if not cursor.has(16):
+        return cursor.stop_short()
+    at = cursor.at
+    cursor.at = at + 16
+    return _typed(cursor, int.from_bytes(cursor.data[at + 14 : at + 16], "big"))
+
+
+def linux_cooked_2(cursor: Cursor) -> int:
+    """LINKTYPE_LINUX_SLL2."""
+    if not cursor.has(20):
+        return cursor.stop_short()
+    at = cursor.at
+    cursor.at = at + 20
+    return _typed(cursor, int.from_bytes(cursor.data[at : at + 2], "big"))
+
+
+def null(cursor: Cursor) -> int:
+    """LINKTYPE_NULL (the family in the capturing host's byte order) and LINKTYPE_LOOP (in network order)."""
+    if not cursor.has(4):
+        return cursor.stop_short()
+    at = cursor.at
+    cursor.at = at + 4
+    field = cursor.data[at : at + 4]
+    # A family is a small number, so only one of the two orders gives a known one.
+    family = min(int.from_bytes(field, "big"), int.from_bytes(field, "little"))
+    return FAMILIES.get(family) or cursor.stop(f"address family {family}")
+
+
+def raw_ip(cursor: Cursor) -> int:
+    """LINKTYPE_RAW: an IPv4 or IPv6 header comes first, its version nibble says which."""
+    if not cursor.has(1):
+        return cursor.stop_short()
+    version = cursor.data[cursor.at] >> 4
+    if version == 4:
+        return IPV4
+    return IPV6 if version == 6 else cursor.stop("malformed")
+
+
+def raw_ipv4(cursor: Cursor) -> int:
+    """LINKTYPE_IPV4."""
+    return IPV4
+
+
+def raw_ipv6(cursor: Cursor) -> int:
+    """LINKTYPE_IPV6."""
+    return IPV6
+
+
+def _typed(cursor: Cursor, value: int) -> int:
+    """An ethertype field, which below 0x600 is the length of an 802.3 frame with an LLC header."""
+    if value >= 0x600:
+        return ETHERTYPE + value
+    if value > LLC_ETHERTYPE:
+        cursor.bound(min(cursor.wire_end, cursor.at + value))
+    elif value != LLC_ETHERTYPE:
+        return cursor.stop("802.3")
+    if not cursor.has(8) or cursor.data[cursor.at : cursor.at + 6] != SNAP:
+        return cursor.stop("802.3")
+    at = cursor.at
+    cursor.at = at + 8
+    return ETHERTYPE + int.from_bytes(cursor.data[at + 6 : at + 8], "big")

@@ -1,0 +1,117 @@
+"""The consumer protocol: what classic consumer groups carry as opaque bytes in JoinGroup and SyncGroup.
+
+Both are an int16 version and a message, `ConsumerProtocolSubscription` or `ConsumerProtocolAssignment`.
+Kafka reads a version it does not know as the highest it knows, and ignores what follows. Some clients leave
+out trailing fields of the version they name (kafka-go, kafkajs, pykafka): those have their defaults.
+
+Source: Kafka's ConsumerProtocol.java.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from kinspect.protocol import schema
+
+_INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
+
+Read = tuple[Any, int]
+
+
+def decode_subscription(data: bytes | None) -> dict[str, Any] | None:
+    """A member's subscription: `version`, `topics`, `user_data`, `owned_partitions`, `generation_id`, `rack_id`,
+    as far as the version has them. None for no bytes and for bytes that do not fit exactly. Never raises.
+    """
+    return _decode("ConsumerProtocolSubscription", data)
+
+
+def decode_assignment(data: bytes | None) -> dict[str, Any] | None:
+    """A member's assignment: `version`, `assigned_partitions`, `user_data`.
+
+    None for no bytes, which is how no assignment is written, and for bytes that do not fit exactly. Never
+    raises.
+    """
+    return _decode("ConsumerProtocolAssignment", data)
+
+
+def _decode(name: str, data: bytes | None) -> dict[str, Any] | None:
+    if not data or len(data) < _INT16.size:
+        return None
+    (version,) = _INT16.unpack_from(data)
+    if version < 0:
+        return None
+    known = _highest(name)
+    found: dict[str, Any] = {"version": version}
+    position = _INT16.size
+    try:
+        for field in schema.record_layouts(name, min(version, known))[0].fields:
+            if position == len(data) and len(found) > 1:
+                found[field.name] = [] if field.array else field.default
+            else:
+                found[field.name], position = _field(data, position, field)
+    except (ValueError, struct.error):
+        return None
+    return found if position == len(data) or version > known else None
+
+
+@cache
+def _highest(name: str) -> int:
+    definition = schema.record(name)
+    assert definition is not None, name
+    return max(definition.versions)
+
+
+def _field(data: bytes, position: int, field: schema.Field) -> Read:
+    """The value of a field of a version that is not flexible, and where it ends.
+
+    Raises ValueError or struct.error if it does not fit.
+    """
+    if not field.array:
+        return _READERS[field.type](data, position, field)
+    count, position = _int32(data, position, field)
+    items = []
+    for _ in range(count):
+        item, position = _READERS[field.type](data, position, field)
+        items.append(item)
+    return items, position
+
+
+def _int32(data: bytes, position: int, field: schema.Field) -> Read:
+    return _INT32.unpack_from(data, position)[0], position + _INT32.size
+
+
+def _text(data: bytes, position: int, field: schema.Field) -> Read:
+    raw, position = _sized(data, position, _INT16)
+    return (None if raw is None else raw.decode()), position
+
+
+def _blob(data: bytes, position: int, field: schema.Field) -> Read:
+    return _sized(data, position, _INT32)
+
+
+def _struct(data: bytes, position: int, field: schema.Field) -> Read:
+    found = {}
+    for inner in field.fields:
+        found[inner.name], position = _field(data, position, inner)
+    return found, position
+
+
+def _sized(data: bytes, position: int, length: struct.Struct) -> tuple[bytes | None, int]:
+    (size,) = length.unpack_from(data, position)
+    position += length.size
+    if size < 0:
+        return None, position
+    if size > len(data) - position:
+        raise ValueError("cut off")
+    return data[position : position + size], position + size
+
+
+_READERS: dict[str, Callable[[bytes, int, schema.Field], Read]] = {
+    "int32": _int32,
+    "string": _text,
+    "bytes": _blob,
+    "struct": _struct,
+}

@@ -1,0 +1,119 @@
+"""Keys and values of the topics that Kafka keeps its own state in.
+
+The coordinators' topics: a key is an int16 record type and the key message, a value an int16 version and the
+value message; which one, only the key tells. The metadata topics: no key; a value is a frame version, a
+record type and a message version, all unsigned varints, and the message.
+
+Sources: Kafka's CoordinatorRecordSerde.java, AbstractApiMessageSerde.java, GroupMetadataManager.scala.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from typing import Any
+
+from kinspect.protocol import schema
+from kinspect.records.embedded import decode_assignment, decode_subscription
+from kinspect.records.message import Reading, read, read_prefixed
+
+COORDINATOR_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
+METADATA_TOPICS = {
+    "__cluster_metadata": "__cluster_metadata",
+    "@metadata": "__cluster_metadata",  # its name in 2.8
+    "__remote_log_metadata": "__remote_log_metadata",
+}
+"""Topics and whose record types theirs are."""
+TOPICS = COORDINATOR_TOPICS | METADATA_TOPICS.keys()
+
+_TYPE = struct.Struct(">h")
+_UVARINT_BYTES = 5
+
+
+def decode_key(topic: str, key: bytes | None) -> Reading | None:
+    """The key of a record of `topic`: `{"type": "OffsetCommitKey", "version": 0, "data": {...}}`.
+
+    None if the topic has none, or it does not parse exactly. Never raises.
+    """
+    kind = _kind(topic, key)
+    if kind is None or kind.key is None or key is None:
+        return None
+    return read(kind.key, _only_version(kind.key), key, _TYPE.size)
+
+
+def decode_value(topic: str, key: bytes | None, value: bytes | None) -> Reading | None:
+    """The value of a record of `topic`: `{"type": "OffsetCommitValue", "version": 3, "data": {...}}`.
+
+    In `data`, the consumer protocol's bytes have their reading beside them (`subscription_decoded`,
+    `assignment_decoded`, `metadata_decoded`). None for a tombstone, and if it does not parse exactly. Never
+    raises.
+    """
+    if value is None:
+        return None
+    if topic in METADATA_TOPICS:
+        return _metadata(METADATA_TOPICS[topic], value)
+    kind = _kind(topic, key)
+    if kind is None:
+        return None
+    found = read_prefixed(kind.values, value)
+    if found is not None:
+        _open_embedded(found["type"], found["data"])
+    return found
+
+
+def _kind(topic: str, key: bytes | None) -> schema.RecordType | None:
+    """Which record of a coordinator's topic a key announces."""
+    if topic not in COORDINATOR_TOPICS or key is None or len(key) < _TYPE.size:
+        return None
+    return schema.record_types(topic).get(_TYPE.unpack_from(key)[0])
+
+
+@cache
+def _only_version(name: str) -> int:
+    """The version of a key message. Keys have one: a new format gets a new record type."""
+    definition = schema.record(name)
+    assert definition is not None, name
+    return max(definition.versions)
+
+
+def _metadata(topic: str, value: bytes) -> Reading | None:
+    position = 0
+    numbers = []
+    for _ in range(3):
+        number, position = _uvarint(value, position)
+        if number is None:
+            return None
+        numbers.append(number)
+    frame_version, number, version = numbers
+    kind = schema.record_types(topic).get(number)
+    if kind is None or frame_version > 1:
+        return None
+    found = (read(name, version, value, position) for name in kind.values)
+    return next(filter(None, found), None)
+
+
+def _uvarint(data: bytes, position: int) -> tuple[int | None, int]:
+    """An unsigned varint and where it ends; None for one that is cut off or too long."""
+    value = 0
+    for shift, byte in enumerate(data[position : position + _UVARINT_BYTES]):
+        value |= (byte & 127) << 7 * shift
+        if byte < 128:
+            return value, position + shift + 1
+    return None, position
+
+
+def _open_embedded(name: str, data: dict[str, Any]) -> None:
+    """Put the reading of consumer protocol bytes beside them."""
+    if name == "GroupMetadataValue" and data["protocol_type"] == "consumer":
+        for member in data["members"]:
+            _beside(member, "subscription", decode_subscription(member["subscription"]))
+            _beside(member, "assignment", decode_assignment(member["assignment"]))
+    elif name == "ConsumerGroupMemberMetadataValue":
+        # A member that joined with the classic protocol, in a group of the new one (KIP-848).
+        for protocol in (data.get("classic_member_metadata") or {}).get("supported_protocols", ()):
+            _beside(protocol, "metadata", decode_subscription(protocol["metadata"]))
+
+
+def _beside(data: dict[str, Any], name: str, decoded: dict[str, Any] | None) -> None:
+    if decoded is not None:
+        data[f"{name}_decoded"] = decoded

@@ -1,0 +1,44 @@
+"""Read the messages that keys and values of records hold."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from kinspect import protocol
+from kinspect.protocol import schema
+
+_VERSION = struct.Struct(">h")
+
+Reading = dict[str, Any]
+"""`{"type": message name, "version": n, "data": {fields in snake_case}}`."""
+
+
+def read(name: str, version: int, data: bytes, start: int) -> Reading | None:
+    """The message `name` of a version that fills `data` from `start` on, or None."""
+    if not schema.record_layouts(name, version):
+        return None
+    decoded = protocol.decode_record(name, version, data, start, len(data))
+    if not decoded.complete or decoded.problems:
+        return None
+    return {"type": name, "version": version, "data": decoded.body}
+
+
+def read_prefixed(names: Iterable[str], data: bytes) -> Reading | None:
+    """An int16 version and the first of the messages that fits."""
+    if len(data) < _VERSION.size:
+        return None
+    (version,) = _VERSION.unpack_from(data)
+    found = (read(name, version, data, _VERSION.size) for name in names)
+    return next(filter(None, found), None)
+
+
+def read_any_version(name: str, data: bytes) -> Reading | None:
+    """A message whose first field is its version, in that version, else in any it fits."""
+    definition = schema.record(name)
+    assert definition is not None, name
+    said = _VERSION.unpack_from(data)[0] if len(data) >= _VERSION.size else None
+    versions = sorted(definition.versions, key=lambda version: (version != said, -version))
+    found = (read(name, version, data, 0) for version in versions)
+    return next(filter(None, found), None)

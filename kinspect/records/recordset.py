@@ -1,0 +1,76 @@
+"""What a `records` field holds, and the limits under which it is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinspect.model import Caps, Problem
+from kinspect.records.compression import CompressionError, decompress
+
+MAX_BYTES = Caps().records_bytes
+MAX_RECORDS = 1_000_000
+"""Records and headers kept of one record set; one takes some 500 bytes of memory."""
+MAX_BATCHES = 250_000
+"""Entries of one record set: a hostile message could hold millions of the smallest batches."""
+
+LOG_APPEND_TIME = 0x08
+"""The attribute bit of magic 1 and 2: timestamps are the broker's append time (KIP-32)."""
+TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+NO_TIMESTAMP = -1
+
+
+class RecordSet(list[dict[str, Any]]):
+    """The batches of a record set, one dict each.
+
+    `partial_bytes`: bytes of a cut-off batch at the end (and, for sets read with `aligned=False`, at the
+    start). `problems`: damage; `offset` counts within the record set, `bytes` are those that were skipped.
+    The sizes of the batches, `partial_bytes` and the problems' `bytes` add up to the record set.
+    `expanded_bytes`: what compressed batches were expanded to.
+    """
+
+    __slots__ = ("expanded_bytes", "partial_bytes", "problems")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.partial_bytes = 0
+        self.expanded_bytes = 0
+        self.problems: list[Problem] = []
+
+    def problem(self, code: str, message: str, offset: int, skipped: int | None = None) -> None:
+        """Add a problem, once a code and place: a wrapper may hold millions of broken messages."""
+        last = self.problems[-1] if self.problems else None
+        if last is None or last.offset != offset or last.code != code:
+            self.problems.append(Problem(None, code, message, offset, skipped))
+
+
+class Reader:
+    """One reading of a record set: the result, and what may still be spent on it.
+
+    `with_records` False: only headers are wanted.
+    """
+
+    __slots__ = ("bytes_left", "records_left", "result", "with_records")
+
+    def __init__(self, max_bytes: int, max_records: int, with_records: bool) -> None:
+        self.result = RecordSet()
+        self.bytes_left = max_bytes
+        self.records_left = max_records
+        self.with_records = with_records
+
+    def expand(self, codec: int, data: bytes, offset: int, *, any_lz4_checksum: bool = False) -> bytes | None:
+        """The expanded bytes of the batch at `offset`, or None and a problem."""
+        try:
+            expanded = decompress(codec, data, self.bytes_left, any_lz4_checksum=any_lz4_checksum)
+        except CompressionError as error:
+            self._spend(error.spent)
+            self.result.problem(error.code, str(error), offset)
+            return None
+        self._spend(len(expanded))
+        return expanded
+
+    def _spend(self, size: int) -> None:
+        self.bytes_left -= size
+        self.result.expanded_bytes += size
+
+    def too_many_records(self, offset: int) -> None:
+        self.result.problem("cap", "more records than the limit; the others are only counted", offset)

@@ -1,0 +1,253 @@
+"""Walk a record set: find the batches and read their headers, and their records if wanted.
+
+A record set is a run of batches, each of its own format: messages v0 and v1 (`legacy`), batches v2 (`v2`).
+All share the place of the size (int32 at 8) and of the magic byte (at 16). The last one may be cut off:
+brokers fill a Fetch answer up to its byte limit, and 2.0 and later end a down-converted answer with a filler
+whose size says more than there is. Both are `partial_bytes`, not damage.
+
+Sources: Kafka's ByteBufferLogInputStream.java, DefaultRecordBatch.java, LazyDownConversionRecords.java.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from kinspect.records import legacy, v2
+from kinspect.records.compression import codec_name
+from kinspect.records.recordset import (
+    LOG_APPEND_TIME,
+    MAX_BATCHES,
+    MAX_BYTES,
+    MAX_RECORDS,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPES,
+    Reader,
+    RecordSet,
+)
+
+_PREFIX = struct.Struct(">qi")
+_SMALLEST_SIZE = 14
+"""The least a size field can say: a message v0 without key and value."""
+_MAGIC_AT = 16
+_CODEC_NAMES = tuple(codec_name(codec) for codec in range(8))
+_HEADER_SIZE = v2.HEADER.size
+_SMALLEST_V2 = _HEADER_SIZE - _PREFIX.size
+# What the search for a batch boundary may cost: places looked at, and headers whose CRC is computed.
+_BOUNDARY_PLACES, _BOUNDARY_CRCS = 1_000_000, 64
+
+
+def batches(
+    record_set: bytes, *, max_bytes: int = MAX_BYTES, max_records: int = MAX_RECORDS, aligned: bool = True
+) -> RecordSet:
+    """Read what a `records` field holds: the batches with their records.
+
+    `max_bytes` bounds what all compressed batches together may expand to, `max_records` how many records and
+    headers are kept. `aligned=False` is for a set that may begin in the middle of a batch (FetchSnapshot hands
+    out byte ranges): it is read from the first header of a v2 batch whose length and CRC-32C fit, and what lies
+    before is part of `partial_bytes`.
+
+    The result is a list of dicts, one a batch, with the header's fields and `records`. Times are
+    milliseconds, None where Kafka has none (−1, and magic 0). In magic 0 and 1 an uncompressed run of
+    messages is one entry, as is a compressed wrapper; `base_timestamp_ms` and `max_timestamp_ms` are the
+    range of their timestamps, the producer's and the epoch's fields None; `count` and `base_offset` of a
+    wrapper that cannot be expanded are None. With a delete horizon (KIP-534) `base_timestamp_ms` is that
+    horizon. Keys, values and header values are bytes or None.
+
+    Damage is in `problems`; nothing is raised, whatever the bytes.
+    """
+    return _read(record_set, Reader(max_bytes, max_records, True), aligned)
+
+
+def summarise(record_set: bytes, *, max_bytes: int = MAX_BYTES, aligned: bool = True) -> RecordSet:
+    """Like `batches` without `records`: reads headers and checks CRCs.
+
+    Only wrappers of magic 0 and 1 are expanded, for their count and offsets.
+    """
+    return _read(record_set, Reader(max_bytes, 0, False), aligned)
+
+
+@cache
+def _crc32c() -> Callable[[memoryview], int]:
+    from crc32c import crc32c  # noqa: PLC0415 - takes 40 ms to import
+
+    function: Callable[[memoryview], int] = crc32c
+    return function
+
+
+def _read(data: bytes, reader: Reader, aligned: bool) -> RecordSet:
+    result = reader.result
+    end = len(data)
+    if not end:
+        return result  # the usual answer to a Fetch that waited: not worth an import
+    position = 0 if aligned else _first_boundary(data)
+    result.partial_bytes = position
+    unpack = v2.HEADER.unpack_from
+    crc32c = _crc32c()
+    with memoryview(data) as view:
+        for _ in range(MAX_BATCHES):
+            if end - position >= _HEADER_SIZE:
+                (
+                    base_offset,
+                    size,
+                    leader_epoch,
+                    magic,
+                    crc,
+                    attributes,
+                    last_delta,
+                    base_timestamp,
+                    max_timestamp,
+                    producer_id,
+                    producer_epoch,
+                    base_sequence,
+                    count,
+                ) = unpack(data, position)
+                stop = position + 12 + size
+                if magic == 2 and size >= _SMALLEST_V2 and stop <= end:
+                    crc_ok = crc32c(view[position + 21 : stop]) == crc
+                    base_ms = base_timestamp if base_timestamp != NO_TIMESTAMP else None
+                    batch: dict[str, Any] = {
+                        "base_offset": base_offset,
+                        "last_offset": base_offset + last_delta,
+                        "magic": 2,
+                        "compression": _CODEC_NAMES[attributes & 7],
+                        "count": count,
+                        "size": size + 12,
+                        "crc_ok": crc_ok,
+                        "timestamp_type": TIMESTAMP_TYPES[attributes >> 3 & 1],
+                        "base_timestamp_ms": base_ms,
+                        "max_timestamp_ms": max_timestamp if max_timestamp != NO_TIMESTAMP else None,
+                        "delete_horizon_ms": base_ms if attributes & v2.DELETE_HORIZON else None,
+                        "producer_id": producer_id,
+                        "producer_epoch": producer_epoch,
+                        "base_sequence": base_sequence,
+                        "partition_leader_epoch": leader_epoch,
+                        "is_transactional": attributes & v2.TRANSACTIONAL != 0,
+                        "is_control": attributes & v2.CONTROL != 0,
+                    }
+                    if not crc_ok:
+                        result.problem(
+                            "crc_mismatch", "the CRC-32C of the batch is not that of its bytes", position
+                        )
+                    if count < 0:
+                        result.problem(
+                            "malformed_records", f"the batch says it has {count} records", position
+                        )
+                    if reader.with_records:
+                        payload = data[position + _HEADER_SIZE : stop]
+                        batch["records"] = _records(reader, payload, batch, attributes, position)
+                    result.append(batch)
+                    position = stop
+                    continue
+            elif position == end:
+                break
+            run = legacy.read_run(data, position, reader)
+            if run is not None:
+                result.append(_legacy_entry(run, run.end - position, reader.with_records))
+                position = run.end
+            else:
+                position = _no_batch(data, position, result)
+    if position < end:
+        result.problem("cap", "more batches than the limit", position, end - position)
+    return result
+
+
+def _records(
+    reader: Reader, payload: bytes, batch: dict[str, Any], attributes: int, position: int
+) -> list[dict[str, Any]]:
+    """The records of a v2 batch; `position` is where it begins. What is wrong goes to the reader's result."""
+    result = reader.result
+    count = max(batch["count"], 0)
+    if count and reader.records_left <= 0:
+        reader.too_many_records(position)
+        return []
+    codec = attributes & 7
+    # An empty batch, which compaction leaves, has no payload, whatever its codec.
+    if codec and payload:
+        expanded = reader.expand(codec, payload, position)
+        if expanded is None:
+            return []
+        payload = expanded
+    base_timestamp = NO_TIMESTAMP if batch["base_timestamp_ms"] is None else batch["base_timestamp_ms"]
+    found = v2.read_records(payload, count, batch["base_offset"], base_timestamp, reader.records_left)
+    reader.records_left -= found.room
+    if found.failure is not None:
+        result.problem("malformed_records", found.failure, position)
+    elif found.full:
+        reader.too_many_records(position)
+    elif found.end != len(payload):
+        result.problem("malformed_records", "bytes are left behind the last record of the batch", position)
+    if found.bad_keys:
+        result.problem("invalid_utf8", f"header keys that are not UTF-8: {found.bad_keys}", position)
+    if attributes & LOG_APPEND_TIME:
+        for record in found.records:
+            record["timestamp_ms"] = batch["max_timestamp_ms"]
+    return found.records
+
+
+def _legacy_entry(run: legacy.Run, size: int, with_records: bool) -> dict[str, Any]:
+    batch: dict[str, Any] = {
+        "base_offset": run.first,
+        "last_offset": run.last,
+        "magic": run.magic,
+        "compression": _CODEC_NAMES[run.codec],
+        "count": run.count,
+        "size": size,
+        "crc_ok": run.crc_ok,
+        "timestamp_type": TIMESTAMP_TYPES[run.log_append_time] if run.magic else None,
+        "base_timestamp_ms": run.low,
+        "max_timestamp_ms": run.high,
+        "delete_horizon_ms": None,
+        "producer_id": None,
+        "producer_epoch": None,
+        "base_sequence": None,
+        "partition_leader_epoch": None,
+        "is_transactional": False,
+        "is_control": False,
+    }
+    if with_records:
+        batch["records"] = run.records
+    return batch
+
+
+def _no_batch(data: bytes, position: int, result: RecordSet) -> int:
+    """Say why no batch can be read at `position`; returns where to go on."""
+    end = len(data)
+    rest = end - position
+    if rest < _PREFIX.size:
+        result.partial_bytes += rest
+        return end
+    size: int = _PREFIX.unpack_from(data, position)[1]
+    if size > rest - _PREFIX.size:
+        result.partial_bytes += rest
+        return end
+    if size < _SMALLEST_SIZE:
+        result.problem("malformed_records", f"a batch says its size is {size}", position, rest)
+        return end
+    magic = data[position + _MAGIC_AT]
+    reason = f"a batch of magic {magic}" if magic > 2 else f"a batch of magic {magic} with the size {size}"
+    result.problem("malformed_records", f"{reason} cannot be read", position, size + _PREFIX.size)
+    return position + _PREFIX.size + size
+
+
+def _first_boundary(data: bytes) -> int:
+    """Where the first v2 batch begins of which header, length and CRC-32C fit, or the end of `data`."""
+    end = len(data)
+    unpack = v2.HEADER.unpack_from
+    crcs = 0
+    at = _MAGIC_AT - 1
+    for _ in range(_BOUNDARY_PLACES):
+        at = data.find(b"\x02", at + 1)
+        start = at - _MAGIC_AT
+        if at < 0 or end - start < _HEADER_SIZE or crcs == _BOUNDARY_CRCS:
+            break
+        base_offset, size, _, _, crc, attributes, last_delta, _, _, _, _, _, count = unpack(data, start)
+        stop = start + _PREFIX.size + size
+        plausible = size >= _SMALLEST_V2 and stop <= end and base_offset >= 0 and 0 <= attributes < 128
+        if plausible and 0 <= count <= last_delta + 1:
+            crcs += 1
+            if _crc32c()(memoryview(data)[start + v2.CRC_FROM : stop]) == crc:
+                return start
+    return end

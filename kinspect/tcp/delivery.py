@@ -1,0 +1,390 @@
+"""One connection's packets to its handler: order, overlap, holes, ends. Knows no other connection.
+
+A packet is handed on when every byte before it was (or was given up as a gap), and when every byte of the
+other direction that it acknowledges was: what a capture put in the wrong order comes out in the right one.
+A hole that the peer acknowledged is the capture's loss, not the network's: only a packet that the capture
+delayed can still fill it, so it is given up `Caps.reorder_packets` packets of the connection, or
+`Caps.reorder_ns`, after the acknowledgment. A hole nobody acknowledged may be retransmitted: it waits
+`PATIENCE` times as long, by packets only if no acknowledgment could be seen. The end of the connection and
+the caps on what waits give up every hole.
+"""
+
+from __future__ import annotations
+
+from ..model import ACK, FIN, RST, SYN, Caps, Counts
+from .connection import Connection, Half, Nobody
+from .held import CUT, DATA, FINISH, RESET, Acknowledged, Arrival, Held
+from .sequence import MASK, MAX_WINDOW, distance
+
+PATIENCE = 8
+NEVER = 1 << 62
+NOBODY = Nobody()
+
+# How far ahead of what the peer acknowledged the first packet of a direction may be and still show a loss,
+# rather than a peer whose acknowledgments mean nothing.
+FIRST_WINDOW = 1 << 24
+
+# A reset is taken if it carries the number its receiver expects (RFC 5961 §3). That lies between what the
+# receiver acknowledged and what was sent, or a little behind if the capture lost the last packets. The
+# receiver's window is not used: a reset inside it with another number is challenged, not obeyed.
+RESET_SLACK = 0xFFFF
+
+
+class Delivery:
+    """Hands packets on; `clock` is to be set to the capture's running time before each call."""
+
+    def __init__(self, caps: Caps, counts: Counts) -> None:
+        self.caps = caps
+        self.counts = counts
+        self.clock = 0
+        self.held_bytes = 0
+
+    def take(
+        self,
+        half: Half,
+        time: int | None,
+        seq: int,
+        ack: int,
+        flags: int,
+        data: bytes,
+        start: int,
+        end: int,
+        missing: int,
+        frame: int,
+    ) -> None:
+        """Takes any packet of an open connection. A SYN must belong to this connection."""
+        half.packets += 1
+        half.clock = self.clock
+        half.time = time
+        half.frame = frame
+        if flags & RST:
+            if self._reset_fits(half, seq, ack, flags):
+                self._place_reset(half, seq, ack if flags & ACK else -1)
+                self.advance(half.connection)
+            return
+        wanted = self._acknowledge(half, ack) if flags & ACK else -1
+        if flags & SYN:
+            half.isn = seq
+            seq = (seq + 1) & MASK
+            if not half.seen:
+                self._begin(half, seq, 0, True)
+        size = end - start + missing
+        if not half.seen:
+            self._begin(half, seq, size + (flags & FIN), False)
+        if size or flags & FIN:
+            ahead = distance(seq, half.next)
+            if -MAX_WINDOW < ahead < MAX_WINDOW:
+                self._place(
+                    half,
+                    half.offset + half.finished + ahead,
+                    data[start:end],
+                    missing,
+                    bool(flags & FIN),
+                    self._arrival(half, wanted),
+                )
+        self.advance(half.connection)
+
+    def advance(self, connection: Connection) -> None:
+        """Hands on all that may be handed on now, and gives up the holes that enough packets passed."""
+        first, second = connection.halves
+        number = first.packets + second.packets
+        while connection.end_reason is None:
+            if self._drain(first) | self._drain(second):
+                continue
+            if self._skip_passed(first, number) or self._skip_passed(second, number):
+                continue
+            if _waits(first) and _waits(second):
+                # Each acknowledges what comes after the other: such numbers are wrong, packet order counts.
+                self._hand_on(first if _head_number(first) < _head_number(second) else second)
+                continue
+            break
+        self._settle(connection)
+
+    def expire(self, connection: Connection) -> None:
+        """Gives up the holes that are too old by the clock."""
+        wait = self.caps.reorder_ns
+        for half in connection.halves:
+            while connection.end_reason is None and self.deadline(half) <= self.clock:
+                end = _acknowledged_part(half, NEVER, self.clock - wait // 2)
+                self._skip(half, end or _hole_end(half))
+                self.advance(connection)
+
+    def deadline(self, half: Half) -> int:
+        """When the hole at which a direction waits is too old by the clock; `NEVER` if there is none."""
+        held = half.held
+        if held is None or _hole_end(half) < 0:
+            return NEVER
+        if held.acks:
+            return held.acks[0].clock + self.caps.reorder_ns
+        return held.pieces[0].arrival.clock + self.caps.reorder_ns * PATIENCE
+
+    def close(self, connection: Connection, time: int | None, frame: int, reason: str) -> None:
+        """Hands on all that waits, with its gaps, and ends the connection."""
+        first, second = connection.halves
+        connection.opening = False
+        connection.end_reason = reason
+        while True:
+            if self._drain(first) | self._drain(second):
+                continue
+            halves = [half for half in connection.halves if half.held is not None and half.held.pieces]
+            if halves:
+                self._force(min(halves, key=_head_number))
+            elif not (self._skip(first, _hole_end(first)) or self._skip(second, _hole_end(second))):
+                break
+        for half in connection.halves:
+            half.calm = False
+            half.held = None
+        if connection.reset is not None and not (first.finished and second.finished):
+            time, frame = connection.reset
+            connection.end_reason = reason = "reset"
+        first.handler.closed(time, frame, reason)
+        first.handler = second.handler = NOBODY
+
+    def _arrival(self, half: Half, ack: int) -> Arrival:
+        return Arrival(half.packets + half.peer.packets, self.clock, half.time, half.frame, ack)
+
+    def _acknowledge(self, half: Half, ack: int) -> int:
+        """Notes what `half` acknowledged. Out: `ack` if the packet has to wait for it, else -1."""
+        peer = half.peer
+        half.ack = ack
+        if not peer.seen:
+            if peer.next < 0 or distance(ack, peer.next) > 0:
+                peer.next = ack
+            return -1
+        ahead = distance(ack, peer.next)
+        if peer.finished or not 0 < ahead < MAX_WINDOW:
+            return -1
+        if peer.held is None:
+            peer.held = Held()
+        peer.held.acknowledge(Acknowledged(peer.offset + ahead, half.packets + peer.packets, self.clock))
+        return ack
+
+    def _begin(self, half: Half, seq: int, length: int, syn: bool) -> None:
+        """Decides where a direction's stream starts, at its first packet.
+
+        The SYN says it. Without one it is the first byte seen, or, where the peer was seen before, the
+        first byte that the peer had not acknowledged.
+        """
+        known = half.next
+        half.seen = True
+        if half.peer.seen:
+            half.connection.opening = False
+        half.next = seq
+        if known < 0:
+            return
+        behind = distance(known, seq)
+        if 0 < behind < FIRST_WINDOW and (syn or length > 1):
+            half.held = Held()
+            half.held.acknowledge(Acknowledged(behind, half.packets + half.peer.packets, self.clock))
+        elif not syn and -FIRST_WINDOW < behind < FIRST_WINDOW:
+            half.next = known
+
+    def _place(self, half: Half, at: int, data: bytes, missing: int, fin: bool, arrival: Arrival) -> None:
+        """Puts a packet's bytes into the stream at offset `at`, as far as they are new."""
+        offset = half.offset
+        captured = at + len(data)
+        end = captured + missing
+        if at < offset - 1 or end > offset:
+            # Else it is a keep-alive, which repeats one byte on purpose, or nothing.
+            self._repeated(half, min(end, offset) - max(at, 0))
+        if half.finished:
+            return
+        held = half.held
+        if held is None:
+            held = half.held = Held()
+        before = held.size
+        if captured > offset:
+            begin = max(at, offset)
+            self._repeated(half, held.add(begin, captured, DATA, data[begin - at :], arrival))
+        if end > max(captured, offset):
+            self._repeated(half, held.add(max(captured, offset), end, CUT, b"", arrival))
+        if fin and end >= offset:
+            held.add_mark(end, FINISH, arrival)
+        self.held_bytes += held.size - before
+        self._drain(half)
+        self._keep_caps(half)
+
+    def _place_reset(self, half: Half, seq: int, ack: int) -> None:
+        arrival = self._arrival(half, self._acknowledge(half, ack) if ack >= 0 else -1)
+        if half.held is None:
+            half.held = Held()
+        ahead = max(0, distance(seq, half.next)) if half.seen else 0
+        half.held.add_mark(half.offset + ahead, RESET, arrival)
+
+    def _repeated(self, half: Half, size: int) -> None:
+        if size > 0:
+            half.retransmitted += size
+            self.counts.retransmitted_bytes += size
+
+    def _reset_fits(self, half: Half, seq: int, ack: int, flags: int) -> bool:
+        peer = half.peer
+        if half.next < 0:
+            # The answer to a SYN: there is no sequence number to go by, its acknowledgment must fit.
+            return bool(flags & ACK) and ack == peer.next
+        ahead = distance(seq, half.next)
+        if ahead < 0:
+            return peer.ack >= 0 and distance(seq, peer.ack) >= 0
+        reach = half.offset
+        if half.held is not None:
+            reach = max(reach, half.held.acked)
+            if half.held.pieces:
+                reach = max(reach, half.held.pieces[-1].end)
+        return half.offset + ahead <= reach + RESET_SLACK
+
+    def _drain(self, half: Half) -> bool:
+        """Hands on what comes next in the stream and need not wait for the peer's. Out: was there any?"""
+        drained = False
+        while (held := half.held) is not None and held.pieces and held.pieces[0].start == half.offset:
+            if _blocked(half, held.pieces[0].arrival.ack):
+                break
+            self._hand_on(half)
+            drained = True
+        return drained
+
+    def _hand_on(self, half: Half) -> None:
+        """Hands on the first piece that waits."""
+        held = half.held
+        assert held is not None
+        piece = held.pop()
+        time, frame = piece.arrival.time, piece.arrival.frame
+        if piece.kind == DATA:
+            size = len(piece.data)
+            self.held_bytes -= size
+            half.bytes += size
+            half.next = (half.next + size) & MASK
+            half.handler.data(half.direction, time, frame, piece.data, 0, size)
+        elif piece.kind == CUT:
+            self._gap(half, time, frame, piece.end - piece.start, "snaplen")
+        elif piece.kind == FINISH:
+            self._finish(half, time, frame)
+        elif half.connection.reset is None:
+            half.connection.reset = time, frame
+
+    def _finish(self, half: Half, time: int | None, frame: int) -> None:
+        if half.held is not None:
+            self.held_bytes -= half.held.size
+            half.held = None
+        half.finished = True
+        half.next = (half.next + 1) & MASK
+        half.handler.fin(half.direction, time, frame)
+        if half.peer.finished and half.connection.end_reason is None:
+            self.close(half.connection, time, frame, "fin")
+
+    def _gap(self, half: Half, time: int | None, frame: int, size: int, cause: str) -> None:
+        half.gaps += 1
+        half.gap_bytes += size
+        half.next = (half.next + size) & MASK
+        half.handler.gap(half.direction, time, frame, size, cause)
+
+    def _skip(self, half: Half, end: int) -> bool:
+        """Gives up the hole before the offset `end`. Out: was there one?"""
+        size = end - half.offset
+        if size <= 0 or half.held is None:
+            return False
+        if half.held.pieces:
+            arrival = half.held.pieces[0].arrival
+            self._gap(half, arrival.time, arrival.frame, size, "capture_loss")
+            return True
+        peer = half.peer
+        if size == 1 and half.held.acked == end:
+            # One number acknowledged and nothing behind it: that is how a lost FIN looks.
+            self._finish(half, peer.time, peer.frame)
+        else:
+            self._gap(half, peer.time, peer.frame, size, "capture_loss")
+        return True
+
+    def _skip_passed(self, half: Half, number: int) -> bool:
+        """Gives up a hole that enough packets of the connection passed. Out: was there one?"""
+        held = half.held
+        if held is None:
+            return False
+        held.forget_acks(half.offset)
+        end = _hole_end(half)
+        if end < 0:
+            return False
+        limit = self.caps.reorder_packets
+        if held.acks:
+            if number - held.acks[0].number < limit:
+                return False
+            end = _acknowledged_part(half, number - limit // 2, NEVER)
+        elif half.peer.seen or number - held.pieces[0].number < limit * PATIENCE:
+            return False
+        return self._skip(half, end)
+
+    def _keep_caps(self, half: Half) -> None:
+        caps = self.caps
+        while half.connection.end_reason is None and (held := half.held) is not None and held.pieces:
+            if held.size > caps.buffered_bytes:
+                self.counts.hit("buffered_bytes")
+            elif len(held.pieces) > caps.buffered_segments:
+                self.counts.hit("buffered_segments")
+            elif self.held_bytes > caps.total_bytes:
+                self.counts.hit("total_bytes")
+            else:
+                break
+            self._force(half)
+            while self._drain(half) | self._drain(half.peer):
+                pass
+
+    def _force(self, half: Half) -> None:
+        """Makes room: gives up what keeps the first piece of `half` waiting."""
+        peer = half.peer
+        if not self._skip(half, _hole_end(half)) and not self._skip(peer, _hole_end(peer)):
+            self._hand_on(half)
+
+    def _settle(self, connection: Connection) -> None:
+        """Frees what waits no more, and says whether packets may again be handed on as they come."""
+        if connection.end_reason is not None:
+            return
+        first, second = connection.halves
+        for half in connection.halves:
+            held = half.held
+            if held is not None and not held.pieces and not held.acks:
+                half.held = None
+        calm = first.held is None and second.held is None
+        first.calm = calm and first.seen and not first.finished and second.next >= 0
+        second.calm = calm and second.seen and not second.finished and first.next >= 0
+
+
+def _hole_end(half: Half) -> int:
+    """Where the stream goes on behind the hole at its current offset; -1 if there is no hole."""
+    held = half.held
+    if held is None or half.finished:
+        return -1
+    end = held.pieces[0].start if held.pieces else held.acked
+    return end if end > half.offset else -1
+
+
+def _acknowledged_part(half: Half, number: int, clock: int) -> int:
+    """Up to where the hole was acknowledged by then; 0 if it was not.
+
+    What was lost in one go is acknowledged in parts. Once the first one is given up, the parts that have
+    waited half as long go with it.
+    """
+    held = half.held
+    assert held is not None
+    end = 0
+    for ack in held.acks:
+        if ack.number > number or ack.clock > clock:
+            break
+        end = ack.end
+    return min(end, _hole_end(half))
+
+
+def _blocked(half: Half, ack: int) -> bool:
+    """Whether bytes of the peer that `ack` acknowledges are still to come, or may be."""
+    peer = half.peer
+    if half.connection.opening:
+        return True
+    return ack >= 0 and peer.seen and not peer.finished and distance(ack, peer.next) > 0
+
+
+def _waits(half: Half) -> bool:
+    """Whether the next bytes are there and wait for the peer's."""
+    held = half.held
+    return held is not None and bool(held.pieces) and held.pieces[0].start == half.offset
+
+
+def _head_number(half: Half) -> int:
+    assert half.held is not None
+    return half.held.pieces[0].number

@@ -1,0 +1,115 @@
+"""What one direction of a connection holds back: packets behind a hole, or ahead of what they answer."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import NamedTuple
+
+DATA, CUT, FINISH, RESET = range(4)
+
+
+class Arrival(NamedTuple):
+    """When a packet came: its own time and frame, the running clock, and its number on the connection.
+
+    `ack` is the acknowledgment that must be satisfied before the packet may be handed on, or -1.
+    """
+
+    number: int
+    clock: int
+    time: int | None
+    frame: int
+    ack: int
+
+
+class Piece(NamedTuple):
+    """A run of one packet's bytes that waits.
+
+    `start` and `end` are offsets in the stream of the direction. `kind`: `DATA` with its bytes, `CUT` (bytes
+    the snap length took), `FINISH` or `RESET` (no bytes).
+    """
+
+    start: int
+    number: int
+    end: int
+    kind: int
+    data: bytes
+    arrival: Arrival
+
+
+class Acknowledged(NamedTuple):
+    """The peer acknowledged everything before `end`: with which packet of the connection, and when."""
+
+    end: int
+    number: int
+    clock: int
+
+
+class Held:
+    """The pieces of one direction that wait, in stream order and without overlap.
+
+    `acks` are the peer's acknowledgments of bytes that were not handed on yet, rising.
+    """
+
+    __slots__ = ("acks", "pieces", "size")
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+        self.size = 0
+        self.acks: list[Acknowledged] = []
+
+    @property
+    def acked(self) -> int:
+        """Before which offset everything was acknowledged; 0 if that is nothing new."""
+        return self.acks[-1].end if self.acks else 0
+
+    def acknowledge(self, ack: Acknowledged) -> None:
+        if ack.end > self.acked:
+            self.acks.append(ack)
+
+    def forget_acks(self, offset: int) -> None:
+        """Drops what says nothing about the bytes behind `offset`."""
+        while self.acks and self.acks[0].end <= offset:
+            del self.acks[0]
+
+    def add(self, start: int, end: int, kind: int, data: bytes, arrival: Arrival) -> int:
+        """Keeps what of the bytes from `start` to `end` is not held already (the first seen win).
+
+        Out: how many bytes were held already.
+        """
+        pieces = self.pieces
+        origin = start
+        repeated = 0
+        at = bisect_left(pieces, (start + 1,))
+        if at and pieces[at - 1].end > start:
+            repeated = min(end, pieces[at - 1].end) - start
+            start += repeated
+        while start < end:
+            stop = min(end, pieces[at].start) if at < len(pieces) else end
+            if start < stop:
+                part = data[start - origin : stop - origin]
+                pieces.insert(at, Piece(start, arrival.number, stop, kind, part, arrival))
+                self.size += len(part)
+                at += 1
+                start = stop
+            if start < end:
+                covered = min(end, pieces[at].end) - start
+                repeated += covered
+                start += covered
+                at += 1
+        return repeated
+
+    def add_mark(self, at: int, kind: int, arrival: Arrival) -> None:
+        """Keeps a `FINISH` or `RESET` before the byte at offset `at`; a repeated one is dropped."""
+        pieces = self.pieces
+        place = bisect_left(pieces, (at,))
+        while place < len(pieces) and pieces[place].start == at:
+            if pieces[place].kind == kind:
+                return
+            place += 1
+        pieces.insert(place, Piece(at, arrival.number, at, kind, b"", arrival))
+
+    def pop(self) -> Piece:
+        """Takes out the first piece."""
+        piece = self.pieces.pop(0)
+        self.size -= len(piece.data)
+        return piece

@@ -1,0 +1,313 @@
+"""The connection table: which packet belongs to which connection, and how many may be open."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from ..model import ACK, FIN, RST, SYN, Caps, Counts, Segment
+from .connection import Connection, Half, StreamHandler, reverse_key
+from .delivery import Delivery
+from .sequence import HALF_SPACE, MASK, distance
+from .timers import NEVER, Timers
+
+# Of ended connections so many are remembered, for packets that come late.
+REMEMBERED = 4096
+
+# A SYN that comes again is the same connection's if it comes within so many packets of it (and
+# `Caps.reorder_ns`): a capture that holds the packet twice, or out of order. Later it is a new connection.
+SYN_PACKETS = 8
+SYN_DISTANCE = 0xFFFF
+
+# How many packets of the capture a connection waits for what the capture put in the wrong order around its
+# ends: before anything is handed on if its first packet was no SYN (the request may come behind its
+# response), and before a reset closes it (the data that was answered with the reset may come behind it).
+LINGER_PACKETS = 8
+
+SPECIAL = FIN | SYN | RST | ACK
+
+
+class Reassembler:
+    """Segments of all connections in, each connection's streams to its handler out.
+
+    `open_connection` is called with each new `Connection` and gives the handler of its streams. Results
+    depend on the packets alone, not on how they are cut into calls of `feed`.
+    """
+
+    def __init__(
+        self, open_connection: Callable[[Connection], StreamHandler], caps: Caps, counts: Counts
+    ) -> None:
+        self._open_connection = open_connection
+        self._caps = caps
+        self._counts = counts
+        self._delivery = Delivery(caps, counts)
+        self._halves: dict[bytes, Half] = {}
+        self._open = 0
+        self._opened = 0
+        self._ended: deque[Connection] = deque()
+        # The time of the capture: the latest of any packet, plus a nanosecond for each without a time, so
+        # that it tells packets' order too.
+        self._clock = 0
+        self._deadline = NEVER
+        self._silent = Timers()
+        self._holes = Timers()
+        # Connections with a hole too old by the clock, and at which tick it is given up: see `_run_timers`.
+        self._overdue: deque[tuple[int, Connection]] = deque()
+        # The same for connections at whose begin or end packets may be out of order.
+        self._lingering: deque[tuple[int, Connection]] = deque()
+        self._ticks = 0
+
+    @property
+    def open_connections(self) -> int:
+        """How many connections are open."""
+        return self._open
+
+    def feed(self, segments: Iterable[Segment]) -> None:
+        """Takes segments in the order of the capture. Raises only what a handler raises."""
+        find = self._halves.get
+        clock = self._clock
+        for segment in segments:
+            key, time, seq, ack, flags, data, start, end, missing, frame = segment
+            if time is None:
+                clock += 1
+            elif time > clock:
+                clock = time
+            if clock >= self._deadline:
+                self._clock = clock
+                self._run_timers()
+            half = find(key)
+            if (
+                half is not None
+                and seq == half.next
+                and half.calm
+                and flags & SPECIAL == ACK
+                and not missing
+                and (half.peer.next - ack) & MASK < HALF_SPACE
+            ):
+                half.packets += 1
+                half.ack = ack
+                half.clock = clock
+                half.time = time
+                half.frame = frame
+                if start != end:
+                    size = end - start
+                    half.next = (seq + size) & MASK
+                    half.bytes += size
+                    half.handler.data(half.direction, time, frame, data, start, end)
+            else:
+                self._clock = clock
+                self._unusual(half, segment)
+        self._clock = clock
+
+    def flush(self) -> None:
+        """The end of the capture: hands on what waits and closes every connection, the oldest first."""
+        connections = {half.connection.serial: half.connection for half in self._halves.values()}
+        for _, connection in sorted(connections.items()):
+            if connection.end_reason is None:
+                self._close(connection, connection.end_time, connection.end_frame, "capture_end")
+        self._halves.clear()
+        self._ended.clear()
+        self._silent.clear()
+        self._holes.clear()
+        self._overdue.clear()
+        self._lingering.clear()
+        self._deadline = NEVER
+
+    def _unusual(self, half: Half | None, segment: Segment) -> None:
+        """Any packet that is not simply the next one of its direction."""
+        key, time, seq, ack, flags, data, start, end, missing, frame = segment
+        if flags & RST:
+            flags &= ~SYN
+        if half is not None:
+            connection = half.connection
+            if connection.end_reason is not None:
+                stale = self._clock - connection.last.clock >= self._caps.idle_timeout_ns
+                if not stale and not (flags & SYN and self._is_new(half, seq, ack, flags)):
+                    return
+                half = None
+            elif (
+                self._is_new(half, seq, ack, flags)
+                if flags & SYN
+                else end - start > 1 and self._is_replayed(half, seq, end - start)
+            ):
+                self._close(connection, time, frame, "reuse")
+                half = None
+        if half is None:
+            if flags & RST:
+                return
+            half = self._open_at(key, time, ack, flags, frame)
+        connection = half.connection
+        had_reset = connection.reset is not None
+        self._delivery.clock = self._clock
+        self._delivery.take(half, time, seq, ack, flags, data, start, end, missing, frame)
+        if connection.end_reason is not None:
+            self._forget_later(connection)
+            return
+        if connection.reset is not None and not had_reset:
+            self._linger(connection)
+        if not connection.timed:
+            self._watch(connection)
+
+    def _is_new(self, half: Half, seq: int, ack: int, flags: int) -> bool:
+        """Whether a SYN on known addresses and ports begins another connection."""
+        connection, peer = half.connection, half.peer
+        late = (
+            half.packets + peer.packets < SYN_PACKETS
+            and self._clock - connection.start_clock < self._caps.reorder_ns
+        )
+        if half.isn >= 0:
+            if seq != half.isn:
+                return True
+            waiting = half.offset == 0 and not half.finished and connection.end_reason is None
+            return not waiting and not late
+        if half.seen:
+            # Its stream was first seen without a SYN. Is this the SYN of that stream, delayed?
+            return not late or not 0 <= distance(half.next - half.offset, seq + 1) <= SYN_DISTANCE
+        if flags & ACK and peer.isn >= 0:
+            return (ack - 1) & MASK != peer.isn
+        return not late
+
+    def _is_replayed(self, half: Half, seq: int, size: int) -> bool:
+        """Whether bytes are the begin of a stream without a SYN over again: the capture holds the connection twice.
+
+        No sender repeats so late what was acknowledged long ago.
+        """
+        connection, peer = half.connection, half.peer
+        return (
+            half.seen
+            and half.isn < 0
+            and half.offset >= size
+            and (half.next - half.offset - half.finished) & MASK == seq
+            and distance(peer.ack, seq + size) >= 0
+            and half.packets + peer.packets >= SYN_PACKETS
+            and self._clock - connection.start_clock >= self._caps.reorder_ns
+        )
+
+    def _open_at(self, key: bytes, time: int | None, ack: int, flags: int, frame: int) -> Half:
+        """Opens a connection at its first packet. Out: the packet's direction."""
+        self._make_room()
+        answer = flags & (SYN | ACK) == SYN | ACK
+        other_key = reverse_key(key)
+        self._opened += 1
+        connection = Connection(other_key if answer else key, self._opened, self._clock, time, frame)
+        first, second = connection.halves
+        if flags & SYN:
+            connection.syn = 0
+        if answer or not flags & SYN:
+            connection.opening = True
+            self._linger(connection)
+        if answer:
+            first.isn = (ack - 1) & MASK
+        first.clock = second.clock = self._clock
+        first.handler = second.handler = self._open_connection(connection)
+        self._open += 1
+        self._halves[connection.key] = first
+        self._halves[key if answer else other_key] = second
+        self._silent.add(self._clock, connection)
+        self._set_deadline()
+        return second if answer else first
+
+    def _make_room(self) -> None:
+        """Closes the longest silent connection if there may be no more."""
+        while self._open >= self._caps.connections and self._open:
+            recorded = self._silent.first
+            connection = self._silent.pop()
+            if connection.end_reason is not None:
+                continue
+            last = connection.last
+            if last.clock > recorded:
+                self._silent.add(last.clock, connection)
+                continue
+            self._counts.hit("connections")
+            self._close(connection, last.time, last.frame, "cap")
+
+    def _close(self, connection: Connection, time: int | None, frame: int, reason: str) -> None:
+        self._delivery.clock = self._clock
+        self._delivery.close(connection, time, frame, reason)
+        self._forget_later(connection)
+
+    def _forget_later(self, connection: Connection) -> None:
+        """Keeps an ended connection for a while, so that its late packets are not taken for a new one."""
+        self._open -= 1
+        self._silent.compact(self._open)
+        self._holes.compact(self._open)
+        self._ended.append(connection)
+        if len(self._ended) > REMEMBERED:
+            oldest = self._ended.popleft()
+            for key in (oldest.key, reverse_key(oldest.key)):
+                if self._halves[key].connection is oldest:
+                    del self._halves[key]
+
+    def _watch(self, connection: Connection) -> None:
+        """Sets a timer for the connection's oldest hole. It has one at most."""
+        first, second = connection.halves
+        at = min(self._delivery.deadline(first), self._delivery.deadline(second))
+        connection.timed = at < NEVER
+        if connection.timed:
+            self._holes.add(at, connection)
+            self._set_deadline()
+
+    def _linger(self, connection: Connection) -> None:
+        self._lingering.append((self._ticks + LINGER_PACKETS, connection))
+        self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        if self._overdue or self._lingering:
+            self._deadline = -1
+        else:
+            self._deadline = min(self._silent.first + self._caps.idle_timeout_ns, self._holes.first)
+
+    def _run_timers(self) -> None:
+        """Closes what was silent too long, and gives up holes that are too old.
+
+        The clock jumps where a capture is quiet, and packets that a capture delayed come after the jump. So a
+        hole that is too old still waits for `Caps.reorder_packets` packets of any connection.
+        """
+        clock, delivery = self._clock, self._delivery
+        delivery.clock = clock
+        self._ticks += 1
+        while self._holes.first <= clock:
+            connection = self._holes.pop()
+            connection.timed = False
+            if connection.end_reason is not None:
+                continue
+            if min(delivery.deadline(connection.halves[0]), delivery.deadline(connection.halves[1])) > clock:
+                self._watch(connection)
+            else:
+                connection.timed = True
+                self._overdue.append((self._ticks + self._caps.reorder_packets, connection))
+        while self._overdue and self._overdue[0][0] <= self._ticks:
+            _, connection = self._overdue.popleft()
+            connection.timed = False
+            if connection.end_reason is None:
+                delivery.expire(connection)
+                self._after_timer(connection)
+        while self._lingering and self._lingering[0][0] <= self._ticks:
+            _, connection = self._lingering.popleft()
+            if connection.end_reason is None:
+                connection.opening = False
+                delivery.advance(connection)
+                self._after_timer(connection)
+        self._close_silent()
+        self._set_deadline()
+
+    def _after_timer(self, connection: Connection) -> None:
+        if connection.end_reason is not None:
+            self._forget_later(connection)
+        elif connection.reset is not None:
+            self._close(connection, *connection.reset, "reset")
+        elif not connection.timed:
+            self._watch(connection)
+
+    def _close_silent(self) -> None:
+        clock, idle = self._clock, self._caps.idle_timeout_ns
+        while self._silent.first + idle <= clock:
+            recorded = self._silent.first
+            connection = self._silent.pop()
+            if connection.end_reason is not None:
+                continue
+            last = connection.last
+            if last.clock > recorded:
+                self._silent.add(last.clock, connection)
+            else:
+                self._close(connection, last.time, last.frame, "idle")
