@@ -78,7 +78,7 @@ def decompress(codec: int, data: bytes, limit: int, *, any_lz4_checksum: bool = 
 
 @cache
 def _cramjam() -> ModuleType:
-    import cramjam  # noqa: PLC0415 - most runs need no codec
+    import cramjam  # most runs need no codec
 
     return cramjam
 

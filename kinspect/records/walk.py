@@ -71,7 +71,7 @@ def summarise(record_set: bytes, *, max_bytes: int = MAX_BYTES, aligned: bool = 
 
 @cache
 def _crc32c() -> Callable[[memoryview], int]:
-    from crc32c import crc32c  # noqa: PLC0415 - takes 40 ms to import
+    from crc32c import crc32c  # takes 40 ms to import
 
     function: Callable[[memoryview], int] = crc32c
     return function

@@ -112,7 +112,7 @@ class Connection:
     `syn` is the direction that sent a SYN without ACK (known from the SYN-ACK too), or None for a
     connection that was open before the capture. `end_reason` is None while it is open. `serial`
     counts connections in the order of their first packets. `opening`: a packet other than a SYN came first, and
-    what it answers may still come. `reset` is the time and frame of the reset that ended it.
+    what came before may still come. `reset` is the time and frame of the reset that ended it.
     """
 
     __slots__ = (

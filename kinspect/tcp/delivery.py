@@ -25,7 +25,7 @@ NOBODY = Nobody()
 FIRST_WINDOW = 1 << 24
 
 # A reset is taken if it carries the number its receiver expects (RFC 5961 §3). That lies between what the
-# receiver acknowledged and what was sent, or a little behind if the capture lost the last packets. The
+# receiver acknowledged and what was sent, or a little beyond if the capture lost the last packets. The
 # receiver's window is not used: a reset inside it with another number is challenged, not obeyed.
 RESET_SLACK = 0xFFFF
 
@@ -73,6 +73,9 @@ class Delivery:
             self._begin(half, seq, size + (flags & FIN), False)
         if size or flags & FIN:
             ahead = distance(seq, half.next)
+            if -FIRST_WINDOW < ahead < 0 and size > 1 and _may_begin_earlier(half):
+                self._begin_earlier(half, seq)
+                ahead = 0
             if -MAX_WINDOW < ahead < MAX_WINDOW:
                 self._place(
                     half,
@@ -93,8 +96,9 @@ class Delivery:
                 continue
             if self._skip_passed(first, number) or self._skip_passed(second, number):
                 continue
-            if _waits(first) and _waits(second):
-                # Each acknowledges what comes after the other: such numbers are wrong, packet order counts.
+            if not connection.opening and _waits(first) and _waits(second):
+                # Each acknowledges the other: a retransmission overtook its original, or the numbers are
+                # wrong. The order of packets counts.
                 self._hand_on(first if _head_number(first) < _head_number(second) else second)
                 continue
             break
@@ -134,7 +138,9 @@ class Delivery:
         for half in connection.halves:
             half.calm = False
             half.held = None
-        if connection.reset is not None and not (first.finished and second.finished):
+        if first.finished and second.finished:
+            connection.end_reason = reason = "fin"
+        elif connection.reset is not None:
             time, frame = connection.reset
             connection.end_reason = reason = "reset"
         first.handler.closed(time, frame, reason)
@@ -150,7 +156,7 @@ class Delivery:
         if not peer.seen:
             if peer.next < 0 or distance(ack, peer.next) > 0:
                 peer.next = ack
-            return -1
+            return ack if half.connection.opening else -1
         ahead = distance(ack, peer.next)
         if peer.finished or not 0 < ahead < MAX_WINDOW:
             return -1
@@ -162,13 +168,11 @@ class Delivery:
     def _begin(self, half: Half, seq: int, length: int, syn: bool) -> None:
         """Decides where a direction's stream starts, at its first packet.
 
-        The SYN says it. Without one it is the first byte seen, or, where the peer was seen before, the
-        first byte that the peer had not acknowledged.
+        The SYN says it. Without one it is the first byte seen while the connection was opening, or, where
+        the peer was seen before, the first byte that the peer had not acknowledged.
         """
         known = half.next
         half.seen = True
-        if half.peer.seen:
-            half.connection.opening = False
         half.next = seq
         if known < 0:
             return
@@ -178,6 +182,17 @@ class Delivery:
             half.held.acknowledge(Acknowledged(behind, half.packets + half.peer.packets, self.clock))
         elif not syn and -FIRST_WINDOW < behind < FIRST_WINDOW:
             half.next = known
+
+    def _begin_earlier(self, half: Half, seq: int) -> None:
+        """Moves a stream's start back: its first packet came behind a later one, and nothing was handed on."""
+        if half.held is None:
+            half.held = Held()
+        half.held.shift(distance(half.next, seq))
+        half.next = seq
+        acknowledged = distance(half.peer.ack, seq)
+        if half.peer.ack >= 0 and acknowledged > 0:
+            number = half.packets + half.peer.packets
+            half.held.acknowledge(Acknowledged(acknowledged, number, self.clock))
 
     def _place(self, half: Half, at: int, data: bytes, missing: int, fin: bool, arrival: Arrival) -> None:
         """Puts a packet's bytes into the stream at offset `at`, as far as they are new."""
@@ -377,6 +392,11 @@ def _blocked(half: Half, ack: int) -> bool:
     if half.connection.opening:
         return True
     return ack >= 0 and peer.seen and not peer.finished and distance(ack, peer.next) > 0
+
+
+def _may_begin_earlier(half: Half) -> bool:
+    """Whether where the stream starts is still a guess."""
+    return half.connection.opening and half.isn < 0 and half.offset == 0
 
 
 def _waits(half: Half) -> bool:

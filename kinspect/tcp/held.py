@@ -108,6 +108,13 @@ class Held:
             place += 1
         pieces.insert(place, Piece(at, arrival.number, at, kind, b"", arrival))
 
+    def shift(self, size: int) -> None:
+        """Counts offsets from `size` bytes earlier."""
+        self.pieces = [
+            piece._replace(start=piece.start + size, end=piece.end + size) for piece in self.pieces
+        ]
+        self.acks = [ack._replace(end=ack.end + size) for ack in self.acks]
+
     def pop(self) -> Piece:
         """Takes out the first piece."""
         piece = self.pieces.pop(0)

@@ -122,14 +122,10 @@ class Reassembler:
             connection = half.connection
             if connection.end_reason is not None:
                 stale = self._clock - connection.last.clock >= self._caps.idle_timeout_ns
-                if not stale and not (flags & SYN and self._is_new(half, seq, ack, flags)):
+                if not stale and not self._is_new(half, seq, ack, flags, end - start):
                     return
                 half = None
-            elif (
-                self._is_new(half, seq, ack, flags)
-                if flags & SYN
-                else end - start > 1 and self._is_replayed(half, seq, end - start)
-            ):
+            elif self._is_new(half, seq, ack, flags, end - start):
                 self._close(connection, time, frame, "reuse")
                 half = None
         if half is None:
@@ -148,8 +144,10 @@ class Reassembler:
         if not connection.timed:
             self._watch(connection)
 
-    def _is_new(self, half: Half, seq: int, ack: int, flags: int) -> bool:
-        """Whether a SYN on known addresses and ports begins another connection."""
+    def _is_new(self, half: Half, seq: int, ack: int, flags: int, size: int) -> bool:
+        """Whether a packet on known addresses and ports begins another connection."""
+        if not flags & SYN:
+            return size > 1 and self._is_replayed(half, seq, size)
         connection, peer = half.connection, half.peer
         late = (
             half.packets + peer.packets < SYN_PACKETS
@@ -164,7 +162,8 @@ class Reassembler:
             # Its stream was first seen without a SYN. Is this the SYN of that stream, delayed?
             return not late or not 0 <= distance(half.next - half.offset, seq + 1) <= SYN_DISTANCE
         if flags & ACK and peer.isn >= 0:
-            return (ack - 1) & MASK != peer.isn
+            # It acknowledges the peer's SYN, and with it perhaps data.
+            return not 0 < distance(ack, peer.isn) <= SYN_DISTANCE
         return not late
 
     def _is_replayed(self, half: Half, seq: int, size: int) -> bool:
@@ -179,7 +178,6 @@ class Reassembler:
             and half.offset >= size
             and (half.next - half.offset - half.finished) & MASK == seq
             and distance(peer.ack, seq + size) >= 0
-            and half.packets + peer.packets >= SYN_PACKETS
             and self._clock - connection.start_clock >= self._caps.reorder_ns
         )
 

@@ -282,7 +282,7 @@ def test_damaged_payload(make, codec):
 
 
 def test_a_raw_snappy_block(make):
-    import cramjam  # noqa: PLC0415 - one test
+    import cramjam
 
     payload = bytes(cramjam.snappy.compress_raw(make.record(0, b"k", b"v" * 100)))
     found = read(make.batch(payload, attributes=2))
