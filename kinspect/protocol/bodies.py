@@ -1,0 +1,195 @@
+"""Bodies to plain data, whatever the bytes: the compiled decoder where it fits, the interpreter where it does not.
+
+A version whose bytes changed while it was unstable has several layouts. The stable one is tried first, then
+the older ones; the first that uses up the bytes exactly is taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kinspect.model import RESPONSE, Problem
+from kinspect.protocol import compiler, interpreter, schema
+from kinspect.protocol.compiler import Body, Decode, Projection
+from kinspect.protocol.schema import Layout
+from kinspect.protocol.wire import DECODE_FAILURES, UNKNOWN_TAGS
+
+API_VERSIONS = 18
+_UNSUPPORTED_VERSION = 35
+
+
+class Decoded(NamedTuple):
+    """A body and how it was read.
+
+    `body` is None if the layout is unknown, `layout` the one that was used. `complete` is false if reading stopped
+    before the last field. A layout of another version than asked for is that of ApiVersions' fallback.
+    """
+
+    body: Body | None
+    layout: Layout | None
+    complete: bool
+    problems: tuple[Problem, ...]
+
+
+_Candidates = tuple[tuple[Layout, Decode], ...]
+
+# Only layouts that exist get in, so what captures hold cannot make it grow without end.
+_known: dict[tuple[Any, int, str | None, frozenset[str] | None], _Candidates] = {}
+
+
+def decode_body(
+    api_key: int,
+    api_version: int,
+    direction: str,
+    data: bytes,
+    start: int,
+    end: int,
+    fields: frozenset[str] | None = None,
+    base: int | None = None,
+) -> Decoded:
+    """Decodes the body in `data[start:end]`. Never raises, whatever the bytes.
+
+    `fields` are the dotted paths wanted, None all (of a version with several layouts, unknown tagged fields
+    of the body come along). Offsets in problems count from `base`, the index in `data` at
+    which the message begins (after its 4-byte size); without it, from `start`.
+    """
+    key = (api_key, api_version, direction, fields)
+    candidates = _known.get(key)
+    if candidates is None:
+        candidates = _candidates(schema.layouts(api_key, api_version, direction), fields)
+        if candidates:
+            _known[key] = candidates
+    decoded = _fitting(candidates, data, start, end)
+    if decoded:
+        return decoded
+    if api_key == API_VERSIONS and direction == RESPONSE:
+        fallback = _version_fallback(data, start, end, fields)
+        if fallback:
+            return fallback
+    if not candidates:
+        return _unknown(api_key, api_version, direction)
+    return _explain(
+        [layout for layout, _ in candidates], data, start, end, fields, start if base is None else base
+    )
+
+
+def decode_record(
+    name: str, version: int, data: bytes, start: int, end: int, fields: frozenset[str] | None = None
+) -> Decoded:
+    """Decodes one record message (`TopicRecord`, `OffsetCommitValue`, ...) as `decode_body` does a body.
+
+    Offsets in problems count from `start`.
+    """
+    key = (name, version, None, fields)
+    candidates = _known.get(key)
+    if candidates is None:
+        candidates = _candidates(schema.record_layouts(name, version), fields)
+        if not candidates:
+            problem = Problem(None, "unknown_version", f"no layout known of {name} version {version}")
+            return Decoded(None, None, False, (problem,))
+        _known[key] = candidates
+    decoded = _fitting(candidates, data, start, end)
+    return decoded or _explain([layout for layout, _ in candidates], data, start, end, fields, start)
+
+
+def fits(api_key: int, api_version: int, direction: str, data: bytes, start: int, end: int) -> bool:
+    """Whether a layout of that version uses up the bytes exactly. Nothing is built, text is not checked."""
+    for layout in schema.layouts(api_key, api_version, direction):
+        try:
+            _, pos = compiler.skipper(layout)(data, start, end)
+        except DECODE_FAILURES:
+            continue
+        if pos == end:
+            return True
+    return False
+
+
+def restrict(body: Body, wanted: Projection) -> Body:
+    """What of `body` a projection asks for."""
+    return {
+        name: value if wanted[name] is None else _restrict_value(value, wanted[name] or {})
+        for name, value in body.items()
+        if name in wanted
+    }
+
+
+def _restrict_value(value: Any, wanted: Projection) -> Any:
+    if isinstance(value, dict):
+        return restrict(value, wanted)
+    if isinstance(value, list):
+        return [_restrict_value(item, wanted) for item in value]
+    return value
+
+
+def _candidates(layouts: tuple[Layout, ...], fields: frozenset[str] | None) -> _Candidates:
+    if len(layouts) > 1 and fields is not None:
+        fields |= {UNKNOWN_TAGS}
+    return tuple((layout, compiler.decoder(layout, fields)) for layout in layouts)
+
+
+def _fitting(candidates: _Candidates, data: bytes, start: int, end: int) -> Decoded | None:
+    """The first layout that uses up the bytes exactly.
+
+    One that does so without tagged fields nobody knows goes first: the empty fields that only an early-access
+    layout has may look like such tags.
+    """
+    second = None
+    for layout, decode in candidates:
+        try:
+            body, pos = decode(data, start, end)
+        except DECODE_FAILURES:
+            continue
+        if pos == end:
+            decoded = Decoded(body, layout, True, ())
+            if len(candidates) == 1 or UNKNOWN_TAGS not in body:
+                return decoded
+            second = second or decoded
+    return second
+
+
+def _version_fallback(data: bytes, start: int, end: int, fields: frozenset[str] | None) -> Decoded | None:
+    """A broker that does not know the version asked for answers in version 0, with error 35 (KIP-511)."""
+    layout = schema.layout(API_VERSIONS, 0, RESPONSE)
+    if layout is None:
+        return None
+    try:
+        body, pos = compiler.decoder(layout)(data, start, end)
+    except DECODE_FAILURES:
+        return None
+    if pos != end or body["error_code"] != _UNSUPPORTED_VERSION:
+        return None
+    if fields is not None:
+        body = restrict(body, compiler.projection(fields))
+    return Decoded(body, layout, True, ())
+
+
+def _unknown(api_key: int, api_version: int, direction: str) -> Decoded:
+    name = schema.api_name(api_key)
+    if name is None:
+        problem = Problem(direction, "unknown_api", f"no API with key {api_key} is known")
+    else:
+        problem = Problem(direction, "unknown_version", f"{name} version {api_version} is not known")
+    return Decoded(None, None, False, (problem,))
+
+
+def _explain(
+    layouts: list[Layout], data: bytes, start: int, end: int, fields: frozenset[str] | None, base: int
+) -> Decoded:
+    """What compiled decoders would not take: the layout that fits but for its text, else the stable one's story."""
+    readings = [(layout, interpreter.read(layout, data, start, end, base=base)) for layout in layouts]
+    fitting = [pair for pair in readings if pair[1].failure is None and pair[1].end == end]
+    layout, reading = min(fitting or readings[:1], key=lambda pair: UNKNOWN_TAGS in pair[1].body)
+    problems = reading.problems
+    failure = reading.failure
+    if failure is not None:
+        message = f"{layout.name} version {layout.version} does not fit at {failure.path}: {failure.message}"
+        offset = failure.offset - base
+        problems += (
+            Problem(layout.direction, "malformed", message, offset, end - failure.offset, failure.path),
+        )
+    elif reading.end != end:
+        surplus = end - reading.end
+        message = f"{surplus} trailing byte{'s' if surplus > 1 else ''} after {layout.name} version {layout.version}"
+        problems += (Problem(layout.direction, "trailing_bytes", message, reading.end - base, surplus),)
+    body = reading.body if fields is None else restrict(reading.body, compiler.projection(fields))
+    return Decoded(body, layout, failure is None, problems)

@@ -1,0 +1,163 @@
+"""The public forms of a message: a frame's bytes to a `Message`, and back to the same bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinspect.errors import DecodeError, KinspectError
+from kinspect.model import REQUEST, RESPONSE, Problem
+from kinspect.protocol import compiler, interpreter, schema
+from kinspect.protocol.bodies import decode_body
+from kinspect.protocol.compiler import Body
+from kinspect.protocol.schema import Layout
+from kinspect.protocol.wire import DECODE_FAILURES
+
+_NOT_DECODABLE = ("malformed", "unknown_api", "unknown_version")
+
+
+class EncodeError(KinspectError):
+    """A message cannot be written: its API or version is unknown, or a value does not fit its field."""
+
+
+@dataclass(slots=True)
+class Message:
+    """One request or response.
+
+    `layout` names an early-access layout ("3.5–3.6"), None for the stable one. `body_version` is the version of the
+    body where that is not `api_version`: a broker answers ApiVersions requests it does not know in version 0.
+    `api` is found from the key. `trailing` are bytes after the last field, `unknown_tagged_fields` those of the header.
+    """
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    body: Body
+    client_id: str | None = None
+    api: str | None = None
+    direction: str = REQUEST
+    layout: str | None = None
+    body_version: int | None = None
+    trailing: bytes = b""
+    unknown_tagged_fields: list[dict[str, Any]] = field(default_factory=list)
+    problems: tuple[Problem, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.api is None:
+            self.api = schema.api_name(self.api_key)
+
+
+def decode_request(frame: bytes) -> Message:
+    """Decodes a request: header and body without the 4-byte size. Raises DecodeError, nothing else.
+
+    Surplus bytes and text that is not UTF-8 are told in `problems`.
+    """
+    data = bytes(frame)
+    if len(data) < 4:
+        raise DecodeError(f"a request has a header of at least 8 bytes, not {len(data)}")
+    api_key, api_version = (int.from_bytes(data[at : at + 2], "big", signed=True) for at in (0, 2))
+    return _decode(data, api_key, api_version, REQUEST)
+
+
+def decode_response(frame: bytes, api_key: int, api_version: int) -> Message:
+    """Decodes a response to a request of that API and version. Raises DecodeError, nothing else."""
+    return _decode(bytes(frame), api_key, api_version, RESPONSE)
+
+
+def _decode(data: bytes, api_key: int, api_version: int, direction: str) -> Message:
+    header, start, header_problems = _decode_header(data, api_key, api_version, direction)
+    decoded = decode_body(api_key, api_version, direction, data, start, len(data), base=0)
+    for problem in decoded.problems:
+        if problem.code in _NOT_DECODABLE:
+            raise DecodeError(
+                problem.message,
+                offset=start if problem.offset is None else problem.offset,
+                path=problem.path,
+                body=decoded.body,
+                api_key=api_key,
+                api_version=api_version,
+            )
+    if decoded.body is None or decoded.layout is None:
+        raise DecodeError("no layout", offset=start, api_key=api_key, api_version=api_version)
+    surplus = sum(problem.bytes or 0 for problem in decoded.problems if problem.code == "trailing_bytes")
+    return Message(
+        api_key=api_key,
+        api_version=api_version,
+        correlation_id=header["correlation_id"],
+        body=decoded.body,
+        client_id=header.get("client_id"),
+        direction=direction,
+        layout=decoded.layout.label,
+        body_version=None if decoded.layout.version == api_version else decoded.layout.version,
+        trailing=data[len(data) - surplus :],
+        unknown_tagged_fields=header.get("unknown_tagged_fields", []),
+        problems=header_problems + decoded.problems,
+    )
+
+
+def _decode_header(
+    data: bytes, api_key: int, api_version: int, direction: str
+) -> tuple[Body, int, tuple[Problem, ...]]:
+    """The header's values, where the body begins, and problems of its text."""
+    layout = schema.header_layout(direction, schema.header_version(api_key, api_version, direction))
+    try:
+        values, start = compiler.decoder(layout)(data, 0, len(data))
+    except DECODE_FAILURES:
+        reading = interpreter.read(layout, data, 0, len(data))
+        if reading.failure:
+            offset, path, reason = reading.failure
+            raise DecodeError(
+                f"{direction} header does not fit at {path}: {reason}",
+                offset=offset,
+                path=path,
+                api_key=api_key,
+                api_version=api_version,
+            ) from None
+        return reading.body, reading.end, reading.problems
+    return values, start, ()
+
+
+def encode_request(message: Message) -> bytes:
+    """A request's header and body, without the 4-byte size. Raises EncodeError."""
+    return _encode(message, REQUEST)
+
+
+def encode_response(message: Message) -> bytes:
+    """A response's header and body, without the 4-byte size. Raises EncodeError."""
+    return _encode(message, RESPONSE)
+
+
+def _encode(message: Message, direction: str) -> bytes:
+    version = message.api_version
+    header = schema.header_layout(direction, schema.header_version(message.api_key, version, direction))
+    values = {
+        "request_api_key": message.api_key,
+        "request_api_version": version,
+        "correlation_id": message.correlation_id,
+        "client_id": message.client_id,
+        "unknown_tagged_fields": message.unknown_tagged_fields,
+    }
+    body = encode_body(_layout(message, direction), message.body)
+    return _write(header, values) + body + message.trailing
+
+
+def encode_body(layout: Layout, body: Body) -> bytes:
+    """A body's bytes in one layout. Raises EncodeError for a value that does not fit its field."""
+    return _write(layout, body)
+
+
+def _layout(message: Message, direction: str) -> Layout:
+    version = message.api_version if message.body_version is None else message.body_version
+    for layout in schema.layouts(message.api_key, version, direction):
+        if layout.label == message.layout:
+            return layout
+    label = f" of {message.layout}" if message.layout else ""
+    raise EncodeError(f"no layout known of a {direction} of API {message.api_key} version {version}{label}")
+
+
+def _write(layout: Layout, values: Body) -> bytes:
+    try:
+        return compiler.encoder(layout)(values)
+    # What Python raises for a value of another type is Python's business: any of it means the same.
+    except Exception as error:
+        raise EncodeError(f"{layout.name} version {layout.version} cannot be written: {error}") from error

@@ -1,0 +1,514 @@
+"""Turns layouts into Python functions: decoders (whole or of some fields), skippers and encoders.
+
+One flat function a layout, arrays as inlined loops. It is compiled in memory on first use and registered in
+`linecache`, so that a traceback shows the generated line.
+
+How the ends are kept. A Python slice past the end of a buffer is silently short, so no slice can be trusted by
+itself. Generated code only ever moves `pos` forward (a negative length is an error at once), therefore one
+comparison of `pos` with `end` when all is read covers every field before it. What must not wait for that
+is anything that repeats or allocates: each array's count is compared with the bytes left before its loop.
+"""
+
+from __future__ import annotations
+
+import linecache
+import struct
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kinspect.protocol import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kinspect.protocol.schema import Field, Layout
+
+Body = dict[str, Any]
+Decode = Callable[[bytes, int, int], tuple[Body, int]]
+Encode = Callable[[Body], bytes]
+
+# Which fields to decode: None is a whole subtree, a dict the wanted names below.
+Projection = dict[str, "Projection | None"]
+
+_HELPERS: dict[str, Any] = {
+    "Malformed": wire.Malformed,
+    "uvarint": wire.uvarint,
+    "uvarint_bytes": wire.uvarint_bytes,
+    "unknown_tags": wire.unknown_tags,
+    "tag_section": wire.tag_section,
+    "uuid_text": wire.uuid_text,
+    "uuid_bytes": wire.uuid_bytes,
+    "pack": struct.pack,
+    **{f"unpack_{code}": unpackers for code, unpackers in wire.ARRAYS.items()},
+}
+
+_decoders: dict[tuple[Layout, frozenset[str] | None], Decode] = {}
+_encoders: dict[Layout, Encode] = {}
+
+
+def decoder(layout: Layout, fields: frozenset[str] | None = None) -> Decode:
+    """`decode(data, pos, end) -> (body, pos)` for the layout, or for `fields` of it alone.
+
+    `fields` are dotted paths through arrays (`topics.partitions.error_code`); a path to a container asks for all
+    of it. The function raises one of `wire.DECODE_FAILURES` for bytes that do not fit; it does not ask for the
+    bytes to be used up.
+    """
+    key = (layout, fields)
+    found = _decoders.get(key)
+    if found is None:
+        found = _decoders[key] = _load(decoder_source(layout, fields), _title(layout, "decode", fields))
+    return found
+
+
+def skipper(layout: Layout) -> Decode:
+    """A decoder that builds nothing: its body is empty, its position tells where the message ends."""
+    return decoder(layout, frozenset())
+
+
+def encoder(layout: Layout) -> Encode:
+    """`encode(body) -> bytes`. Missing keys are at their default; tagged fields are written if they are there.
+
+    The function raises whatever Python raises for values of the wrong type; `codec` turns that into EncodeError.
+    """
+    found = _encoders.get(layout)
+    if found is None:
+        found = _encoders[layout] = _load(encoder_source(layout), _title(layout, "encode", None))
+    return found
+
+
+def decoder_source(layout: Layout, fields: frozenset[str] | None = None) -> str:
+    """The source of `decoder`'s function."""
+    return _DecodeWriter().write(layout, None if fields is None else projection(fields))
+
+
+def encoder_source(layout: Layout) -> str:
+    """The source of `encoder`'s function."""
+    return _EncodeWriter().write(layout)
+
+
+def projection(fields: Iterable[str]) -> Projection:
+    """The tree of dotted paths; a shorter path takes in the longer ones below it."""
+    root: Projection = {}
+    for path in sorted(fields):
+        node = root
+        *parents, last = path.split(".")
+        for name in parents:
+            below = node.setdefault(name, {})
+            if below is None:
+                break
+            node = below
+        else:
+            node[last] = None
+    return root
+
+
+def _title(layout: Layout, action: str, fields: frozenset[str] | None) -> str:
+    label = f" of {layout.label}" if layout.label else ""
+    wanted = "" if fields is None else f" {','.join(sorted(fields)) or 'nothing'}"
+    return f"<kinspect {action} {layout.name} v{layout.version}{label}{wanted}>"
+
+
+def _load(source: str, title: str) -> Any:
+    namespace = dict(_HELPERS)
+    exec(compile(source, title, "exec"), namespace)
+    linecache.cache[title] = (len(source), None, source.splitlines(keepends=True), title)
+    return namespace["run"]
+
+
+class _Writer:
+    """Lines of source with their indentation, and the `struct` objects they use.
+
+    A field's variable is its name, `_` and the depth of its struct; no other variable has a `_`.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.indent = 1
+        self.structs: dict[str, str] = {}
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.indent + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.line(head)
+        self.indent += 1
+        yield
+        self.indent -= 1
+
+    def method(self, name: str, formats: str) -> str:
+        """The name of a bound method of a `struct.Struct`."""
+        return self.structs.setdefault(f'Struct(">{formats}").{name}', f"{name}_{len(self.structs)}")
+
+    def source(self, head: str) -> str:
+        constants = [f"{name} = {value}" for value, name in self.structs.items()]
+        imports = ["from struct import Struct"] if constants else []
+        return "\n".join([*imports, *constants, head, *self.lines, ""])
+
+
+class _DecodeWriter(_Writer):
+    """Emits a decoder. Fixed-width fields wait in `pending` until something of another width needs the position.
+
+    The length that follows a run of fixed-width fields is read with it. Fields that are not wanted become
+    pad bytes of the run, or are stepped over.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pending: list[tuple[str, int, str | None]] = []
+
+    def write(self, layout: Layout, wanted: Projection | None) -> str:
+        body, tags = self.struct(layout.fields, layout.flexible, wanted, 0)
+        self.line(f"body = {body}")
+        if tags:
+            self.tags(tags, layout.fields, wanted, "body", 0)
+        with self.block("if pos > end:"):
+            self.line("raise Malformed")
+        self.line("return body, pos")
+        return self.source("def run(data, pos, end):")
+
+    # Positions and lengths.
+
+    def flush(self) -> None:
+        """Emits the waiting run."""
+        pending, self.pending = self.pending, []
+        total = sum(size for _, size, _ in pending)
+        names = [name for _, _, name in pending if name is not None]
+        if names:
+            if len(pending) == 1 and pending[0][0] == "B":
+                self.line(f"{names[0]} = data[pos]")
+            else:
+                formats = "".join(code if name else f"{size}x" for code, size, name in pending)
+                self.line(f"{', '.join(names)}, = {self.method('unpack_from', formats)}(data, pos)")
+        if total:
+            self.line(f"pos += {total}")
+
+    def length(self, field: Field, name: str) -> None:
+        """Reads a length into `name`: -1 is null (a compact length is one more on the wire)."""
+        if not field.compact:
+            size = 4 if field.array else wire.LENGTH_SIZE[field.type]
+            self.pending.append(("h" if size == 2 else "i", size, name))
+            self.flush()
+            return
+        self.uvarint(name)
+        self.line(f"{name} -= 1")
+
+    def uvarint(self, name: str) -> None:
+        self.pending.append(("B", 1, name))
+        self.flush()
+        with self.block(f"if {name} > 127:"):
+            self.line(f"{name}, pos = uvarint(data, pos, {name})")
+
+    # Structs and their fields.
+
+    def struct(
+        self, fields: tuple[Field, ...], flexible: bool, wanted: Projection | None, depth: int
+    ) -> tuple[str, str | None]:
+        """Reads the ordinary fields; gives the expression of the dict and the name of the number of tagged ones."""
+        values = []
+        for field in fields:
+            if field.tag is None:
+                keep = wanted is None or field.name in wanted
+                value = self.field(field, wanted and wanted.get(field.name), keep, depth)
+                if keep:
+                    values.append(f'"{field.name}": {value}')
+        tags = f"tags{depth}" if flexible else None
+        if tags:
+            self.pending.append(("B", 1, tags))
+        self.flush()
+        return "{" + ", ".join(values) + "}", tags
+
+    def field(self, field: Field, wanted: Projection | None, keep: bool, depth: int) -> str:
+        """Reads a field, emitting statements; gives the expression of its value (nothing if it is not kept)."""
+        name = f"{field.name}_{depth}"
+        if field.array:
+            self.array(field, wanted, keep, name, depth)
+        elif field.type in wire.FIXED:
+            code, size = wire.FIXED[field.type]
+            self.pending.append((code, size, name if keep else None))
+            return f"uuid_text({name})" if field.type == "uuid" else name
+        elif field.type == "struct":
+            return self.nested(field, wanted, keep, name, depth)
+        else:
+            self.text(field, keep, name)
+        return name
+
+    def text(self, field: Field, keep: bool, name: str) -> None:
+        """A string, or bytes."""
+        self.length(field, "size")
+        with self.block("if size >= 0:"):
+            self.line("stop = pos + size")
+            if keep:
+                value = "data[pos:stop]"
+                self.line(f"{name} = " + (f'str({value}, "utf-8")' if field.type == "string" else value))
+            self.line("pos = stop")
+        self.null_or_fail(field, "size", name if keep else None)
+
+    def null_or_fail(self, field: Field, size: str, name: str | None) -> None:
+        """The rest of a test of a length: -1 is null if the field may be, all else does not fit."""
+        if field.nullable:
+            with self.block(f"elif {size} == -1:"):
+                self.line(f"{name} = None" if name else "pass")
+        with self.block("else:"):
+            self.line("raise Malformed")
+
+    def array(self, field: Field, wanted: Projection | None, keep: bool, name: str, depth: int) -> None:
+        count = f"count{depth}"
+        self.length(field, count)
+        # An element without bytes would make any count fit.
+        least = max(wire.minimum_size(field), 1)
+        size = count if least == 1 else f"{count} * {least}"
+        with self.block(f"if 0 <= {size} <= end - pos:"):
+            self.elements(field, wanted, keep, name, count, depth)
+        self.null_or_fail(field, count, name if keep else None)
+
+    def elements(
+        self, field: Field, wanted: Projection | None, keep: bool, name: str, count: str, depth: int
+    ) -> None:
+        width = _fixed_width(field)
+        if width is not None and (not keep or field.type in wire.FIXED):
+            if keep:
+                self.line(f"{name} = {_fixed_elements(field, count)}")
+            self.line(f"pos += {count} * {width}")
+            return
+        if keep:
+            self.line(f"{name} = []")
+        with self.block(f"for _ in range({count}):"):
+            if field.type != "struct":
+                self.text(_element(field), keep, "item")
+                if keep:
+                    self.line(f"{name}.append(item)")
+                return
+            below = wanted if keep else {}
+            row, tags = self.struct(field.fields, field.compact, below, depth + 1)
+            row = self.with_tags(row, tags, field, below, f"row{depth + 1}", depth + 1)
+            if keep:
+                self.line(f"{name}.append({row})")
+
+    def nested(self, field: Field, wanted: Projection | None, keep: bool, name: str, depth: int) -> str:
+        """A struct that is no array's element."""
+        below = wanted if keep else {}
+        if not field.nullable:
+            row, tags = self.struct(field.fields, field.compact, below, depth + 1)
+            return self.with_tags(row, tags, field, below, name, depth + 1)
+        # KIP-893: a byte in front of a struct that may be null; inside a tagged field it is an unsigned varint.
+        marker, present, absent = "marker", 1, -1
+        if field.tag is None:
+            self.pending.append(("b", 1, marker))
+            self.flush()
+        else:
+            absent = 0
+            self.uvarint(marker)
+        with self.block(f"if {marker} == {present}:"):
+            row, tags = self.struct(field.fields, field.compact, below, depth + 1)
+            self.with_tags(row, tags, field, below, name, depth + 1)
+        with self.block(f"elif {marker} == {absent}:"):
+            self.line(f"{name} = None" if keep else "pass")
+        with self.block("else:"):
+            self.line("raise Malformed")
+        return name
+
+    # Tagged fields (KIP-482).
+
+    def with_tags(
+        self, row: str, tags: str | None, field: Field, wanted: Projection | None, name: str, depth: int
+    ) -> str:
+        """After a struct: its tagged section where it has one; gives the expression of the finished dict.
+
+        That is `name`, and assigned, but for an array's element without tags.
+        """
+        if tags is None and field.array:
+            return row
+        if wanted != {}:
+            self.line(f"{name} = {row}")
+        if tags:
+            self.tags(tags, field.fields, wanted, name, depth)
+        return name
+
+    def tags(
+        self, count: str, fields: tuple[Field, ...], wanted: Projection | None, row: str, depth: int
+    ) -> None:
+        """Reads a tagged section into the dict `row`; its count's first byte has been read."""
+        known = [field for field in fields if field.tag is not None]
+        keep_unknown = wanted is None or wire.UNKNOWN_TAGS in wanted
+        with self.block(f"if {count}:"):
+            if not known:
+                self.line(f"unknown, pos = unknown_tags(data, pos, end, {count})")
+                # A zero may be spelled in two bytes.
+                if keep_unknown:
+                    with self.block("if unknown:"):
+                        self.line(f'{row}["{wire.UNKNOWN_TAGS}"] = unknown')
+                return
+            with self.block(f"if {count} > 127:"):
+                self.line(f"{count}, pos = uvarint(data, pos, {count})")
+            with self.block(f"if 2 * {count} > end - pos:"):
+                self.line("raise Malformed")
+            with self.block(f"for _ in range({count}):"):
+                self.uvarint("tag")
+                self.uvarint("size")
+                stop = f"stop{depth}"
+                self.line(f"{stop} = pos + size")
+                for index, field in enumerate(known):
+                    with self.block(f"{'elif' if index else 'if'} tag == {field.tag}:"):
+                        keep = wanted is None or field.name in wanted
+                        value = self.field(field, wanted and wanted.get(field.name), keep, depth)
+                        self.flush()
+                        if keep:
+                            self.line(f'{row}["{field.name}"] = {value}')
+                with self.block("else:"):
+                    if keep_unknown:
+                        entry = '{"tag": tag, "bytes": data[pos:' + stop + "]}"
+                        self.line(f'{row}.setdefault("{wire.UNKNOWN_TAGS}", []).append({entry})')
+                    self.line(f"pos = {stop}")
+                with self.block(f"if pos != {stop}:"):
+                    self.line("raise Malformed")
+
+
+class _EncodeWriter(_Writer):
+    """Emits an encoder: `add` appends a part of the message to the list that is being filled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pending: list[tuple[str, str]] = []
+        self.add = "add"
+
+    def write(self, layout: Layout) -> str:
+        self.line("out = []")
+        self.line("add = out.append")
+        self.struct(layout.fields, layout.flexible, "body", 0)
+        self.line('return b"".join(out)')
+        return self.source("def run(body):")
+
+    def flush(self) -> None:
+        pending, self.pending = self.pending, []
+        if pending:
+            formats = "".join(code for code, _ in pending)
+            values = ", ".join(value for _, value in pending)
+            self.line(f"{self.add}({self.method('pack', formats)}({values}))")
+
+    def length(self, field: Field, value: str) -> None:
+        """Writes a length, -1 for null."""
+        if field.compact:
+            self.flush()
+            self.line(f"{self.add}(uvarint_bytes({value} + 1))")
+        else:
+            size = 4 if field.array else wire.LENGTH_SIZE[field.type]
+            self.pending.append(("h" if size == 2 else "i", value))
+            self.flush()
+
+    def struct(self, fields: tuple[Field, ...], flexible: bool, row: str, depth: int) -> None:
+        self.line(f"get{depth} = {row}.get")
+        for field in fields:
+            if field.tag is None:
+                self.field(field, f'get{depth}("{field.name}", {field.default!r})', depth)
+        self.flush()
+        if flexible:
+            self.tags(fields, row, depth)
+
+    def field(self, field: Field, value: str, depth: int) -> None:
+        if field.type in wire.FIXED and not field.array:
+            code, _ = wire.FIXED[field.type]
+            self.pending.append((code, f"uuid_bytes({value})" if field.type == "uuid" else value))
+            return
+        self.flush()
+        name = f"{field.name}_{depth}"
+        self.line(f"{name} = {value}")
+        if field.type == "struct" and not field.array and not field.nullable:
+            self.struct(field.fields, field.compact, name, depth + 1)
+            return
+        with self.block(f"if {name} is None:"):
+            self.null(field)
+        with self.block("else:"):
+            if field.array:
+                self.array(field, name, depth)
+            elif field.type == "struct":
+                self.line(f"{self.add}({self.marker(field, 'present')})")
+                self.struct(field.fields, field.compact, name, depth + 1)
+            else:
+                self.text(field, name)
+
+    @staticmethod
+    def marker(field: Field, state: str) -> str:
+        """The byte in front of a struct that may be null; tagged fields have another one for null."""
+        null = r'b"\xff"' if field.tag is None else r'b"\0"'
+        return r'b"\1"' if state == "present" else null
+
+    def null(self, field: Field) -> None:
+        if not field.nullable:
+            self.line(f'raise TypeError("{field.name} cannot be null")')
+        elif field.type == "struct" and not field.array:
+            self.line(f"{self.add}({self.marker(field, 'null')})")
+        else:
+            self.length(field, "-1")
+
+    def text(self, field: Field, name: str) -> None:
+        raw = name
+        if field.type == "string":
+            raw = "raw"
+            self.line(f"raw = {name}.encode()")
+        self.length(field, f"len({raw})")
+        self.line(f"{self.add}({raw})")
+
+    def array(self, field: Field, name: str, depth: int) -> None:
+        self.length(field, f"len({name})")
+        if field.type in wire.FIXED and field.type != "uuid":
+            code, _ = wire.FIXED[field.type]
+            self.line(f'{self.add}(pack(f">{{len({name})}}{code}", *{name}))')
+            return
+        with self.block(f"for row{depth + 1} in {name}:"):
+            if field.type == "struct":
+                self.struct(field.fields, field.compact, f"row{depth + 1}", depth + 1)
+            elif field.type == "uuid":
+                self.line(f"{self.add}(uuid_bytes(row{depth + 1}))")
+            else:
+                self.text(_element(field), f"row{depth + 1}")
+
+    def tags(self, fields: tuple[Field, ...], row: str, depth: int) -> None:
+        """Known tags that the dict has, and its unknown ones, in one ascending section."""
+        tags = f"tags{depth}"
+        unknown = f'{row}.get("{wire.UNKNOWN_TAGS}", ())'
+        self.line(f'{tags} = [(entry["tag"], entry["bytes"]) for entry in {unknown}]')
+        outer = self.add
+        for field in fields:
+            if field.tag is None:
+                continue
+            with self.block(f'if "{field.name}" in {row}:'):
+                self.line(f"part{depth} = []")
+                self.add = f"part{depth}.append"
+                self.field(field, f'{row}["{field.name}"]', depth)
+                self.flush()
+                self.line(f'{tags}.append(({field.tag}, b"".join(part{depth})))')
+                self.add = outer
+        self.line(f"{self.add}(tag_section({tags}))")
+
+
+def _element(field: Field) -> Field:
+    """One element of an array of strings or bytes as a field of its own; an element is never null."""
+    return type(field)(
+        name=field.name,
+        kafka_name=field.kafka_name,
+        type=field.type,
+        array=False,
+        fields=(),
+        nullable=False,
+        tag=None,
+        entity=field.entity,
+        default=None,
+        compact=field.compact,
+    )
+
+
+def _fixed_width(field: Field) -> int | None:
+    """The bytes of one element if all have as many, None otherwise."""
+    if field.type in wire.FIXED:
+        return wire.FIXED[field.type][1]
+    plain = not field.compact and all(part.type in wire.FIXED and not part.array for part in field.fields)
+    return wire.minimum_size(field) if field.type == "struct" and plain else None
+
+
+def _fixed_elements(field: Field, count: str) -> str:
+    code, width = wire.FIXED[field.type]
+    if field.type == "uuid":
+        return f"[uuid_text(data[at : at + {width}]) for at in range(pos, pos + {count} * {width}, {width})]"
+    return f"list(unpack_{code}[{count}](data, pos))"

@@ -1,0 +1,46 @@
+"""A layout as plain rows, for whoever prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kinspect.protocol.schema import Field, Layout
+
+
+class Row(NamedTuple):
+    """One field: how deep it is nested, its names, its type as Kafka writes it (`[]struct`, `string`), the rest."""
+
+    depth: int
+    name: str
+    kafka_name: str
+    type: str
+    nullable: bool
+    tag: int | None
+    default: Any
+    entity: str | None
+
+
+def describe(layout: Layout) -> list[Row]:
+    """The fields of a layout in the order of the wire, a struct's below it; tagged fields come last."""
+    return _rows(layout.fields, 0)
+
+
+def _rows(fields: Iterable[Field], depth: int) -> list[Row]:
+    rows = []
+    for field in sorted(fields, key=lambda one: -1 if one.tag is None else one.tag):
+        kind = f"[]{field.type}" if field.array else field.type
+        rows.append(
+            Row(
+                depth,
+                field.name,
+                field.kafka_name,
+                kind,
+                field.nullable,
+                field.tag,
+                field.default,
+                field.entity,
+            )
+        )
+        rows += _rows(field.fields, depth + 1)
+    return rows

@@ -1,0 +1,95 @@
+"""Request and response headers: which version goes with which message, and a fast way over them.
+
+Source: KIP-482 (tagged fields in header v2 and v1), KIP-511 (ApiVersions' response header stays v0).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from kinspect.model import REQUEST, RESPONSE
+from kinspect.protocol.schema import header_version
+from kinspect.protocol.wire import DECODE_FAILURES, unknown_tags
+
+_START = struct.Struct(">hhi")
+_LENGTH = struct.Struct(">h")
+_CORRELATION_ID = struct.Struct(">i")
+
+# From this version on the header ends in a tagged section.
+_TAGGED = {REQUEST: 2, RESPONSE: 1}
+
+
+class RequestHeader(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_start: int
+
+
+class ResponseHeader(NamedTuple):
+    correlation_id: int
+    body_start: int
+
+
+def request_header(data: bytes, start: int, end: int) -> RequestHeader | None:
+    """The header of the request that begins at `start` (after its size); None if the bytes do not fit.
+
+    The header of an unknown API is taken to be one without tagged fields. A client id that is not UTF-8 has U+FFFD.
+    """
+    body_start = start + 8
+    if body_start > end:
+        return None
+    api_key, api_version, correlation_id = _START.unpack_from(data, start)
+    version = header_version(api_key, api_version, REQUEST)
+    client_id = None
+    if version:
+        if body_start + 2 > end:
+            return None
+        (size,) = _LENGTH.unpack_from(data, body_start)
+        body_start += 2
+        if size >= 0:
+            stop = body_start + size
+            if stop > end:
+                return None
+            client_id = data[body_start:stop].decode("utf-8", "replace")
+            body_start = stop
+        elif size != -1:
+            return None
+    if version >= _TAGGED[REQUEST]:
+        after = _skip_tags(data, body_start, end)
+        if after is None:
+            return None
+        body_start = after
+    return RequestHeader(api_key, api_version, correlation_id, client_id, body_start)
+
+
+def response_header(
+    data: bytes, start: int, end: int, api_key: int, api_version: int
+) -> ResponseHeader | None:
+    """The header of a response to a request of `api_key` and `api_version`; None if the bytes do not fit."""
+    body_start = start + 4
+    if body_start > end:
+        return None
+    (correlation_id,) = _CORRELATION_ID.unpack_from(data, start)
+    if header_version(api_key, api_version, RESPONSE) >= _TAGGED[RESPONSE]:
+        after = _skip_tags(data, body_start, end)
+        if after is None:
+            return None
+        body_start = after
+    return ResponseHeader(correlation_id, body_start)
+
+
+def _skip_tags(data: bytes, pos: int, end: int) -> int | None:
+    """Where the body begins after the header's tagged section."""
+    if pos >= end:
+        return None
+    count = data[pos]
+    pos += 1
+    if count:
+        try:
+            _, pos = unknown_tags(data, pos, end, count)
+        except DECODE_FAILURES:
+            return None
+    return pos if pos <= end else None

@@ -1,0 +1,1 @@
+"""The developers' command that rebuilds the table from Kafka's own message definitions."""

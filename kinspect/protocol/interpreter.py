@@ -1,0 +1,285 @@
+"""Reads a message by walking its layout, field by field: slow, plain, and able to say what went wrong and where.
+
+It shares nothing with the compiler but the layout, so that each checks the other. It also finds the byte span of each
+field, and reads on where text is not UTF-8.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import urlsafe_b64encode
+from typing import Any, NamedTuple
+
+from kinspect.model import Problem
+from kinspect.protocol.schema import Field, Layout
+
+_NUMBERS = {
+    "int8": ">b",
+    "int16": ">h",
+    "uint16": ">H",
+    "int32": ">i",
+    "uint32": ">I",
+    "int64": ">q",
+    "float64": ">d",
+}
+
+# More varint bytes than 32 bits can need.
+_LONGEST_VARINT = 5
+
+Body = dict[str, Any]
+
+
+class Span(NamedTuple):
+    """Where a part of a message lies: `start` to `end` are indexes into the data.
+
+    Spans come in order and leave nothing out. What is not a value of the body has a span of its own: an array's
+    count (type `[]int32`, value the count or None), a struct's null marker (type `struct`), the number of tagged
+    fields (type `tags`) and the tag and size before each of them (type `tag`, value the tag).
+    """
+
+    path: str
+    start: int
+    end: int
+    type: str
+    value: Any
+
+
+class Failure(NamedTuple):
+    """Why reading stopped. `offset` is where the field that did not fit begins, an index into the data."""
+
+    offset: int
+    path: str
+    message: str
+
+
+class Reading(NamedTuple):
+    """What the interpreter made of a message: `end` is where it stopped, `failure` None if it read all fields."""
+
+    body: Body
+    end: int
+    problems: tuple[Problem, ...]
+    failure: Failure | None
+    spans: list[Span]
+
+
+class _FailedError(Exception):
+    pass
+
+
+def read(layout: Layout, data: bytes, start: int, end: int, *, base: int = 0, spans: bool = False) -> Reading:
+    """Reads `data[start:end]`; surplus bytes are left, broken ones end the reading with what was read.
+
+    Offsets of problems count from `base`, those of spans and the failure are indexes into `data`.
+    """
+    reader = _Reader(layout, data, start, end, base, spans)
+    body: Body = {}
+    failure = None
+    try:
+        reader.struct(layout.fields, layout.flexible, body)
+    except _FailedError as error:
+        failure = Failure(reader.field_start, reader.text_path(), str(error))
+    return Reading(body, reader.pos, tuple(reader.problems), failure, reader.spans)
+
+
+class _Reader:
+    def __init__(self, layout: Layout, data: bytes, pos: int, end: int, base: int, spans: bool) -> None:
+        self.layout = layout
+        self.data = data
+        self.pos = pos
+        self.end = end
+        self.base = base
+        self.path: list[str | int] = []
+        self.problems: list[Problem] = []
+        self.spans: list[Span] = []
+        self.wants_spans = spans
+        self.field_start = pos
+
+    def text_path(self) -> str:
+        text = ""
+        for part in self.path:
+            text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        return text
+
+    def span(self, start: int, kind: str, value: Any) -> None:
+        if self.wants_spans:
+            self.spans.append(Span(self.text_path(), start, self.pos, kind, value))
+
+    def take(self, size: int, what: str) -> bytes:
+        left = self.end - self.pos
+        if size > left:
+            raise _FailedError(f"{what} needs {size} bytes, {left} left")
+        self.pos += size
+        return self.data[self.pos - size : self.pos]
+
+    def number(self, kind: str) -> Any:
+        code = _NUMBERS[kind]
+        return struct.unpack(code, self.take(struct.calcsize(code), kind))[0]
+
+    def uvarint(self, what: str) -> int:
+        value = 0
+        for index in range(_LONGEST_VARINT):
+            byte = self.take(1, what)[0]
+            value += (byte % 128) << (7 * index)
+            if byte < 128:
+                return value
+        raise _FailedError(f"{what} is a varint of more than {_LONGEST_VARINT} bytes")
+
+    def length(self, field: Field, kind: str) -> int | None:
+        """A length or count; None is null."""
+        what = f"length of {kind}"
+        size = self.uvarint(what) - 1 if field.compact else int(self.number(kind))
+        if size >= 0:
+            return size
+        if size < -1:
+            raise _FailedError(f"negative length {size}")
+        if not field.nullable:
+            raise _FailedError("null, but the field cannot be null")
+        return None
+
+    def struct(self, fields: tuple[Field, ...], flexible: bool, body: Body) -> None:
+        """Fills `body` as it goes, so that a failure leaves what came before it."""
+        for field in fields:
+            if field.tag is None:
+                self.path.append(field.name)
+                self.field(field, body)
+                self.path.pop()
+        if flexible:
+            self.tags({field.tag: field for field in fields if field.tag is not None}, body)
+
+    def tags(self, known: dict[int, Field], body: Body) -> None:
+        self.path.append("unknown_tagged_fields")
+        self.field_start = start = self.pos
+        count = self.uvarint("number of tagged fields")
+        if 2 * count > self.end - self.pos:
+            raise _FailedError(f"{count} tagged fields, {self.end - self.pos} bytes left")
+        self.span(start, "tags", count)
+        self.path.pop()
+        for _ in range(count):
+            self.tag(known, body)
+
+    def tag(self, known: dict[int, Field], body: Body) -> None:
+        """One tagged field, which must fill the size that is announced for it."""
+        self.path.append("unknown_tagged_fields")
+        self.field_start = start = self.pos
+        number = self.uvarint("tag")
+        size = self.uvarint("size of a tagged field")
+        if size > self.end - self.pos:
+            raise _FailedError(f"tag {number} needs {size} bytes, {self.end - self.pos} left")
+        field = known.get(number)
+        if field is not None:
+            self.path[-1] = field.name
+        self.span(start, "tag", number)
+        outer, self.end = self.end, self.pos + size
+        if field is None:
+            start = self.pos
+            raw = self.take(size, "tag")
+            body.setdefault("unknown_tagged_fields", []).append({"tag": number, "bytes": raw})
+            self.span(start, "bytes", raw)
+        else:
+            self.field(field, body)
+            if self.pos != self.end:
+                self.field_start = start
+                raise _FailedError(f"tag {number} has {self.end - self.pos} bytes more than its field")
+        self.end = outer
+        self.path.pop()
+
+    def field(self, field: Field, body: Body) -> None:
+        self.field_start = self.pos
+        if field.array:
+            self.array(field, body)
+        elif field.type != "struct":
+            body[field.name] = self.value(field, field.nullable)
+        elif field.nullable and self.is_null(field):
+            body[field.name] = None
+        else:
+            inner: Body = {}
+            body[field.name] = inner
+            self.struct(field.fields, field.compact, inner)
+
+    def is_null(self, field: Field) -> bool:
+        """The marker before a struct that may be null: a byte 1 or -1, in a tagged field a varint 1 or 0."""
+        start = self.pos
+        null = -1 if field.tag is None else 0
+        marker = self.number("int8") if field.tag is None else self.uvarint("null marker")
+        if marker not in (null, 1):
+            raise _FailedError(f"null marker {marker}")
+        self.span(start, "struct", None if marker == null else marker)
+        return bool(marker == null)
+
+    def array(self, field: Field, body: Body) -> None:
+        start = self.pos
+        count = self.length(field, "int32")
+        if count is not None:
+            least = max(_least_element(field), 1) * count
+            if least > self.end - self.pos:
+                raise _FailedError(
+                    f"{count} elements need at least {least} bytes, {self.end - self.pos} left"
+                )
+        self.span(start, f"[]{field.type}", count)
+        if count is None:
+            body[field.name] = None
+            return
+        items: list[Any] = []
+        body[field.name] = items
+        for index in range(count):
+            self.path.append(index)
+            if field.type == "struct":
+                items.append({})
+                self.struct(field.fields, field.compact, items[-1])
+            else:
+                self.field_start = self.pos
+                items.append(self.value(field, False))
+            self.path.pop()
+
+    def value(self, field: Field, nullable: bool) -> Any:
+        """One value of a primitive type. An array's element is never null."""
+        start = self.pos
+        kind = field.type
+        if kind in _NUMBERS:
+            value = self.number(kind)
+        elif kind == "bool":
+            value = self.take(1, kind) != b"\0"
+        elif kind == "uuid":
+            value = urlsafe_b64encode(self.take(16, kind)).decode().rstrip("=")
+        else:
+            size = self.length(field, "int16" if kind == "string" else "int32")
+            if size is None and not nullable:
+                raise _FailedError("null, but an element cannot be null")
+            value = None if size is None else self.take(size, kind)
+            if kind == "string" and value is not None:
+                value = self.text(value, start)
+        self.span(start, kind, value)
+        return value
+
+    def text(self, raw: bytes, start: int) -> str:
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError:
+            path = self.text_path()
+            self.problems.append(
+                Problem(
+                    self.layout.direction,
+                    "invalid_utf8",
+                    f"{path} is not UTF-8",
+                    offset=start - self.base,
+                    bytes=len(raw),
+                    path=path,
+                )
+            )
+            return raw.decode("utf-8", "replace")
+
+
+def _least_element(field: Field) -> int:
+    """The fewest bytes one element of an array takes."""
+    if field.type in _NUMBERS:
+        return struct.calcsize(_NUMBERS[field.type])
+    if field.type == "struct":
+        return sum(_least(part) for part in field.fields if part.tag is None) + int(field.compact)
+    short = {"bool": 1, "uuid": 16, "string": 2}
+    return 1 if field.compact and field.type not in ("bool", "uuid") else short.get(field.type, 4)
+
+
+def _least(field: Field) -> int:
+    if field.array:
+        return 1 if field.compact else 4
+    return 1 if field.type == "struct" and field.nullable else _least_element(field)

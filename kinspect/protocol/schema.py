@@ -1,0 +1,437 @@
+"""What the table says: APIs, layouts, record types, error names, releases.
+
+Everything is read on first use and file by file: asking for one layout parses one API's file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kinspect.model import REQUEST, RESPONSE
+from kinspect.protocol.store import (
+    ApiFile,
+    FieldDefinition,
+    Message,
+    read_api,
+    read_messages,
+)
+from kinspect.protocol.versions import parse_versions, version_ranges
+from kinspect.protocol.wire import ZERO_UUID
+
+TABLE = Path(__file__).with_name("table")
+
+# `04_leader_and_isr.txt`: the name of a file tells key and name without opening it.
+_FILE_NAME = re.compile(r"(\d+)_(\w+)\.txt")
+_CAPITAL = re.compile(r"(?<!^)([A-Z])")
+
+# Which topic (or other place) the messages of one file of `table/records` belong to.
+_RECORD_FILES = {
+    "__consumer_offsets": "group",
+    "__transaction_state": "txn",
+    "__share_group_state": "share",
+    "__cluster_metadata": "metadata",
+    "__remote_log_metadata": "storage",
+}
+
+_ZERO_DEFAULTS: dict[str, Any] = {
+    "bool": False,
+    "float64": 0.0,
+    "string": "",
+    "bytes": b"",
+    "uuid": ZERO_UUID,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """One field of a layout, with the conditions of its version resolved.
+
+    `type` is a primitive type or `struct`, of the elements if `array`; `fields` are a struct's. `tag` is the
+    tag's number, None for an ordinary field. `compact`: lengths are unsigned varints (and a struct ends in a
+    tagged section). `default` is the value of a missing field: a container's is empty or None.
+    """
+
+    name: str
+    kafka_name: str
+    type: str
+    array: bool
+    fields: tuple[Field, ...]
+    nullable: bool
+    tag: int | None
+    entity: str | None
+    default: Any
+    compact: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """What the bytes of one version of a message are. `label` names the releases of an early-access layout.
+
+    Records and headers have no `api_key`, records no `direction`. Layouts are made once: compare by identity.
+    """
+
+    name: str
+    api_key: int | None
+    version: int
+    direction: str | None
+    flexible: bool
+    fields: tuple[Field, ...]
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Api:
+    """One API in all releases. The version maps go from version to the release (`3.7`) or releases (`3.9.0..4.0.2`)."""
+
+    key: int
+    name: str
+    enum: str
+    versions: tuple[int, ...]
+    flexible_from: int | None
+    listeners: tuple[str, ...]
+    since: dict[int, str]
+    removed: dict[int, str]
+    absent: dict[int, str]
+    deprecated: dict[int, str]
+    unstable: dict[int, str]
+    old_names: tuple[str, ...]
+    request: Message
+    response: Message
+
+
+class RecordType(NamedTuple):
+    """What one record type number stands for: a key message where there is one, and value messages, newest first."""
+
+    number: int
+    key: str | None
+    values: tuple[str, ...]
+
+
+class ErrorCode(NamedTuple):
+    """`old_names` and `scala_names` map to the releases that had them."""
+
+    code: int
+    name: str
+    retriable: bool
+    since: str
+    old_names: dict[str, str]
+    scala_names: dict[str, str]
+
+
+class VersionRange(NamedTuple):
+    """What a release speaks of one API; `unstable`: its newest version only if unstable versions are enabled."""
+
+    low: int
+    high: int
+    unstable: bool
+
+
+def snake_case(name: str) -> str:
+    """Kafka's field name with an underscore before each capital: `isKRaftController` → `is_k_raft_controller`."""
+    return _CAPITAL.sub(r"_\1", name).lower()
+
+
+@cache
+def _api_paths() -> dict[int, Path]:
+    found = {int(match[1]): path for path in TABLE.iterdir() if (match := _FILE_NAME.fullmatch(path.name))}
+    return dict(sorted(found.items()))
+
+
+@cache
+def api_names() -> dict[int, str]:
+    """Key to name of every API, without reading the files."""
+    return {
+        key: "".join(word.capitalize() for word in path.stem.split("_")[1:])
+        for key, path in _api_paths().items()
+    }
+
+
+def api_name(key: int) -> str | None:
+    return api_names().get(key)
+
+
+@cache
+def _api_file(key: int) -> ApiFile:
+    return read_api(_api_paths()[key].read_text("utf-8"))
+
+
+def _version_map(text: str, valid: Iterable[int]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for part in text.split():
+        versions, _, release = part.partition("=")
+        for version in sorted(parse_versions(versions, valid)):
+            found.setdefault(version, release)
+    return found
+
+
+@cache
+def _api(key: int) -> Api:
+    file = _api_file(key)
+    attributes = file.attributes
+    versions = file.request.versions
+    return Api(
+        key=key,
+        name=file.name,
+        enum=attributes["enum"],
+        versions=tuple(sorted(versions)),
+        flexible_from=min(file.request.flexible, default=None),
+        listeners=tuple(attributes["listeners"].split()),
+        since=_version_map(attributes["since"], versions),
+        removed=_version_map(attributes.get("removed", ""), versions),
+        absent=_version_map(attributes.get("absent", ""), versions),
+        deprecated=_version_map(attributes.get("deprecated", ""), versions),
+        unstable=_version_map(attributes.get("unstable", ""), versions),
+        old_names=tuple(attributes.get("old-names", "").split()),
+        request=file.request,
+        response=file.response,
+    )
+
+
+def api(key_or_name: int | str) -> Api | None:
+    """The API of a key, a name in any case (`listoffsets`) or an enum's name (`LIST_OFFSETS`); None if unknown."""
+    if isinstance(key_or_name, int):
+        return _api(key_or_name) if key_or_name in _api_paths() else None
+    if key_or_name.lstrip("-").isdecimal():
+        return api(int(key_or_name))
+    wanted = key_or_name.replace("_", "").lower()
+    for key, name in api_names().items():
+        if name.lower() == wanted:
+            return _api(key)
+    for candidate in apis():
+        if wanted in (name.lower() for name in candidate.old_names):
+            return candidate
+    return None
+
+
+def apis() -> tuple[Api, ...]:
+    """Every API by key. Reads the whole table."""
+    return tuple(_api(key) for key in _api_paths())
+
+
+def layout(api_key: int, version: int, direction: str) -> Layout | None:
+    """The stable layout, None for an unknown API or version."""
+    found = layouts(api_key, version, direction)
+    return found[0] if found else None
+
+
+def layouts(api_key: int, version: int, direction: str) -> tuple[Layout, ...]:
+    """All layouts that version ever had, the stable one first; empty for an unknown API or version."""
+    # Only what exists is cached: keys and versions come from captures.
+    if api_key not in _api_paths() or version not in _api_file(api_key).request.versions:
+        return ()
+    return _api_layouts(api_key, version, direction)
+
+
+@cache
+def _api_layouts(api_key: int, version: int, direction: str) -> tuple[Layout, ...]:
+    file = _api_file(api_key)
+    message = file.request if direction == REQUEST else file.response
+    return tuple(_layouts(message, version, api_key, direction))
+
+
+@cache
+def header_layout(direction: str, version: int) -> Layout:
+    """The layout of a request's header (version 0 to 2) or a response's (0 or 1). Raises KeyError for others."""
+    found = tuple(_layouts(_headers()[direction], version, None, direction))
+    if not found:
+        raise KeyError(version)
+    return found[0]
+
+
+@cache
+def _headers() -> dict[str, Message]:
+    messages = read_messages((TABLE / "headers.txt").read_text("utf-8"))
+    return {REQUEST if message.name == "RequestHeader" else RESPONSE: message for message in messages}
+
+
+def header_version(api_key: int, version: int, direction: str) -> int:
+    """Which header goes with a message. A version newer than the table's is taken for flexible if they ended so.
+
+    For an unknown API the header without tagged fields is assumed.
+    """
+    plain, flexible_from, exceptions = _header_rule(api_key if api_key in _api_paths() else None, direction)
+    for low, high, header in exceptions:
+        if low <= version <= high:
+            return header
+    return plain if flexible_from is None or version < flexible_from else plain + 1
+
+
+@cache
+def _header_rule(
+    api_key: int | None, direction: str
+) -> tuple[int, int | None, tuple[tuple[int, int, int], ...]]:
+    """The header of versions that are not flexible, where flexible ones begin, and the exceptions."""
+    message = _headers()[direction]
+    plain = max(message.versions) - 1
+    if api_key is None:
+        return plain, None, ()
+    exceptions: list[tuple[int, int, int]] = []
+    for part in message.attributes["exceptions"].split():
+        place, _, header = part.partition("=")
+        key, _, versions = place.partition(":")
+        if int(key) == api_key:
+            exceptions += [(low, high, int(header)) for low, high in version_ranges(versions)]
+    return plain, _api(api_key).flexible_from, tuple(exceptions)
+
+
+@cache
+def _records() -> dict[str, Message]:
+    return {message.name: message for messages in record_files().values() for message in messages}
+
+
+@cache
+def record_files() -> dict[str, tuple[Message, ...]]:
+    """The messages of every file of `table/records`, by the file's stem."""
+    paths = sorted((TABLE / "records").glob("*.txt"))
+    return {path.stem: tuple(read_messages(path.read_text("utf-8"))) for path in paths}
+
+
+def record_names() -> tuple[str, ...]:
+    return tuple(_records())
+
+
+def record(name: str) -> Message | None:
+    """The definition of a record message, None if there is none of that name."""
+    return _records().get(name)
+
+
+def record_layouts(name: str, version: int) -> tuple[Layout, ...]:
+    """All layouts of a record message's version, the stable one first; empty for an unknown name or version."""
+    message = _records().get(name)
+    return _record_layouts(name, version) if message and version in message.versions else ()
+
+
+@cache
+def _record_layouts(name: str, version: int) -> tuple[Layout, ...]:
+    return tuple(_layouts(_records()[name], version, None, None))
+
+
+@cache
+def record_types(topic: str) -> dict[int, RecordType]:
+    """The record types of an internal topic (`__cluster_metadata`, `__consumer_offsets`, ...); empty for others."""
+    found: dict[int, RecordType] = {}
+    for message in record_files().get(_RECORD_FILES.get(topic, ""), ()):
+        if "record-type" not in message.attributes:
+            continue
+        number = int(message.attributes["record-type"])
+        entry = found.get(number, RecordType(number, None, ()))
+        if message.name.endswith("Key"):
+            entry = entry._replace(key=message.name)
+        else:
+            entry = entry._replace(values=(*entry.values, message.name))
+        found[number] = entry
+    return dict(sorted(found.items()))
+
+
+def _layouts(message: Message, version: int, api_key: int | None, direction: str | None) -> Iterator[Layout]:
+    if version not in message.versions:
+        return
+    flexible = version in message.flexible
+    fields = _resolve(message.fields, version, flexible)
+    yield Layout(message.name, api_key, version, direction, flexible, fields, None)
+    for variant in message.variants:
+        if variant.version == version:
+            fields = _resolve(variant.fields, version, variant.flexible)
+            yield Layout(message.name, api_key, version, direction, variant.flexible, fields, variant.label)
+
+
+def _resolve(definitions: Iterable[FieldDefinition], version: int, flexible: bool) -> tuple[Field, ...]:
+    return tuple(
+        _resolve_field(definition, version, flexible)
+        for definition in definitions
+        if version in definition.versions
+    )
+
+
+def _resolve_field(definition: FieldDefinition, version: int, flexible: bool) -> Field:
+    kind = "struct" if definition.is_struct else definition.element
+    nullable = version in definition.nullable
+    return Field(
+        name=snake_case(definition.name),
+        kafka_name=definition.name,
+        type=kind,
+        array=definition.is_array,
+        fields=_resolve(definition.fields, version, flexible),
+        nullable=nullable,
+        tag=definition.tag if version in definition.tagged else None,
+        entity=definition.entity,
+        default=_default(definition, kind, nullable),
+        compact=flexible and definition.compact,
+    )
+
+
+def _default(definition: FieldDefinition, kind: str, nullable: bool) -> Any:
+    text = definition.default
+    if text == "null" and nullable:
+        return None
+    if definition.is_array:
+        return ()
+    if kind == "struct":
+        return {}
+    if kind == "records":
+        return None if nullable else b""
+    if text is None or text == "null":
+        return _ZERO_DEFAULTS.get(kind, 0)
+    if kind == "bool":
+        return text == "true"
+    if kind == "string":
+        return text
+    return float(text) if kind == "float64" else int(text, 0)
+
+
+@cache
+def errors() -> dict[int, ErrorCode]:
+    """Every error code Kafka has had."""
+    found = {}
+    for line in (TABLE / "errors.txt").read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        code, name, retriable, *rest = line.split()
+        options: dict[str, dict[str, str]] = {"old": {}, "scala": {}}
+        since = ""
+        for option in rest:
+            kind, _, value = option.partition("=")
+            if kind == "since":
+                since = value
+            else:
+                old, _, releases = value.partition(":")
+                options[kind][old] = releases
+        found[int(code)] = ErrorCode(
+            int(code), name, retriable == "retriable", since, options["old"], options["scala"]
+        )
+    return found
+
+
+def error_name(code: int) -> str:
+    """Today's name of an error code, `UNKNOWN_CODE_4242` for one without."""
+    entry = errors().get(code)
+    return entry.name if entry else f"UNKNOWN_CODE_{code}"
+
+
+def error_retriable(code: int) -> bool:
+    """Whether clients of today retry on the error."""
+    entry = errors().get(code)
+    return entry is not None and entry.retriable
+
+
+@cache
+def releases() -> dict[str, dict[int, VersionRange]]:
+    """Release to API key to the versions its brokers speak, oldest release first."""
+    found: dict[str, dict[int, VersionRange]] = {}
+    for line in (TABLE / "releases.txt").read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        release, *spoken = line.split()
+        found[release] = dict(_spoken(part) for part in spoken)
+    return found
+
+
+def _spoken(text: str) -> tuple[int, VersionRange]:
+    key, _, versions = text.partition(":")
+    low, _, high = versions.rstrip("u").partition("-")
+    return int(key), VersionRange(int(low), int(high or low), versions.endswith("u"))

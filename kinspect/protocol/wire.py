@@ -1,0 +1,153 @@
+"""The primitive types of Kafka's wire format and the little helpers that compiled code calls.
+
+Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for compact types and tagged fields.
+"""
+
+from __future__ import annotations
+
+import struct
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kinspect.protocol.schema import Field
+
+# Types of one fixed width: the `struct` code and the number of bytes.
+FIXED = {
+    "bool": ("?", 1),
+    "int8": ("b", 1),
+    "int16": ("h", 2),
+    "uint16": ("H", 2),
+    "int32": ("i", 4),
+    "uint32": ("I", 4),
+    "int64": ("q", 8),
+    "float64": ("d", 8),
+    "uuid": ("16s", 16),
+}
+
+# Types with a length in front: bytes of that length where it is no uvarint.
+LENGTH_SIZE = {"string": 2, "bytes": 4, "records": 4}
+
+# An unsigned varint holds 32 bits in at most five bytes.
+_UVARINT_BYTES = 5
+
+UNKNOWN_TAGS = "unknown_tagged_fields"
+
+ZERO_UUID = "A" * 22
+
+
+class Malformed(Exception):  # noqa: N818 - internal and cheap; users see DecodeError
+    """Compiled code met bytes that do not fit. It says no more: the interpreter explains."""
+
+
+class _ArrayUnpackers(dict[int, Callable[[bytes, int], tuple[Any, ...]]]):
+    """Count to the unpacking function of an array of that many numbers; short arrays' functions are kept."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def __missing__(self, count: int) -> Callable[[bytes, int], tuple[Any, ...]]:
+        unpack = struct.Struct(f">{count}{self.code}").unpack_from
+        if count < 256:
+            self[count] = unpack
+        return unpack
+
+
+ARRAYS = {code: _ArrayUnpackers(code) for code, _ in FIXED.values() if len(code) == 1}
+
+# All that compiled decoders raise.
+DECODE_FAILURES = (Malformed, struct.error, IndexError, UnicodeDecodeError)
+
+
+def minimum_size(field: Field) -> int:
+    """The fewest bytes one value of `field` takes (one element if it is an array's)."""
+    if field.type in FIXED:
+        return FIXED[field.type][1]
+    if field.type != "struct":
+        return 1 if field.compact else LENGTH_SIZE[field.type]
+    # A null struct is its marker alone; array elements are never null.
+    if field.nullable and not field.array:
+        return 1
+    inner = sum(minimum_field_size(part) for part in field.fields if part.tag is None)
+    return inner + (1 if field.compact else 0)
+
+
+def minimum_field_size(field: Field) -> int:
+    if field.array:
+        return 1 if field.compact else 4
+    return minimum_size(field)
+
+
+def uvarint(data: bytes, pos: int, first: int) -> tuple[int, int]:
+    """The rest of an unsigned varint whose `first` byte, just before `pos`, says that more follow."""
+    value = first & 0x7F
+    for shift in range(7, 7 * _UVARINT_BYTES, 7):
+        byte = data[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, pos
+    raise Malformed
+
+
+def uvarint_bytes(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def unknown_tags(data: bytes, pos: int, end: int, count: int) -> tuple[list[dict[str, Any]], int]:
+    """A tagged section in which no tag has a name. `count` is the first byte of its count, just before `pos`."""
+    if count > 0x7F:
+        count, pos = uvarint(data, pos, count)
+    if 2 * count > end - pos:
+        raise Malformed
+    found = []
+    for _ in range(count):
+        tag = data[pos]
+        pos += 1
+        if tag > 0x7F:
+            tag, pos = uvarint(data, pos, tag)
+        size = data[pos]
+        pos += 1
+        if size > 0x7F:
+            size, pos = uvarint(data, pos, size)
+        found.append({"tag": tag, "bytes": data[pos : pos + size]})
+        pos += size
+    return found, pos
+
+
+def tag_section(tags: list[tuple[int, bytes]]) -> bytes:
+    """A tagged section of `(tag, bytes)`, in ascending order of tags as KIP-482 wants it."""
+    out = [uvarint_bytes(len(tags))]
+    for tag, raw in sorted(tags, key=lambda entry: entry[0]):
+        out += (uvarint_bytes(tag), uvarint_bytes(len(raw)), raw)
+    return b"".join(out)
+
+
+_TO_URL = bytes.maketrans(b"+/", b"-_")
+_FROM_URL = str.maketrans("-_", "+/", "+/=\n")
+
+
+# Topic ids come again and again.
+@lru_cache(maxsize=4096)
+def uuid_text(raw: bytes) -> str:
+    """Kafka's text for 16 bytes: base64url without padding, 22 characters."""
+    return b2a_base64(raw, newline=False)[:22].translate(_TO_URL).decode("ascii")
+
+
+def uuid_bytes(text: str) -> bytes:
+    """Raises ValueError unless `text` is base64url of 16 bytes."""
+    if len(text) != len(ZERO_UUID):
+        raise ValueError("a uuid has 22 characters")
+    raw = a2b_base64(text.translate(_FROM_URL) + "==", strict_mode=True)
+    if len(raw) != 16:
+        raise ValueError("a uuid has 16 bytes")
+    return raw
