@@ -112,23 +112,6 @@ class Problem:
         }
 
 
-@dataclass(slots=True, frozen=True)
-class Gap:
-    """Bytes of one direction that the capture does not hold.
-
-    `offset` and `bytes` count that direction's stream from its first seen byte; `cause` is `capture_loss`,
-    `snaplen` or `mid_start`.
-    """
-
-    connection_id: str
-    direction: str
-    time: int | None
-    offset: int
-    bytes: int
-    cause: str
-    exchanges_hit: int = 0
-
-
 @dataclass(slots=True)
 class Caps:
     """The stated limits on memory; each hit is counted and reported, never silent."""

@@ -1,0 +1,31 @@
+# `make demo` and `make test` need Python 3.11+, git and make; nothing else has to be installed.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: demo test test-all lint clean
+
+demo: $(INSTALLED)
+	$(BIN)/kinspect read captures/demo.pcap --format table
+
+test: lint
+	$(BIN)/pytest -n auto -m "not tools"
+
+# What needs programs beyond Python (tshark); each test names what is missing.
+test-all: $(INSTALLED)
+	$(BIN)/pytest -n auto -m tools
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,37 @@
+"""The Python interface: `for exchange in kinspect.read("capture.pcap"): ...`"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os import PathLike, fspath
+
+from kinspect.capture import open_timeline
+from kinspect.kafka.exchange import Exchange
+from kinspect.model import Caps
+from kinspect.pipeline import Inspector
+
+
+def read(
+    *paths: str | PathLike[str],
+    topic_names: dict[str, str] | None = None,
+    decode_as: frozenset[int] = frozenset(),
+    caps: Caps | None = None,
+) -> Iterator[Exchange]:
+    """The exchanges of one or several captures (one timeline), in order of completion.
+
+    `paths`: pcap or pcapng files, plain or compressed; `-` is standard input. `topic_names`: topic id to name.
+    `decode_as`: ports whose traffic is Kafka whatever it looks like. Bodies are decoded when asked for.
+    Raises `CaptureError` for an input that cannot be read and `TruncatedCaptureError` for one that ends in the
+    middle, both after the exchanges of everything before were handed on.
+    """
+    timeline = open_timeline([fspath(path) for path in paths])
+    inspector = Inspector(names=topic_names, kafka_ports=decode_as, caps=caps, files=timeline.files)
+    for block in timeline:
+        for line in inspector.feed(block):
+            if isinstance(line, Exchange):
+                yield line
+    for line in inspector.finish():
+        if isinstance(line, Exchange):
+            yield line
+    for error in timeline.errors:
+        raise error

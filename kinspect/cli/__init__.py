@@ -1,0 +1,121 @@
+"""The command line: one file a command, loaded when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module, metadata
+from typing import TextIO
+
+import click
+
+from kinspect.errors import KinspectError
+
+FAILED, INTERRUPTED = 1, 130
+
+COMMANDS = {
+    "read": "Decode captures into exchanges, a request and its response a line.",
+    "decode": "Decode one message, with the offsets of each field.",
+    "schema": "Show what Kafka's messages look like.",
+}
+"""Each command and its line in `--help`; command `x` is the function `x` in the module `kinspect.cli.x`."""
+
+
+class LazyGroup(click.Group):
+    """Imports a command when it is called: `--help` and `--version` load no more than click."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"kinspect.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        click.echo(f"kinspect {metadata.version('kinspect')}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
+)
+@click.option("--debug", is_flag=True, help="Print tracebacks.")
+def group(debug: bool) -> None:
+    """Read captured Apache Kafka traffic as decoded request/response exchanges."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    # Started with a stream closed: nobody listens, which is no error. It stays open to the end, and so keeps a
+    # file that is opened later from getting the descriptor where libraries expect the stream.
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
+    try:
+        status = _execute(sys.argv[1:] if arguments is None else list(arguments))
+        # Here and not at interpreter exit, where a closed pipe could no longer be caught.
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence()
+        return 0
+    except OSError as error:
+        complain(f"cannot write the output: {error.strerror or error}")
+        _silence()
+        return FAILED
+    return status
+
+
+def _execute(arguments: list[str]) -> int:
+    debug = False
+    try:
+        with group.make_context("kinspect", arguments) as context:
+            debug = context.params["debug"]
+            return group.invoke(context) or 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except OSError:
+        if debug:
+            traceback.print_exc()
+        raise
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        known = isinstance(error, KinspectError)
+        complain(str(error) if known else f"internal error: {error!r}; `kinspect --debug ...` says where")
+        return FAILED
+
+
+def complain(message: str) -> None:
+    """Print one line of what went wrong."""
+    click.echo(f"kinspect: {message}", err=True)
+
+
+def _nowhere() -> TextIO:
+    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
+def _silence() -> None:
+    """Let the interpreter flush what is left of both streams into nothing."""
+    with _nowhere() as nowhere:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere.fileno(), stream.fileno())

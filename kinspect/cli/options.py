@@ -1,0 +1,208 @@
+"""Options that commands share, as tables, and what is made of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from kinspect.cli.types import COUNT, DURATION, PORT, SIZE
+from kinspect.errors import KinspectError
+from kinspect.filters import Filter
+from kinspect.kafka.view import View
+from kinspect.model import Caps
+from kinspect.output import DETAIL, JSONL, NONE, TABLE, Style
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+AUTO = "auto"
+EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
+LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
+
+PATTERN = "PATTERN"
+_MANY: dict[str, Any] = {"multiple": True, "metavar": PATTERN}
+
+FILTERS = (
+    click.option("--api", **_MANY, help="APIs, by name in any case or by key."),
+    click.option("--topic", **_MANY, help="Topics, in the request or the response."),
+    click.option("--group", **_MANY, help="Groups, in the request or the response."),
+    click.option("--client-id", **_MANY, help="Client ids."),
+    click.option("--host", **_MANY, help="Addresses or networks (10.0.0.0/8) of either side."),
+    click.option("--client-host", **_MANY, help="Addresses or networks of the client."),
+    click.option("--broker-host", **_MANY, help="Addresses or networks of the broker."),
+    click.option("--port", **_MANY, help="Ports of either side."),
+    click.option(
+        "--errors-only",
+        is_flag=True,
+        help="Only what has an error code, a problem, or stayed unanswered before the capture's end.",
+    ),
+    click.option("--min-latency", metavar="MS", help="Only what took or waited so many milliseconds."),
+    click.option(
+        "--since", metavar="TIME", help="From then on: RFC 3339, epoch seconds, or +90s from the start."
+    ),
+    click.option("--until", metavar="TIME", help="Before this time."),
+)
+FILTER_NAMES = (
+    *("api", "topic", "group", "client_id", "host", "client_host", "broker_host", "port"),
+    *("errors_only", "min_latency", "since", "until"),
+)
+
+OUTPUT = (
+    click.option("-o", "--output", metavar="FILE", help="Write to FILE (readable by its owner alone)."),
+    click.option("--force", is_flag=True, help="Overwrite FILE."),
+    click.option(
+        "--format",
+        "format_name",
+        type=click.Choice([AUTO, TABLE, DETAIL, JSONL, NONE]),
+        default=AUTO,
+        help="auto: table on a terminal, else jsonl; none: the closing summary alone.",
+    ),
+    click.option(
+        "--emit",
+        multiple=True,
+        metavar="TYPES",
+        help=f"Line types of jsonl: {', '.join(LINE_TYPES)}.  [default: {EXCHANGE}]",
+    ),
+    click.option(
+        "--fields",
+        multiple=True,
+        metavar="PATHS",
+        help="Only these keys of jsonl: a,b.c.",
+    ),
+    click.option("--records", is_flag=True, help="Decode records."),
+    click.option(
+        "--payload",
+        type=click.Choice(["none", "text", "base64", "hex"]),
+        default="none",
+        help="Show records' keys and values; none: their sizes only.",
+    ),
+    click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like."),
+    click.option(
+        "--int64",
+        type=click.Choice(["number", "string"]),
+        default="number",
+        help="64-bit integers of bodies as text, for tools that round.",
+    ),
+    click.option("--limit", type=COUNT, metavar="N", help="Stop after N lines that passed the filters."),
+    click.option("-q", "--quiet", is_flag=True, help="No closing summary."),
+    click.option("--progress/--no-progress", default=None, help="Show how far the reading is."),
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours."),
+    click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
+    click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
+)
+
+CAPS = {
+    "idle_timeout": (
+        "idle_timeout_ns",
+        DURATION,
+        "Flush connections after such a silence (capture time)",
+        "10m",
+    ),
+    "max_message_bytes": ("message_bytes", SIZE, "Do not decode the bodies of longer messages", "128MiB"),
+    "max_buffered_bytes": ("buffered_bytes", SIZE, "Bytes that wait behind a hole in one direction", "16MiB"),
+    "max_total_bytes": ("total_bytes", SIZE, "Bytes held over all connections", "256MiB"),
+    "max_in_flight": ("in_flight", COUNT, "Requests without a response on one connection", "10000"),
+    "max_connections": ("connections", COUNT, "Connections tracked at once", "100000"),
+    "max_records_bytes": ("records_bytes", SIZE, "Bytes that one compressed batch may expand to", "256MiB"),
+}
+"""Options that are caps: the field of `Caps`, type, help, the default as people write it."""
+
+INPUT = (
+    click.option("--topic-names", metavar="FILE", help="Topic names: a JSON object, or lines `id name`."),
+    click.option(
+        "--decode-as",
+        multiple=True,
+        type=PORT,
+        metavar="PORT",
+        help="This port is Kafka; repeatable.",
+    ),
+    *(
+        click.option(f"--{name.replace('_', '-')}", type=kind, help=f"{text}.  [default: {default}]")
+        for name, (_, kind, text, default) in CAPS.items()
+    ),
+)
+
+
+def options(*tables: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
+    """A decorator that adds all options of the tables, in their order."""
+
+    def decorate(function: F) -> F:
+        for option in reversed([option for table in tables for option in table]):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def make_filter(values: dict[str, Any]) -> Filter:
+    """The filter that the options ask for."""
+    return usage(lambda: Filter(**{name: values[name] for name in FILTER_NAMES}))
+
+
+def make_caps(values: dict[str, Any]) -> Caps:
+    """The caps, the given ones in place of the defaults."""
+    return Caps(**{field: values[name] for name, (field, *_) in CAPS.items() if values[name] is not None})
+
+
+def make_view(values: dict[str, Any]) -> View:
+    """What lines hold of an exchange."""
+    return usage(
+        lambda: View(
+            fields=split(values["fields"]) or None,
+            records=values["records"] or values["payload"] != "none",
+            payload=values["payload"],
+            show_secrets=values["show_secrets"],
+            int64=values["int64"],
+        )
+    )
+
+
+def needs_heads_only(view: View, chosen: Filter) -> bool:
+    """Whether neither the lines nor the filter look at a body."""
+    asked = view.fields or ()
+    return not (
+        chosen.needs_body
+        or view.request_fields != frozenset()
+        or view.response_fields != frozenset()
+        # Which APIs an orphan may belong to is found out by trying its body.
+        or any(path.startswith("api_candidates") for path in asked)
+    )
+
+
+def make_style(values: dict[str, Any]) -> Style:
+    """How tables and trees look."""
+    return Style(values["color"], values["utc"], values["wide"])
+
+
+def choose_format(values: dict[str, Any], terminal: bool) -> str:
+    """The format meant by `auto`; options that only JSON lines have choose those."""
+    name: str = values["format_name"]
+    lines_only = [f"--{option}" for option in ("emit", "fields") if values[option]]
+    if name == AUTO:
+        return TABLE if terminal and not lines_only else JSONL
+    if name != JSONL and lines_only:
+        raise click.UsageError(f"{lines_only[0]} is for --format {JSONL}, not {name}")
+    return name
+
+
+def line_types(values: dict[str, Any]) -> frozenset[str]:
+    """The line types of `--emit`."""
+    types = split(values["emit"])
+    if unknown := types - set(LINE_TYPES):
+        raise click.UsageError(f"--emit: {sorted(unknown)[0]!r} is not one of {', '.join(LINE_TYPES)}")
+    return types or frozenset({EXCHANGE})
+
+
+def split(values: Iterable[str]) -> frozenset[str]:
+    """Repeated and comma-separated values."""
+    return frozenset(piece.strip() for value in values for piece in value.split(",") if piece.strip())
+
+
+def usage(make: Callable[[], T]) -> T:
+    """What `make` makes; its complaint becomes a usage error."""
+    try:
+        return make()
+    except KinspectError as error:
+        raise click.UsageError(str(error)) from None

@@ -1,0 +1,44 @@
+"""Where a command's output goes: a file made for it, or standard output."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+from typing import TextIO
+
+from kinspect.errors import KinspectError
+
+PRIVATE = 0o600
+"""Captures hold other people's data: a file with it is for its owner alone."""
+
+
+def check(path: str, force: bool, inputs: Sequence[str]) -> None:
+    """Refuse to overwrite a file unasked, and an input ever."""
+    if not os.path.exists(path):
+        return
+    if not force:
+        raise KinspectError(f"{path}: exists; give --force to overwrite it")
+    if any(os.path.exists(i) and os.path.samefile(i, path) for i in inputs):
+        raise KinspectError(f"{path}: is one of the inputs")
+
+
+def open_output(path: str | None, force: bool) -> TextIO:
+    """The stream to write to, as text or (its `buffer`) bytes; None is standard output."""
+    if path is None:
+        # A name that the terminal cannot show must not end the run.
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        return sys.stdout
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
+        descriptor = os.open(path, flags, PRIVATE)
+    except FileExistsError:
+        raise KinspectError(f"{path}: exists; give --force to overwrite it") from None
+    except OSError as error:
+        raise KinspectError(f"{path}: {error.strerror or error}") from None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.fchmod(descriptor, PRIVATE)
+    return os.fdopen(descriptor, "w", encoding="utf-8")

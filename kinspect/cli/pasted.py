@@ -1,0 +1,125 @@
+"""A message as people paste it: hex, base64, or the dump of a tool."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+
+from kinspect import link
+from kinspect.errors import KinspectError
+from kinspect.model import Block, Counts, Segment
+
+_OFFSET_LINE = re.compile(r"\s*(?:0x)?([0-9A-Fa-f]{3,8})(:?)(\s.*)?", re.ASCII)
+_GROUP = re.compile(r"(\s+)((?:[0-9A-Fa-f]{2}){1,16})(?=\s|$)", re.ASCII)
+_HEX_NOISE = re.compile(r"0[xX]|\\x|[\s:,;-]", re.ASCII)
+_HEX = re.compile(r"(?:[0-9A-Fa-f]{2})+", re.ASCII)
+
+LINE_BYTES = 16
+TEXT_GAP = 3
+"""Spaces between the bytes of a short last line and its text, at least."""
+
+LINK_TYPES = (1, 113, 276, 0, 101)
+"""Ethernet, Linux cooked v1 and v2, loopback, bare IP: what a dumped packet may begin with."""
+
+
+def message_bytes(data: bytes) -> bytes:
+    """The bytes of a message: `data` itself unless it is text, else what the text stands for.
+
+    A dump of a whole packet (as `tcpdump -X` prints it) gives its TCP payload. Raises KinspectError for text
+    that is neither hex, base64 nor a dump.
+    """
+    text = _as_text(data)
+    if text is None:
+        return data
+    dumped = parse_dump(text)
+    if dumped is not None:
+        return tcp_payload(dumped) or dumped
+    return parse_hex(text) or parse_base64(text)
+
+
+def _as_text(data: bytes) -> str | None:
+    try:
+        text = data.decode("ascii")
+    except UnicodeDecodeError:
+        return None
+    return text if all(c.isprintable() or c in "\t\r\n" for c in text) else None
+
+
+def parse_hex(text: str) -> bytes | None:
+    """Hex digits, whatever stands between the bytes; None if it is something else."""
+    digits = _HEX_NOISE.sub("", text)
+    return bytes.fromhex(digits) if _HEX.fullmatch(digits) else None
+
+
+def parse_base64(text: str) -> bytes:
+    """Base64 of either alphabet, with or without its padding."""
+    compact = "".join(text.split()).translate(str.maketrans("-_", "+/")).rstrip("=")
+    try:
+        data = base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)
+    except binascii.Error:
+        data = b""
+    if not data:
+        raise KinspectError("the input is neither hex, base64 nor a dump of bytes")
+    return data
+
+
+def parse_dump(text: str) -> bytes | None:
+    """What `hexdump -C`, `xxd`, `tcpdump -X` and Wireshark print; None if the text is no dump.
+
+    Each line begins with its offset, which must follow from the lines before it; lines without one (tcpdump's
+    summary of the packet) are passed over. A `*` stands for more lines like the one before.
+    """
+    rows: list[tuple[int, bool, str]] = []
+    repeated: set[int] = set()
+    for line in text.splitlines():
+        match = _OFFSET_LINE.fullmatch(line)
+        if match is not None:
+            rows.append((int(match[1], 16), bool(match[2]), match[3] or ""))
+        elif line.strip() == "*":
+            repeated.add(len(rows))
+    if not rows:
+        return None
+    data = bytearray()
+    base = rows[0][0]
+    for index, (offset, marked, rest) in enumerate(rows):
+        if index in repeated and data:
+            while len(data) < offset - base:
+                data += data[-LINE_BYTES:]
+        if offset - base != len(data) or not (
+            marked or rest.startswith("  ") or not rest.strip() or len(rows) > 1
+        ):
+            return None
+        following = rows[index + 1][0] - offset if index + 1 < len(rows) else LINE_BYTES
+        data += _line_bytes(rest, LINE_BYTES if index + 1 in repeated else following)
+    return bytes(data) or None
+
+
+def _line_bytes(rest: str, limit: int) -> bytes:
+    """The bytes at the start of a line's rest, `limit` at most: the text column may look like hex too."""
+    data = bytearray()
+    position = 0
+    width = 0
+    while len(data) < limit:
+        match = _GROUP.match(rest, position)
+        if match is None:
+            break
+        gap, group = len(match[1]), bytes.fromhex(match[2])
+        # Groups of two bytes and more are one space apart, so two spaces end them; single bytes have a wider
+        # gap in their middle.
+        if data and (gap >= TEXT_GAP or (gap > 1 and width > 1)):
+            break
+        width = max(width, len(group))
+        data += group
+        position = match.end()
+    return bytes(data[:limit])
+
+
+def tcp_payload(packet: bytes) -> bytes | None:
+    """The TCP payload, if the bytes are a packet that has one."""
+    for link_type in LINK_TYPES:
+        block = Block(packet, 1, [None], [0], [len(packet)], [len(packet)], [link_type])
+        for segment in map(Segment._make, link.segments(block, Counts())):
+            if segment.end > segment.start:
+                return segment.data[segment.start : segment.end]
+    return None

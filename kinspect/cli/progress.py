@@ -1,0 +1,61 @@
+"""How far the reading is, on standard error."""
+
+from __future__ import annotations
+
+import time
+from importlib import import_module
+from typing import Any, Protocol
+
+PATIENCE_SECONDS = 1.0
+INTERVAL_SECONDS = 0.2
+
+
+class Reading(Protocol):
+    """What progress looks at."""
+
+    @property
+    def bytes_read(self) -> int: ...
+    @property
+    def bytes_total(self) -> int | None: ...
+
+
+class Progress:
+    """A bar of the bytes read, shown once the reading has taken a second."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._next = time.monotonic() + PATIENCE_SECONDS
+        self._bar: Any = None
+
+    def update(self) -> None:
+        """Show where the reading is; cheap enough to be called for every block."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + INTERVAL_SECONDS
+        if self._bar is None:
+            self._bar = _bar()
+            self._task = self._bar.add_task("reading", total=self._reading.bytes_total)
+            self._bar.start()
+        self._bar.update(self._task, completed=self._reading.bytes_read)
+        self._bar.refresh()
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _bar() -> Any:
+    # Loaded when there is something to show: most runs are shorter than that.
+    rich = import_module("rich.progress")
+    console = import_module("rich.console").Console(stderr=True)
+    columns = (
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.DownloadColumn(),
+        rich.TransferSpeedColumn(),
+        rich.TimeRemainingColumn(),
+    )
+    return rich.Progress(*columns, console=console, transient=True, auto_refresh=False)

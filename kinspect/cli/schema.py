@@ -1,0 +1,291 @@
+"""`kinspect schema`: what Kafka's messages look like, in any version of any release."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from kinspect.cli.textable import columns
+from kinspect.errors import KinspectError
+from kinspect.model import REQUEST, RESPONSE
+from kinspect.protocol import schema as table
+from kinspect.protocol.describe import Row as FieldRow
+from kinspect.protocol.describe import describe
+from kinspect.protocol.schema import Api, Field, Layout
+from kinspect.protocol.store import Message
+from kinspect.protocol.versions import format_versions
+from kinspect.protocol.wire import ZERO_UUID
+
+TEXT, JSON = "text", "json"
+ERRORS, RELEASES = "errors", "releases"
+
+Row = dict[str, Any]
+
+
+@click.command()
+@click.argument("name", metavar="[API]", required=False)
+@click.argument("release", required=False)
+@click.option("--version", type=int, metavar="N", help="The layout of this version.")
+@click.option("--request", is_flag=True, help="The request alone.")
+@click.option("--response", is_flag=True, help="The response alone.")
+@click.option(
+    "--format", "format_name", type=click.Choice([TEXT, JSON]), default=TEXT, help="How to print it."
+)
+def schema(
+    name: str | None,
+    release: str | None,
+    *,
+    version: int | None,
+    request: bool,
+    response: bool,
+    format_name: str,
+) -> None:
+    """Show what Kafka's messages look like.
+
+    Without arguments: every API. API (a name in any case, a key, or a record message as OffsetCommitValue):
+    its versions, and with --version their layout. `errors`: every error code. `releases [RELEASE]`: the
+    releases, or what one of them speaks.
+    """
+    if release is not None and name != RELEASES:
+        raise click.UsageError(f"unexpected argument {release!r}")
+    wanted = [direction for direction, asked in ((REQUEST, request), (RESPONSE, response)) if asked]
+    wanted = wanted or [REQUEST, RESPONSE]
+    if name is None:
+        rows, text = _rows([_api_row(api) for api in table.apis()])
+    elif name == ERRORS:
+        rows, text = _rows([_error_row(error) for error in table.errors().values()])
+    elif name == RELEASES:
+        rows, text = _rows(_release_rows(release))
+    elif version is None:
+        rows, text = _rows(_history(name, wanted))
+    else:
+        layouts = _layouts(name, version, wanted)
+        rows = [_layout_row(layout) for layout in layouts]
+        text = "\n".join(_layout_text(layout) for layout in layouts)
+    click.echo(json.dumps(rows, indent=2) if format_name == JSON else text.rstrip("\n"))
+
+
+def _rows(rows: list[Row]) -> tuple[list[Row], str]:
+    """The rows, and the same as text; a column that is empty in all of them is left out of it."""
+    names = [name for name in rows[0] if any(_cell(row[name]) for row in rows)]
+    header = [name.replace("_", " ").upper() for name in names]
+    return rows, columns(header, [[_cell(row[name]) for name in names] for row in rows])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def _api_row(api: Api) -> Row:
+    return {
+        "key": api.key,
+        "name": api.name,
+        "versions": format_versions(api.versions),
+        "flexible": None if api.flexible_from is None else f"{api.flexible_from}+",
+        "since": api.since[api.versions[0]],
+        "removed": _removed(api),
+        "releases": _spoken_by(api.key),
+    }
+
+
+def _removed(api: Api) -> str | None:
+    """`0-3 in 4.0`."""
+    by_release: dict[str, list[int]] = {}
+    for version, release in api.removed.items():
+        by_release.setdefault(release, []).append(version)
+    parts = [f"{format_versions(versions)} in {release}" for release, versions in by_release.items()]
+    return ", ".join(parts) or None
+
+
+def _spoken_by(key: int) -> str | None:
+    """The first and the last release whose brokers speak the API."""
+    found = [release for release, spoken in table.releases().items() if key in spoken]
+    return f"{found[0]}..{found[-1]}" if found else None
+
+
+def _error_row(error: table.ErrorCode) -> Row:
+    return {
+        "code": error.code,
+        "name": error.name,
+        "retriable": error.retriable,
+        "since": error.since,
+        "earlier_names": [*error.old_names, *error.scala_names],
+    }
+
+
+def _release_rows(release: str | None) -> list[Row]:
+    releases = table.releases()
+    if release is None:
+        return [{"release": name, "apis": len(spoken)} for name, spoken in releases.items()]
+    # `3.7` is the newest of 3.7.
+    found = [name for name in releases if name == release or name.startswith(f"{release}.")]
+    if not found:
+        raise KinspectError(f"there is no release {release!r}: see `kinspect schema releases`")
+    return [
+        {
+            "key": key,
+            "name": table.api_name(key),
+            "versions": f"{spoken.low}-{spoken.high}",
+            "newest_unstable": spoken.unstable,
+        }
+        for key, spoken in releases[found[-1]].items()
+    ]
+
+
+def _history(name: str, directions: Sequence[str]) -> list[Row]:
+    api = table.api(name)
+    if api is None:
+        message = _record(name)
+        return [
+            _version_row(version, {}, _changes(message.name, version, message.versions, (None,)))
+            | {"flexible": version in message.flexible}
+            for version in sorted(message.versions)
+        ]
+    return [
+        _version_row(
+            version,
+            {
+                "since": api.since.get(version),
+                "deprecated": api.deprecated.get(version),
+                "removed": api.removed.get(version),
+                "unstable": api.unstable.get(version),
+                "not_in": api.absent.get(version),
+            },
+            _changes(api.name, version, api.versions, directions),
+        )
+        | {"flexible": api.flexible_from is not None and version >= api.flexible_from}
+        for version in api.versions
+    ]
+
+
+def _version_row(version: int, facts: Row, changes: list[str]) -> Row:
+    return {"version": version, "flexible": False, **facts, "changes": changes}
+
+
+def _changes(name: str, version: int, versions: Iterable[int], directions: Sequence[str | None]) -> list[str]:
+    """Fields that came (`+`) and went (`-`) with a version; nothing for the first."""
+    earlier = [other for other in versions if other < version]
+    if not earlier:
+        return []
+    found = []
+    for direction in directions:
+        before, after = (_paths(_stable(name, v, direction).fields) for v in (max(earlier), version))
+        prefix = f"{direction}." if direction else ""
+        found += [f"+{prefix}{path}" for path in _missing(after, before)]
+        found += [f"-{prefix}{path}" for path in _missing(before, after)]
+    return found
+
+
+def _stable(name: str, version: int, direction: str | None) -> Layout:
+    return _layouts(name, version, (direction,))[0]
+
+
+def _paths(fields: Iterable[Field], prefix: str = "") -> list[str]:
+    """Dotted paths of the fields."""
+    found = []
+    for field in fields:
+        path = f"{prefix}{field.name}"
+        found += [path, *_paths(field.fields, f"{path}.")]
+    return found
+
+
+def _missing(paths: Sequence[str], others: Sequence[str]) -> list[str]:
+    """The paths that are not among the others; what lies in a struct that is missing is told by it alone."""
+    missing = [path for path in paths if path not in others]
+    return [path for path in missing if path.rpartition(".")[0] not in missing]
+
+
+def _layouts(name: str, version: int, directions: Sequence[str | None]) -> list[Layout]:
+    api = table.api(name)
+    found: list[Layout] = []
+    if api is None:
+        message = _record(name)
+        found += table.record_layouts(message.name, version)
+        what, versions = message.name, message.versions
+    else:
+        for direction in directions:
+            found += table.layouts(api.key, version, direction or REQUEST)
+        what, versions = api.name, frozenset(api.versions)
+    if not found:
+        raise KinspectError(f"{what} has no version {version}: its versions are {format_versions(versions)}")
+    return found
+
+
+def _record(name: str) -> Message:
+    names = {record.lower(): record for record in table.record_names()}
+    message = table.record(names.get(name.lower(), name))
+    if message is not None:
+        return message
+    known = {**names, **{api.lower(): api for api in table.api_names().values()}}
+    close = difflib.get_close_matches(name.lower(), [*known, ERRORS, RELEASES], n=3)
+    hint = (
+        f"did you mean {', '.join(known.get(word, word) for word in close)}?"
+        if close
+        else "see `kinspect schema`"
+    )
+    raise KinspectError(f"there is no API or record message {name!r}: {hint}")
+
+
+def _layout_row(layout: Layout) -> Row:
+    return {
+        "name": layout.name,
+        "api_key": layout.api_key,
+        "version": layout.version,
+        "direction": layout.direction,
+        "flexible": layout.flexible,
+        "early_access": layout.label,
+        "fields": [_field_row(field) for field in layout.fields],
+    }
+
+
+def _field_row(field: Field) -> Row:
+    row: Row = {
+        "name": field.name,
+        "kafka_name": field.kafka_name,
+        "type": field.type,
+        "array": field.array,
+        "nullable": field.nullable,
+        "tag": field.tag,
+        "entity": field.entity,
+    }
+    return row | {"fields": [_field_row(inner) for inner in field.fields]} if field.fields else row
+
+
+def _layout_text(layout: Layout) -> str:
+    facts = ["flexible"] * layout.flexible
+    if layout.direction is not None and layout.api_key is not None:
+        facts.append(f"header v{table.header_version(layout.api_key, layout.version, layout.direction)}")
+    if layout.label:
+        facts.append(f"early access {layout.label}")
+    title = f"{layout.name} v{layout.version}" + (f" ({', '.join(facts)})" if facts else "")
+    rows = describe(layout)
+    if not rows:
+        return f"{title}\n  no fields\n"
+    lines = [("  " * (row.depth + 1) + row.name, row.type, _remarks(row)) for row in rows]
+    widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
+    body = (f"{name:{widths[0]}}  {kind:{widths[1]}}  {rest}".rstrip() for name, kind, rest in lines)
+    return "".join(f"{line}\n" for line in (title, *body))
+
+
+def _remarks(field: FieldRow) -> str:
+    remarks = ["nullable"] * field.nullable
+    if field.tag is not None:
+        remarks.append(f"tag {field.tag}")
+    if field.entity:
+        remarks.append(field.entity)
+    if _tells(field.default):
+        remarks.append(f"default {'null' if field.default is None else field.default}")
+    return ", ".join(remarks)
+
+
+def _tells(default: Any) -> bool:
+    """Whether a default is another than its type's own."""
+    return default is None or (isinstance(default, int | float | str) and default not in (0, "", ZERO_UUID))

@@ -1,0 +1,359 @@
+"""One filter for every output: which exchanges are shown.
+
+Options AND; the values of one option, repeated or separated by commas, OR. A leading `!` negates a value: an
+exchange passes an option if it matches one of its positive values (if there are any) and none of the others.
+What is not known of an exchange matches no positive value, and is counted in `Filter.unknown`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from functools import lru_cache
+from typing import NamedTuple
+
+from kinspect.errors import KinspectError
+from kinspect.kafka.exchange import ANSWERED, UNANSWERED, Exchange, WireMessage
+from kinspect.kafka.lines import ConnectionLine, Gap
+from kinspect.protocol import schema
+
+CAPTURE_END = "capture_end"
+
+NS_PER_MS = 1_000_000
+NS_PER_SECOND = 1_000_000_000
+UNITS = {"ms": NS_PER_MS, "s": NS_PER_SECOND, "m": 60 * NS_PER_SECOND, "h": 3600 * NS_PER_SECOND}
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", re.ASCII)
+_EPOCH = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
+)
+_PORT = re.compile(r"[\d*?\[\]!-]+", re.ASCII)
+_CONNECTION_ID = re.compile(r"(\[[^]]+\]|[\d.]+):(\d+)-(\[[^]]+\]|[\d.]+):(\d+)@", re.ASCII)
+_GLOB_CHARACTERS = re.compile(r"[*?\[]")
+
+_EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
+
+Predicate = Callable[[str], bool]
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+End = tuple[str, int]
+"""An address and a port."""
+Verdict = bool | None
+"""None: what the option asks for is not known of this exchange."""
+
+
+class Patterns:
+    """The values of one option."""
+
+    __slots__ = ("_negative", "_positive")
+
+    def __init__(self, values: Iterable[str], predicate: Callable[[str], Predicate]) -> None:
+        """`predicate` makes the test of one value without its `!`; it raises `KinspectError` on a bad one."""
+        self._positive: list[Predicate] = []
+        self._negative: list[Predicate] = []
+        for value in values:
+            # An empty value is the empty text (a client id may be empty); between commas it is nothing.
+            for piece in filter(None, value.split(",")) if value else ("",):
+                negated = piece.startswith("!")
+                (self._negative if negated else self._positive).append(predicate(piece[negated:]))
+
+    def verdict(self, known: Sequence[str], all_known: bool = True) -> Verdict:
+        """Whether `known` passes; None if a positive value could still match what is not known."""
+        if any(refuses(text) for refuses in self._negative for text in known):
+            return False
+        if not self._positive or any(accepts(text) for accepts in self._positive for text in known):
+            return True
+        return False if all_known else None
+
+
+class Moment(NamedTuple):
+    """A point in time: nanoseconds since the epoch, or (`relative`) since the start of the capture."""
+
+    ns: int
+    relative: bool
+
+    def at(self, start: int | None) -> int | None:
+        """Nanoseconds since the epoch; None if the capture's start is needed and not known."""
+        if not self.relative:
+            return self.ns
+        return None if start is None else start + self.ns
+
+
+class Filter:
+    """The exchanges that pass every option given.
+
+    `needs_body` tells that bodies must be decoded to answer; `unknown` counts, by option, the exchanges left
+    out because what the option asks for is not known of them; `start` is the time of the capture's first
+    packet, which times relative to it need.
+    """
+
+    def __init__(
+        self,
+        *,
+        api: Sequence[str] = (),
+        topic: Sequence[str] = (),
+        group: Sequence[str] = (),
+        client_id: Sequence[str] = (),
+        host: Sequence[str] = (),
+        client_host: Sequence[str] = (),
+        broker_host: Sequence[str] = (),
+        port: Sequence[str] = (),
+        errors_only: bool = False,
+        min_latency: str | float | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> None:
+        self.start: int | None = None
+        self.unknown: dict[str, int] = {}
+        self.needs_body = bool(topic or group or errors_only)
+        # In this order: what is dear to find out (it decodes bodies) is asked last.
+        self._tests: list[tuple[str, Callable[[Exchange], Verdict]]] = []
+        self._add_patterns("--api", api, _api_predicate, _api)
+        self._add_patterns("--client-id", client_id, glob, _client_id)
+        self._end_tests = [
+            (_patterns(option, values, predicate), known)
+            for option, values, predicate, known in (
+                ("--port", port, _port_predicate, lambda client, broker: (client[1], broker[1])),
+                ("--host", host, _host_predicate, lambda client, broker: (client[0], broker[0])),
+                ("--client-host", client_host, _host_predicate, lambda client, broker: (client[0],)),
+                ("--broker-host", broker_host, _host_predicate, lambda client, broker: (broker[0],)),
+            )
+            if values
+        ]
+        if self._end_tests:
+            self._tests.append(("addresses", lambda exchange: self.matches_ends(*_ends(exchange))))
+        if since is not None:
+            self._since = parse_moment(since, "--since")
+            self._tests.append(("--since", self._is_since))
+        if until is not None:
+            self._until = parse_moment(until, "--until")
+            self._tests.append(("--until", self._is_until))
+        if min_latency is not None:
+            self._min_latency = _milliseconds(min_latency, "--min-latency")
+            self._tests.append(("--min-latency", self._is_slow))
+        self._add_patterns("--group", group, glob, _groups)
+        self._add_patterns("--topic", topic, glob, _topics)
+        if errors_only:
+            self._tests.append(("--errors-only", _has_error))
+
+    @property
+    def active(self) -> bool:
+        """Whether any option was given."""
+        return bool(self._tests)
+
+    def matches(self, exchange: Exchange) -> bool:
+        """Whether `exchange` passes; counts it in `unknown` if that could not be told."""
+        for option, test in self._tests:
+            verdict = test(exchange)
+            if not verdict:
+                if verdict is None:
+                    self.unknown[option] = self.unknown.get(option, 0) + 1
+                return False
+        return True
+
+    def matches_line(self, line: ConnectionLine | Gap) -> bool:
+        """Whether a line of another type passes: only the options on addresses and ports speak of it."""
+        if isinstance(line, ConnectionLine):
+            return self.matches_ends(line.client, line.broker)
+        return not self._end_tests or self.matches_ends(*connection_ends(line.connection_id))
+
+    def matches_ends(self, client: End, broker: End) -> bool:
+        """Whether a connection between these two passes the options on addresses and ports."""
+        return all(
+            patterns.verdict([str(text) for text in known(client, broker)])
+            for patterns, known in self._end_tests
+        )
+
+    def _add_patterns(
+        self,
+        option: str,
+        values: Sequence[str],
+        predicate: Callable[[str], Predicate],
+        known: Callable[[Exchange], tuple[Sequence[str], bool]],
+    ) -> None:
+        if values:
+            patterns = _patterns(option, values, predicate)
+            self._tests.append((option, lambda exchange: patterns.verdict(*known(exchange))))
+
+    def _is_since(self, exchange: Exchange) -> Verdict:
+        time, since = exchange.timestamp, self._since.at(self.start)
+        return None if time is None or since is None else time >= since
+
+    def _is_until(self, exchange: Exchange) -> Verdict:
+        time, until = exchange.timestamp, self._until.at(self.start)
+        return None if time is None or until is None else time < until
+
+    def _is_slow(self, exchange: Exchange) -> Verdict:
+        if exchange.outcome == ANSWERED:
+            latency = exchange.latency_ns
+        elif exchange.outcome == UNANSWERED:
+            latency = _waited(exchange)
+        else:
+            # Nothing was due, or the request was not captured.
+            return False if exchange.request is not None else None
+        return None if latency is None else latency >= self._min_latency
+
+
+def _patterns(option: str, values: Sequence[str], predicate: Callable[[str], Predicate]) -> Patterns:
+    try:
+        return Patterns(values, predicate)
+    except KinspectError as error:
+        raise KinspectError(f"{option}: {error}") from None
+
+
+def connection_ends(connection_id: str) -> tuple[End, End]:
+    """The client and the broker that a connection id names."""
+    match = _CONNECTION_ID.match(connection_id)
+    if match is None:
+        raise ValueError(connection_id)
+    client_ip, client_port, broker_ip, broker_port = match.groups()
+    return (client_ip.strip("[]"), int(client_port)), (broker_ip.strip("[]"), int(broker_port))
+
+
+def glob(pattern: str) -> Predicate:
+    """A case-sensitive shell pattern."""
+    match = re.compile(fnmatch.translate(pattern)).match
+    return lambda text: match(text) is not None
+
+
+def parse_duration(text: str) -> int:
+    """`90s`, `500ms`, `10m`, `1.5h`, or a number of seconds: nanoseconds."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise KinspectError(f"{text!r} is not a duration: give a number and a unit of ms, s, m or h, as 90s")
+    return int(Decimal(match[1]) * UNITS[match[2] or "s"])
+
+
+def parse_moment(text: str, option: str) -> Moment:
+    """RFC 3339, epoch seconds, or `+` and a duration from the start of the capture."""
+    try:
+        if text.startswith("+"):
+            return Moment(parse_duration(text[1:]), True)
+        if _EPOCH.fullmatch(text):
+            return Moment(int(Decimal(text) * NS_PER_SECOND), False)
+        return Moment(_rfc3339(text), False)
+    except (KinspectError, ValueError, OverflowError):
+        raise KinspectError(
+            f"{option}: {text!r} is not a time: give RFC 3339 with its zone (2026-11-21T06:43:01Z),"
+            " epoch seconds, or +90s from the start of the capture"
+        ) from None
+
+
+def _rfc3339(text: str) -> int:
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    *fields, fraction, sign, hours, minutes = match.groups()
+    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    zone = timezone(-offset if sign == "-" else offset)
+    year, month, day, hour, minute, second = map(int, fields)
+    elapsed = datetime(year, month, day, hour, minute, second, tzinfo=zone) - _EPOCH_START
+    # Datetimes hold microseconds only, so the fraction never enters one.
+    return (elapsed // timedelta(seconds=1)) * NS_PER_SECOND + int((fraction or "").ljust(9, "0"))
+
+
+def _milliseconds(value: str | float, option: str) -> int:
+    if not _EPOCH.fullmatch(text := str(value)):
+        raise KinspectError(f"{option}: {text!r} is not a number of milliseconds")
+    return int(Decimal(text) * NS_PER_MS)
+
+
+def _api_predicate(value: str) -> Predicate:
+    if value.isdecimal() or _GLOB_CHARACTERS.search(value):
+        return glob(value.lower())
+    api = schema.api(value)
+    if api is None:
+        names = {name.lower(): name for name in schema.api_names().values()}
+        close = difflib.get_close_matches(value.lower(), names, n=3)
+        hint = (
+            f"did you mean {', '.join(names[name] for name in close)}?" if close else "see `kinspect schema`"
+        )
+        raise KinspectError(f"there is no API {value!r}: {hint}")
+    key = str(api.key)
+    return lambda text: text == key
+
+
+def _port_predicate(value: str) -> Predicate:
+    if not _PORT.fullmatch(value):
+        raise KinspectError(f"{value!r} is not a port")
+    return glob(value)
+
+
+def _host_predicate(value: str) -> Predicate:
+    if "/" in value:
+        try:
+            network = ipaddress.ip_network(value, strict=False)
+        except ValueError:
+            raise KinspectError(f"{value!r} is not a network, as 10.0.0.0/8 is") from None
+        return lambda text: _address(text) in network
+    if not value or not re.fullmatch(r"[0-9A-Fa-f.:*?\[\]!-]+", value):
+        # Captures hold addresses; a name would match nothing, and silently so.
+        raise KinspectError(f"{value!r} is not an IP address, a glob of one (10.0.*) or a network")
+    try:
+        value = str(ipaddress.ip_address(value))
+    except ValueError:
+        value = value.lower()
+    return glob(value)
+
+
+@lru_cache(maxsize=4096)
+def _address(text: str) -> Address:
+    return ipaddress.ip_address(text)
+
+
+def _api(exchange: Exchange) -> tuple[Sequence[str], bool]:
+    if exchange.api_key is None:
+        return (), False
+    name, key = exchange.api, str(exchange.api_key)
+    return ((key,), False) if name is None else ((name.lower(), key), True)
+
+
+def _client_id(exchange: Exchange) -> tuple[Sequence[str], bool]:
+    return ((), False) if exchange.client_id is None else ((exchange.client_id,), True)
+
+
+def _ends(exchange: Exchange) -> tuple[End, End]:
+    connection = exchange.connection
+    return (connection.client_ip, connection.client_port), (connection.broker_ip, connection.broker_port)
+
+
+def _groups(exchange: Exchange) -> tuple[Sequence[str], bool]:
+    return exchange.summary.groups, _bodies_known(exchange)
+
+
+def _topics(exchange: Exchange) -> tuple[Sequence[str], bool]:
+    summary = exchange.summary
+    unresolved = summary.unresolved_topic_ids
+    names = [topic for topic in summary.topics if topic not in unresolved] if unresolved else summary.topics
+    return names, not unresolved and _bodies_known(exchange)
+
+
+def _bodies_known(exchange: Exchange) -> bool:
+    """Whether every message that was sent could be read to its end, as far as is known."""
+    if exchange.request is None:
+        return False
+    return all(_body_known(m) for m in (exchange.request, exchange.response) if m is not None)
+
+
+def _body_known(message: WireMessage) -> bool:
+    return message.decode().complete
+
+
+def _has_error(exchange: Exchange) -> Verdict:
+    if exchange.outcome == UNANSWERED and exchange.outcome_reason != CAPTURE_END:
+        return True
+    if exchange.problems or exchange.summary.error_count:
+        return True
+    return None if exchange.response is not None and not _body_known(exchange.response) else False
+
+
+def _waited(exchange: Exchange) -> int | None:
+    request = exchange.request
+    if request is None or request.last_time is None or exchange.completed_at is None:
+        return None
+    return exchange.completed_at - request.last_time

@@ -1,0 +1,1 @@
+"""Kafka on a TCP stream: framing, recognition, session states, pairing, and the exchange they yield."""

@@ -1,0 +1,216 @@
+"""A TCP connection until it is known what it carries, and after: Kafka goes to a `Session`, the rest is counted."""
+
+from __future__ import annotations
+
+from kinspect.kafka.clienthello import ClientHello, looks_like_tls, parse_client_hello
+from kinspect.kafka.flow import Flow, ends, likely_client
+from kinspect.kafka.ledger import Ledger
+from kinspect.kafka.lines import ConnectionLine
+from kinspect.kafka.recognise import (
+    MAYBE,
+    YES,
+    announced_bytes,
+    answers,
+    first_request,
+    is_gssapi_token,
+    request_at,
+    request_starts,
+)
+from kinspect.kafka.session import Session
+from kinspect.model import REQUEST, RESPONSE
+
+KAFKA, TLS, OTHER, EMPTY = "kafka", "tls", "other", "empty"
+# How much of a connection that was not seen from its start is held while a request is looked for in it.
+HELD_BYTES = 64 * 1024
+# Why a request stays unanswered, by how the connection ended.
+OUTCOME_REASONS = {
+    "fin": "closed",
+    "reuse": "closed",
+    "reset": "reset",
+    "idle": "idle",
+    "cap": "cap",
+    "capture_end": "capture_end",
+}
+
+
+class _Held:
+    """What came before the connection was recognised."""
+
+    __slots__ = ("broken", "heads", "items", "needed")
+
+    def __init__(self, from_start: bool) -> None:
+        # Direction, time, frame, and bytes or the size of a gap with its cause.
+        self.items: list[tuple[int, int | None, int, bytes | int, str]] = []
+        self.heads = (bytearray(), bytearray())
+        self.broken = [not from_start, not from_start]
+        self.needed = 0  # how long the client's first message will be, once its size is known
+
+
+class KafkaConnection:
+    """The stream handler of one connection (docs/architecture.md, "tcp → kafka").
+
+    Until the first request is recognised, what comes is held; then it is replayed into the session.
+    """
+
+    __slots__ = ("_client", "_flow", "_held", "_hello", "_ledger", "_session", "kind")
+
+    def __init__(self, flow: Flow, ledger: Ledger) -> None:
+        self._flow = flow
+        self._ledger = ledger
+        self.kind: str | None = None
+        self._client = 0
+        self._held: _Held | None = None
+        self._hello: ClientHello | None = None
+        self._session: Session | None = None
+
+    # ------------------------------------------------------------------ what the reassembly hands on
+
+    def data(self, direction: int, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
+        if self._session is not None:
+            side = REQUEST if direction == self._client else RESPONSE
+            self._session.data(side, time, frame, buffer, start, end)
+        elif self.kind is None:
+            held = self._hold()
+            data = buffer[start:end]
+            held.items.append((direction, time, frame, data, ""))
+            held.heads[direction].extend(data)
+            self._recognise(held, final=False)
+
+    def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
+        if self._session is not None:
+            side = REQUEST if direction == self._client else RESPONSE
+            self._session.gap(side, time, frame, size, cause)
+        elif self.kind is None:
+            held = self._hold()
+            held.items.append((direction, time, frame, size, cause))
+            held.broken[direction] = True
+
+    def fin(self, direction: int, time: int | None, frame: int) -> None:
+        if self._session is not None:
+            self._session.fin(REQUEST if direction == self._client else RESPONSE, time)
+
+    def closed(self, time: int | None, frame: int, reason: str) -> None:
+        if self.kind is None and self._held is not None:
+            self._recognise(self._held, final=True)
+        session = self._session
+        if session is not None:
+            one_sided = not self._flow.packets[1 - self._client]
+            session.close(time, "one_sided" if one_sided else OUTCOME_REASONS[reason])
+        kind = (self.kind or OTHER) if any(self._flow.bytes) else EMPTY
+        self._ledger.closed(
+            kind,
+            self._hello.server_name if self._hello else None,
+            session.undecoded_bytes if session else 0,
+        )
+        if self._ledger.wants_connections:
+            self._ledger.lines.append(self._line(time, kind, reason))
+
+    # ------------------------------------------------------------------ recognition
+
+    def _hold(self) -> _Held:
+        if self._held is None:
+            self._held = _Held(self._flow.syn is not None)
+        return self._held
+
+    def _recognise(self, held: _Held, final: bool) -> None:
+        """Decide what the connection is, as soon as its bytes tell."""
+        forced = self._forced_client()
+        if forced is not None:
+            self._begin(forced)
+            return
+        syn = self._flow.syn
+        if syn is not None and not final and len(held.heads[syn]) < held.needed and not held.heads[1 - syn]:
+            return
+        candidates = (0, 1) if syn is None else (syn,)
+        waiting = any(held.broken)
+        for client in candidates:
+            head = bytes(held.heads[client])
+            if looks_like_tls(head):
+                self._encrypted(client, head)
+                return
+            verdict = first_request(head, self._ledger.caps.message_bytes, final)
+            if verdict == MAYBE and answers(head, bytes(held.heads[1 - client])):
+                verdict = YES
+            if verdict == YES:
+                self._begin(client)
+                return
+            waiting = waiting or verdict == MAYBE
+            held.needed = announced_bytes(head)
+        if any(held.broken):
+            for client in candidates:
+                if self._request_inside(bytes(held.heads[client])):
+                    self._begin(client, adrift=True)
+                    return
+        size = sum(map(len, held.heads))
+        cap = HELD_BYTES if any(held.broken) else self._ledger.caps.buffered_bytes
+        if final or not waiting or size > cap:
+            self._settle(OTHER)
+
+    def _forced_client(self) -> int | None:
+        for direction, (_, port) in enumerate(self._flow.addresses):
+            if port in self._ledger.kafka_ports:
+                return 1 - direction
+        return None
+
+    def _request_inside(self, data: bytes) -> bool:
+        """Whether a request begins anywhere in a stream that was not seen from its start."""
+        cap = self._ledger.caps.message_bytes
+        return any(request_at(data, offset, cap, None) == YES for offset in request_starts(data))
+
+    def _settle(self, kind: str) -> None:
+        self.kind = kind
+        self._held = None
+
+    def _encrypted(self, client: int, head: bytes) -> None:
+        self._client = client
+        self._hello = parse_client_hello(head)
+        self._settle(TLS)
+
+    def _begin(self, client: int, adrift: bool = False) -> None:
+        """It is Kafka, and `client` is the client's direction: replay what was held."""
+        held = self._hold()
+        self._settle(KAFKA)
+        self._client = client
+        ledger = self._ledger
+        named = ends(self._flow, client, ledger.names, ledger.files)
+        self._session = session = Session(named, ledger, self._flow.syn is not None, adrift)
+        head = bytes(held.heads[client])
+        if is_gssapi_token(head):
+            session.begin_with_tokens("GSSAPI")
+        for direction, time, frame, item, cause in held.items:
+            side = REQUEST if direction == client else RESPONSE
+            if isinstance(item, int):
+                session.gap(side, time, frame, item, cause)
+            else:
+                session.data(side, time, frame, item, 0, len(item))
+
+    # ------------------------------------------------------------------ the connection's own line
+
+    def _line(self, time: int | None, kind: str, reason: str) -> ConnectionLine:
+        flow, session, hello = self._flow, self._session, self._hello
+        client = self._client if self.kind in (KAFKA, TLS) else likely_client(flow)
+        named = session.ends if session else ends(flow, client, self._ledger.names, self._ledger.files)
+        software = session.software if session else (None, None)
+        return ConnectionLine(
+            connection_id=named.connection_id,
+            community_id=named.community_id,
+            client=(named.client_ip, named.client_port),
+            broker=(named.broker_ip, named.broker_port),
+            start_time=flow.start_time,
+            end_time=time,
+            kind=kind,
+            server_name=hello.server_name if hello else None,
+            alpn=hello.alpn if hello else (),
+            end_reason=reason,
+            handshake_seen=flow.syn is not None,
+            packets=(flow.packets[client], flow.packets[1 - client]),
+            bytes=(flow.bytes[client], flow.bytes[1 - client]),
+            exchanges=session.exchanges if session else 0,
+            gaps=session.gaps if session else 0,
+            gap_bytes=session.gap_bytes if session else 0,
+            undecoded_bytes=session.undecoded_bytes if session else 0,
+            client_id=session.client_id if session else None,
+            principal=session.principal if session else None,
+            software_name=software[0],
+            software_version=software[1],
+        )

@@ -1,0 +1,55 @@
+"""What an Envelope carries for another client: its request, its response, who and where it is (KIP-590)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+from kinspect.model import REQUEST, RESPONSE
+from kinspect.protocol import Decoded, RequestHeader, decode_body, request_header, response_header
+from kinspect.records.message import read_prefixed
+
+ENVELOPE = 58
+
+
+@dataclass(slots=True, frozen=True)
+class Inner:
+    """A message inside an Envelope that could be read to its last byte; `header` is its request's."""
+
+    header: RequestHeader
+    decoded: Decoded
+
+
+def inner_request(data: bytes) -> Inner | None:
+    """The request in `request_data`; None if it does not parse exactly."""
+    header = request_header(data, 0, len(data))
+    return None if header is None else _inner(header, REQUEST, data, header.body_start)
+
+
+def inner_response(request_data: bytes | None, data: bytes) -> Inner | None:
+    """The response in `response_data`, laid out as the request in the Envelope's `request_data` says."""
+    header = None if request_data is None else request_header(request_data, 0, len(request_data))
+    if header is None:
+        return None
+    own = response_header(data, 0, len(data), header.api_key, header.api_version)
+    return None if own is None else _inner(header, RESPONSE, data, own.body_start)
+
+
+def _inner(header: RequestHeader, direction: str, data: bytes, start: int) -> Inner | None:
+    # Envelopes do not nest, and hostile ones shall not make the reader recurse.
+    if header.api_key == ENVELOPE:
+        return None
+    decoded = decode_body(header.api_key, header.api_version, direction, data, start, len(data))
+    return Inner(header, decoded) if decoded.complete and not decoded.problems else None
+
+
+def principal(data: bytes | None) -> dict[str, Any] | None:
+    """`version`, `type`, `name`, `token_authenticated`; None for what a broker's own principal builder wrote."""
+    found = read_prefixed(("DefaultPrincipalData",), data) if data else None
+    return None if found is None else {"version": found["version"], **found["data"]}
+
+
+def address(data: bytes | None) -> str | None:
+    """4 or 16 address bytes as text."""
+    return str(ip_address(data)) if data is not None and len(data) in (4, 16) else None

@@ -1,0 +1,201 @@
+"""One request and its response: what the session found out, bodies decoded when asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kinspect.kafka import summary, view
+from kinspect.model import Problem
+from kinspect.protocol import Decoded, decode_body, schema
+
+if TYPE_CHECKING:
+    from kinspect.kafka.flow import Ends
+
+ANSWERED, UNANSWERED, NO_RESPONSE, ORPHAN = "answered", "unanswered", "no_response", "orphan"
+KAFKA, SASL_TOKEN = "kafka", "sasl_token"
+
+NOTHING_DECODED = Decoded(None, None, False, ())
+
+
+class WireMessage:
+    """A request or a response as it lay on the wire.
+
+    `raw` holds the message without its 4-byte size, as far as it was captured (None: dropped by a cap);
+    `size` is what the 4-byte size announced; `body_start` is where the body begins in `raw`. Times are
+    nanoseconds since the epoch (None: the capture has none), `first_frame`/`last_frame` frame references
+    (`model.FRAME_BITS`). `complete` tells that every byte is there. `api_key` is None where the layout is not
+    known (an orphan response, a raw SASL token): then there is no body.
+    """
+
+    __slots__ = (
+        "_decoded",
+        "_fields",
+        "api_key",
+        "api_version",
+        "body_start",
+        "complete",
+        "direction",
+        "first_frame",
+        "first_time",
+        "inferred",
+        "last_frame",
+        "last_time",
+        "packets",
+        "raw",
+        "size",
+    )
+
+    def __init__(
+        self,
+        direction: str,
+        raw: bytes | None,
+        size: int,
+        body_start: int,
+        first_time: int | None,
+        last_time: int | None,
+        first_frame: int,
+        last_frame: int,
+        packets: int,
+        complete: bool,
+    ) -> None:
+        self.direction = direction
+        self.raw = raw
+        self.size = size
+        self.body_start = body_start
+        self.first_time = first_time
+        self.last_time = last_time
+        self.first_frame = first_frame
+        self.last_frame = last_frame
+        self.packets = packets
+        self.complete = complete
+        self.inferred = False
+        self.api_key: int | None = None
+        self.api_version: int | None = None
+        self._decoded: Decoded | None = None
+        self._fields: frozenset[str] | None = None
+
+    @property
+    def duration_ns(self) -> int | None:
+        """From the message's first byte to its last."""
+        if self.first_time is None or self.last_time is None:
+            return None
+        return self.last_time - self.first_time
+
+    def decode(self, fields: frozenset[str] | None = None) -> Decoded:
+        """The body, whole or only the dotted `fields` asked for; kept for the next call."""
+        if self._decoded is not None and (self._fields is None or self._fields == fields):
+            return self._decoded
+        if self.raw is None or self.api_key is None or self.api_version is None:
+            decoded = NOTHING_DECODED
+        else:
+            decoded = decode_body(
+                self.api_key,
+                self.api_version,
+                self.direction,
+                self.raw,
+                self.body_start,
+                len(self.raw),
+                fields,
+                0,
+            )
+            if not self.complete:
+                # The cut is told by `complete` and by what cut it; that the bytes run out is no second problem.
+                problems = tuple(p for p in decoded.problems if p.code != "malformed")
+                decoded = decoded._replace(complete=False, problems=problems)
+        self._decoded, self._fields = decoded, fields
+        return decoded
+
+    @property
+    def body(self) -> dict[str, Any] | None:
+        """Kafka's fields as plain Python values (`kinspect.protocol`); None if there is no known layout."""
+        return self.decode().body
+
+
+class Exchange:
+    """A request and the response paired with it, or one of them alone.
+
+    `kind` is `kafka` or `sasl_token`; `outcome` and `outcome_reason` are the words of the JSON lines. `api_key`,
+    `api_version` and `correlation_id` are None where no Kafka header was seen. `order` numbers the exchanges of a
+    run from 1 in the order of completion. `request`, `response`: the messages, None where there is none.
+    """
+
+    def __init__(self, connection: Ends, kind: str) -> None:
+        self.connection = connection
+        self.kind = kind
+        self.api_key: int | None = None
+        self.api_version: int | None = None
+        self.correlation_id: int | None = None
+        self.client_id: str | None = None
+        self.request: WireMessage | None = None
+        self.response: WireMessage | None = None
+        self.outcome = UNANSWERED
+        self.outcome_reason: str | None = None
+        self.api_candidates: tuple[str, ...] = ()
+        self.order = 0
+        self.completed_at: int | None = None
+        self.in_flight = 0
+        self.previous_response_end: int | None = None
+        self.latency_known = True
+        self.noted: tuple[Problem, ...] = ()
+        # What the session knew of the client when the exchange completed.
+        self.role: str | None = None
+        self.principal: str | None = None
+        self.software_name: str | None = None
+        self.software_version: str | None = None
+
+    @property
+    def api(self) -> str | None:
+        """The API's name, None for an unknown key."""
+        return None if self.api_key is None else schema.api_name(self.api_key)
+
+    @property
+    def timestamp(self) -> int | None:
+        """First byte of the earliest message present, nanoseconds since the epoch."""
+        times = [
+            m.first_time for m in (self.request, self.response) if m is not None and m.first_time is not None
+        ]
+        return min(times) if times else None
+
+    @property
+    def latency_ns(self) -> int | None:
+        """Request's last byte to response's first byte; None if unanswered or if a gap touched either end."""
+        return self._since(None)
+
+    @property
+    def service_ns(self) -> int | None:
+        """As `latency_ns`, but from the previous response's last byte if that came later: the broker answers
+        the requests of a connection one after the other, so a client's own pipelining is not its fault."""
+        return self._since(self.previous_response_end)
+
+    def _since(self, earliest: int | None) -> int | None:
+        if (
+            self.request is None
+            or self.response is None
+            or not self.latency_known
+            or self.outcome != ANSWERED
+        ):
+            return None
+        begin, end = self.request.last_time, self.response.first_time
+        if begin is None or end is None:
+            return None
+        return end - (begin if earliest is None else max(begin, earliest))
+
+    @property
+    def latency_ms(self) -> float | None:
+        """`latency_ns` in milliseconds."""
+        return view.milliseconds(self.latency_ns)
+
+    @cached_property
+    def summary(self) -> summary.Summary:
+        """Topics, partitions, groups, records and errors of both bodies."""
+        return summary.summarise(self)
+
+    @cached_property
+    def problems(self) -> list[Problem]:
+        """Everything that is wrong with either message, or with how they were paired."""
+        return summary.problems(self)
+
+    def to_dict(self, options: view.View | None = None) -> dict[str, Any]:
+        """The exchange as the JSON line's object: keys and meanings are in docs/output.md."""
+        return (options or view.DEFAULT).exchange(self)

@@ -1,0 +1,94 @@
+"""Names for a connection: its ends, its id, and the Community ID that Zeek, Suricata and Arkime print too."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from struct import pack
+from typing import Protocol
+
+from kinspect.kafka.names import TopicNames
+
+TCP = 6
+
+Address = tuple[bytes, int]
+
+
+class Flow(Protocol):
+    """What the reassembly knows of a connection; pairs are indexed by direction."""
+
+    @property
+    def addresses(self) -> tuple[Address, Address]: ...
+    @property
+    def syn(self) -> int | None: ...
+    @property
+    def start_time(self) -> int | None: ...
+    @property
+    def packets(self) -> tuple[int, int]: ...
+    @property
+    def bytes(self) -> tuple[int, int]: ...
+
+
+@dataclass(slots=True, frozen=True)
+class Ends:
+    """Who talks to whom, and what every exchange of the connection shares."""
+
+    client_ip: str
+    client_port: int
+    broker_ip: str
+    broker_port: int
+    connection_id: str
+    community_id: str
+    names: TopicNames
+    files: Sequence[str]
+    tls: bool = False
+    node_id: int | None = None
+
+
+def ends(flow: Flow, client: int, names: TopicNames, files: Sequence[str]) -> Ends:
+    """The ends of `flow` whose direction `client` is the client's."""
+    (client_ip, client_port), (broker_ip, broker_port) = flow.addresses[client], flow.addresses[1 - client]
+    return Ends(
+        client_ip=ip_text(client_ip),
+        client_port=client_port,
+        broker_ip=ip_text(broker_ip),
+        broker_port=broker_port,
+        connection_id=connection_id(flow.addresses[client], flow.addresses[1 - client], flow.start_time),
+        community_id=community_id(*flow.addresses),
+        names=names,
+        files=files,
+    )
+
+
+def likely_client(flow: Flow) -> int:
+    """The direction of the side that opened the connection; without its SYN, the one with the higher port."""
+    if flow.syn is not None:
+        return flow.syn
+    (_, port), (_, other) = flow.addresses
+    return 0 if port >= other else 1
+
+
+def ip_text(address: bytes) -> str:
+    """4 or 16 address bytes as text."""
+    return str(ip_address(address))
+
+
+def endpoint(ip: str, port: int) -> str:
+    """`10.0.0.1:9092`, `[::1]:9092`."""
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def connection_id(client: Address, broker: Address, start_time: int | None) -> str:
+    """`client:port-broker:port@start`, the start in nanoseconds since the epoch (0 where the capture has no time)."""
+    both = "-".join(endpoint(ip_text(ip), port) for ip, port in (client, broker))
+    return f"{both}@{start_time or 0}"
+
+
+def community_id(one: Address, other: Address, seed: int = 0) -> str:
+    """Community ID v1 of a TCP flow (the specification's algorithm: ordered endpoints, SHA-1, base64)."""
+    (ip_a, port_a), (ip_b, port_b) = sorted((one, other))
+    data = pack(">H", seed) + ip_a + ip_b + bytes((TCP, 0)) + pack(">HH", port_a, port_b)
+    return "1:" + base64.b64encode(hashlib.sha1(data, usedforsecurity=False).digest()).decode()

@@ -1,0 +1,238 @@
+"""One direction of a connection cut into messages by their 4-byte size (Kafka protocol guide, "Common Structure").
+
+A framer copies every byte once, keeps what a message needs until it is whole, and knows the next boundary
+also when bytes in between were lost: a hole inside a message costs that message alone. Only when a boundary itself was
+lost, or the size makes no sense, is the framer adrift, and asks its owner to find the next message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from kinspect.kafka.exchange import WireMessage
+
+SIZE = Struct(">i")
+SIZE_BYTES = 4
+# What is kept of a message too large to be held whole: enough for the header and the topics before the records.
+PREFIX_BYTES = 64 * 1024
+# How much of a stream without a known boundary is searched at a time.
+SEARCH_BYTES = 1024 * 1024
+
+Chunk = tuple[int | None, int, bytes]
+
+
+class Framer:
+    """Cuts one direction into `WireMessage`s.
+
+    `deliver(message, cause)` takes each message; `cause` tells what took bytes of an incomplete one (`gap`,
+    `snaplen`, `cap`, or None for the end of the stream). `locate(data)` finds the offset of the next message
+    in a stream adrift, or returns None.
+    """
+
+    __slots__ = (
+        "_adrift",
+        "_cause",
+        "_chunks",
+        "_first_frame",
+        "_first_time",
+        "_have",
+        "_keep",
+        "_kept",
+        "_last_frame",
+        "_last_time",
+        "_packets",
+        "_search_bytes",
+        "_size",
+        "deliver",
+        "direction",
+        "locate",
+        "message_bytes",
+        "skipped_bytes",
+    )
+
+    def __init__(
+        self,
+        direction: str,
+        message_bytes: int,
+        deliver: Callable[[WireMessage, str | None], None],
+        locate: Callable[[bytes], int | None],
+    ) -> None:
+        self.direction = direction
+        self.message_bytes = message_bytes
+        self.deliver = deliver
+        self.locate = locate
+        self.skipped_bytes = 0
+        self._adrift: list[Chunk] | None = None
+        self._search_bytes = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._size = -1  # unknown: the size itself is being read
+        self._keep = SIZE_BYTES  # how many bytes of what is being read are kept
+        self._have = 0  # bytes of it seen or skipped, kept or not
+        self._kept = 0
+        self._chunks: list[bytes] = []
+        self._packets = 0
+        self._cause: str | None = None
+        self._first_time: int | None = None
+        self._last_time: int | None = None
+        self._first_frame = 0
+        self._last_frame = 0
+
+    @property
+    def at_boundary(self) -> bool:
+        """Nothing of an unfinished message is held."""
+        return self._adrift is None and self._size < 0 and not self._have
+
+    @property
+    def adrift(self) -> bool:
+        """The next message boundary is not known."""
+        return self._adrift is not None
+
+    def drift(self) -> None:
+        """Forget the boundary: the stream begins, or goes on, at an unknown place."""
+        self._adrift = []
+        self._search_bytes = 0
+
+    def data(self, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
+        """Take `buffer[start:end]`, the next bytes of the stream, delivered by packet `frame` at `time`."""
+        if self._adrift is not None:
+            self._hold(time, frame, buffer[start:end])
+            return
+        position = start
+        while position < end:
+            if self._size < 0 and not self._have:
+                self._first_time = self._last_time = time
+                self._first_frame = self._last_frame = frame
+                self._packets = 1
+                if end - position >= SIZE_BYTES:
+                    size = SIZE.unpack_from(buffer, position)[0]
+                    stop = position + SIZE_BYTES + size
+                    if 0 <= size <= self.message_bytes and stop <= end:
+                        raw = buffer[position + SIZE_BYTES : stop]
+                        position = stop
+                        self.deliver(self._message(raw, size, True), None)
+                        if self._adrift is not None:
+                            self._hold(time, frame, buffer[position:end])
+                            return
+                        continue
+            elif frame != self._last_frame:
+                self._packets += 1
+                self._first_frame = min(self._first_frame, frame)
+                self._last_frame = max(self._last_frame, frame)
+                if time is not None and (self._last_time is None or time > self._last_time):
+                    self._last_time = time
+            position = self._take(buffer, position, end)
+            if self._adrift is not None:
+                self._hold(time, frame, buffer[position:end])
+                return
+
+    def _take(self, buffer: bytes, position: int, end: int) -> int:
+        """Read on in the size or the message; returns the position after what was taken."""
+        if self._size < 0:
+            stop = min(end, position + SIZE_BYTES - self._have)
+            self._chunks.append(buffer[position:stop])
+            self._have += stop - position
+            if self._have == SIZE_BYTES:
+                self._begin(SIZE.unpack(b"".join(self._chunks))[0])
+            return stop
+        stop = min(end, position + self._size - self._have)
+        self._have += stop - position
+        if self._kept < self._keep:
+            chunk = buffer[position : min(stop, position + self._keep - self._kept)]
+            self._chunks.append(chunk)
+            self._kept += len(chunk)
+        if self._have == self._size:
+            self._finish()
+        return stop
+
+    def _begin(self, size: int) -> None:
+        self._chunks = []
+        self._have = self._kept = 0
+        self._size = size
+        if size < 0:
+            self.skipped_bytes += SIZE_BYTES
+            self._reset()
+            self.drift()
+        elif size > self.message_bytes:
+            self._keep = PREFIX_BYTES
+            self._cause = "cap"
+        else:
+            self._keep = size
+            if not size:
+                self._finish()
+
+    def _finish(self) -> None:
+        message = self._message(b"".join(self._chunks), self._size, self._cause is None)
+        cause = self._cause
+        self._reset()
+        self.deliver(message, cause)
+
+    def _message(self, raw: bytes, size: int, complete: bool) -> WireMessage:
+        return WireMessage(
+            self.direction, raw, size, 0, self._first_time, self._last_time, self._first_frame, self._last_frame,
+            self._packets, complete,
+        )  # fmt: skip
+
+    def gap(self, time: int | None, frame: int, size: int, cause: str) -> None:
+        """`size` bytes are missing here; `cause` is `capture_loss` or `snaplen`."""
+        if self._adrift is not None:
+            self._give_up_search()
+            return
+        if self._size >= 0 and self._have + size <= self._size:
+            # The hole lies within the message: the next boundary is where it always was.
+            self._have += size
+            self._keep = self._kept
+            self._cause = "snaplen" if cause == "snaplen" else "gap"
+            if self._have == self._size:
+                self._finish()
+            return
+        if self._size >= 0:
+            self._cause = "gap"
+            self._finish()
+        self._reset()
+        self.drift()
+
+    def end(self) -> None:
+        """No more bytes will come: deliver what there is of an unfinished message."""
+        if self._adrift is not None:
+            self._give_up_search()
+        elif self._size >= 0:
+            message = self._message(b"".join(self._chunks), self._size, False)
+            cause = self._cause
+            self._reset()
+            self.deliver(message, cause)
+        self._reset()
+
+    def _hold(self, time: int | None, frame: int, data: bytes) -> None:
+        assert self._adrift is not None
+        if not data:
+            return
+        self._adrift.append((time, frame, data))
+        self._search_bytes += len(data)
+        self.search()
+        if self._adrift is not None and self._search_bytes > SEARCH_BYTES:
+            self._give_up_search()
+
+    def search(self) -> None:
+        """Adrift: look for the next message in what is held, now that more is known."""
+        chunks = self._adrift
+        if not chunks:
+            return
+        found = self.locate(b"".join(data for _, _, data in chunks))
+        if found is None:
+            return
+        self.skipped_bytes += found
+        self._adrift = None
+        self._reset()
+        for time, frame, data in chunks:
+            if found < len(data):
+                self.data(time, frame, data, found, len(data))
+                found = 0
+            else:
+                found -= len(data)
+
+    def _give_up_search(self) -> None:
+        self.skipped_bytes += self._search_bytes
+        self.drift()

@@ -1,0 +1,51 @@
+"""What a field of a layout stands for: told by Kafka's entity types and, where those say nothing, by its name.
+
+Kafka marks topic, group and transactional names with an `entityType`; topic ids, partition indexes and error codes it
+only names alike. The names here are all that its messages use (KIP-516 for topic ids).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kinspect.protocol.schema import Field
+
+TOPIC_ID = "topic_id"
+PARTITION_NAMES = frozenset({"index", "partition", "partition_id", "partition_index"})
+PARTITION_LIST_NAMES = frozenset({"partition_indexes", "partitions"})
+
+
+def is_topic_name(field: Field) -> bool:
+    return field.entity == "topicName"
+
+
+def is_topic_id(field: Field) -> bool:
+    return field.type == "uuid" and field.name == TOPIC_ID
+
+
+def is_partition(field: Field) -> bool:
+    """One partition's index, in a struct that belongs to a topic."""
+    return field.type == "int32" and not field.array and field.name in PARTITION_NAMES
+
+
+def is_partition_list(field: Field) -> bool:
+    """Partition indexes of the topic in the same struct."""
+    return field.type == "int32" and field.array and field.name in PARTITION_LIST_NAMES
+
+
+def is_group(field: Field) -> bool:
+    """The share coordinator's own APIs name a `group_id` without marking it."""
+    return field.entity == "groupId" or (field.name == "group_id" and field.type == "string")
+
+
+def is_transactional_id(field: Field) -> bool:
+    return field.entity == "transactionalId"
+
+
+def is_error_code(field: Field) -> bool:
+    return field.type == "int16" and (field.name == "error_code" or field.name.endswith("_error_code"))
+
+
+def is_records(field: Field) -> bool:
+    return field.type == "records"

@@ -1,0 +1,81 @@
+"""What is never printed unasked, as a table.
+
+Sources: KIP-43, KIP-84, KIP-152, KIP-255 (SASL tokens, SCRAM), KIP-48 and KIP-373 (delegation tokens), KIP-554 and
+KIP-900 (SCRAM credentials in requests and in metadata records), KIP-226 and KIP-339 (configs), KIP-651 (PEM keys).
+User names and token ids are not secrets.
+"""
+
+from __future__ import annotations
+
+import re
+
+SECRET_FIELDS = frozenset(
+    {
+        "auth_bytes",  # SaslAuthenticate, both ways
+        "hmac",  # delegation tokens: Create and Describe responses, Renew and Expire requests
+        "salt",  # AlterUserScramCredentials, UserScramCredentialRecord
+        "salted_password",  # AlterUserScramCredentials, UserScramCredentialRecord before 3.5
+        "server_key",  # UserScramCredentialRecord
+        "stored_key",  # UserScramCredentialRecord
+    }
+)
+"""Fields whose bytes are a secret wherever they stand."""
+
+CONFIG_NAME_FIELDS = ("name", "key")
+CONFIG_VALUE_FIELD = "value"
+"""A struct with a text `value` beside one of these is a config entry: DescribeConfigs and its synonyms, CreateTopics
+both ways, AlterConfigs, IncrementalAlterConfigs, a Streams topology's topic configs, ConfigRecord."""
+
+PASSWORD_TYPE = 9
+"""`config_type` of a config that Kafka defines as PASSWORD (DescribeConfigs v3+)."""
+
+PASSWORD_CONFIGS = frozenset(
+    {
+        "delegation.token.master.key",
+        "delegation.token.secret.key",
+        "password.encoder.old.secret",
+        "password.encoder.secret",
+        "sasl.jaas.config",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.password",
+        "ssl.truststore.certificates",
+        "ssl.truststore.password",
+        "zookeeper.ssl.keystore.password",
+        "zookeeper.ssl.truststore.password",
+    }
+)
+"""Kafka's configs of type PASSWORD. A listener's or mechanism's prefix may stand before the name
+(`listener.name.internal.scram-sha-256.sasl.jaas.config`)."""
+
+# Configs of plug-ins and of releases to come, by what their names say.
+_TELLING = ("jaas.config", "passphrase", "password", "passwd", "secret")
+_SECRET_CONFIG = re.compile(
+    "|".join((*(rf"(?:^|\.){re.escape(n)}$" for n in sorted(PASSWORD_CONFIGS)), *map(re.escape, _TELLING))),
+    re.IGNORECASE,
+)
+
+
+def is_secret_config(name: str | None) -> bool:
+    """Whether a config of this name holds a secret. A value without a name could be any."""
+    return name is None or _SECRET_CONFIG.search(name) is not None
+
+
+def is_secret_entry(entry: dict[str, object]) -> bool:
+    """Whether a config entry's value is a secret: by what the broker says of it, or by its name."""
+    return (
+        bool(entry.get("is_sensitive"))
+        or entry.get("config_type") == PASSWORD_TYPE
+        or is_secret_config(_name(entry))
+    )
+
+
+def _name(entry: dict[str, object]) -> str | None:
+    for field in CONFIG_NAME_FIELDS:
+        name = entry.get(field)
+        if isinstance(name, str):
+            return name
+    return None

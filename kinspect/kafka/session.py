@@ -1,0 +1,338 @@
+"""A recognised Kafka connection: its messages framed and paired, with what the client told of itself."""
+
+from __future__ import annotations
+
+from kinspect.kafka import sasl, summary
+from kinspect.kafka.exchange import (
+    ANSWERED,
+    KAFKA,
+    NO_RESPONSE,
+    ORPHAN,
+    SASL_TOKEN,
+    UNANSWERED,
+    Exchange,
+    WireMessage,
+)
+from kinspect.kafka.flow import Ends
+from kinspect.kafka.framing import Framer
+from kinspect.kafka.ledger import Ledger
+from kinspect.kafka.lines import Gap
+from kinspect.kafka.orphans import api_candidates
+from kinspect.kafka.pending import Pending
+from kinspect.kafka.recognise import YES, request_at, request_starts
+from kinspect.model import REQUEST, RESPONSE, Problem
+from kinspect.protocol import request_header, response_header, schema
+
+PRODUCE, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 0, 17, 18, 36
+# A response adrift is looked for by the correlation ids of this many requests in flight, the oldest first.
+LOCATED_BY = 64
+INCOMPLETE = {
+    "gap": ("gap", "bytes of this message are missing from the capture"),
+    "snaplen": ("truncated_capture", "the capture's snap length cut this message"),
+    "cap": ("cap", "longer than the cap on a message's bytes; only its beginning was kept"),
+}
+SENDER = {REQUEST: "client", RESPONSE: "broker"}
+
+
+class Session:
+    """Takes the bytes of both directions (`request`: the client's), finishes exchanges into the ledger.
+
+    `from_start`: the connection was seen from its first byte; otherwise responses are looked for, and so are requests
+    if `adrift`.
+    """
+
+    def __init__(self, ends: Ends, ledger: Ledger, from_start: bool, adrift: bool) -> None:
+        self.ends = ends
+        self.exchanges = 0
+        self.gaps = 0
+        self.gap_bytes = 0
+        self.client_id: str | None = None
+        self.principal: str | None = None
+        self.software: tuple[str | None, str | None] = (None, None)
+        self._ledger = ledger
+        cap = ledger.caps.message_bytes
+        self._requests = Framer(REQUEST, cap, self._request, self._locate_request)
+        self._responses = Framer(RESPONSE, cap, self._response, self._locate_response)
+        self._framers = {REQUEST: self._requests, RESPONSE: self._responses}
+        self._offsets = {REQUEST: 0, RESPONSE: 0}
+        self._unannounced = set()
+        if adrift:
+            self._requests.drift()
+        if not from_start:
+            self._responses.drift()
+            self._unannounced = {REQUEST, RESPONSE}
+        self._pending = Pending()
+        self._role: str | None = None
+        self._roles_seen: set[int] = set()
+        self._mechanism: str | None = None
+        self._tokens = 0  # raw SASL tokens the client may still send
+        self._response_end: int | None = None
+        self._responses_lost = False
+
+    @property
+    def undecoded_bytes(self) -> int:
+        """Bytes that belong to no message."""
+        return self._requests.skipped_bytes + self._responses.skipped_bytes
+
+    # ------------------------------------------------------------------ the stream
+
+    def begin_with_tokens(self, mechanism: str) -> None:
+        """The client's first bytes are a raw SASL token, without a handshake (brokers 0.9 to 3.9, GSSAPI)."""
+        self._mechanism = mechanism
+        self._tokens = sasl.AS_MANY_AS_IT_TAKES
+
+    def data(self, side: str, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
+        """The next bytes of a direction."""
+        self._offsets[side] += end - start
+        self._framers[side].data(time, frame, buffer, start, end)
+
+    def gap(self, side: str, time: int | None, frame: int, size: int, cause: str) -> None:
+        """`size` bytes of a direction are missing here."""
+        framer = self._framers[side]
+        if side == RESPONSE:
+            self._responses_lost = True
+        self._note_gap(side, time, self._offsets[side], size, cause, int(not framer.adrift))
+        self._offsets[side] += size
+        framer.gap(time, frame, size, cause)
+
+    def _note_gap(self, side: str, time: int | None, offset: int, size: int, cause: str, hit: int) -> None:
+        self.gaps += 1
+        self.gap_bytes += size
+        self._ledger.gap(Gap(self.ends.connection_id, SENDER[side], time, offset, size, cause, hit))
+
+    def fin(self, side: str, time: int | None) -> None:
+        """A direction ended. A client's end leaves the broker time to answer."""
+        self._framers[side].end()
+        if side == RESPONSE:
+            self._give_up(time, "closed")
+
+    def close(self, time: int | None, reason: str) -> None:
+        """The connection ended: what is unfinished is delivered, what is in flight stays unanswered by `reason`."""
+        self._requests.end()
+        self._responses.end()
+        self._give_up(time, reason)
+
+    def _announce(self, message: WireMessage) -> None:
+        """Of a stream seen from its middle, tell how much was passed over before its first message."""
+        side = message.direction
+        if side in self._unannounced:
+            self._unannounced.remove(side)
+            skipped = self._framers[side].skipped_bytes
+            if skipped:
+                self._note_gap(side, message.first_time, 0, skipped, "mid_start", 1)
+
+    # ------------------------------------------------------------------ lost boundaries
+
+    def _locate_request(self, data: bytes) -> int | None:
+        cap = self._ledger.caps.message_bytes
+        for offset in request_starts(data):
+            if request_at(data, offset, cap, self.client_id) == YES:
+                return offset
+        return None
+
+    def _locate_response(self, data: bytes) -> int | None:
+        """The first place where a response to a request in flight fits."""
+        best: int | None = None
+        for correlation_id in self._pending.correlation_ids()[:LOCATED_BY]:
+            needle = correlation_id.to_bytes(4, signed=True)
+            at = data.find(needle, 4)
+            while at >= 0 and (best is None or at - 4 < best):
+                if self._response_fits(data, at - 4, self._pending.first(correlation_id)):
+                    best = at - 4
+                at = data.find(needle, at + 1)
+        return best
+
+    def _response_fits(self, data: bytes, offset: int, exchange: Exchange) -> bool:
+        size = int.from_bytes(data[offset : offset + 4], signed=True)
+        end = offset + 4 + size
+        if not 4 <= size <= self._ledger.caps.message_bytes or end > len(data):
+            return False
+        message = WireMessage(RESPONSE, data[offset + 4 : end], size, 4, None, None, 0, 0, 0, True)
+        self._lay_out(message, exchange)
+        decoded = message.decode()
+        return decoded.complete and not decoded.problems
+
+    # ------------------------------------------------------------------ requests
+
+    def _request(self, message: WireMessage, cause: str | None) -> None:
+        self._announce(message)
+        raw = message.raw or b""
+        if self._tokens and not self._is_header(raw):
+            self._token(message, raw)
+            return
+        self._tokens = 0
+        header = request_header(raw, 0, len(raw))
+        if header is None:
+            self._requests.skipped_bytes += message.size
+            return
+        exchange = Exchange(self.ends, KAFKA)
+        exchange.api_key = message.api_key = header.api_key
+        exchange.api_version = message.api_version = header.api_version
+        exchange.correlation_id = header.correlation_id
+        exchange.client_id = self.client_id = header.client_id
+        message.body_start = header.body_start
+        exchange.request = message
+        self._note_damage(exchange, message, cause)
+        self._learn_from_request(exchange, message)
+        if header.api_key == PRODUCE and produce_acks(raw, header.body_start, header.api_version) == 0:
+            self._finish(exchange, message.last_time, NO_RESPONSE, None)
+            return
+        self._await(exchange)
+
+    def _is_header(self, raw: bytes) -> bool:
+        """Whether a message during a raw SASL exchange is a request again: no token looks like a known version."""
+        if len(raw) < 8:
+            return False
+        key, version = int.from_bytes(raw[:2], signed=True), int.from_bytes(raw[2:4], signed=True)
+        return (
+            schema.layout(key, version, REQUEST) is not None and request_header(raw, 0, len(raw)) is not None
+        )
+
+    def _token(self, message: WireMessage, raw: bytes) -> None:
+        if self._tokens > 0:
+            self._tokens -= 1
+        self.principal = sasl.user_name(self._mechanism, raw) or self.principal
+        exchange = Exchange(self.ends, SASL_TOKEN)
+        exchange.client_id = self.client_id
+        exchange.request = message
+        self._await(exchange)
+
+    def _await(self, exchange: Exchange) -> None:
+        if len(self._pending) >= self._ledger.caps.in_flight:
+            self._ledger.counts.hit("in_flight")
+            oldest = self._pending.take_oldest()
+            if oldest is not None and exchange.request is not None:
+                self._finish(oldest, exchange.request.last_time, UNANSWERED, "cap")
+        exchange.in_flight = len(self._pending)
+        self._pending.add(exchange)
+        if self._responses.adrift:
+            self._responses.search()
+
+    def _learn_from_request(self, exchange: Exchange, message: WireMessage) -> None:
+        """Software, mechanism, user and role, from the requests that tell them."""
+        key = exchange.api_key
+        if key == API_VERSIONS:
+            body = message.body or {}
+            if body.get("client_software_name"):
+                self.software = (body["client_software_name"], body.get("client_software_version"))
+        elif key == SASL_HANDSHAKE:
+            self._mechanism = (message.body or {}).get("mechanism")
+        elif key == SASL_AUTHENTICATE:
+            token = (message.body or {}).get("auth_bytes")
+            if isinstance(token, bytes):
+                self.principal = sasl.user_name(self._mechanism, token) or self.principal
+        elif key is not None and key not in self._roles_seen:
+            self._roles_seen.add(key)
+            self._role = summary.stronger(self._role, summary.role_of(key, message))
+
+    # ------------------------------------------------------------------ responses
+
+    def _response(self, message: WireMessage, cause: str | None) -> None:
+        self._announce(message)
+        raw = message.raw or b""
+        oldest = self._pending.oldest()
+        if oldest is not None and oldest.kind == SASL_TOKEN:
+            correlation_id = None
+        elif len(raw) < 4:
+            self._responses.skipped_bytes += len(raw)
+            return
+        else:
+            correlation_id = int.from_bytes(raw[:4], signed=True)
+        ends_here = not message.complete and cause is None
+        if correlation_id is not None and not self._pending.holds(correlation_id):
+            self._orphan(message, correlation_id, cause)
+        elif ends_here:
+            # It never completes: the request stays unanswered, with what came of the response beside it.
+            exchange = self._pending.first(correlation_id)
+            self._lay_out(message, exchange)
+            exchange.response = message
+        else:
+            self._answer(message, cause, correlation_id)
+
+    def _answer(self, message: WireMessage, cause: str | None, correlation_id: int | None) -> None:
+        exchange = self._pending.first(correlation_id)
+        if self._responses_lost:
+            # A broker answers in order: what older requests were answered with was in the hole.
+            while (older := self._pending.oldest()) is not None and older is not exchange:
+                self._pending.take_oldest()
+                self._finish(older, message.first_time, UNANSWERED, "gap")
+            self._responses_lost = False
+        _, overtakes = self._pending.take(correlation_id)
+        self._lay_out(message, exchange)
+        exchange.response = message
+        exchange.previous_response_end = self._response_end
+        self._response_end = message.last_time
+        self._note_damage(exchange, message, cause)
+        if overtakes:
+            text = "this response came before those of older requests on its connection"
+            exchange.noted += (Problem(RESPONSE, "out_of_order", text),)
+        if exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0 and message.raw is not None:
+            accepted = message.raw[4:6] == b"\0\0"
+            expected = sasl.CLIENT_TOKENS.get(self._mechanism or "", sasl.AS_MANY_AS_IT_TAKES)
+            self._tokens = expected if accepted else 0
+        self._finish(exchange, message.last_time, ANSWERED, None)
+
+    def _lay_out(self, message: WireMessage, exchange: Exchange) -> None:
+        """Tell a response what its request was, and where its body begins."""
+        if exchange.api_key is None or exchange.api_version is None or message.raw is None:
+            return
+        message.api_key, message.api_version = exchange.api_key, exchange.api_version
+        header = response_header(message.raw, 0, len(message.raw), exchange.api_key, exchange.api_version)
+        message.body_start = len(message.raw) if header is None else header.body_start
+
+    def _orphan(self, message: WireMessage, correlation_id: int, cause: str | None) -> None:
+        exchange = Exchange(self.ends, KAFKA)
+        exchange.correlation_id = correlation_id
+        exchange.client_id = self.client_id
+        exchange.response = message
+        self._note_damage(exchange, message, cause)
+        if message.complete and not self._ledger.heads_only:
+            exchange.api_candidates = api_candidates(message.raw or b"")
+        self._finish(exchange, message.last_time, ORPHAN, None)
+
+    # ------------------------------------------------------------------ endings
+
+    def _note_damage(self, exchange: Exchange, message: WireMessage, cause: str | None) -> None:
+        if cause is None:
+            return
+        code, text = INCOMPLETE[cause]
+        kept = len(message.raw or b"")
+        exchange.noted += (Problem(message.direction, code, text, offset=kept, bytes=message.size - kept),)
+        if cause == "gap":
+            exchange.latency_known = False
+        elif cause == "cap":
+            self._ledger.counts.hit("message_bytes")
+
+    def _give_up(self, time: int | None, reason: str) -> None:
+        """No response will come to what is still in flight."""
+        while (exchange := self._pending.take_oldest()) is not None:
+            self._finish(exchange, time, UNANSWERED, reason)
+
+    def _finish(self, exchange: Exchange, time: int | None, outcome: str, reason: str | None) -> None:
+        exchange.completed_at = time
+        exchange.outcome = outcome
+        exchange.outcome_reason = reason
+        exchange.role = self._role
+        exchange.principal = self.principal
+        exchange.software_name, exchange.software_version = self.software
+        self.exchanges += 1
+        self._ledger.finish(exchange)
+
+
+def produce_acks(raw: bytes, start: int, version: int) -> int | None:
+    """`acks` of a Produce request, read without decoding it: it follows the transactional id from v3 on
+    (KIP-98), whose length became a varint with v9 (KIP-482). None if the bytes end before."""
+    if version >= 9:
+        length = shift = 0
+        while start < len(raw) and shift < 35:
+            byte = raw[start]
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            start += 1
+            if byte < 0x80:
+                break
+        start += max(length - 1, 0)
+    elif version >= 3:
+        start += 2 + max(int.from_bytes(raw[start : start + 2], signed=True), 0)
+    acks = raw[start : start + 2]
+    return int.from_bytes(acks, signed=True) if len(acks) == 2 else None

@@ -1,0 +1,440 @@
+"""What both bodies of an exchange name and count: topics, partitions, groups, records, errors, problems.
+
+A layout is compiled once into steps that look at its telling fields alone; a body without any costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from kinspect.kafka import meaning
+from kinspect.kafka.names import ZERO_ID
+from kinspect.kafka.roles import role_of, stronger
+from kinspect.kafka.sites import Site, sites
+from kinspect.kafka.told import tells_names, told_names
+from kinspect.model import REQUEST, RESPONSE, Problem
+from kinspect.protocol import schema
+from kinspect.records import RecordSet
+from kinspect.records import batches as read_records
+from kinspect.records import summarise as read_batches
+
+if TYPE_CHECKING:
+    from kinspect.kafka.exchange import Exchange, WireMessage
+    from kinspect.protocol.schema import Field, Layout
+
+__all__ = ["Summary", "problems", "role_of", "stronger", "summarise", "tells_names", "told_names"]
+
+ERRORS_SHOWN = 100
+FIND_COORDINATOR = 10
+COORDINATOR_KEYS = frozenset({"coordinator_keys", "key"})
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+UNALIGNED_RECORDS = "unaligned_records"
+_SIDE_ORDER: dict[str | None, int] = {REQUEST: 0, RESPONSE: 1, None: 2}
+
+Struct = dict[str, Any]
+
+
+class RecordField:
+    """One `records` field that is neither null nor absent, its batches read when asked for."""
+
+    __slots__ = ("_aligned", "_batches", "_with_records", "value")
+
+    def __init__(self, value: bytes, aligned: bool) -> None:
+        self.value = value
+        self._aligned = aligned
+        self._batches: RecordSet | None = None
+        self._with_records: RecordSet | None = None
+
+    def read(self, with_records: bool) -> RecordSet:
+        """The batches, with or without their records; read once."""
+        if with_records:
+            if self._with_records is None:
+                self._with_records = read_records(self.value, aligned=self._aligned)
+            return self._with_records
+        if self._batches is None:
+            self._batches = read_batches(self.value, aligned=self._aligned)
+        return self._batches
+
+    @property
+    def count(self) -> int:
+        """Records in all batches, but for those of a compressed batch v0/v1 that cannot be expanded."""
+        return sum(batch["count"] or 0 for batch in self._with_records or self.read(False))
+
+
+class _Found:
+    """What the steps collect; dicts for sets in order of appearance."""
+
+    __slots__ = (
+        "codes",
+        "error_count",
+        "groups",
+        "key_type",
+        "names",
+        "order",
+        "partitions",
+        "record_bytes",
+        "record_fields",
+        "topic_ids",
+        "topics",
+        "transactional_ids",
+        "unresolved",
+    )
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.names = exchange.connection.names
+        self.order = exchange.order
+        self.topics: dict[str, None] = {}
+        self.topic_ids: dict[str, None] = {}
+        self.unresolved: dict[str, None] = {}
+        self.partitions: dict[str, None] = {}
+        self.groups: dict[str, None] = {}
+        self.transactional_ids: dict[str, None] = {}
+        self.codes: dict[int, None] = {}
+        self.error_count = 0
+        self.record_bytes = 0
+        self.record_fields: dict[int, RecordField] = {}
+        self.key_type: int | None = None
+
+
+class Summary:
+    """What one exchange's bodies name and count. Lists are whole, each name once, request before response.
+
+    `topics`: names, or the ids whose name is not known, which are also `unresolved_topic_ids`. `partitions`:
+    `topic-index`. `error_codes` and `error_names`: those that occur; `error_count`: every occurrence.
+    `record_bytes`: bytes of record sets on the wire. `throttle_time_ms` is the response's, `max_wait_ms` the
+    request's, None where there is none.
+    """
+
+    __slots__ = (
+        "_record_fields",
+        "_response",
+        "error_codes",
+        "error_count",
+        "error_names",
+        "groups",
+        "max_wait_ms",
+        "partitions",
+        "record_bytes",
+        "throttle_time_ms",
+        "topic_ids",
+        "topics",
+        "transactional_ids",
+        "unresolved_topic_ids",
+    )
+
+    def __init__(self, found: _Found, request: Struct, response: Struct, layout: Layout | None) -> None:
+        self.topics = list(found.topics)
+        self.topic_ids = list(found.topic_ids)
+        self.unresolved_topic_ids = found.unresolved.keys()
+        self.partitions = list(found.partitions)
+        self.groups = list(found.groups)
+        self.transactional_ids = list(found.transactional_ids)
+        self.error_codes = list(found.codes)
+        self.error_names = [schema.error_name(code) for code in found.codes]
+        self.error_count = found.error_count
+        self.record_bytes = found.record_bytes
+        self.throttle_time_ms: int | None = response.get("throttle_time_ms")
+        self.max_wait_ms: int | None = request.get("max_wait_ms")
+        self._record_fields = found.record_fields
+        self._response = (layout, response)
+
+    @property
+    def record_count(self) -> int:
+        """Records in all record sets."""
+        return sum(field.count for field in self._record_fields.values())
+
+    @property
+    def longest_list(self) -> int:
+        """The length of the longest of the lists."""
+        return max(
+            len(self.topics),
+            len(self.topic_ids),
+            len(self.partitions),
+            len(self.groups),
+            len(self.transactional_ids),
+            len(self.error_codes),
+        )
+
+    def has_damaged_records(self, with_records: bool) -> bool:
+        """Whether something is wrong with a record set, or, if looked for, with a record."""
+        fields = self._record_fields
+        return bool(fields) and any(field.read(with_records).problems for field in fields.values())
+
+    def record_field(self, value: bytes | None) -> RecordField | None:
+        """A `records` field of the bodies summarised, known by its very bytes object; None for another."""
+        return self._record_fields.get(id(value))
+
+    @property
+    def errors(self) -> list[dict[str, Any]]:
+        """The first 100 errors of the response, each with the path of the struct that holds its code."""
+        layout, response = self._response
+        site = _error_sites(layout) if self.error_count and layout is not None else None
+        if site is None:
+            return []
+        failed = ((path, struct[name]) for path, struct, name in site.walk(response) if struct[name])
+        return [
+            {
+                "path": path,
+                "code": code,
+                "name": schema.error_name(code),
+                "retriable": schema.error_retriable(code),
+            }
+            for path, code in islice(failed, ERRORS_SHOWN)
+        ]
+
+
+def summarise(exchange: Exchange) -> Summary:
+    """Read both bodies, as far as they could be decoded."""
+    found = _Found(exchange)
+    request, _ = _collect(exchange.request, found)
+    response, layout = _collect(exchange.response, found)
+    return Summary(found, request, response, layout)
+
+
+def _collect(message: WireMessage | None, found: _Found) -> tuple[Struct, Layout | None]:
+    if message is None:
+        return {}, None
+    decoded = message.decode()
+    if decoded.body is None or decoded.layout is None:
+        return {}, None
+    walk = _walk(decoded.layout)
+    if walk is not None:
+        walk(decoded.body, found, None)
+    return decoded.body, decoded.layout
+
+
+# ---------------------------------------------------------------------- problems
+
+
+def problems(exchange: Exchange, with_records: bool = False) -> list[Problem]:
+    """What the session noted, what the decoders found, what is wrong with the record sets: the request's, the
+    response's, then what concerns both. `with_records`: the records themselves are read too, not only the batches."""
+    found = list(exchange.noted)
+    damaged = exchange.summary.has_damaged_records(with_records)
+    for message in (exchange.request, exchange.response):
+        if message is not None:
+            found += message.decode().problems
+            if damaged:
+                found += _record_problems(message, exchange.summary, with_records)
+    latency = exchange.latency_ns
+    if latency is not None and latency < 0:
+        found.append(
+            Problem(None, "negative_latency", f"the response begins {-latency} ns before the request ends")
+        )
+    return sorted(found, key=lambda problem: _SIDE_ORDER[problem.side]) if len(found) > 1 else found
+
+
+def _record_problems(message: WireMessage, summary: Summary, with_records: bool) -> Iterator[Problem]:
+    """Problems of the message's record sets, with the field's path and offsets within the message."""
+    decoded = message.decode()
+    site = _record_sites(decoded.layout) if decoded.layout is not None else None
+    if site is None or decoded.body is None or message.raw is None:
+        return
+    position = message.body_start
+    for path, struct, name in site.walk(decoded.body):
+        field = summary.record_field(struct[name])
+        if field is None:
+            continue
+        batches = field.read(with_records)
+        if not batches.problems:
+            continue
+        # Fields follow each other on the wire as they do in the body, so the next occurrence is this one.
+        position = max(message.raw.find(field.value, position), position)
+        at = f"{path}.{name}" if path else name
+        for problem in batches.problems:
+            offset = None if problem.offset is None else position + problem.offset
+            yield replace(problem, side=message.direction, offset=offset, path=at)
+        position += len(field.value)
+
+
+# ---------------------------------------------------------------------- layouts compiled
+
+Walk = Callable[[Struct, _Found, str | None], None]
+"""Collects from one struct; the last argument is the topic it belongs to."""
+
+
+@cache
+def _walk(layout: Layout) -> Walk | None:
+    walk = _struct_walk(layout.fields, layout.api_key)
+    if layout.api_key == FIND_COORDINATOR and layout.direction == REQUEST and walk is not None:
+        return _knowing_key_type(walk, any(field.name == "key_type" for field in layout.fields))
+    return walk
+
+
+@cache
+def _error_sites(layout: Layout) -> Site | None:
+    return sites(layout.fields, lambda field, _: meaning.is_error_code(field))
+
+
+@cache
+def _record_sites(layout: Layout) -> Site | None:
+    return sites(layout.fields, lambda field, _: meaning.is_records(field))
+
+
+def _struct_walk(fields: Sequence[Field], api_key: int | None) -> Walk | None:
+    name = next((f.name for f in fields if meaning.is_topic_name(f) and not f.array), "")
+    topic_id = next((f.name for f in fields if meaning.is_topic_id(f)), "")
+    steps = tuple(step for field in fields if (step := _step(field, api_key)) is not None)
+    if name or topic_id:
+        return _topic_walk(name, topic_id, steps)
+    if len(steps) <= 1:
+        return steps[0] if steps else None
+
+    def walk(struct: Struct, found: _Found, topic: str | None) -> None:
+        for step in steps:
+            step(struct, found, topic)
+
+    return walk
+
+
+def _topic_walk(name_field: str, id_field: str, steps: tuple[Walk, ...]) -> Walk:
+    """A struct that names a topic, for itself and for what is below it."""
+
+    def walk(struct: Struct, found: _Found, _: str | None) -> None:
+        topic: str | None = struct.get(name_field)
+        topic_id = struct.get(id_field)
+        if topic_id is not None and topic_id != ZERO_ID:
+            found.topic_ids[topic_id] = None
+            if not topic:
+                topic = found.names.name(topic_id, found.order)
+            if topic is None:
+                found.unresolved[topic_id] = None
+                topic = topic_id
+        if topic is not None:
+            found.topics[topic] = None
+        for step in steps:
+            step(struct, found, topic)
+
+    return walk
+
+
+def _step(field: Field, api_key: int | None) -> Walk | None:
+    if field.fields:
+        walk = _struct_walk(field.fields, api_key)
+        return None if walk is None else _below(field.name, bool(field.array), walk)
+    if api_key == FIND_COORDINATOR and field.name in COORDINATOR_KEYS:
+        return _coordinator_key(field.name, bool(field.array))
+    for applies, make in _STEPS:
+        if applies(field):
+            return make(field)
+    return None
+
+
+def _below(name: str, array: bool, walk: Walk) -> Walk:
+    def each(struct: Struct, found: _Found, topic: str | None) -> None:
+        for item in struct.get(name) or ():
+            walk(item, found, topic)
+
+    def one(struct: Struct, found: _Found, topic: str | None) -> None:
+        item = struct.get(name)
+        if item is not None:
+            walk(item, found, topic)
+
+    return each if array else one
+
+
+def _collector(target: str) -> Callable[[Field], Walk]:
+    """Steps that add a field's text, or its texts, to `_Found`'s attribute `target`."""
+
+    def make(field: Field) -> Walk:
+        name = field.name
+
+        def each(struct: Struct, found: _Found, topic: str | None) -> None:
+            getattr(found, target).update(dict.fromkeys(v for v in struct.get(name) or () if v is not None))
+
+        def one(struct: Struct, found: _Found, topic: str | None) -> None:
+            value = struct.get(name)
+            if value is not None:
+                getattr(found, target)[value] = None
+
+        return each if field.array else one
+
+    return make
+
+
+def _partition(field: Field) -> Walk:
+    name = field.name
+
+    def step(struct: Struct, found: _Found, topic: str | None) -> None:
+        index = struct.get(name)
+        if index is not None and topic is not None:
+            found.partitions[f"{topic}-{index}"] = None
+
+    return step
+
+
+def _partition_list(field: Field) -> Walk:
+    name = field.name
+
+    def step(struct: Struct, found: _Found, topic: str | None) -> None:
+        if topic is not None:
+            for index in struct.get(name) or ():
+                found.partitions[f"{topic}-{index}"] = None
+
+    return step
+
+
+def _error_code(field: Field) -> Walk:
+    name = field.name
+
+    def step(struct: Struct, found: _Found, topic: str | None) -> None:
+        code = struct.get(name)
+        if code:
+            found.codes[code] = None
+            found.error_count += 1
+
+    return step
+
+
+def _records(field: Field) -> Walk:
+    name, aligned = field.name, field.name != UNALIGNED_RECORDS
+
+    def step(struct: Struct, found: _Found, topic: str | None) -> None:
+        value = struct.get(name)
+        if value is not None:
+            found.record_bytes += len(value)
+            # By identity: hashing the bytes would read them all, and the body keeps them alive.
+            found.record_fields[id(value)] = RecordField(value, aligned)
+
+    return step
+
+
+def _coordinator_key(name: str, array: bool) -> Walk:
+    """A group or a transactional id, by the request's `key_type` (KIP-98); a share coordinator's key is neither."""
+
+    def step(struct: Struct, found: _Found, topic: str | None) -> None:
+        value = struct.get(name)
+        if value is None:
+            return
+        keys = value if array else (value,)
+        if found.key_type == GROUP_KEY:
+            found.groups.update(dict.fromkeys(keys))
+        elif found.key_type == TRANSACTION_KEY:
+            found.transactional_ids.update(dict.fromkeys(keys))
+
+    return step
+
+
+def _knowing_key_type(walk: Walk, told: bool) -> Walk:
+    """FindCoordinator v0 has no key type: it asks for a group's."""
+
+    def knowing(struct: Struct, found: _Found, topic: str | None) -> None:
+        found.key_type = struct.get("key_type") if told else GROUP_KEY
+        walk(struct, found, topic)
+
+    return knowing
+
+
+_STEPS: tuple[tuple[Callable[[Field], bool], Callable[[Field], Walk]], ...] = (
+    (lambda f: meaning.is_topic_name(f) and f.array, _collector("topics")),
+    (meaning.is_partition, _partition),
+    (meaning.is_partition_list, _partition_list),
+    (meaning.is_group, _collector("groups")),
+    (meaning.is_transactional_id, _collector("transactional_ids")),
+    (meaning.is_error_code, _error_code),
+    (meaning.is_records, _records),
+)

@@ -1,0 +1,84 @@
+"""What is printed: exchanges as JSON lines, a table or trees, and the closing summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, TextIO
+
+from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.view import View
+
+JSONL, TABLE, DETAIL, NONE = "jsonl", "table", "detail", "none"
+
+
+class Writer(Protocol):
+    """An output format at work."""
+
+    def exchange(self, exchange: Exchange) -> None:
+        """Write an exchange; it may be kept back until `flush`."""
+
+    def line(self, line: dict[str, Any]) -> None:
+        """Write a line of another type; formats without such lines leave it out."""
+
+    def flush(self) -> None:
+        """Hand on what was kept back."""
+
+
+class Style(NamedTuple):
+    """How the formats for people look. `color`: `auto`, `always` or `never`; `wide`: nothing is cut."""
+
+    color: str = "auto"
+    utc: bool = False
+    wide: bool = False
+
+
+def open_writer(name: str, stream: TextIO, view: View, style: Style) -> Writer:
+    """The writer of format `name`. A format's libraries are loaded when it is asked for."""
+    return _WRITERS[name](stream, view, style)
+
+
+class _Nothing:
+    def exchange(self, exchange: Exchange) -> None:
+        # Nothing is printed, but the closing summary counts problems and errors.
+        _ = exchange.problems, exchange.summary
+
+    def line(self, line: dict[str, Any]) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+
+def _jsonl(stream: TextIO, view: View, style: Style) -> Writer:
+    writer: Writer = import_module("kinspect.output.jsonl").JsonLines(stream.buffer, view)
+    return writer
+
+
+def _table(stream: TextIO, view: View, style: Style) -> Writer:
+    writer: Writer = import_module("kinspect.output.table").Table(
+        _console(stream, style), view, utc=style.utc, wide=style.wide
+    )
+    return writer
+
+
+def _detail(stream: TextIO, view: View, style: Style) -> Writer:
+    writer: Writer = import_module("kinspect.output.detail").Detail(_console(stream, style), view)
+    return writer
+
+
+def _none(stream: TextIO, view: View, style: Style) -> Writer:
+    return _Nothing()
+
+
+def _console(stream: TextIO, style: Style) -> Any:
+    return import_module("kinspect.output.console").make_console(stream, style.color)
+
+
+_WRITERS: dict[str, Callable[[TextIO, View, Style], Writer]] = {
+    JSONL: _jsonl,
+    TABLE: _table,
+    DETAIL: _detail,
+    NONE: _none,
+}
+FORMATS = tuple(_WRITERS)

@@ -1,0 +1,46 @@
+"""JSON lines: one object a line, UTF-8, written in batches."""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+
+import orjson
+
+from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.view import View
+
+BATCH_BYTES = 256 * 1024
+"""What is kept back at most, so that a block full of large bodies is not held a second time as text."""
+
+
+class JsonLines:
+    """Writes exchanges, and the other line types, to a binary stream."""
+
+    def __init__(self, stream: BinaryIO, view: View) -> None:
+        self._stream = stream
+        self._view = view
+        self._lines: list[bytes] = []
+        self._waiting = 0
+
+    def exchange(self, exchange: Exchange) -> None:
+        """Write the exchange's line."""
+        self.line(self._view.exchange(exchange))
+
+    def line(self, line: dict[str, Any]) -> None:
+        """Write one object."""
+        data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+        self._lines.append(data)
+        self._waiting += len(data)
+        if self._waiting >= BATCH_BYTES:
+            self._write()
+
+    def flush(self) -> None:
+        """Hand on what was kept back."""
+        if self._lines:
+            self._write()
+            self._stream.flush()
+
+    def _write(self) -> None:
+        # Emptied first: what a closed pipe refused is not offered to it again.
+        data, self._lines, self._waiting = b"".join(self._lines), [], 0
+        self._stream.write(data)

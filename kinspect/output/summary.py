@@ -1,0 +1,99 @@
+"""The closing summary, for people: what was read, what it was, and everything that could not be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinspect.output.escape import escape
+
+SERVER_NAMES_SHOWN = 3
+COUNTS_SHOWN = 8
+OTHER_KINDS = {"other": "other", "empty": "without data"}
+
+COUNTED = {
+    "kernel_drops": "packets dropped by the capturing kernel: {}",
+    "packets_without_tcp": "packets without TCP: {}",
+    "undecoded_bytes": "bytes of Kafka connections not decoded: {}",
+    "unresolved_topic_ids": "topic ids without a name: {}",
+    "caps_hit": "caps hit: {}",
+}
+"""Keys of the summary that have a line of their own where they are not 0."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the output side adds to the pipeline's counts.
+
+    `unknown`: by filter option, the exchanges left out because what it asks for is not known of them.
+    `stopped`: the reading ended before the captures did, and why.
+    """
+
+    shown: int = 0
+    problems: int = 0
+    errors: int = 0
+    filtered: bool = False
+    unknown: dict[str, int] = field(default_factory=dict)
+    stopped: str | None = None
+
+
+def summary_text(summary: dict[str, Any], tally: Tally) -> str:
+    """The lines to print after the last exchange; what did not happen is left out."""
+    lines = [_read(summary), _connections(summary)]
+    if summary["connections"]["kafka"] or summary["exchanges"]:
+        lines.append(_exchanges(summary, tally))
+    if tally.unknown:
+        lines.append(f"left out by filters, as what they ask for is not known: {_listed(tally.unknown)}")
+    if summary["gaps"]:
+        lines.append(f"{_count(summary['gaps'], 'gap')}, {summary['gap_bytes']:,} bytes not captured")
+    lines += [text.format(_shown(summary[key])) for key, text in COUNTED.items() if summary[key]]
+    if tally.stopped is not None:
+        lines.append(tally.stopped)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _read(summary: dict[str, Any]) -> str:
+    files = _count(len(summary["files"]), "file")
+    repeated = summary["duplicate_packets"]
+    again = f", {repeated:,} of them seen twice" if repeated else ""
+    return f"{_count(summary['packets'], 'packet')}{again}, {summary['bytes']:,} bytes in {files}"
+
+
+def _connections(summary: dict[str, Any]) -> str:
+    kinds = summary["connections"]
+    parts = [_count(sum(kinds.values()), "connection"), f"{kinds['kafka']:,} Kafka"]
+    if kinds["tls"]:
+        names = [escape(name) for name in summary["server_names"]]
+        more = "…" if len(names) > SERVER_NAMES_SHOWN else ""
+        named = f" (SNI {', '.join(names[:SERVER_NAMES_SHOWN])}{more})" if names else ""
+        parts.append(f"{kinds['tls']:,} TLS{named}")
+    parts += [f"{kinds[kind]:,} {text}" for kind, text in OTHER_KINDS.items() if kinds[kind]]
+    why = ": encrypted, cannot be decoded" if kinds["tls"] and not kinds["kafka"] else ""
+    return ", ".join(parts) + why
+
+
+def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
+    outcomes = {name.replace("_", " "): count for name, count in summary["outcomes"].items() if count}
+    outcomes.pop("answered", None)
+    parts = [_count(summary["exchanges"], "exchange")]
+    if tally.filtered or tally.stopped:
+        parts.append(f"{tally.shown:,} shown")
+    parts += [f"{count:,} {name}" for name, count in outcomes.items()]
+    parts += [_count(n, what) for n, what in ((tally.errors, "error code"), (tally.problems, "problem")) if n]
+    return ", ".join(parts)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _shown(value: Any) -> str:
+    return _listed(value) if isinstance(value, dict) else f"{value:,}"
+
+
+def _listed(counts: dict[str, int]) -> str:
+    """The greatest counts by name, and how much the others are together."""
+    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    shown = [f"{escape(name)} {count:,}" for name, count in ranked[:COUNTS_SHOWN]]
+    rest = sum(count for _, count in ranked[COUNTS_SHOWN:])
+    return ", ".join(shown + [f"others {rest:,}"] * (rest > 0))

@@ -1,0 +1,220 @@
+"""One exchange a row, printed as it comes: the columns are as wide as they are, whatever comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+
+from kinspect.kafka.exchange import ANSWERED, NO_RESPONSE, ORPHAN, SASL_TOKEN, Exchange
+from kinspect.kafka.view import View
+from kinspect.output.escape import escape
+
+FIELDS = frozenset(
+    {
+        *("timestamp", "client", "broker", "kind", "api", "api_key", "api_version", "latency_ms"),
+        *("outcome", "outcome_reason", "api_candidates", "error_names", "problems"),
+        *("topics", "partitions", "groups", "transactional_ids", "record_count", "record_bytes"),
+    }
+)
+"""What a row needs of an exchange."""
+
+NS_PER_SECOND = 1_000_000_000
+NAMES_SHOWN = 3
+PARTITIONS_SHOWN = 5
+
+ERROR, PROBLEM, NOTE, DIM, API_STYLE = "bold red", "magenta", "yellow", "dim", "cyan"
+
+
+class Widths(NamedTuple):
+    """The columns' widths; the last column takes what is left. `ports`: client ports are shown too."""
+
+    time: int
+    ends: int
+    client_id: int
+    api: int
+    latency: int
+    ports: bool
+
+
+NARROW = Widths(8, 25, 7, 13, 7, False)
+MEDIUM = Widths(12, 33, 12, 20, 8, True)
+BROAD = Widths(15, 36, 20, 28, 9, True)
+WIDE = Widths(29, 43, 24, 32, 10, True)
+
+
+def widths_for(terminal: int) -> Widths:
+    """The widths that leave the last column a good part of `terminal` columns."""
+    return NARROW if terminal < 110 else MEDIUM if terminal < 150 else BROAD
+
+
+class Table:
+    """Writes exchanges as rows. `wide`: nothing is cut, rows may be longer than the terminal is wide."""
+
+    def __init__(self, console: Console, view: View, *, utc: bool = False, wide: bool = False) -> None:
+        self._console = console
+        self._view = replace(view, fields=FIELDS)
+        self._zone = UTC if utc else None
+        self._wide = wide
+        self._widths = WIDE if wide else widths_for(console.width)
+        self._zone_name = "UTC" if utc else "local time"
+        self._rows = [self._header()]
+        self._day: str | None = None
+
+    def exchange(self, exchange: Exchange) -> None:
+        """Write the exchange's row."""
+        line = self._view.exchange(exchange)
+        day, clock = self._time(exchange.timestamp)
+        if day != self._day and not self._wide:
+            self._day = day
+            self._rows.append(Text(f"{day} {self._zone_name}", style=DIM))
+        widths = self._widths
+        self._rows.append(
+            self._row(
+                Text(f"{day} {clock}" if self._wide else clock[: widths.time], style=DIM),
+                Text(ends(line, widths.ports)),
+                Text(escape(line["client"]["id"] or "")),
+                api(line, 0 if self._wide else widths.api),
+                latency(line["latency_ms"]),
+                about(line),
+            )
+        )
+
+    def flush(self) -> None:
+        """Print the rows kept back."""
+        if self._rows:
+            rows, self._rows = self._rows, []
+            self._console.print(Text("\n").join(rows), soft_wrap=True)
+
+    def _header(self) -> Text:
+        time = f"TIME ({self._zone_name})" if self._wide else "TIME"
+        titles = (time, "CLIENT → BROKER", "CLIENT ID", "API", "LATENCY", "ABOUT")
+        return self._row(*(Text(title, style="bold") for title in titles))
+
+    def _row(self, time: Text, ends: Text, client_id: Text, api: Text, latency: Text, about: Text) -> Text:
+        widths = self._widths
+        row = Text()
+        for cell, width in (
+            (time, widths.time),
+            (ends, widths.ends),
+            (client_id, widths.client_id),
+            (api, widths.api),
+        ):
+            row.append_text(self._fit(cell, width)).append(" ")
+        latency.align("right", max(widths.latency, latency.cell_len))
+        row.append_text(latency).append(" ").append_text(about)
+        row.rstrip()
+        if not self._wide:
+            row.truncate(self._console.width, overflow="ellipsis")
+        return row
+
+    def _fit(self, cell: Text, width: int) -> Text:
+        if self._wide:
+            cell.pad_right(max(0, width - cell.cell_len))
+        else:
+            cell.truncate(width, overflow="ellipsis", pad=True)
+        return cell
+
+    def _time(self, ns: int | None) -> tuple[str, str]:
+        if ns is None:
+            return "no time", "–"
+        seconds, fraction = divmod(ns, NS_PER_SECOND)
+        try:
+            moment = datetime.fromtimestamp(seconds, UTC).astimezone(self._zone)
+        except (OverflowError, ValueError, OSError):
+            # A broken clock: beyond the year 9999.
+            return "no date", f"{seconds}.{fraction:09}"
+        return f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S}.{fraction:09}"
+
+
+def ends(line: dict[str, Any], ports: bool) -> str:
+    """`10.0.0.1:41234→10.0.0.9:9092`."""
+    client, broker = line["client"], line["broker"]
+    left = _endpoint(client) if ports else client["ip"]
+    return escape(f"{left}→{_endpoint(broker)}")
+
+
+def api(line: dict[str, Any], width: int = 0) -> Text:
+    """Name and version; a name too long for `width` is cut, the version never."""
+    if line["kind"] == SASL_TOKEN:
+        return Text("SASL token", style=API_STYLE)
+    if line["api_key"] is None:
+        return Text("?", style=API_STYLE)
+    name = line["api"] or f"API {line['api_key']}"
+    version = f" v{line['api_version']}"
+    if width and len(name) + len(version) > width:
+        name = name[: width - len(version) - 1] + "…"
+    return Text(name + version, style=API_STYLE)
+
+
+def latency(milliseconds: float | None) -> Text:
+    """Four digits or so and a unit."""
+    if milliseconds is None:
+        return Text("–", style=DIM)
+    size = abs(milliseconds)
+    if size < 10:
+        return Text(f"{milliseconds:.2f}ms")
+    return Text(f"{milliseconds:.0f}ms" if size < 10_000 else f"{milliseconds / 1000:.1f}s")
+
+
+def about(line: dict[str, Any]) -> Text:
+    """What the exchange is about, what went wrong first."""
+    parts = [Text(escape(name), style=ERROR) for name in line["error_names"]]
+    parts += [Text(code, style=PROBLEM) for code in dict.fromkeys(p["code"] for p in line["problems"])]
+    parts += _outcome(line)
+    parts += [Text(part) for part in _subjects(line)]
+    return Text(" ").join(parts)
+
+
+def _outcome(line: dict[str, Any]) -> list[Text]:
+    outcome = line["outcome"]
+    if outcome == ANSWERED:
+        return []
+    if outcome == NO_RESPONSE:
+        return [Text("no response due", style=DIM)]
+    detail = line["outcome_reason"] or ""
+    if outcome == ORPHAN:
+        detail = _listed(line["api_candidates"])
+    return [Text(escape(f"{outcome} ({detail})" if detail else outcome), style=NOTE)]
+
+
+def _subjects(line: dict[str, Any]) -> Iterable[str]:
+    topics = _topics(line["topics"], line["partitions"])
+    if topics:
+        yield _listed(topics)
+    for key, label in (("groups", "group "), ("transactional_ids", "txn ")):
+        if line[key]:
+            yield label + _listed([escape(name) for name in line[key]])
+    if line["record_count"]:
+        yield f"{line['record_count']} record{'s' * (line['record_count'] != 1)}"
+    if line["record_bytes"]:
+        yield f"{line['record_bytes']} B"
+
+
+def _topics(topics: list[str], partitions: list[str]) -> list[str]:
+    """Topics, with their partitions where there are any: `orders[0,1]`."""
+    numbers: dict[str, list[str]] = {topic: [] for topic in topics}
+    for partition in partitions:
+        topic, _, number = partition.rpartition("-")
+        numbers.setdefault(topic, []).append(number)
+    return [escape(topic) + _numbers(of) for topic, of in numbers.items()]
+
+
+def _numbers(numbers: list[str]) -> str:
+    if not numbers:
+        return ""
+    more = ",…" if len(numbers) > PARTITIONS_SHOWN else ""
+    return f"[{','.join(numbers[:PARTITIONS_SHOWN])}{more}]"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" +{len(names) - NAMES_SHOWN}" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def _endpoint(end: dict[str, Any]) -> str:
+    return f"[{end['ip']}]:{end['port']}" if ":" in end["ip"] else f"{end['ip']}:{end['port']}"

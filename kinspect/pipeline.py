@@ -1,0 +1,93 @@
+"""The stages joined: blocks of packets in, finished exchanges out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinspect import link
+from kinspect.kafka.connection import KafkaConnection
+from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.ledger import Ledger
+from kinspect.kafka.lines import ConnectionLine, Gap
+from kinspect.kafka.names import TopicNames
+from kinspect.model import Block, Caps, Counts
+from kinspect.tcp import Connection, Reassembler
+
+Line = Exchange | ConnectionLine | Gap
+EXCHANGES_ONLY = frozenset({"exchange"})
+
+
+class Inspector:
+    """Feed it blocks of packets, it gives exchanges in order of completion. It opens nothing and knows no clock
+    but the packets' own.
+
+    `names`: topic names known beforehand, by topic id. `kafka_ports`: ports whose traffic is Kafka whatever its
+    first bytes look like. `heads_only`: nobody will ask for a body. `emit`: which kinds of lines are wanted
+    (`exchange`, `connection`, `gap`). `files`: names of the inputs, for the frame references; the list
+    may grow while packets are fed.
+    """
+
+    def __init__(
+        self,
+        *,
+        caps: Caps | None = None,
+        names: dict[str, str] | None = None,
+        kafka_ports: frozenset[int] = frozenset(),
+        heads_only: bool = False,
+        emit: frozenset[str] = EXCHANGES_ONLY,
+        files: list[str] | None = None,
+    ) -> None:
+        self.caps = caps or Caps()
+        self.counts = Counts()
+        self.files: list[str] = files if files is not None else []
+        self._ledger = Ledger(
+            self.caps, self.counts, TopicNames(names), emit, kafka_ports, heads_only, self.files
+        )
+        self._tcp = Reassembler(self._open, self.caps, self.counts)
+
+    def _open(self, connection: Connection) -> KafkaConnection:
+        return KafkaConnection(connection, self._ledger)
+
+    def feed(self, block: Block) -> list[Line]:
+        """Take a block; returns what it completed, in order."""
+        self._tcp.feed(link.segments(block, self.counts))
+        return self._hand_on()
+
+    def finish(self) -> list[Line]:
+        """The capture has ended: returns what was still open, in order. Nothing may be fed afterwards."""
+        self._tcp.flush()
+        return self._hand_on()
+
+    def _hand_on(self) -> list[Line]:
+        lines, self._ledger.lines = self._ledger.lines, []
+        return lines
+
+    def summary(self) -> dict[str, Any]:
+        """The `summary` line's object: what was read, what it was, and everything that could not be told."""
+        ledger, counts = self._ledger, self.counts
+        return {
+            "type": "summary",
+            "schema_version": 1,
+            "files": list(self.files),
+            "packets": counts.packets,
+            "bytes": counts.bytes,
+            "kernel_drops": counts.kernel_drops,
+            "tcp_segments": counts.tcp_segments,
+            "packets_without_tcp": dict(sorted(counts.undecoded_packets.items())),
+            "duplicate_packets": counts.duplicate_packets,
+            "retransmitted_bytes": counts.retransmitted_bytes,
+            "connections": {
+                kind: ledger.connections.get(kind, 0) for kind in ("kafka", "tls", "other", "empty")
+            },
+            "server_names": dict(ledger.server_names),
+            "exchanges": ledger.exchanges,
+            "outcomes": {
+                outcome: ledger.outcomes.get(outcome, 0)
+                for outcome in ("answered", "unanswered", "no_response", "orphan")
+            },
+            "gaps": ledger.gaps,
+            "gap_bytes": ledger.gap_bytes,
+            "undecoded_bytes": ledger.skipped_bytes,
+            "unresolved_topic_ids": len(ledger.names.unresolved),
+            "caps_hit": dict(counts.caps_hit),
+        }

@@ -1,0 +1,355 @@
+"""`kinspect read` against the contract: options, exit statuses, streams."""
+
+import gzip
+import json
+import os
+import pty
+import signal
+import stat
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import jsonschema
+import pytest
+from support.pcap import pcap
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
+
+
+def lines(result):
+    return [json.loads(line) for line in result.out.splitlines()]
+
+
+def apis(result):
+    return [line["api"] for line in lines(result)]
+
+
+def test_a_line_an_exchange_in_order(kinspect, capture):
+    result = kinspect("read", capture)
+    assert result.status == 0
+    assert apis(result) == ["Metadata", "Heartbeat", "Heartbeat", "SaslAuthenticate", "Heartbeat"]
+    assert result.err.splitlines()[1:] == [
+        "1 connection, 1 Kafka",
+        "5 exchanges, 1 unanswered, 1 error code",
+    ]
+
+
+def test_quiet(kinspect, capture):
+    assert kinspect("read", "-q", capture).err == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--api", "metadata"], [1]),
+        (["--api", "3,12"], [1, 2, 3, 5]),
+        (["--api", "!Heartbeat"], [1, 4]),
+        (["--api", "Heartbeat", "--group", "work*"], [2, 5]),
+        (["--topic", "orders"], [1]),
+        (["--client-id", "app-2"], [3]),
+        (["--errors-only"], [3]),
+        (["--host", "10.0.0.0/8", "--api", "Metadata"], [1]),
+        (["--client-host", "10.0.0.9"], []),
+        (["--port", "9092", "--group", "idlers"], [3]),
+        (["--since", "+0.8ms", "--until", "+1.2ms"], [3]),
+        (["--min-latency", "1000"], []),
+        (["--limit", "2"], [1, 2]),
+        (["--group", "*", "--limit", "2"], [2, 3]),
+    ],
+)
+def test_filters(kinspect, capture, options, expected):
+    result = kinspect("read", *options, capture)
+    assert result.status == 0
+    assert [line["correlation_id"] for line in lines(result)] == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--api", "Metdata"],
+        ["--since", "soon"],
+        ["--host", "localhost"],
+        ["--limit", "0"],
+        ["--emit", "packets"],
+        ["--fields", "nothing"],
+        ["--fields", "api", "--format", "table"],
+        ["--format", "xml"],
+        ["--max-message-bytes", "lots"],
+        ["--idle-timeout", "0"],
+        ["--decode-as", "70000"],
+        ["--topic-names", "/nowhere/names.json"],
+        ["-o", "/nowhere/out.jsonl"],
+    ],
+)
+def test_usage_errors_come_before_any_output(kinspect, capture, options):
+    result = kinspect("read", *options, capture)
+    assert result.status == 2
+    assert result.out == ""
+    assert result.err.splitlines()[-1].startswith("Error: ")
+
+
+def test_fields(kinspect, capture):
+    result = kinspect("read", "--fields", "api,request.body.group_id", "--fields", "latency_ms", capture)
+    assert lines(result)[1] == {
+        "api": "Heartbeat",
+        "latency_ms": lines(result)[1]["latency_ms"],
+        "request": {"body": {"group_id": "workers"}},
+    }
+
+
+def test_emit(kinspect, capture):
+    result = kinspect("read", "--emit", "summary", "-q", capture)
+    (summary,) = lines(result)
+    assert summary["type"] == "summary"
+    assert summary["exchanges"] == 5
+    both = lines(kinspect("read", "--emit", "exchange,connection", "-q", capture))
+    assert [line["type"] for line in both].count("exchange") == 5
+    assert [line["type"] for line in both].count("connection") == 1
+
+
+def test_the_summary_counts_what_filters_could_not_tell(kinspect, capture):
+    result = kinspect("read", "--min-latency", "0", "--emit", "exchange,summary", capture)
+    summary = lines(result)[-1]
+    assert summary["shown"] == 5
+    assert summary["unknown_to_filters"] == {}
+
+
+@pytest.mark.parametrize("format_name", ["jsonl", "detail", "table"])
+@pytest.mark.parametrize("options", [[], ["--records"], ["--payload", "text"], ["--int64", "string"]])
+def test_secrets_are_hidden_unless_asked_for(kinspect, capture, format_name, options):
+    hidden = kinspect("read", "--format", format_name, *options, capture)
+    assert hidden.status == 0
+    for form in ("hunter2", "AGFsaWNlAGh1bnRlcjI=", "00616c6963650068756e74657232"):
+        assert form not in hidden.out + hidden.err
+
+
+def test_secrets_when_asked_for(kinspect, capture):
+    assert "AGFsaWNlAGh1bnRlcjI=" in kinspect("read", "--show-secrets", capture).out
+
+
+def test_formats(kinspect, capture):
+    assert kinspect("read", "--format", "none", capture).out == ""
+    table = kinspect("read", "--format", "table", "--utc", capture).out
+    assert len(table.splitlines()) == 7
+    assert "\x1b" not in table
+    assert "\x1b" in kinspect("read", "--format", "table", "--color", "always", capture).out
+    assert "#3 Heartbeat v4" in kinspect("read", "--format", "detail", capture).out
+
+
+# ---------------------------------------------------------------------- exit statuses
+
+
+def test_a_missing_file(kinspect, capture):
+    result = kinspect("read", "-q", "/nowhere/x.pcap", capture)
+    assert result.status == 1
+    assert result.err == "kinspect: /nowhere/x.pcap: no such file\n"
+    assert len(lines(result)) == 5
+
+
+@pytest.mark.parametrize("content", [b"", b"Dear diary,\ntoday nothing happened.\n" * 9])
+def test_what_is_no_capture(kinspect, tmp_path, content):
+    path = tmp_path / "x.pcap"
+    path.write_bytes(content)
+    result = kinspect("read", "-q", path)
+    assert result.status == 1
+    assert result.out == ""
+    assert result.err.startswith(f"kinspect: {path}: ")
+    assert result.err.count("\n") == 1
+
+
+def test_a_cut_file_gives_all_before_the_cut(kinspect, capture):
+    capture.write_bytes(capture.read_bytes()[:-5])
+    result = kinspect("read", "-q", capture)
+    assert result.status == 3
+    assert len(lines(result)) == 5
+    assert result.err.startswith(f"kinspect: {capture}: ")
+    assert result.err.count("\n") == 1
+
+
+def test_the_highest_status_wins(kinspect, capture, tmp_path):
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(capture.read_bytes()[:-5])
+    assert kinspect("read", "-q", "/nowhere/x.pcap", cut).status == 3
+
+
+# ---------------------------------------------------------------------- output files
+
+
+def test_output_file(kinspect, capture, tmp_path):
+    path = tmp_path / "out.jsonl"
+    result = kinspect("read", "-o", path, capture)
+    assert result.status == 0
+    assert result.out == ""
+    assert len(path.read_text().splitlines()) == 5
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_no_file_is_overwritten_unasked(kinspect, capture, tmp_path):
+    path = tmp_path / "out.jsonl"
+    path.write_text("precious")
+    path.chmod(0o644)
+    refused = kinspect("read", "-o", path, capture)
+    assert refused.status == 2
+    assert "--force" in refused.err
+    assert path.read_text() == "precious"
+    assert kinspect("read", "-o", path, "--force", "--limit", "1", capture).status == 0
+    assert len(path.read_text().splitlines()) == 1
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_an_input_is_never_overwritten(kinspect, capture):
+    before = capture.read_bytes()
+    assert kinspect("read", "-o", capture, "--force", capture).status == 2
+    assert capture.read_bytes() == before
+
+
+def test_a_table_in_a_file(kinspect, capture, tmp_path):
+    path = tmp_path / "out.txt"
+    assert kinspect("read", "-o", path, "--format", "table", capture).status == 0
+    assert path.read_text().startswith("TIME")
+
+
+# ---------------------------------------------------------------------- pipes and signals
+
+
+def test_standard_input(process, capture):
+    result = process("read", "-q", "-", input=gzip.compress(capture.read_bytes()))
+    assert result.returncode == 0
+    assert len(result.stdout.splitlines()) == 5
+
+
+@pytest.mark.parametrize("format_name", ["jsonl", "table", "detail"])
+def test_a_reader_that_leaves_ends_it_quietly(command, big_capture, format_name):
+    process = subprocess.Popen(
+        [*command, "read", big_capture, "--format", format_name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 0
+    process.stderr.close()
+
+
+def test_head(command, big_capture):
+    shell = f"{' '.join(command)} read {big_capture} --format jsonl | head -1; echo ${{PIPESTATUS[0]}}"
+    result = subprocess.run(["bash", "-c", shell], capture_output=True, timeout=60, check=False)
+    first, status = result.stdout.splitlines()
+    assert json.loads(first)["correlation_id"] == 1
+    assert status == b"0"
+    assert result.stderr == b""
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-", "2>&1 >/dev/null | true"])
+def test_closed_streams(command, capture, redirection):
+    shell = f"{' '.join(command)} read {capture} {redirection}; echo ${{PIPESTATUS[0]}} >&9"
+    script = ["bash", "-c", f"exec 9>&1; {shell}"]
+    result = subprocess.run(script, capture_output=True, timeout=60, check=False)
+    assert result.stdout.splitlines()[-1] == b"0"
+    assert b"Exception" not in result.stderr + result.stdout
+
+
+def test_a_reader_that_left_before_anything_was_written(command, capture):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        result = subprocess.run(
+            [*command, "read", capture], stdout=closed, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert result.returncode == 0
+    assert result.stderr == b""
+
+
+def test_ctrl_c_flushes_and_sums_up(command, capture):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([*command, "read", "-"], **pipes)
+    process.stdin.write(capture.read_bytes())
+    process.stdin.flush()
+    # What can be decoded is printed while the pipe is still open.
+    first = process.stdout.readline()
+    assert json.loads(first)["api"] == "Metadata"
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    rest, err = process.stdout.readlines(), process.stderr.read()
+    assert process.wait(60) == 130
+    assert len(rest) == 4
+    assert json.loads(rest[-1])["outcome"] == "unanswered"
+    assert b"5 exchanges" in err
+    assert err.endswith(b"stopped by Ctrl-C\n")
+    assert b"Traceback" not in err
+
+
+# ---------------------------------------------------------------------- input options
+
+
+def test_topic_names(kinspect, capture, tmp_path):
+    names = tmp_path / "names.txt"
+    names.write_text("# ids\nxtzWWN4bTjitpL3kfd9s5g orders\n")
+    assert kinspect("read", "--topic-names", names, capture).status == 0
+    names.write_text('{"xtzWWN4bTjitpL3kfd9s5g": "orders"}')
+    assert kinspect("read", "--topic-names", names, capture).status == 0
+    for bad in ("only-one-word", "short orders", '{"xtzWWN4bTjitpL3kfd9s5g": 1}', "{"):
+        names.write_text(bad)
+        result = kinspect("read", "--topic-names", names, capture)
+        assert result.status == 2
+        assert str(names) in result.err
+
+
+def test_caps(kinspect, capture):
+    options = ["--max-message-bytes", "64KiB", "--max-in-flight", "5", "--idle-timeout", "10m"]
+    assert len(lines(kinspect("read", *options, capture))) == 5
+    tiny = kinspect("read", "--max-message-bytes", "30", capture)
+    assert "caps hit: message_bytes" in tiny.err
+
+
+def test_progress_is_for_who_waits(process, capture):
+    assert b"reading" not in process("read", "--progress", capture).stderr
+
+
+def test_every_line_type_follows_its_schema(kinspect, packets, tmp_path):
+    # A capture with a gap: the packet of a response is missing.
+    del packets[-8]
+    path = tmp_path / "gap.pcap"
+    path.write_bytes(pcap(packets))
+    found = lines(kinspect("read", "--emit", "exchange,connection,gap,summary", path))
+    assert {line["type"] for line in found} == {"exchange", "connection", "gap", "summary"}
+    for line in found:
+        schema = json.loads((SCHEMAS / f"{line['type']}.schema.json").read_text())
+        jsonschema.validate(line, schema)
+        assert list(line) == list(schema["properties"])
+
+
+def test_a_terminal_gets_a_table_a_pipe_json(command, capture):
+    controller, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    environment.pop("NO_COLOR", None)
+    with os.fdopen(controller, "rb", buffering=0) as screen:
+        subprocess.run(
+            [*command, "read", "-q", capture], stdout=terminal, env=environment, timeout=60, check=True
+        )
+        os.close(terminal)
+        shown = b""
+        # Linux ends a pseudo-terminal's output with an error.
+        with suppress(OSError):
+            while data := screen.read(65536):
+                shown += data
+    assert b"\x1b[1mTIME" in shown
+    assert b"REBALANCE" in shown
+
+
+@pytest.mark.parametrize("format_name", ["jsonl", "table", "detail"])
+def test_a_full_disk_is_one_line(process, capture, format_name):
+    result = process("read", "-q", "--format", format_name, "-o", "/dev/full", "--force", capture)
+    assert result.returncode == 1
+    assert result.stderr == b"kinspect: cannot write the output: No space left on device\n"
+
+
+def test_bodies_left_alone_change_nothing_else(kinspect, capture):
+    asked = "correlation_id,api,outcome,latency_ms,client,completed_at"
+    whole = lines(kinspect("read", capture))
+    assert lines(kinspect("read", "--fields", asked, capture)) == [
+        {key: line[key] for key in line if key in asked.split(",")} for line in whole
+    ]

@@ -1,0 +1,97 @@
+import json
+
+import pytest
+
+
+def test_all_apis(kinspect):
+    result = kinspect("schema")
+    assert result.status == 0
+    header, *rows = result.out.splitlines()
+    assert header.split() == ["KEY", "NAME", "VERSIONS", "FLEXIBLE", "SINCE", "REMOVED", "RELEASES"]
+    assert rows[1].split()[:3] == ["1", "Fetch", "0-18"]
+    assert len(rows) == 95
+
+
+def test_all_apis_as_json(kinspect):
+    rows = json.loads(kinspect("schema", "--format", "json").out)
+    assert rows[18]["name"] == "ApiVersions"
+    assert rows[0]["removed"] == "0-2 in 4.0"
+
+
+@pytest.mark.parametrize("name", ["Fetch", "fetch", "FETCH", "1"])
+def test_the_versions_of_an_api(kinspect, name):
+    rows = json.loads(kinspect("schema", name, "--format", "json").out)
+    assert [row["version"] for row in rows] == list(range(19))
+    assert rows[12]["flexible"]
+    assert not rows[11]["flexible"]
+    assert "+request.rack_id" in rows[11]["changes"]
+    assert "-request.topics.topic" in rows[13]["changes"]
+
+
+def test_a_layout(kinspect):
+    text = kinspect("schema", "Fetch", "--version", "13").out
+    request, response = text.split("\n\n")
+    assert request.startswith("FetchRequest v13 (flexible, header v2)\n")
+    assert response.startswith("FetchResponse v13 (flexible, header v1)\n")
+    fields = {line.split()[0]: line.split()[1:] for line in request.splitlines()[1:]}
+    assert fields["topics"] == ["[]struct"]
+    assert fields["topic_id"] == ["uuid"]
+    assert fields["cluster_id"] == ["string", "nullable,", "tag", "0,", "default", "null"]
+
+
+def test_one_side(kinspect):
+    assert "Response" not in kinspect("schema", "Heartbeat", "--version", "4", "--request").out
+    assert "Request" not in kinspect("schema", "Heartbeat", "--version", "4", "--response").out
+
+
+def test_early_access_layouts(kinspect):
+    text = kinspect("schema", "ConsumerGroupHeartbeat", "--version", "0", "--request").out
+    assert text.count("ConsumerGroupHeartbeatRequest v0") == 2
+    assert "early access 3.5" in text
+
+
+def test_record_messages(kinspect):
+    assert "+expire_timestamp" in kinspect("schema", "OffsetCommitValue").out
+    assert "OffsetCommitValue v3" in kinspect("schema", "offsetcommitvalue", "--version", "3").out
+
+
+def test_errors(kinspect):
+    rows = json.loads(kinspect("schema", "errors", "--format", "json").out)
+    by_code = {row["code"]: row for row in rows}
+    assert by_code[3]["name"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert by_code[3]["retriable"]
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in kinspect("schema", "errors").out
+
+
+def test_releases(kinspect):
+    assert "3.7.0" in kinspect("schema", "releases").out
+    rows = json.loads(kinspect("schema", "releases", "3.7", "--format", "json").out)
+    assert {"key": 1, "name": "Fetch", "versions": "0-16", "newest_unstable": False} in rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["Fetsch"], "did you mean Fetch"),
+        (["OffsetCommitValu"], "did you mean OffsetCommitValue"),
+        (["xyzzy"], "see `kinspect schema`"),
+        (["Fetch", "--version", "99"], "its versions are 0-18"),
+        (["OffsetCommitValue", "--version", "99"], "its versions are 0-4"),
+        (["releases", "9.9"], "see `kinspect schema releases`"),
+    ],
+)
+def test_unknown_names_are_one_line_with_a_hint(kinspect, arguments, hint):
+    result = kinspect("schema", *arguments)
+    assert result.status == 1
+    assert result.out == ""
+    assert hint in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_an_argument_too_many(kinspect):
+    assert kinspect("schema", "Fetch", "3.7").status == 2
+
+
+def test_every_layout_of_every_api_can_be_shown(kinspect):
+    for row in json.loads(kinspect("schema", "--format", "json").out):
+        assert kinspect("schema", str(row["key"])).status == 0

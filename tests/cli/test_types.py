@@ -1,0 +1,47 @@
+import click
+import pytest
+
+from kinspect.cli.options import CAPS
+from kinspect.cli.types import DURATION, SIZE
+from kinspect.model import Caps
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("65536", 65536),
+        ("64KiB", 65536),
+        ("64 kib", 65536),
+        ("64k", 64000),
+        ("64kB", 64000),
+        ("1.5MiB", 3 << 19),
+        ("2GiB", 2 << 30),
+        ("1T", 10**12),
+        ("7B", 7),
+    ],
+)
+def test_sizes(text, size):
+    assert SIZE.convert(text, None, None) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "0.1", "-1", "64XiB", "MiB", "64MiBs", "1e3"])
+def test_what_is_no_size(text):
+    with pytest.raises(click.BadParameter):
+        SIZE.convert(text, None, None)
+
+
+@pytest.mark.parametrize(("text", "ns"), [("600", 600 * 10**9), ("10m", 600 * 10**9), ("500ms", 5 * 10**8)])
+def test_durations(text, ns):
+    assert DURATION.convert(text, None, None) == ns
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1s", "10 years"])
+def test_what_is_no_duration(text):
+    with pytest.raises(click.BadParameter):
+        DURATION.convert(text, None, None)
+
+
+@pytest.mark.parametrize("name", CAPS)
+def test_the_help_tells_the_true_defaults(name):
+    field, kind, _, default = CAPS[name]
+    assert kind.convert(default, None, None) == getattr(Caps(), field)

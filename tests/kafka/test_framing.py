@@ -1,0 +1,121 @@
+"""One direction's bytes to messages: any cut gives the same, a hole costs what it hit."""
+
+from __future__ import annotations
+
+from struct import pack
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kinspect.kafka.exchange import WireMessage
+from kinspect.kafka.framing import Framer
+
+CAP = 1000
+
+
+def frame(body: bytes) -> bytes:
+    return pack(">i", len(body)) + body
+
+
+class Collected:
+    """A framer and what it delivered."""
+
+    def __init__(self, boundary: bytes | None = None) -> None:
+        self.messages: list[WireMessage] = []
+        self.causes: list[str | None] = []
+        self.boundary = boundary
+        self.framer = Framer("request", CAP, self._deliver, self._locate)
+
+    def _deliver(self, message: WireMessage, cause: str | None) -> None:
+        self.messages.append(message)
+        self.causes.append(cause)
+
+    def _locate(self, data: bytes) -> int | None:
+        at = data.find(self.boundary) if self.boundary else -1
+        return at - 4 if at >= 4 else None
+
+    def feed(self, *chunks: bytes) -> Collected:
+        for number, chunk in enumerate(chunks, 1):
+            self.framer.data(number * 10, number, b"<" + chunk + b">", 1, 1 + len(chunk))
+        return self
+
+    @property
+    def bodies(self) -> list[bytes | None]:
+        return [message.raw for message in self.messages]
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8), st.data())
+def test_any_cut_gives_the_same_messages(bodies: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(map(frame, bodies))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
+    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    collected = Collected().feed(*pieces)
+    assert collected.bodies == bodies
+    assert all(message.complete for message in collected.messages)
+    assert collected.framer.at_boundary
+
+
+def test_times_and_frames_span_the_packets_of_a_message() -> None:
+    collected = Collected().feed(frame(b"first") + frame(b"second")[:5], b"", b"eco", b"nd" + frame(b"third"))
+    spans = [(m.first_time, m.last_time, m.first_frame, m.last_frame, m.packets) for m in collected.messages]
+    assert spans == [(10, 10, 1, 1, 1), (10, 40, 1, 4, 3), (40, 40, 4, 4, 1)]
+
+
+def test_the_latest_byte_gives_the_last_time_also_out_of_order() -> None:
+    collected = Collected()
+    whole = frame(b"abcdef")
+    collected.framer.data(50, 5, whole, 0, 6)
+    collected.framer.data(40, 4, whole, 6, len(whole))
+    (message,) = collected.messages
+    assert (message.first_time, message.last_time) == (50, 50)
+    assert (message.first_frame, message.last_frame, message.packets) == (4, 5, 2)
+
+
+def test_a_hole_inside_a_message_costs_that_message_alone() -> None:
+    collected = Collected().feed(frame(b"0123456789")[:8])
+    collected.framer.gap(20, 2, 3, "capture_loss")
+    collected.feed(b"789" + frame(b"next"))
+    assert collected.bodies == [b"0123", b"next"]
+    assert [message.complete for message in collected.messages] == [False, True]
+    assert collected.causes == ["gap", None]
+
+
+def test_a_hole_to_the_very_end_of_a_message_keeps_the_boundary() -> None:
+    collected = Collected().feed(frame(b"0123456789")[:8])
+    collected.framer.gap(20, 2, 6, "snaplen")
+    collected.feed(frame(b"next"))
+    assert collected.bodies == [b"0123", b"next"]
+    assert collected.causes == ["snaplen", None]
+
+
+def test_a_hole_over_a_boundary_sends_the_framer_searching() -> None:
+    collected = Collected(boundary=b"next").feed(frame(b"0123456789")[:8])
+    collected.framer.gap(20, 2, 30, "capture_loss")
+    collected.feed(b"tail of something", frame(b"next") + frame(b"last"))
+    assert collected.bodies == [b"0123", b"next", b"last"]
+    assert collected.framer.skipped_bytes == len(b"tail of something")
+
+
+def test_a_negative_size_sends_the_framer_searching() -> None:
+    collected = Collected(boundary=b"next").feed(frame(b"one") + b"\xff\xff\xff\xfegarbage" + frame(b"next"))
+    assert collected.bodies == [b"one", b"next"]
+
+
+def test_a_message_over_the_cap_keeps_its_beginning_and_the_boundary() -> None:
+    big = bytes(range(256)) * 300
+    collected = Collected().feed(frame(big) + frame(b"next"))
+    assert collected.bodies == [big[: 64 * 1024], b"next"]
+    assert collected.causes == ["cap", None]
+    assert collected.messages[0].size == len(big)
+
+
+def test_what_is_unfinished_at_the_end_is_delivered_incomplete() -> None:
+    collected = Collected().feed(frame(b"whole") + frame(b"unfinished")[:9])
+    collected.framer.end()
+    assert collected.bodies == [b"whole", b"unfin"]
+    assert collected.messages[1].complete is False
+    assert collected.causes == [None, None]
+
+
+def test_empty_messages_are_messages() -> None:
+    assert Collected().feed(frame(b"") + frame(b"x")).bodies == [b"", b"x"]

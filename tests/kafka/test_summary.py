@@ -1,0 +1,347 @@
+"""What an exchange's bodies name and count, whose client sent it, which names it tells, what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from exchanges import OTHER_ID, TOPIC_ID, bare, batch, encoded, exchange, fetched
+
+from kinspect.kafka.names import METADATA_TOPIC_ID, ZERO_ID
+from kinspect.kafka.roles import role_of, stronger
+from kinspect.kafka.summary import _walk
+from kinspect.kafka.told import tells_names, told_names
+from kinspect.model import REQUEST, RESPONSE, Problem
+from kinspect.protocol import schema
+
+
+def test_request_comes_first_and_each_name_once() -> None:
+    request = {
+        "transactional_id": "tx",
+        "topic_data": [
+            {"name": "b", "partition_data": [{"index": 1, "records": None}, {"index": 0, "records": None}]},
+            {"name": "a", "partition_data": [{"index": 0, "records": None}]},
+        ],
+    }
+    response = {
+        "responses": [
+            {"name": "a", "partition_responses": [{"index": 0}]},
+            {"name": "c", "partition_responses": [{"index": 7}]},
+        ]
+    }
+    found = exchange(0, 9, request, response).summary
+    assert found.topics == ["b", "a", "c"]
+    assert found.partitions == ["b-1", "b-0", "a-0", "c-7"]
+    assert found.transactional_ids == ["tx"]
+    assert found.topic_ids == []
+    assert (found.record_count, found.record_bytes) == (0, 0)
+
+
+def test_topic_ids_by_name_if_it_is_known() -> None:
+    topics = [
+        {"topic_id": TOPIC_ID, "partitions": [{"partition": 0}]},
+        {"topic_id": OTHER_ID, "partitions": [{"partition": 2}]},
+        {"topic_id": METADATA_TOPIC_ID, "partitions": []},
+        {"topic_id": ZERO_ID, "partitions": [{"partition": 5}]},
+    ]
+    forgotten = [{"topic_id": OTHER_ID, "partitions": [3, 4]}]
+    request = {"max_wait_ms": 500, "topics": topics, "forgotten_topics_data": forgotten}
+    found = exchange(1, 17, request, names={TOPIC_ID: "orders"}).summary
+    assert found.topics == ["orders", OTHER_ID, "__cluster_metadata"]
+    assert found.topic_ids == [TOPIC_ID, OTHER_ID, METADATA_TOPIC_ID]
+    assert list(found.unresolved_topic_ids) == [OTHER_ID]
+    assert found.partitions == ["orders-0", f"{OTHER_ID}-2", f"{OTHER_ID}-3", f"{OTHER_ID}-4"]
+    assert (found.max_wait_ms, found.throttle_time_ms) == (500, None)
+
+
+def test_a_name_counts_only_once_it_was_told_earlier() -> None:
+    made = exchange(1, 17, {"topics": [{"topic_id": TOPIC_ID, "partitions": []}]})
+    made.connection.names.learn(TOPIC_ID, "orders", 1)
+    assert made.summary.topics == [TOPIC_ID]
+    later = exchange(1, 17, {"topics": [{"topic_id": TOPIC_ID, "partitions": []}]})
+    later.connection.names.learn(TOPIC_ID, "orders", 1)
+    later.order = 2
+    assert later.summary.topics == ["orders"]
+
+
+GROUPS = [
+    ("JoinGroup", 11, 9, {"group_id": "g"}, None),
+    ("DescribeGroups", 15, 5, {"groups": ["g"]}, None),
+    ("ListGroups", 16, 5, None, {"groups": [{"group_id": "g"}]}),
+    ("DeleteGroups", 42, 2, {"groups_names": ["g"]}, {"results": [{"group_id": "g"}]}),
+    ("OffsetFetch v7", 9, 7, {"group_id": "g"}, None),
+    ("OffsetFetch v8", 9, 8, {"groups": [{"group_id": "g"}]}, {"groups": [{"group_id": "g"}]}),
+    ("FindCoordinator v0", 10, 0, {"key": "g"}, None),
+    ("FindCoordinator v1", 10, 1, {"key": "g", "key_type": 0}, None),
+    (
+        "FindCoordinator v4",
+        10,
+        4,
+        {"key_type": 0, "coordinator_keys": ["g"]},
+        {"coordinators": [{"key": "g"}]},
+    ),
+    ("ReadShareGroupState", 84, 0, {"group_id": "g"}, None),
+    ("ConsumerGroupDescribe", 69, 1, {"group_ids": ["g"]}, {"groups": [{"group_id": "g"}]}),
+]
+
+
+@pytest.mark.parametrize(
+    ("_name", "api_key", "version", "request_", "response"), GROUPS, ids=[g[0] for g in GROUPS]
+)
+def test_groups(
+    _name: str, api_key: int, version: int, request_: dict[str, Any] | None, response: dict[str, Any] | None
+) -> None:
+    found = exchange(api_key, version, request_, response).summary
+    assert found.groups == ["g"]
+    assert found.transactional_ids == found.topics == []
+
+
+def test_find_coordinator_of_a_transaction_and_of_a_share_group() -> None:
+    answer = {"coordinators": [{"key": "k"}]}
+    transaction = exchange(10, 4, {"key_type": 1, "coordinator_keys": ["k"]}, answer).summary
+    assert (transaction.transactional_ids, transaction.groups) == (["k"], [])
+    share = exchange(10, 6, {"key_type": 2, "coordinator_keys": ["g:AAAA:0"]}, answer).summary
+    assert (share.transactional_ids, share.groups, share.topics) == ([], [], [])
+    alone = exchange(10, 4, None, answer).summary
+    assert (alone.transactional_ids, alone.groups) == ([], [])
+
+
+def test_arrays_of_names_and_partitions() -> None:
+    request = {
+        "group_id": "g",
+        "subscribed_topic_names": ["a", "b"],
+        "topic_partitions": [{"topic_id": TOPIC_ID, "partitions": [0, 1]}],
+    }
+    found = exchange(68, 1, request).summary
+    assert found.topics == ["a", "b", TOPIC_ID]
+    assert found.partitions == [f"{TOPIC_ID}-0", f"{TOPIC_ID}-1"]
+
+
+def test_numbers_of_partitions_are_not_partitions() -> None:
+    topology = {"subtopologies": [{"state_changelog_topics": [{"name": "t", "partitions": 3}]}]}
+    assert exchange(88, 1, {"group_id": "g", "topology": topology}).summary.partitions == []
+
+
+def test_errors_wherever_they_sit() -> None:
+    response = {
+        "error_code": 0,
+        "throttle_time_ms": 12,
+        "responses": [
+            {
+                "topic_id": TOPIC_ID,
+                "partitions": [
+                    {"partition_index": 0, "error_code": 0, "acknowledge_error_code": 121},
+                    {"partition_index": 1, "error_code": 3, "acknowledge_error_code": 0},
+                    {"partition_index": 2, "error_code": 3, "acknowledge_error_code": 4242},
+                ],
+            }
+        ],
+    }
+    found = exchange(78, 1, None, response).summary
+    assert found.error_count == 4
+    assert found.error_codes == [121, 3, 4242]
+    assert found.error_names == [
+        schema.error_name(121),
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "UNKNOWN_CODE_4242",
+    ]
+    assert found.errors[1] == {
+        "path": "responses[0].partitions[1]",
+        "code": 3,
+        "name": "UNKNOWN_TOPIC_OR_PARTITION",
+        "retriable": True,
+    }
+    assert [error["path"][-3:] for error in found.errors] == ["[0]", "[1]", "[2]", "[2]"]
+    assert found.throttle_time_ms == 12
+
+
+def test_error_of_the_whole_response() -> None:
+    found = exchange(12, 4, None, {"error_code": 27}).summary
+    assert [error["path"] for error in found.errors] == [""]
+    assert found.error_names == ["REBALANCE_IN_PROGRESS"]
+
+
+def test_errors_beyond_a_hundred_are_counted() -> None:
+    found = exchange(
+        42, 2, None, {"results": [{"group_id": str(n), "error_code": 69} for n in range(300)]}
+    ).summary
+    assert (found.error_count, len(found.errors), len(found.groups)) == (300, 100, 300)
+
+
+def test_record_sets_are_counted_and_read_once() -> None:
+    records = batch((b"k", b"v"), (None, b"w"))
+    made = fetched(records)
+    found = made.summary
+    assert (found.record_count, found.record_bytes) == (2, len(records))
+    assert made.response is not None
+    body = made.response.body
+    assert body is not None
+    field = found.record_field(body["responses"][0]["partitions"][0]["records"])
+    assert field is not None
+    assert field.read(False) is field.read(False)
+    assert field.read(True) is field.read(True)
+    assert found.record_field(bytes(bytearray(records))) is None
+
+
+def test_snapshot_chunks_need_not_begin_with_a_batch() -> None:
+    chunk = b"\0" * 7 + batch((b"k", b"v"))
+    partition = {"index": 0, "position": 1000, "unaligned_records": chunk}
+    made = exchange(59, 1, None, {"topics": [{"name": "__cluster_metadata", "partitions": [partition]}]})
+    assert (made.summary.record_count, made.summary.record_bytes) == (1, len(chunk))
+    assert made.problems == []
+
+
+def test_nothing_to_read() -> None:
+    for made in (bare(1, 17), bare(9999, 3), exchange(12, 4, {"group_id": "g"})):
+        found = made.summary
+        assert found.topics == found.partitions == found.errors == found.error_codes == []
+        assert (found.record_count, found.record_bytes, found.error_count) == (0, 0, 0)
+
+
+def test_layouts_are_compiled_once() -> None:
+    layout = schema.layout(1, 17, RESPONSE)
+    assert layout is not None
+    assert _walk(layout) is _walk(layout)
+
+
+# ---------------------------------------------------------------------- problems
+
+
+def test_problems_of_records_say_where_they_are() -> None:
+    good = batch((b"k", b"v"))
+    bad = good[:-1] + b"?"
+    partitions = [
+        {"partition_index": n, "records": records} for n, records in enumerate((good, bad, good, bad))
+    ]
+    made = exchange(1, 12, None, {"responses": [{"topic": "orders", "partitions": partitions}]})
+    assert made.response is not None
+    raw = made.response.raw
+    assert raw is not None
+    first = raw.find(bad)
+    assert [(p.side, p.code, p.path, p.offset) for p in made.problems] == [
+        (RESPONSE, "crc_mismatch", "responses[0].partitions[1].records", first),
+        (RESPONSE, "crc_mismatch", "responses[0].partitions[3].records", raw.find(bad, first + 1)),
+    ]
+
+
+def test_problems_are_those_of_the_request_first() -> None:
+    made = exchange(12, 4, {"group_id": "g"}, {"error_code": 0})
+    assert made.request is not None
+    assert made.request.raw is not None
+    assert made.response is not None
+    made.request.raw += b"\0\0"
+    made.response.first_time = made.request.last_time - 5  # type: ignore[operator]
+    made.noted = (Problem(RESPONSE, "out_of_order", "x"), Problem(None, "cap", "y"))
+    assert [(p.side, p.code) for p in made.problems] == [
+        (REQUEST, "trailing_bytes"),
+        (RESPONSE, "out_of_order"),
+        (None, "cap"),
+        (None, "negative_latency"),
+    ]
+
+
+# ---------------------------------------------------------------------- told names
+
+
+def test_names_told_beside_ids() -> None:
+    topics = [
+        {"error_code": 0, "name": "orders", "topic_id": TOPIC_ID, "partitions": []},
+        {"error_code": 3, "name": "nope", "topic_id": ZERO_ID, "partitions": []},
+        {"error_code": 100, "name": None, "topic_id": OTHER_ID, "partitions": []},
+    ]
+    assert told_names(exchange(3, 12, None, {"topics": topics})) == [(TOPIC_ID, "orders")]
+
+
+def test_names_told_deep_inside() -> None:
+    assigned = {"topic_partitions": [{"topic_id": TOPIC_ID, "topic_name": "orders", "partitions": [0]}]}
+    member = {"assignment": assigned, "target_assignment": {"topic_partitions": []}}
+    assert told_names(exchange(69, 1, None, {"groups": [{"members": [member]}]})) == [(TOPIC_ID, "orders")]
+
+
+def test_what_tells_names() -> None:
+    tellers = {
+        (api.key, version)
+        for api in schema.apis()
+        for version in api.versions
+        if tells_names(api.key, version)
+    }
+    first = {key: min(v for k, v in tellers if k == key) for key, _ in tellers}
+    # Metadata, CreateTopics, DeleteTopics, ConsumerGroupDescribe, DescribeTopicPartitions, ShareGroupDescribe, and
+    # the share group offset APIs
+    assert first == {3: 10, 19: 7, 20: 6, 69: 0, 75: 0, 77: 0, 90: 0, 91: 0, 92: 0}
+    assert not tells_names(3, 9999)
+    assert told_names(bare(3, 12)) == []
+    assert told_names(exchange(12, 4, None, {"error_code": 0})) == []
+
+
+# ---------------------------------------------------------------------- roles
+
+ROLES = [
+    (0, 9, {}, "producer"),
+    (22, 4, {}, "producer"),
+    (24, 3, {}, "producer"),
+    (24, 5, {"transactions": []}, "broker"),
+    (1, 12, {"replica_id": -1}, "consumer"),
+    (1, 12, {"replica_id": 2}, "follower"),
+    (1, 17, {"replica_state": {"replica_id": 2, "replica_epoch": 1}}, "follower"),
+    (1, 17, {}, "consumer"),
+    (2, 7, {"replica_id": -1}, None),
+    (2, 7, {"replica_id": 1}, "follower"),
+    (23, 4, {"replica_id": 1}, "follower"),
+    (11, 9, {}, "consumer"),
+    (19, 7, {}, "admin"),
+    (63, 0, {}, "broker"),
+    (52, 0, {}, "controller"),
+    (3, 12, {"topics": None}, None),
+    (18, 3, {}, None),
+    (36, 2, {}, None),
+]
+
+
+@pytest.mark.parametrize(("api_key", "version", "body", "role"), ROLES)
+def test_role(api_key: int, version: int, body: dict[str, Any], role: str | None) -> None:
+    assert role_of(api_key, encoded(REQUEST, api_key, version, body)) == role
+
+
+def test_role_without_a_body() -> None:
+    assert role_of(1, None) is None
+    assert role_of(11, None) == "consumer"
+    assert role_of(9999, None) is None
+
+
+def test_no_api_has_two_roles_and_most_have_one() -> None:
+    without = {name for key, name in schema.api_names().items() if role_of(key, None) is None}
+    assert without == {
+        "AddPartitionsToTxn",
+        "ApiVersions",
+        "DescribeCluster",
+        "Fetch",
+        "FetchSnapshot",
+        "FindCoordinator",
+        "GetTelemetrySubscriptions",
+        "ListOffsets",
+        "Metadata",
+        "OffsetFetch",
+        "OffsetForLeaderEpoch",
+        "PushTelemetry",
+        "SaslAuthenticate",
+        "SaslHandshake",
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "role"),
+    [
+        (None, None, None),
+        (None, "admin", "admin"),
+        ("admin", None, "admin"),
+        ("admin", "consumer", "consumer"),
+        ("producer", "consumer", "producer"),
+        ("consumer", "admin", "consumer"),
+        ("consumer", "broker", "broker"),
+        ("follower", "consumer", "follower"),
+        ("follower", "broker", "follower"),
+    ],
+)
+def test_stronger(old: str | None, new: str | None, role: str | None) -> None:
+    assert stronger(old, new) == role

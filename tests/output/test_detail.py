@@ -1,0 +1,56 @@
+from kinspect.kafka.view import View
+from kinspect.output.console import make_console
+from kinspect.output.detail import Detail
+
+METADATA, HEARTBEAT, JOIN_GROUP, SASL_AUTHENTICATE = 3, 12, 11, 36
+BEAT = {"group_id": "workers", "generation_id": 1, "member_id": "m"}
+
+
+def printed(stream, exchanges, color="never", **options):
+    detail = Detail(make_console(stream, color, 100), View(**options))
+    for exchange in exchanges:
+        detail.exchange(exchange)
+    detail.flush()
+    return stream.buffer.getvalue().decode()
+
+
+def test_both_bodies_nested(exchanges, stream):
+    brokers = [{"node_id": 1, "host": "b1", "port": 9092}, {"node_id": 2, "host": "b2", "port": 9092}]
+    text = printed(
+        stream, exchanges((METADATA, 1, {"topics": None}, {"brokers": brokers, "controller_id": 1}))
+    )
+    lines = [line.strip("│├└─ ") for line in text.splitlines()]
+    assert lines[0] == "#1 Metadata v1  10.0.0.1:40000→10.0.0.9:9092  0.20ms"
+    assert "client 10.0.0.1 40000 id=app-1" in lines
+    assert "topics null" in lines
+    at = lines.index("brokers (2)")
+    assert lines[at + 1 : at + 6] == ["[0]", "node_id 1", "host b1", "port 9092", "rack null"]
+    assert "frame 4 of" in text
+
+
+def test_errors_and_outcome(exchanges, stream):
+    text = printed(stream, exchanges((HEARTBEAT, 4, BEAT, {"error_code": 27}), (HEARTBEAT, 4, BEAT, None)))
+    assert "REBALANCE_IN_PROGRESS (27, retriable)" in text or "REBALANCE_IN_PROGRESS (27)" in text
+    assert "unanswered (capture_end)" in text
+
+
+def test_nothing_of_a_capture_reaches_the_terminal_as_it_is(exchanges, stream):
+    evil = "\x1b[2J\x9b[red]\u202e\n"
+    text = printed(stream, exchanges((HEARTBEAT, 4, {**BEAT, "group_id": evil}, {}), client_id=evil))
+    assert "group_id \\x1b[2J\\x9b[red]\\u202e\\x0a" in text
+    assert not set(text) & {"\x1b", "\x9b", "\u202e"}
+
+
+def test_secrets_are_hidden_unless_asked_for(exchanges, stream):
+    made = exchanges((SASL_AUTHENTICATE, 1, {"auth_bytes": b"\0user\0hunter2"}, {}))
+    text = printed(stream, made)
+    assert "auth_bytes null" in text
+    assert "auth_bytes_size 13" in text
+    assert "hunter2" not in text
+    assert "AHVzZXIAaHVudGVyMg==" in printed(stream, made, show_secrets=True)
+
+
+def test_colours_when_asked_for(exchanges, stream):
+    assert "\x1b[1;31m" in printed(
+        stream, exchanges((HEARTBEAT, 4, BEAT, {"error_code": 27})), color="always"
+    )

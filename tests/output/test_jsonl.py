@@ -1,0 +1,55 @@
+import json
+from io import BytesIO
+
+from kinspect.kafka.view import View
+from kinspect.output.jsonl import BATCH_BYTES, JsonLines
+
+HEARTBEAT = 12
+
+
+class Pipe(BytesIO):
+    """Counts what is written and flushed."""
+
+    def __init__(self):
+        super().__init__()
+        self.writes = 0
+        self.flushes = 0
+
+    def write(self, data):
+        self.writes += 1
+        return super().write(data)
+
+    def flush(self):
+        self.flushes += 1
+
+
+def test_one_object_a_line(exchanges):
+    request = {"group_id": "g\n\x1b", "generation_id": 1, "member_id": "m"}
+    pipe = Pipe()
+    writer = JsonLines(pipe, View())
+    for exchange in exchanges((HEARTBEAT, 0, request, {"error_code": 27}), (HEARTBEAT, 0, request, None)):
+        writer.exchange(exchange)
+    assert pipe.writes == 0
+    writer.flush()
+    assert (pipe.writes, pipe.flushes) == (1, 1)
+    lines = pipe.getvalue().splitlines()
+    assert len(lines) == 2
+    first = json.loads(lines[0])
+    assert first["api"] == "Heartbeat"
+    assert first["groups"] == ["g\n\x1b"]
+    assert first["error_names"] == ["REBALANCE_IN_PROGRESS"]
+    assert json.loads(lines[1])["outcome"] == "unanswered"
+
+
+def test_a_flush_with_nothing_to_write_touches_nothing():
+    pipe = Pipe()
+    JsonLines(pipe, View()).flush()
+    assert (pipe.writes, pipe.flushes) == (0, 0)
+
+
+def test_large_lines_are_not_held_back():
+    pipe = Pipe()
+    writer = JsonLines(pipe, View())
+    writer.line({"text": "x" * BATCH_BYTES})
+    assert pipe.writes == 1
+    assert pipe.getvalue().endswith(b"}\n")

@@ -1,0 +1,102 @@
+"""JSON lines follow the schemas in docs/schema."""
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from kinspect.api import read
+from kinspect.kafka.view import KEYS, View
+from kinspect.model import PROBLEM_CODES
+from kinspect.pipeline import Inspector
+
+ROOT = Path(__file__).parents[2]
+SCHEMAS = ROOT / "docs" / "schema"
+CAPTURES = [
+    path
+    for path in sorted((ROOT / "captures").glob("*/*.pcap*"))
+    if path.parent.name != "not-kafka" and path.name != "cutfile.pcap"
+]
+LINES_CHECKED = 60
+FIELDS = "api,client.id,request.body,response.errors,problems.code,error_names"
+
+
+def schema(name):
+    return json.loads((SCHEMAS / f"{name}.schema.json").read_text())
+
+
+def validator(name):
+    return Draft202012Validator(schema(name))
+
+
+def without_required(node):
+    if isinstance(node, dict):
+        return {key: without_required(value) for key, value in node.items() if key != "required"}
+    return [without_required(item) for item in node] if isinstance(node, list) else node
+
+
+def exchange_lines(path, view):
+    """A choice of a capture's lines: the first ones, and the first of each shape."""
+    seen = set()
+    for number, exchange in enumerate(islice(read(path), 2000)):
+        shape = (exchange.api_key, exchange.api_version, exchange.outcome, bool(exchange.problems))
+        if number < LINES_CHECKED or shape not in seen:
+            seen.add(shape)
+            yield json.loads(json.dumps(view.exchange(exchange)))
+
+
+@pytest.mark.parametrize("name", sorted(p.name.split(".")[0] for p in SCHEMAS.iterdir()))
+def test_the_schemas_are_valid_and_strict(name):
+    found = schema(name)
+    Draft202012Validator.check_schema(found)
+    assert found["additionalProperties"] is False
+    if name != "exchange-fields":
+        assert found["required"] == list(found["properties"])
+
+
+def test_a_line_has_the_schemas_keys_in_their_order():
+    assert list(schema("exchange")["properties"]) == list(KEYS)
+
+
+def test_the_lax_schema_is_the_strict_one_without_required_keys():
+    titles = ("$id", "title", "description")
+    strict, lax = (
+        {k: v for k, v in schema(n).items() if k not in titles} for n in ("exchange", "exchange-fields")
+    )
+    assert lax == without_required(strict)
+
+
+def test_problem_codes():
+    assert set(schema("exchange")["$defs"]["problem"]["properties"]["code"]["enum"]) == PROBLEM_CODES
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_lines_of_real_captures(path):
+    strict, lax = validator("exchange"), validator("exchange-fields")
+    with_records = View(records=True, payload="text")
+    for line in exchange_lines(path, with_records):
+        errors = [f"{error.json_path}: {error.message}" for error in strict.iter_errors(line)]
+        assert not errors
+    for line in islice(exchange_lines(path, View(fields=FIELDS.split(","))), 20):
+        lax.validate(line)
+
+
+def test_what_the_schema_refuses(exchanges):
+    (exchange,) = exchanges(
+        (12, 0, {"group_id": "g", "generation_id": 1, "member_id": "m"}, {"error_code": 0})
+    )
+    line = exchange.to_dict()
+    strict = validator("exchange")
+    assert strict.is_valid(line)
+    assert not strict.is_valid({**line, "extra": 1})
+    assert not strict.is_valid({key: value for key, value in line.items() if key != "api"})
+    assert not strict.is_valid({**line, "topics": None})
+    assert not strict.is_valid({**line, "request": {**line["request"], "extra": 1}})
+
+
+def test_the_summary_of_the_pipeline():
+    summary = {**Inspector(files=["a.pcap"]).summary(), "shown": 0, "unknown_to_filters": {}}
+    validator("summary").validate(summary)
+    assert list(summary) == list(schema("summary")["properties"])

@@ -1,0 +1,90 @@
+from kinspect.output.summary import Tally, summary_text
+from kinspect.pipeline import Inspector
+
+QUIET = Inspector(files=["a.pcap"]).summary()
+
+
+def text(tally=None, **changes):
+    summary = {**QUIET, **changes}
+    return summary_text(summary, tally or Tally())
+
+
+def connections(**kinds):
+    return {**dict.fromkeys(QUIET["connections"], 0), **kinds}
+
+
+def outcomes(**counts):
+    return {**dict.fromkeys(QUIET["outcomes"], 0), **counts}
+
+
+def test_what_did_not_happen_is_left_out():
+    assert text() == "0 packets, 0 bytes in 1 file\n0 connections, 0 Kafka\n"
+
+
+def test_what_was_read():
+    printed = text(
+        files=["a", "b"],
+        packets=1234,
+        bytes=56789,
+        duplicate_packets=3,
+        connections=connections(kafka=2, other=1),
+        exchanges=100,
+        outcomes=outcomes(answered=90, unanswered=8, orphan=2),
+    )
+    assert printed.splitlines() == [
+        "1,234 packets, 3 of them seen twice, 56,789 bytes in 2 files",
+        "3 connections, 2 Kafka, 1 other",
+        "100 exchanges, 8 unanswered, 2 orphan",
+    ]
+
+
+def test_encrypted_connections_are_named():
+    names = {f"broker{i}": 1 for i in range(1, 6)}
+    line = text(connections=connections(tls=9, other=403), server_names=names).splitlines()[1]
+    assert line == (
+        "412 connections, 0 Kafka, 9 TLS (SNI broker1, broker2, broker3…), 403 other: encrypted, cannot be decoded"
+    )
+
+
+def test_a_server_name_is_escaped():
+    assert "SNI \\x1b[2J" in text(connections=connections(tls=1), server_names={"\x1b[2J": 1})
+
+
+def test_what_was_shown_of_it():
+    tally = Tally(shown=7, filtered=True, unknown={"--topic": 2}, problems=1, errors=3)
+    lines = text(
+        tally, connections=connections(kafka=1), exchanges=9, outcomes=outcomes(answered=9)
+    ).splitlines()
+    assert lines[2] == "9 exchanges, 7 shown, 3 error codes, 1 problem"
+    assert lines[3] == "left out by filters, as what they ask for is not known: --topic 2"
+
+
+def test_what_was_lost():
+    lines = text(
+        gaps=2,
+        gap_bytes=2920,
+        kernel_drops=5,
+        undecoded_bytes=77,
+        unresolved_topic_ids=1,
+        caps_hit={"in_flight": 3},
+        packets_without_tcp={"udp": 3, "arp": 12},
+    ).splitlines()
+    assert lines[2:] == [
+        "2 gaps, 2,920 bytes not captured",
+        "packets dropped by the capturing kernel: 5",
+        "packets without TCP: arp 12, udp 3",
+        "bytes of Kafka connections not decoded: 77",
+        "topic ids without a name: 1",
+        "caps hit: in_flight 3",
+    ]
+
+
+def test_long_lists_are_summed_up():
+    counts = {f"kind {i}": i for i in range(1, 21)}
+    line = text(packets_without_tcp=counts).splitlines()[-1]
+    assert line.startswith("packets without TCP: kind 20 20, kind 19 19,")
+    assert line.endswith(f", others {sum(range(1, 13))}")
+
+
+def test_why_it_stopped():
+    assert text(Tally(stopped="stopped by Ctrl-C")).endswith("stopped by Ctrl-C\n")

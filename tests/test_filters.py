@@ -1,0 +1,390 @@
+"""Which exchanges pass: contract by contract rule, on stand-ins that have what a filter looks at."""
+
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kinspect.errors import KinspectError
+from kinspect.filters import Filter, connection_ends, parse_duration, parse_moment
+from kinspect.kafka.lines import Gap
+from kinspect.protocol import schema
+
+SECOND = 1_000_000_000
+START = 1_795_243_381 * SECOND
+FETCH, HEARTBEAT = 1, 12
+
+
+def message(*, complete=True, last_time=START):
+    decoded = SimpleNamespace(complete=complete, body={} if complete else None)
+    return SimpleNamespace(decode=lambda: decoded, last_time=last_time)
+
+
+def exchange(**changes):
+    """An answered Fetch of `orders`; `changes` override anything."""
+    summary = {"topics": ["orders"], "groups": [], "unresolved_topic_ids": (), "error_count": 0}
+    summary |= {key: changes.pop(key) for key in list(changes) if key in summary}
+    ends = {"client_ip": "10.0.0.1", "client_port": 41234, "broker_ip": "10.0.0.9", "broker_port": 9092}
+    ends |= {key: changes.pop(key) for key in list(changes) if key in ends}
+    facts = {
+        "connection": SimpleNamespace(**ends),
+        "api_key": FETCH,
+        "client_id": "app-1",
+        "request": message(),
+        "response": message(),
+        "outcome": "answered",
+        "outcome_reason": None,
+        "timestamp": START,
+        "completed_at": START,
+        "latency_ns": 5_000_000,
+        "problems": [],
+        "summary": SimpleNamespace(**summary),
+    } | changes
+    facts["api"] = None if facts["api_key"] is None else schema.api_name(facts["api_key"])
+    return SimpleNamespace(**facts)
+
+
+def unanswered(reason="reset", **changes):
+    return exchange(outcome="unanswered", outcome_reason=reason, response=None, latency_ns=None, **changes)
+
+
+def orphan(**changes):
+    return exchange(
+        **{
+            "outcome": "orphan",
+            "api_key": None,
+            "client_id": None,
+            "request": None,
+            "response": message(complete=False),
+            "latency_ns": None,
+            "topics": [],
+        }
+        | changes
+    )
+
+
+def test_without_options_everything_passes():
+    nothing = Filter()
+    assert not nothing.active
+    assert not nothing.needs_body
+    assert nothing.matches(orphan())
+
+
+@pytest.mark.parametrize(
+    ("value", "passes"),
+    [
+        ("Fetch", True),
+        ("fetch", True),
+        ("FETCH", True),
+        ("1", True),
+        ("f*", True),
+        ("?etch", True),
+        ("produce,fetch", True),
+        ("Produce", False),
+        ("12", False),
+        ("!Fetch", False),
+        ("!1", False),
+        ("!Heartbeat", True),
+        ("*,!fetch", False),
+        ("*,!heart*", True),
+    ],
+)
+def test_api(value, passes):
+    assert Filter(api=[value]).matches(exchange()) is passes
+
+
+def test_repeated_values_are_alternatives():
+    both = Filter(api=["Fetch", "Heartbeat"])
+    assert both.matches(exchange())
+    assert both.matches(exchange(api_key=HEARTBEAT))
+    assert not both.matches(exchange(api_key=0))
+
+
+def test_options_must_all_pass():
+    assert Filter(api=["Fetch"], topic=["orders"]).matches(exchange())
+    assert not Filter(api=["Fetch"], topic=["payments"]).matches(exchange())
+    assert not Filter(api=["Heartbeat"], topic=["orders"]).matches(exchange())
+
+
+def test_an_unknown_key_matches_by_its_number_alone():
+    strange = exchange(api_key=999)
+    assert Filter(api=["999"]).matches(strange)
+    assert Filter(api=["!Fetch"]).matches(strange)
+    named = Filter(api=["Fetch"])
+    assert not named.matches(strange)
+    assert named.unknown == {"--api": 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "passes"),
+    [
+        ("orders", True),
+        ("ord*", True),
+        ("ORDERS", False),
+        ("[op]rders", True),
+        ("orders-*", False),
+        ("!orders", False),
+        ("!payments", True),
+        ("o*,!orders", False),
+        ("payments,orders", True),
+    ],
+)
+def test_topic(value, passes):
+    assert Filter(topic=[value]).matches(exchange()) is passes
+
+
+def test_several_topics():
+    both = exchange(topics=["orders", "payments"])
+    assert Filter(topic=["payments"]).matches(both)
+    assert not Filter(topic=["orders,!pay*"]).matches(both)
+    assert not Filter(topic=["orders"]).matches(exchange(topics=[]))
+
+
+def test_an_unresolved_topic_id_matches_no_positive_value():
+    topic_id = "xtzWWN4bTjitpL3kfd9s5g"
+    unresolved = exchange(topics=[topic_id], unresolved_topic_ids={topic_id})
+    for value in ("orders", "*", topic_id):
+        positive = Filter(topic=[value])
+        assert not positive.matches(unresolved)
+        assert positive.unknown == {"--topic": 1}
+    negative = Filter(topic=["!orders"])
+    assert negative.matches(unresolved)
+    assert negative.unknown == {}
+
+
+def test_a_known_topic_passes_whatever_else_is_unknown():
+    mixed = exchange(topics=["orders", "id"], unresolved_topic_ids={"id"})
+    assert Filter(topic=["orders"]).matches(mixed)
+    assert not Filter(topic=["!orders"]).matches(mixed)
+
+
+@pytest.mark.parametrize("option", ["topic", "group"])
+def test_an_undecoded_body_is_unknown(option):
+    chosen = Filter(**{option: ["x"]})
+    assert not chosen.matches(exchange(response=message(complete=False)))
+    assert not chosen.matches(orphan())
+    assert not chosen.matches(exchange())
+    assert chosen.unknown == {f"--{option}": 2}
+
+
+def test_group():
+    joined = exchange(groups=["g-1"])
+    assert Filter(group=["g-*"]).matches(joined)
+    assert not Filter(group=["!g-1"]).matches(joined)
+    assert not Filter(group=["g-1"]).matches(exchange())
+
+
+def test_client_id():
+    assert Filter(client_id=["app-*"]).matches(exchange())
+    assert not Filter(client_id=["App-*"]).matches(exchange())
+    assert Filter(client_id=[""]).matches(exchange(client_id=""))
+    assert not Filter(client_id=[""]).matches(exchange())
+    chosen = Filter(client_id=["*"])
+    assert not chosen.matches(exchange(client_id=None))
+    assert chosen.unknown == {"--client-id": 1}
+    assert Filter(client_id=["!app-1"]).matches(exchange(client_id=None))
+
+
+@pytest.mark.parametrize(
+    ("options", "passes"),
+    [
+        ({"host": ["10.0.0.1"]}, True),
+        ({"host": ["10.0.0.9"]}, True),
+        ({"host": ["10.0.0.*"]}, True),
+        ({"host": ["10.0.0.0/24"]}, True),
+        ({"host": ["10.1.0.0/16", "10.0.0.9/32"]}, True),
+        ({"host": ["10.1.0.0/16"]}, False),
+        ({"host": ["2001:db8::/32"]}, False),
+        ({"host": ["!10.0.0.9"]}, False),
+        ({"host": ["!10.1.0.0/16"]}, True),
+        ({"client_host": ["10.0.0.1"]}, True),
+        ({"client_host": ["10.0.0.9"]}, False),
+        ({"client_host": ["!10.0.0.9"]}, True),
+        ({"broker_host": ["10.0.0.9"]}, True),
+        ({"broker_host": ["10.0.0.1"]}, False),
+        ({"port": ["9092"]}, True),
+        ({"port": ["41234"]}, True),
+        ({"port": ["909?"]}, True),
+        ({"port": ["909"]}, False),
+        ({"port": ["!9092"]}, False),
+    ],
+)
+def test_addresses(options, passes):
+    assert Filter(**options).matches(exchange()) is passes
+
+
+def test_an_ipv6_address_in_any_spelling():
+    six = exchange(client_ip="2001:db8::1")
+    assert Filter(client_host=["2001:DB8:0:0::1"]).matches(six)
+    assert Filter(client_host=["2001:db8::/32"]).matches(six)
+    assert Filter(client_host=["2001:db8:*"]).matches(six)
+
+
+def test_address_options_speak_of_other_lines_too():
+    gap = Gap("[2001:db8::1]:41234-10.0.0.9:9092@0", "client", None, 0, 1, "capture_loss", 0)
+    assert Filter(host=["10.0.0.9"], topic=["no matter"]).matches_line(gap)
+    assert Filter(client_host=["2001:db8::1"]).matches_line(gap)
+    assert not Filter(port=["9093"]).matches_line(gap)
+    assert connection_ends("10.0.0.1:1-[::1]:2@17") == (("10.0.0.1", 1), ("::1", 2))
+
+
+@pytest.mark.parametrize(
+    ("changes", "passes"),
+    [
+        ({}, False),
+        ({"error_count": 1}, True),
+        ({"problems": ["damage"]}, True),
+    ],
+)
+def test_errors_only(changes, passes):
+    assert Filter(errors_only=True).matches(exchange(**changes)) is passes
+
+
+def test_errors_only_and_what_stayed_unanswered():
+    errors = Filter(errors_only=True)
+    assert errors.needs_body
+    assert errors.matches(unanswered("reset"))
+    assert errors.matches(unanswered("closed"))
+    assert not errors.matches(unanswered("capture_end"))
+    assert errors.unknown == {}
+    assert not errors.matches(orphan())
+    assert errors.unknown == {"--errors-only": 1}
+
+
+@pytest.mark.parametrize(
+    ("limit", "passes"), [(5, True), ("5", True), (4.9, True), ("5.000001", False), (6, False)]
+)
+def test_min_latency(limit, passes):
+    assert Filter(min_latency=limit).matches(exchange()) is passes
+
+
+def test_min_latency_keeps_what_waited_as_long():
+    slow = Filter(min_latency=1000)
+    assert slow.matches(unanswered("capture_end", completed_at=START + SECOND))
+    assert not slow.matches(unanswered("capture_end", completed_at=START + SECOND - 1))
+    assert not slow.matches(exchange(outcome="no_response", response=None, latency_ns=None))
+    assert slow.unknown == {}
+    assert not slow.matches(exchange(latency_ns=None))
+    assert not slow.matches(unanswered("capture_end", completed_at=None))
+    assert not slow.matches(orphan())
+    assert slow.unknown == {"--min-latency": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("2026-11-21T06:43:01Z", START),
+        ("2026-11-21t06:43:01z", START),
+        ("2026-11-21 06:43:01Z", START),
+        ("2026-11-21T08:43:01+02:00", START),
+        ("2026-11-21T01:13:01-05:30", START),
+        ("2026-11-21T06:43:01.5Z", START + SECOND // 2),
+        ("2026-11-21T06:43:01.123456789Z", START + 123_456_789),
+        ("1969-12-31T23:59:59.25Z", -750_000_000),
+        ("1795243381", START),
+        ("1795243381.000000001", START + 1),
+    ],
+)
+def test_absolute_times_are_exact(text, nanoseconds):
+    assert parse_moment(text, "--since").at(None) == nanoseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("90s", 90 * SECOND),
+        ("90", 90 * SECOND),
+        ("250ms", SECOND // 4),
+        ("1.5h", 5400 * SECOND),
+        ("2m", 120 * SECOND),
+    ],
+)
+def test_durations(text, nanoseconds):
+    assert parse_duration(text) == nanoseconds
+    moment = parse_moment(f"+{text}", "--since")
+    assert moment.at(START) == START + nanoseconds
+    assert moment.at(None) is None
+
+
+def test_since_is_included_and_until_is_not():
+    chosen = Filter(since="2026-11-21T06:43:01Z", until="1795243382")
+    assert not chosen.matches(exchange(timestamp=START - 1))
+    assert chosen.matches(exchange(timestamp=START))
+    assert chosen.matches(exchange(timestamp=START + SECOND - 1))
+    assert not chosen.matches(exchange(timestamp=START + SECOND))
+    assert chosen.unknown == {}
+    assert not chosen.matches(exchange(timestamp=None))
+    assert chosen.unknown == {"--since": 1}
+
+
+def test_times_from_the_start_of_the_capture():
+    chosen = Filter(since="+1s")
+    chosen.start = START
+    assert not chosen.matches(exchange())
+    assert chosen.matches(exchange(timestamp=START + SECOND))
+
+
+def test_cheap_options_are_asked_before_a_body_is_decoded():
+    class Untouchable:
+        def __getattr__(self, name):
+            raise AssertionError(f"{name} was looked at")
+
+    closed = exchange(summary=Untouchable(), problems=Untouchable())
+    assert not Filter(topic=["x"], group=["x"], errors_only=True, api=["Heartbeat"]).matches(closed)
+    assert not Filter(topic=["x"], min_latency=6).matches(closed)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"api": ["Fetsch"]},
+        {"api": ["!Nothing"]},
+        {"host": ["10.0.0.0/99"]},
+        {"host": ["broker1"]},
+        {"host": [""]},
+        {"port": ["kafka"]},
+        {"min_latency": "fast"},
+        {"min_latency": -1},
+        {"min_latency": float("nan")},
+        {"since": "yesterday"},
+        {"since": "2026-11-21"},
+        {"since": "2026-11-21T06:43:01"},
+        {"since": "2026-13-21T06:43:01Z"},
+        {"since": "2026-11-21T06:43:01+99:00"},
+        {"until": "+"},
+        {"until": "+5y"},
+        {"until": "-5"},
+        {"until": ""},
+    ],
+)
+def test_a_bad_value_gives_one_line_that_names_the_option(options):
+    with pytest.raises(KinspectError) as caught:
+        Filter(**options)
+    text = str(caught.value)
+    assert text.startswith("--" + next(iter(options)).replace("_", "-"))
+    assert "\n" not in text
+
+
+def test_a_mistyped_api_gets_a_hint():
+    with pytest.raises(KinspectError, match="did you mean Fetch"):
+        Filter(api=["Fetsch"])
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_time_or_a_clear_error(text):
+    with suppress(KinspectError):
+        assert parse_moment(text, "--since").ns > -(10**21)
+
+
+@given(
+    st.lists(st.text(alphabet="ab*?[]!,", max_size=6), min_size=1, max_size=3),
+    st.text(alphabet="ab", max_size=3),
+)
+def test_a_value_and_its_negation_never_both_pass(values, topic):
+    plain = [piece for value in values for piece in value.split(",") if piece and not piece.startswith("!")]
+    if not plain:
+        return
+    known = exchange(topics=[topic])
+    assert Filter(topic=plain).matches(known) != Filter(topic=[f"!{piece}" for piece in plain]).matches(known)

@@ -1,0 +1,53 @@
+"""What a command loads: starting up is most of the time of a short run."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("rich", "scapy", "orjson", "crc32c", "cramjam", "jsonschema", "textual", "pyspark")
+
+SCRIPT = """
+import sys
+from kinspect.cli import main
+status = main(sys.argv[2:])
+found = sorted(set(sys.argv[1].split(",")) & {name.partition(".")[0] for name in sys.modules})
+print(",".join(found), file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def loaded(heavy, *arguments):
+    """Which of the `heavy` packages a command has loaded when it ends."""
+    command = [sys.executable, "-c", SCRIPT, ",".join(heavy), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_load_no_library_but_click(option):
+    assert loaded(HEAVY, option) == ""
+
+
+def test_importing_the_command_line_loads_no_library_but_click():
+    command = [
+        sys.executable,
+        "-c",
+        "import sys, kinspect.cli; print(*{n.partition('.')[0] for n in sys.modules})",
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert not set(HEAVY) & set(result.stdout.split())
+
+
+def test_read_to_jsonl_loads_neither_scapy_nor_rich(tmp_path):
+    empty = tmp_path / "empty.pcap"
+    # A pcap file header without packets.
+    empty.write_bytes(bytes.fromhex("d4c3b2a1 0200 0400 00000000 00000000 00000400 01000000"))
+    assert (
+        loaded(("rich", "scapy", "textual", "pyspark"), "read", "-q", "--format", "jsonl", str(empty)) == ""
+    )
+
+
+def test_schema_loads_no_library_but_click():
+    assert loaded(("rich", "scapy", "orjson", "cramjam", "crc32c"), "schema", "Fetch") == ""
