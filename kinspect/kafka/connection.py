@@ -6,6 +6,7 @@ from kinspect.kafka.clienthello import ClientHello, looks_like_tls, parse_client
 from kinspect.kafka.flow import Flow, ends, likely_client
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import ConnectionLine
+from kinspect.kafka.orphans import are_responses
 from kinspect.kafka.recognise import (
     MAYBE,
     YES,
@@ -34,16 +35,28 @@ OUTCOME_REASONS = {
 
 
 class _Held:
-    """What came before the connection was recognised."""
+    """What came before the connection was recognised, by direction where there are two of a thing."""
 
-    __slots__ = ("broken", "heads", "items", "needed")
+    __slots__ = ("cut", "heads", "items", "needed", "runs")
 
-    def __init__(self, from_start: bool) -> None:
+    def __init__(self) -> None:
         # Direction, time, frame, and bytes or the size of a gap with its cause.
         self.items: list[tuple[int, int | None, int, bytes | int, str]] = []
-        self.heads = (bytearray(), bytearray())
-        self.broken = [not from_start, not from_start]
+        self.heads = (bytearray(), bytearray())  # the stream up to its first gap
+        self.runs = (bytearray(), bytearray())  # the stream since its last gap
+        self.cut = [False, False]  # whether there was a gap
         self.needed = 0  # how long the client's first message will be, once its size is known
+
+    def data(self, direction: int, time: int | None, frame: int, data: bytes) -> None:
+        self.items.append((direction, time, frame, data, ""))
+        self.runs[direction].extend(data)
+        if not self.cut[direction]:
+            self.heads[direction].extend(data)
+
+    def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
+        self.items.append((direction, time, frame, size, cause))
+        self.runs[direction].clear()
+        self.cut[direction] = True
 
 
 class KafkaConnection:
@@ -70,20 +83,16 @@ class KafkaConnection:
             side = REQUEST if direction == self._client else RESPONSE
             self._session.data(side, time, frame, buffer, start, end)
         elif self.kind is None:
-            held = self._hold()
-            data = buffer[start:end]
-            held.items.append((direction, time, frame, data, ""))
-            held.heads[direction].extend(data)
-            self._recognise(held, final=False)
+            self._hold().data(direction, time, frame, buffer[start:end])
+            self._recognise(self._hold(), final=False)
 
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         if self._session is not None:
             side = REQUEST if direction == self._client else RESPONSE
             self._session.gap(side, time, frame, size, cause)
         elif self.kind is None:
-            held = self._hold()
-            held.items.append((direction, time, frame, size, cause))
-            held.broken[direction] = True
+            self._hold().gap(direction, time, frame, size, cause)
+            self._recognise(self._hold(), final=False)
 
     def fin(self, direction: int, time: int | None, frame: int) -> None:
         if self._session is not None:
@@ -109,42 +118,49 @@ class KafkaConnection:
 
     def _hold(self) -> _Held:
         if self._held is None:
-            self._held = _Held(self._flow.syn is not None)
+            self._held = _Held()
         return self._held
 
     def _recognise(self, held: _Held, final: bool) -> None:
         """Decide what the connection is, as soon as its bytes tell."""
         forced = self._forced_client()
         if forced is not None:
-            self._begin(forced)
+            self._begin(forced, self._unseen_start())
             return
         syn = self._flow.syn
-        if syn is not None and not final and len(held.heads[syn]) < held.needed and not held.heads[1 - syn]:
+        if syn is not None and not final and self._waits_for_more(held, syn):
             return
         candidates = (0, 1) if syn is None else (syn,)
-        waiting = any(held.broken)
+        whole = syn is not None and not any(held.cut)
+        waiting = not whole
         for client in candidates:
             head = bytes(held.heads[client])
             if looks_like_tls(head):
                 self._encrypted(client, head)
                 return
-            verdict = first_request(head, self._ledger.caps.message_bytes, final)
+            verdict = first_request(head, self._ledger.caps.message_bytes, final or held.cut[client])
             if verdict == MAYBE and answers(head, bytes(held.heads[1 - client])):
                 verdict = YES
             if verdict == YES:
+                self._begin(client, self._unseen_start())
+                return
+            if not self._flow.packets[client] and are_responses(bytes(held.heads[1 - client])):
                 self._begin(client)
                 return
             waiting = waiting or verdict == MAYBE
             held.needed = announced_bytes(head)
-        if any(held.broken):
+        if not whole:
             for client in candidates:
-                if self._request_inside(bytes(held.heads[client])):
-                    self._begin(client, adrift=True)
+                if self._request_inside(bytes(held.runs[client])):
+                    self._begin(client, frozenset({REQUEST, RESPONSE}))
                     return
-        size = sum(map(len, held.heads))
-        cap = HELD_BYTES if any(held.broken) else self._ledger.caps.buffered_bytes
-        if final or not waiting or size > cap:
+        size = sum(len(item) for _, _, _, item, _ in held.items if isinstance(item, bytes))
+        if final or not waiting or size > (self._ledger.caps.buffered_bytes if whole else HELD_BYTES):
             self._settle(OTHER)
+
+    def _waits_for_more(self, held: _Held, client: int) -> bool:
+        """Nothing new can be told before the client's first message is whole, cut, or answered."""
+        return len(held.heads[client]) < held.needed and not held.heads[1 - client] and not held.cut[client]
 
     def _forced_client(self) -> int | None:
         for direction, (_, port) in enumerate(self._flow.addresses):
@@ -166,14 +182,18 @@ class KafkaConnection:
         self._hello = parse_client_hello(head)
         self._settle(TLS)
 
-    def _begin(self, client: int, adrift: bool = False) -> None:
+    def _unseen_start(self) -> frozenset[str]:
+        """What is adrift in a connection whose first bytes may not be its first."""
+        return frozenset() if self._flow.syn is not None else frozenset({RESPONSE})
+
+    def _begin(self, client: int, adrift: frozenset[str] = frozenset()) -> None:
         """It is Kafka, and `client` is the client's direction: replay what was held."""
         held = self._hold()
         self._settle(KAFKA)
         self._client = client
         ledger = self._ledger
         named = ends(self._flow, client, ledger.names, ledger.files)
-        self._session = session = Session(named, ledger, self._flow.syn is not None, adrift)
+        self._session = session = Session(named, ledger, adrift)
         head = bytes(held.heads[client])
         if is_gssapi_token(head):
             session.begin_with_tokens("GSSAPI")

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from kinspect.kafka.lines import ConnectionLine, Gap
 
 
+# What is kept of the versions in use, over all clients.
+USES_KEPT = 100_000
+
+
 class Ledger:
     """Takes finished exchanges in order of completion.
 
@@ -46,6 +50,7 @@ class Ledger:
         self.outcomes: dict[str, int] = {}
         self.connections: dict[str, int] = {}
         self.server_names: dict[str, int] = {}
+        self._uses: set[tuple[str, int, int]] = set()
 
     def finish(self, exchange: Exchange) -> None:
         """Number the exchange, learn the topic names it tells, hand it on."""
@@ -63,6 +68,15 @@ class Ledger:
                 self.names.learn(topic_id, name, exchange.order)
         if "exchange" in self.emit:
             self.lines.append(exchange)
+
+    def note_use(self, client_id: str | None, api_key: int, api_version: int) -> None:
+        """A whole request of this API and version came from this client."""
+        if client_id and len(self._uses) < USES_KEPT:
+            self._uses.add((client_id, api_key, api_version))
+
+    def uses(self, client_id: str | None, api_key: int, api_version: int) -> bool:
+        """Whether this API and version was noted of the client, on any connection."""
+        return client_id is not None and (client_id, api_key, api_version) in self._uses
 
     def gap(self, gap: Gap) -> None:
         """Count a gap, hand it on if asked for."""

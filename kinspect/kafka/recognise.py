@@ -14,6 +14,8 @@ from kinspect.protocol import RequestHeader, decode_body, request_header, respon
 
 MIN_REQUEST = 8  # key, version, correlation id: request header v0
 _HEAD = Struct(">ihhi")
+_KEYS = Struct(">hhi")
+MAX_CLIENT_ID = 1024
 # Whatever could be a request header begins like this: a size below 128 MiB, a known key, a version that exists
 # somewhere, any correlation id, and a client id below 1 KiB or null.
 _REQUEST_START = re.compile(
@@ -55,17 +57,38 @@ def first_request(data: bytes, message_bytes: int, final: bool) -> str:
     if not (0 <= key <= MAX_UNKNOWN_KEY and 0 <= version <= MAX_UNKNOWN_VERSION):
         return NO
     end = 4 + size
-    header = request_header(data, 4, min(end, len(data)))
-    if header is None:
-        return NO if len(data) >= end or final else MAYBE
-    known = schema.layout(key, version, "request") is not None
     if len(data) < end:
-        if not known:
+        header = cut_header(data, 4)
+        if header is None:
             return NO
         return YES if final and is_text(header.client_id) else MAYBE
-    if known and _sound(header, data, end):
+    header = request_header(data, 4, end)
+    if header is None:
+        return NO
+    if schema.layout(key, version, "request") is not None and _sound(header, data, end):
         return YES
     return YES if final and is_text(header.client_id) else MAYBE
+
+
+def cut_header(data: bytes, start: int) -> RequestHeader | None:
+    """The header of a request of a known version whose bytes end early, `client_id` as far as it is there.
+
+    None if what is there cannot be such a header.
+    """
+    if len(data) < start + MIN_REQUEST:
+        return None
+    key, version, correlation_id = _KEYS.unpack_from(data, start)
+    if schema.layout(key, version, "request") is None:
+        return None
+    whole = request_header(data, start, len(data))
+    if whole is not None:
+        return whole
+    text = start + MIN_REQUEST + 2
+    size = int.from_bytes(data[text - 2 : text], signed=True)
+    if not -1 <= size <= MAX_CLIENT_ID:
+        return None
+    client_id = data[text : text + max(size, 0)].decode("utf-8", "ignore")
+    return RequestHeader(key, version, correlation_id, client_id, len(data))
 
 
 def _sound(header: RequestHeader, data: bytes, end: int) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from struct import Struct
+
 from kinspect.kafka import sasl, summary
 from kinspect.kafka.exchange import (
     ANSWERED,
@@ -17,15 +19,17 @@ from kinspect.kafka.flow import Ends
 from kinspect.kafka.framing import Framer
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import Gap
-from kinspect.kafka.orphans import api_candidates
+from kinspect.kafka.orphans import candidates
 from kinspect.kafka.pending import Pending
-from kinspect.kafka.recognise import YES, request_at, request_starts
+from kinspect.kafka.recognise import YES, cut_header, request_at, request_starts
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import request_header, response_header, schema
 
 PRODUCE, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 0, 17, 18, 36
 # A response adrift is looked for by the correlation ids of this many requests in flight, the oldest first.
 LOCATED_BY = 64
+_START = Struct(">ii")
+MIN_RESPONSE = _START.size
 INCOMPLETE = {
     "gap": ("gap", "bytes of this message are missing from the capture"),
     "snaplen": ("truncated_capture", "the capture's snap length cut this message"),
@@ -37,11 +41,10 @@ SENDER = {REQUEST: "client", RESPONSE: "broker"}
 class Session:
     """Takes the bytes of both directions (`request`: the client's), finishes exchanges into the ledger.
 
-    `from_start`: the connection was seen from its first byte; otherwise responses are looked for, and so are requests
-    if `adrift`.
+    `adrift` names the directions whose first message boundary is not known (`model.REQUEST`, `model.RESPONSE`).
     """
 
-    def __init__(self, ends: Ends, ledger: Ledger, from_start: bool, adrift: bool) -> None:
+    def __init__(self, ends: Ends, ledger: Ledger, adrift: frozenset[str]) -> None:
         self.ends = ends
         self.exchanges = 0
         self.gaps = 0
@@ -55,15 +58,13 @@ class Session:
         self._responses = Framer(RESPONSE, cap, self._response, self._locate_response)
         self._framers = {REQUEST: self._requests, RESPONSE: self._responses}
         self._offsets = {REQUEST: 0, RESPONSE: 0}
-        self._unannounced = set()
-        if adrift:
-            self._requests.drift()
-        if not from_start:
-            self._responses.drift()
-            self._unannounced = {REQUEST, RESPONSE}
+        self._unannounced = set(adrift)
+        for side in adrift:
+            self._framers[side].drift()
         self._pending = Pending()
         self._role: str | None = None
         self._roles_seen: set[int] = set()
+        self._uses: set[tuple[int, int]] = set()
         self._mechanism: str | None = None
         self._tokens = 0  # raw SASL tokens the client may still send
         self._response_end: int | None = None
@@ -131,7 +132,16 @@ class Session:
         return None
 
     def _locate_response(self, data: bytes) -> int | None:
-        """The first place where a response to a request in flight fits."""
+        """The first place where a response to a request in flight fits.
+
+        At the very beginning the size and the correlation id of the oldest request are enough: it is where a packet
+        began, and the response may not be whole.
+        """
+        oldest = self._pending.oldest()
+        if oldest is not None and oldest.correlation_id is not None and len(data) >= MIN_RESPONSE:
+            size, correlation_id = _START.unpack_from(data)
+            if correlation_id == oldest.correlation_id and 4 <= size <= self._ledger.caps.message_bytes:
+                return 0
         best: int | None = None
         for correlation_id in self._pending.correlation_ids()[:LOCATED_BY]:
             needle = correlation_id.to_bytes(4, signed=True)
@@ -161,18 +171,24 @@ class Session:
             self._token(message, raw)
             return
         self._tokens = 0
-        header = request_header(raw, 0, len(raw))
+        header = request_header(raw, 0, len(raw)) if message.complete else cut_header(raw, 0)
         if header is None:
             self._requests.skipped_bytes += message.size
             return
+        client_id_whole = message.complete or header.body_start < len(raw)
         exchange = Exchange(self.ends, KAFKA)
         exchange.api_key = message.api_key = header.api_key
         exchange.api_version = message.api_version = header.api_version
         exchange.correlation_id = header.correlation_id
-        exchange.client_id = self.client_id = header.client_id
+        if client_id_whole:
+            self.client_id = header.client_id
+        exchange.client_id = header.client_id if client_id_whole else None
         message.body_start = header.body_start
         exchange.request = message
         self._note_damage(exchange, message, cause)
+        if message.complete and (header.api_key, header.api_version) not in self._uses:
+            self._uses.add((header.api_key, header.api_version))
+            self._ledger.note_use(self.client_id, header.api_key, header.api_version)
         self._learn_from_request(exchange, message)
         if header.api_key == PRODUCE and produce_acks(raw, header.body_start, header.api_version) == 0:
             self._finish(exchange, message.last_time, NO_RESPONSE, None)
@@ -287,8 +303,20 @@ class Session:
         exchange.response = message
         self._note_damage(exchange, message, cause)
         if message.complete and not self._ledger.heads_only:
-            exchange.api_candidates = api_candidates(message.raw or b"")
+            self._infer(exchange, message)
         self._finish(exchange, message.last_time, ORPHAN, None)
+
+    def _infer(self, exchange: Exchange, message: WireMessage) -> None:
+        """An orphan is given an API only if one layout alone fits it, and that one was in use here."""
+        found = candidates(message.raw or b"")
+        exchange.api_candidates = tuple(dict.fromkeys(candidate.api for candidate in found))
+        if len(found) == 1:
+            _, key, version = found[0]
+            if (key, version) in self._uses or self._ledger.uses(self.client_id, key, version):
+                exchange.api_key, exchange.api_version = key, version
+                exchange.api_candidates = ()
+                self._lay_out(message, exchange)
+                message.inferred = True
 
     # ------------------------------------------------------------------ endings
 
