@@ -132,7 +132,7 @@ class KafkaConnection:
             return
         candidates = (0, 1) if syn is None else (syn,)
         whole = syn is not None and not any(held.cut)
-        waiting = not whole
+        waiting = False
         for client in candidates:
             head = bytes(held.heads[client])
             if looks_like_tls(head):
@@ -152,10 +152,12 @@ class KafkaConnection:
         if not whole:
             for client in candidates:
                 if self._request_inside(bytes(held.runs[client])):
-                    self._begin(client, frozenset({REQUEST, RESPONSE}))
+                    cut = frozenset({RESPONSE}) if held.cut[1 - client] else self._unseen_start()
+                    self._begin(client, cut | {REQUEST})
                     return
         size = sum(len(item) for _, _, _, item, _ in held.items if isinstance(item, bytes))
-        if final or not waiting or size > (self._ledger.caps.buffered_bytes if whole else HELD_BYTES):
+        patience = self._ledger.caps.buffered_bytes if waiting else 0 if whole else HELD_BYTES
+        if final or size > patience:
             self._settle(OTHER)
 
     def _waits_for_more(self, held: _Held, client: int) -> bool:

@@ -10,12 +10,13 @@ from kinspect.kafka.exchange import Exchange
 class Pending:
     """Requests that wait for a response, in the order they were sent. A correlation id may repeat."""
 
-    __slots__ = ("_by_correlation", "_in_order", "_next")
+    __slots__ = ("_by_correlation", "_doubtful", "_in_order", "_next")
 
     def __init__(self) -> None:
         self._in_order: dict[int, Exchange] = {}
         self._by_correlation: dict[int | None, deque[int]] = {}
         self._next = 0
+        self._doubtful = 0
 
     def __len__(self) -> int:
         return len(self._in_order)
@@ -29,6 +30,14 @@ class Pending:
     def oldest(self) -> Exchange | None:
         """The request that has waited longest."""
         return next(iter(self._in_order.values()), None)
+
+    def doubt(self) -> None:
+        """Responses were lost: every request that waits now may have had its answer."""
+        self._doubtful = self._next
+
+    def is_doubtful(self) -> bool:
+        """Whether the oldest request may have had its answer in a hole."""
+        return next(iter(self._in_order), self._doubtful) < self._doubtful
 
     def holds(self, correlation_id: int | None) -> bool:
         """Whether a request with this correlation id waits (None: a raw SASL token)."""

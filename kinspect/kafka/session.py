@@ -68,7 +68,6 @@ class Session:
         self._mechanism: str | None = None
         self._tokens = 0  # raw SASL tokens the client may still send
         self._response_end: int | None = None
-        self._responses_lost = False
 
     @property
     def undecoded_bytes(self) -> int:
@@ -91,7 +90,7 @@ class Session:
         """`size` bytes of a direction are missing here."""
         framer = self._framers[side]
         if side == RESPONSE:
-            self._responses_lost = True
+            self._pending.doubt()
         self._note_gap(side, time, self._offsets[side], size, cause, int(not framer.adrift))
         self._offsets[side] += size
         framer.gap(time, frame, size, cause)
@@ -134,13 +133,16 @@ class Session:
     def _locate_response(self, data: bytes) -> int | None:
         """The first place where a response to a request in flight fits.
 
-        At the very beginning the size and the correlation id of the oldest request are enough: it is where a packet
-        began, and the response may not be whole.
+        At the very beginning the size and the correlation id of the oldest request are enough for a response that
+        is not whole: it is where a packet began.
         """
         oldest = self._pending.oldest()
         if oldest is not None and oldest.correlation_id is not None and len(data) >= MIN_RESPONSE:
             size, correlation_id = _START.unpack_from(data)
-            if correlation_id == oldest.correlation_id and 4 <= size <= self._ledger.caps.message_bytes:
+            if (
+                correlation_id == oldest.correlation_id
+                and len(data) - 4 < size <= self._ledger.caps.message_bytes
+            ):
                 return 0
         best: int | None = None
         for correlation_id in self._pending.correlation_ids()[:LOCATED_BY]:
@@ -186,14 +188,19 @@ class Session:
         message.body_start = header.body_start
         exchange.request = message
         self._note_damage(exchange, message, cause)
-        if message.complete and (header.api_key, header.api_version) not in self._uses:
-            self._uses.add((header.api_key, header.api_version))
-            self._ledger.note_use(self.client_id, header.api_key, header.api_version)
+        if message.complete:
+            self._note_use(header.api_key, header.api_version)
         self._learn_from_request(exchange, message)
         if header.api_key == PRODUCE and produce_acks(raw, header.body_start, header.api_version) == 0:
             self._finish(exchange, message.last_time, NO_RESPONSE, None)
             return
         self._await(exchange)
+
+    def _note_use(self, api_key: int, api_version: int) -> None:
+        use = api_key, api_version
+        if use not in self._uses and schema.layout(api_key, api_version, REQUEST) is not None:
+            self._uses.add(use)
+            self._ledger.note_use(self.client_id, api_key, api_version)
 
     def _is_header(self, raw: bytes) -> bool:
         """Whether a message during a raw SASL exchange is a request again: no token looks like a known version."""
@@ -213,12 +220,29 @@ class Session:
         exchange.request = message
         self._await(exchange)
 
+    def _finish_token(self, message: WireMessage, cause: str | None) -> None:
+        """A reply to a raw token that is not in the capture."""
+        exchange = Exchange(self.ends, SASL_TOKEN)
+        exchange.client_id = self.client_id
+        exchange.response = message
+        self._note_damage(exchange, message, cause)
+        self._finish(exchange, message.last_time, ORPHAN, None)
+
     def _await(self, exchange: Exchange) -> None:
         if len(self._pending) >= self._ledger.caps.in_flight:
             self._ledger.counts.hit("in_flight")
             oldest = self._pending.take_oldest()
             if oldest is not None and exchange.request is not None:
                 self._finish(oldest, exchange.request.last_time, UNANSWERED, "cap")
+        if self._responses.adrift:
+            self._pending.doubt()
+        # Who sends a raw token, or uses a correlation id again, has had the answer to the one before.
+        while (
+            (older := self._pending.oldest()) is not None
+            and self._pending.is_doubtful()
+            and older.correlation_id in (None, exchange.correlation_id)
+        ):
+            self._lost(older, exchange.timestamp)
         exchange.in_flight = len(self._pending)
         self._pending.add(exchange)
         if self._responses.adrift:
@@ -254,6 +278,9 @@ class Session:
             return
         else:
             correlation_id = int.from_bytes(raw[:4], signed=True)
+        if self._tokens and not len(self._pending):
+            self._finish_token(message, cause)
+            return
         ends_here = not message.complete and cause is None
         if correlation_id is not None and not self._pending.holds(correlation_id):
             self._orphan(message, correlation_id, cause)
@@ -267,12 +294,9 @@ class Session:
 
     def _answer(self, message: WireMessage, cause: str | None, correlation_id: int | None) -> None:
         exchange = self._pending.first(correlation_id)
-        if self._responses_lost:
-            # A broker answers in order: what older requests were answered with was in the hole.
-            while (older := self._pending.oldest()) is not None and older is not exchange:
-                self._pending.take_oldest()
-                self._finish(older, message.first_time, UNANSWERED, "gap")
-            self._responses_lost = False
+        # A broker answers in order: what doubtful older requests were answered with was in the hole.
+        while (older := self._pending.oldest()) is not exchange and self._pending.is_doubtful():
+            self._lost(older, message.first_time)
         _, overtakes = self._pending.take(correlation_id)
         self._lay_out(message, exchange)
         exchange.response = message
@@ -335,6 +359,12 @@ class Session:
         """No response will come to what is still in flight."""
         while (exchange := self._pending.take_oldest()) is not None:
             self._finish(exchange, time, UNANSWERED, reason)
+
+    def _lost(self, exchange: Exchange | None, time: int | None) -> None:
+        """The oldest request's response was in a hole."""
+        if exchange is not None:
+            self._pending.take_oldest()
+            self._finish(exchange, time, UNANSWERED, "gap")
 
     def _finish(self, exchange: Exchange, time: int | None, outcome: str, reason: str | None) -> None:
         exchange.completed_at = time
