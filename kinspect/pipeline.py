@@ -44,23 +44,23 @@ class Inspector:
             self.caps, self.counts, TopicNames(names), emit, kafka_ports, heads_only, self.files
         )
         self._tcp = Reassembler(self._open, self.caps, self.counts)
+        self._last: tuple[int | None, int] = (None, 0)
 
     def _open(self, connection: Connection) -> KafkaConnection:
         return KafkaConnection(connection, self._ledger)
 
     def feed(self, block: Block) -> list[Line]:
-        """Take a block; returns what it completed, in order."""
+        """Take a block; returns what it completed, in order of completion."""
+        self._ledger.order.fed(block.first_frame, len(block))
         self._tcp.feed(link.segments(block, self.counts))
-        return self._hand_on()
+        if len(block):
+            self._last = block.times[-1], block.first_frame + len(block) - 1
+        return self._ledger.release(self._tcp.waiting_since)
 
     def finish(self) -> list[Line]:
         """The capture has ended: returns what was still open, in order. Nothing may be fed afterwards."""
-        self._tcp.flush()
-        return self._hand_on()
-
-    def _hand_on(self) -> list[Line]:
-        lines, self._ledger.lines = self._ledger.lines, []
-        return lines
+        self._tcp.flush(*self._last)
+        return self._ledger.release(None)
 
     def summary(self) -> dict[str, Any]:
         """The `summary` line's object: what was read, what it was, and everything that could not be told."""

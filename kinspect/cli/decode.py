@@ -16,7 +16,7 @@ from kinspect.kafka.exchange import KAFKA, Exchange, WireMessage
 from kinspect.kafka.flow import Ends
 from kinspect.kafka.names import TopicNames
 from kinspect.kafka.view import View
-from kinspect.model import REQUEST, RESPONSE, Problem
+from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.output.escape import escape
 from kinspect.protocol import interpreter, request_header, response_header, schema
 from kinspect.protocol.interpreter import Span
@@ -172,7 +172,7 @@ def _take_apart(message: WireMessage, show_secrets: bool) -> Parts:
 
 def _alone(message: WireMessage) -> Exchange:
     """An exchange of this message alone: what hides secrets works on exchanges."""
-    nobody = Ends("", 0, "", 0, "", "", TopicNames(), [""])
+    nobody = Ends("", 0, "", 0, "", "", TopicNames(), [""], Caps(), Counts())
     exchange = Exchange(nobody, KAFKA)
     exchange.api_key, exchange.api_version = message.api_key, message.api_version
     setattr(exchange, message.direction, message)

@@ -54,7 +54,7 @@ class Scope:
     def record_field(self, name: str, value: bytes) -> RecordField:
         """The record set, read already if the summary has it."""
         found = self._summary.record_field(value) if self._summary is not None else None
-        return found or RecordField(value, name != UNALIGNED_RECORDS)
+        return found or RecordField(value, name != UNALIGNED_RECORDS, self._exchange.connection)
 
     def inner(self) -> Scope:
         """The scope of a message inside this one."""

@@ -96,7 +96,7 @@ class KafkaConnection:
 
     def fin(self, direction: int, time: int | None, frame: int) -> None:
         if self._session is not None:
-            self._session.fin(REQUEST if direction == self._client else RESPONSE, time)
+            self._session.fin(REQUEST if direction == self._client else RESPONSE, time, frame)
 
     def closed(self, time: int | None, frame: int, reason: str) -> None:
         if self.kind is None and self._held is not None:
@@ -104,7 +104,7 @@ class KafkaConnection:
         session = self._session
         if session is not None:
             one_sided = not self._flow.packets[1 - self._client]
-            session.close(time, "one_sided" if one_sided else OUTCOME_REASONS[reason])
+            session.close(time, frame, "one_sided" if one_sided else OUTCOME_REASONS[reason])
         kind = (self.kind or OTHER) if any(self._flow.bytes) else EMPTY
         self._ledger.closed(
             kind,
@@ -112,7 +112,7 @@ class KafkaConnection:
             session.undecoded_bytes if session else 0,
         )
         if self._ledger.wants_connections:
-            self._ledger.lines.append(self._line(time, kind, reason))
+            self._ledger.connection(self._line(time, kind, reason), frame)
 
     # ------------------------------------------------------------------ recognition
 
@@ -194,7 +194,7 @@ class KafkaConnection:
         self._settle(KAFKA)
         self._client = client
         ledger = self._ledger
-        named = ends(self._flow, client, ledger.names, ledger.files)
+        named = ends(self._flow, client, ledger)
         self._session = session = Session(named, ledger, adrift)
         head = bytes(held.heads[client])
         if is_gssapi_token(head):
@@ -211,7 +211,7 @@ class KafkaConnection:
     def _line(self, time: int | None, kind: str, reason: str) -> ConnectionLine:
         flow, session, hello = self._flow, self._session, self._hello
         client = self._client if self.kind in (KAFKA, TLS) else likely_client(flow)
-        named = session.ends if session else ends(flow, client, self._ledger.names, self._ledger.files)
+        named = session.ends if session else ends(flow, client, self._ledger)
         software = session.software if session else (None, None)
         return ConnectionLine(
             connection_id=named.connection_id,

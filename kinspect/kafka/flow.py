@@ -11,6 +11,7 @@ from struct import pack
 from typing import Protocol
 
 from kinspect.kafka.names import TopicNames
+from kinspect.model import Caps, Counts
 
 TCP = 6
 
@@ -32,6 +33,19 @@ class Flow(Protocol):
     def bytes(self) -> tuple[int, int]: ...
 
 
+class Shared(Protocol):
+    """What all connections of a run share (the ledger)."""
+
+    @property
+    def names(self) -> TopicNames: ...
+    @property
+    def files(self) -> Sequence[str]: ...
+    @property
+    def caps(self) -> Caps: ...
+    @property
+    def counts(self) -> Counts: ...
+
+
 @dataclass(slots=True, frozen=True)
 class Ends:
     """Who talks to whom, and what every exchange of the connection shares."""
@@ -44,11 +58,13 @@ class Ends:
     community_id: str
     names: TopicNames
     files: Sequence[str]
+    caps: Caps
+    counts: Counts
     tls: bool = False
     node_id: int | None = None
 
 
-def ends(flow: Flow, client: int, names: TopicNames, files: Sequence[str]) -> Ends:
+def ends(flow: Flow, client: int, ledger: Shared) -> Ends:
     """The ends of `flow` whose direction `client` is the client's."""
     (client_ip, client_port), (broker_ip, broker_port) = flow.addresses[client], flow.addresses[1 - client]
     return Ends(
@@ -58,8 +74,10 @@ def ends(flow: Flow, client: int, names: TopicNames, files: Sequence[str]) -> En
         broker_port=broker_port,
         connection_id=connection_id(flow.addresses[client], flow.addresses[1 - client], flow.start_time),
         community_id=community_id(*flow.addresses),
-        names=names,
-        files=files,
+        names=ledger.names,
+        files=ledger.files,
+        caps=ledger.caps,
+        counts=ledger.counts,
     )
 
 

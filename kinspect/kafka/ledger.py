@@ -3,19 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from kinspect.kafka import summary
+from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.names import TopicNames
-from kinspect.model import Caps, Counts
+from kinspect.model import FRAME_BITS, Caps, Counts
 
 if TYPE_CHECKING:
-    from kinspect.kafka.exchange import Exchange
     from kinspect.kafka.lines import ConnectionLine, Gap
-
 
 # What is kept of the versions in use, over all clients.
 USES_KEPT = 100_000
+# Lines that wait until nothing can complete before them, at most.
+HELD_LINES = 10_000
+
+
+class PacketOrder:
+    """Where a frame stands in the run. Within a file frames ascend; over several files only the run tells."""
+
+    __slots__ = ("_runs", "_total")
+
+    def __init__(self) -> None:
+        self._total = 0
+        # By file, the runs of frames that were fed without another file's between: first frame, place less frame.
+        self._runs: dict[int, list[tuple[int, int]]] = {}
+
+    def fed(self, first_frame: int, packets: int) -> None:
+        """The next `packets` packets of the run have the frame references from `first_frame` on."""
+        runs = self._runs.setdefault(first_frame >> FRAME_BITS, [])
+        shift = self._total - first_frame
+        if not runs or runs[-1][1] != shift:
+            runs.append((first_frame, shift))
+            del runs[:-HELD_LINES]
+        self._total += packets
+
+    def place(self, frame: int) -> int:
+        """The frame's place in the run."""
+        for first, shift in reversed(self._runs.get(frame >> FRAME_BITS, ())):
+            if frame >= first:
+                return frame + shift
+        return 0
 
 
 class Ledger:
@@ -42,7 +71,11 @@ class Ledger:
         self.kafka_ports = kafka_ports
         self.heads_only = heads_only
         self.files = files
-        self.lines: list[Exchange | ConnectionLine | Gap] = []
+        self.order = PacketOrder()
+        self._held: list[tuple[int, int, Exchange | ConnectionLine | Gap]] = []
+        self._noted = 0
+        self._numbered = 0
+        self._lines: list[Exchange | ConnectionLine | Gap] = []
         self.exchanges = 0
         self.gaps = 0
         self.gap_bytes = 0
@@ -52,11 +85,48 @@ class Ledger:
         self.server_names: dict[str, int] = {}
         self._uses: set[tuple[str, int, int]] = set()
 
-    def finish(self, exchange: Exchange) -> None:
-        """Number the exchange, learn the topic names it tells, hand it on."""
+    def finish(self, exchange: Exchange, frame: int) -> None:
+        """An exchange was completed by the packet `frame`."""
         self.exchanges += 1
-        exchange.order = self.exchanges
         self.outcomes[exchange.outcome] = self.outcomes.get(exchange.outcome, 0) + 1
+        self._hold(exchange, frame)
+
+    def _hold(self, line: Exchange | ConnectionLine | Gap, frame: int) -> None:
+        self._noted += 1
+        heappush(self._held, (self.order.place(frame), self._noted, line))
+        if len(self._held) > HELD_LINES:
+            self.counts.hit("held_lines")
+            self._hand_on(heappop(self._held)[2])
+
+    def release(self, waiting_since: int | None) -> list[Exchange | ConnectionLine | Gap]:
+        """The lines that nothing can come before any more, in order of completion.
+
+        `waiting_since`: the frame from which on something may still be handed on late; None: there is no such thing.
+        """
+        held = self._held
+        if waiting_since is None:
+            held.sort()
+            for _, _, line in held:
+                self._hand_on(line)
+            held.clear()
+        else:
+            limit = self.order.place(waiting_since)
+            while held and held[0][0] < limit:
+                self._hand_on(heappop(held)[2])
+        lines, self._lines = self._lines, []
+        return lines
+
+    def _hand_on(self, line: Exchange | ConnectionLine | Gap) -> None:
+        if isinstance(line, Exchange):
+            self._number(line)
+            if "exchange" not in self.emit:
+                return
+        self._lines.append(line)
+
+    def _number(self, exchange: Exchange) -> None:
+        """Give the exchange its place in the order of completion, and learn the topic names it tells."""
+        self._numbered += 1
+        exchange.order = self._numbered
         if (
             not self.heads_only
             and exchange.response is not None
@@ -66,8 +136,6 @@ class Ledger:
         ):
             for topic_id, name in summary.told_names(exchange):
                 self.names.learn(topic_id, name, exchange.order)
-        if "exchange" in self.emit:
-            self.lines.append(exchange)
 
     def note_use(self, client_id: str | None, api_key: int, api_version: int) -> None:
         """A whole request of this API and version came from this client."""
@@ -78,12 +146,12 @@ class Ledger:
         """Whether this API and version was noted of the client, on any connection."""
         return client_id is not None and (client_id, api_key, api_version) in self._uses
 
-    def gap(self, gap: Gap) -> None:
+    def gap(self, gap: Gap, frame: int) -> None:
         """Count a gap, hand it on if asked for."""
         self.gaps += 1
         self.gap_bytes += gap.bytes
         if "gap" in self.emit:
-            self.lines.append(gap)
+            self._hold(gap, frame)
 
     @property
     def wants_connections(self) -> bool:
@@ -96,3 +164,7 @@ class Ledger:
         self.skipped_bytes += undecoded_bytes
         if server_name is not None:
             self.server_names[server_name] = self.server_names.get(server_name, 0) + 1
+
+    def connection(self, line: ConnectionLine, frame: int) -> None:
+        """Hand a finished connection on."""
+        self._hold(line, frame)

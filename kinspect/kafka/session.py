@@ -91,26 +91,28 @@ class Session:
         framer = self._framers[side]
         if side == RESPONSE:
             self._pending.doubt()
-        self._note_gap(side, time, self._offsets[side], size, cause, int(not framer.adrift))
+        self._note_gap(side, time, frame, self._offsets[side], size, cause, int(not framer.adrift))
         self._offsets[side] += size
         framer.gap(time, frame, size, cause)
 
-    def _note_gap(self, side: str, time: int | None, offset: int, size: int, cause: str, hit: int) -> None:
+    def _note_gap(
+        self, side: str, time: int | None, frame: int, offset: int, size: int, cause: str, hit: int
+    ) -> None:
         self.gaps += 1
         self.gap_bytes += size
-        self._ledger.gap(Gap(self.ends.connection_id, SENDER[side], time, offset, size, cause, hit))
+        self._ledger.gap(Gap(self.ends.connection_id, SENDER[side], time, offset, size, cause, hit), frame)
 
-    def fin(self, side: str, time: int | None) -> None:
+    def fin(self, side: str, time: int | None, frame: int) -> None:
         """A direction ended. A client's end leaves the broker time to answer."""
         self._framers[side].end()
         if side == RESPONSE:
-            self._give_up(time, "closed")
+            self._give_up(time, frame, "closed")
 
-    def close(self, time: int | None, reason: str) -> None:
+    def close(self, time: int | None, frame: int, reason: str) -> None:
         """The connection ended: what is unfinished is delivered, what is in flight stays unanswered by `reason`."""
         self._requests.end()
         self._responses.end()
-        self._give_up(time, reason)
+        self._give_up(time, frame, reason)
 
     def _announce(self, message: WireMessage) -> None:
         """Of a stream seen from its middle, tell how much was passed over before its first message."""
@@ -119,7 +121,7 @@ class Session:
             self._unannounced.remove(side)
             skipped = self._framers[side].skipped_bytes
             if skipped:
-                self._note_gap(side, message.first_time, 0, skipped, "mid_start", 1)
+                self._note_gap(side, message.first_time, message.first_frame, 0, skipped, "mid_start", 1)
 
     # ------------------------------------------------------------------ lost boundaries
 
@@ -192,9 +194,9 @@ class Session:
             self._note_use(header.api_key, header.api_version)
         self._learn_from_request(exchange, message)
         if header.api_key == PRODUCE and produce_acks(raw, header.body_start, header.api_version) == 0:
-            self._finish(exchange, message.last_time, NO_RESPONSE, None)
+            self._finish(exchange, message.last_time, message.last_frame, NO_RESPONSE)
             return
-        self._await(exchange)
+        self._await(exchange, message)
 
     def _note_use(self, api_key: int, api_version: int) -> None:
         use = api_key, api_version
@@ -218,7 +220,7 @@ class Session:
         exchange = Exchange(self.ends, SASL_TOKEN)
         exchange.client_id = self.client_id
         exchange.request = message
-        self._await(exchange)
+        self._await(exchange, message)
 
     def _finish_token(self, message: WireMessage, cause: str | None) -> None:
         """A reply to a raw token that is not in the capture."""
@@ -226,14 +228,14 @@ class Session:
         exchange.client_id = self.client_id
         exchange.response = message
         self._note_damage(exchange, message, cause)
-        self._finish(exchange, message.last_time, ORPHAN, None)
+        self._finish(exchange, message.last_time, message.last_frame, ORPHAN)
 
-    def _await(self, exchange: Exchange) -> None:
+    def _await(self, exchange: Exchange, message: WireMessage) -> None:
         if len(self._pending) >= self._ledger.caps.in_flight:
             self._ledger.counts.hit("in_flight")
             oldest = self._pending.take_oldest()
-            if oldest is not None and exchange.request is not None:
-                self._finish(oldest, exchange.request.last_time, UNANSWERED, "cap")
+            if oldest is not None:
+                self._finish(oldest, message.last_time, message.last_frame, UNANSWERED, "cap")
         if self._responses.adrift:
             self._pending.doubt()
         # Who sends a raw token, or uses a correlation id again, has had the answer to the one before.
@@ -242,7 +244,7 @@ class Session:
             and self._pending.is_doubtful()
             and older.correlation_id in (None, exchange.correlation_id)
         ):
-            self._lost(older, exchange.timestamp)
+            self._lost(older, message)
         exchange.in_flight = len(self._pending)
         self._pending.add(exchange)
         if self._responses.adrift:
@@ -296,7 +298,7 @@ class Session:
         exchange = self._pending.first(correlation_id)
         # A broker answers in order: what doubtful older requests were answered with was in the hole.
         while (older := self._pending.oldest()) is not exchange and self._pending.is_doubtful():
-            self._lost(older, message.first_time)
+            self._lost(older, message)
         _, overtakes = self._pending.take(correlation_id)
         self._lay_out(message, exchange)
         exchange.response = message
@@ -310,7 +312,7 @@ class Session:
             accepted = message.raw[4:6] == b"\0\0"
             expected = sasl.CLIENT_TOKENS.get(self._mechanism or "", sasl.AS_MANY_AS_IT_TAKES)
             self._tokens = expected if accepted else 0
-        self._finish(exchange, message.last_time, ANSWERED, None)
+        self._finish(exchange, message.last_time, message.last_frame, ANSWERED)
 
     def _lay_out(self, message: WireMessage, exchange: Exchange) -> None:
         """Tell a response what its request was, and where its body begins."""
@@ -328,7 +330,7 @@ class Session:
         self._note_damage(exchange, message, cause)
         if message.complete and not self._ledger.heads_only:
             self._infer(exchange, message)
-        self._finish(exchange, message.last_time, ORPHAN, None)
+        self._finish(exchange, message.last_time, message.last_frame, ORPHAN)
 
     def _infer(self, exchange: Exchange, message: WireMessage) -> None:
         """An orphan is given an API only if one layout alone fits it, and that one was in use here."""
@@ -355,18 +357,20 @@ class Session:
         elif cause == "cap":
             self._ledger.counts.hit("message_bytes")
 
-    def _give_up(self, time: int | None, reason: str) -> None:
+    def _give_up(self, time: int | None, frame: int, reason: str) -> None:
         """No response will come to what is still in flight."""
         while (exchange := self._pending.take_oldest()) is not None:
-            self._finish(exchange, time, UNANSWERED, reason)
+            self._finish(exchange, time, frame, UNANSWERED, reason)
 
-    def _lost(self, exchange: Exchange | None, time: int | None) -> None:
-        """The oldest request's response was in a hole."""
+    def _lost(self, exchange: Exchange | None, told_by: WireMessage) -> None:
+        """The oldest request's response was in a hole: the message behind it tells."""
         if exchange is not None:
             self._pending.take_oldest()
-            self._finish(exchange, time, UNANSWERED, "gap")
+            self._finish(exchange, told_by.last_time, told_by.last_frame, UNANSWERED, "gap")
 
-    def _finish(self, exchange: Exchange, time: int | None, outcome: str, reason: str | None) -> None:
+    def _finish(
+        self, exchange: Exchange, time: int | None, frame: int, outcome: str, reason: str | None = None
+    ) -> None:
         exchange.completed_at = time
         exchange.outcome = outcome
         exchange.outcome_reason = reason
@@ -374,7 +378,7 @@ class Session:
         exchange.principal = self.principal
         exchange.software_name, exchange.software_version = self.software
         self.exchanges += 1
-        self._ledger.finish(exchange)
+        self._ledger.finish(exchange, frame)
 
 
 def produce_acks(raw: bytes, start: int, version: int) -> int | None:

@@ -24,6 +24,7 @@ from kinspect.records import summarise as read_batches
 
 if TYPE_CHECKING:
     from kinspect.kafka.exchange import Exchange, WireMessage
+    from kinspect.kafka.flow import Ends
     from kinspect.protocol.schema import Field, Layout
 
 __all__ = ["Summary", "problems", "role_of", "stronger", "summarise", "tells_names", "told_names"]
@@ -41,11 +42,12 @@ Struct = dict[str, Any]
 class RecordField:
     """One `records` field that is neither null nor absent, its batches read when asked for."""
 
-    __slots__ = ("_aligned", "_batches", "_with_records", "value")
+    __slots__ = ("_aligned", "_batches", "_ends", "_with_records", "value")
 
-    def __init__(self, value: bytes, aligned: bool) -> None:
+    def __init__(self, value: bytes, aligned: bool, ends: Ends) -> None:
         self.value = value
         self._aligned = aligned
+        self._ends = ends
         self._batches: RecordSet | None = None
         self._with_records: RecordSet | None = None
 
@@ -53,11 +55,17 @@ class RecordField:
         """The batches, with or without their records; read once."""
         if with_records:
             if self._with_records is None:
-                self._with_records = read_records(self.value, aligned=self._aligned)
+                self._with_records = self._read(read_records)
             return self._with_records
         if self._batches is None:
-            self._batches = read_batches(self.value, aligned=self._aligned)
+            self._batches = self._read(read_batches)
         return self._batches
+
+    def _read(self, reader: Callable[..., RecordSet]) -> RecordSet:
+        found = reader(self.value, max_bytes=self._ends.caps.records_bytes, aligned=self._aligned)
+        if any(problem.code == "cap" for problem in found.problems):
+            self._ends.counts.hit("records_bytes")
+        return found
 
     @property
     def count(self) -> int:
@@ -70,6 +78,7 @@ class _Found:
 
     __slots__ = (
         "codes",
+        "ends",
         "error_count",
         "groups",
         "key_type",
@@ -85,6 +94,7 @@ class _Found:
     )
 
     def __init__(self, exchange: Exchange) -> None:
+        self.ends = exchange.connection
         self.names = exchange.connection.names
         self.order = exchange.order
         self.topics: dict[str, None] = {}
@@ -398,7 +408,7 @@ def _records(field: Field) -> Walk:
         if value is not None:
             found.record_bytes += len(value)
             # By identity: hashing the bytes would read them all, and the body keeps them alive.
-            found.record_fields[id(value)] = RecordField(value, aligned)
+            found.record_fields[id(value)] = RecordField(value, aligned, found.ends)
 
     return step
 

@@ -56,11 +56,18 @@ class Reassembler:
         # The same for connections at whose begin or end packets may be out of order.
         self._lingering: deque[tuple[int, Connection]] = deque()
         self._ticks = 0
+        # By serial, the frame at which a connection began to keep something back; in the order of the packets.
+        self._waiting: dict[int, int] = {}
 
     @property
     def open_connections(self) -> int:
         """How many connections are open."""
         return self._open
+
+    @property
+    def waiting_since(self) -> int | None:
+        """The frame from which on something may still be handed on late, None if all was handed on at once."""
+        return next(iter(self._waiting.values()), None)
 
     def feed(self, segments: Iterable[Segment]) -> None:
         """Takes segments in the order of the capture. Raises only what a handler raises."""
@@ -74,7 +81,7 @@ class Reassembler:
                 clock = time
             if clock >= self._deadline:
                 self._clock = clock
-                self._run_timers()
+                self._run_timers(time, frame)
             half = find(key)
             if (
                 half is not None
@@ -99,18 +106,23 @@ class Reassembler:
                 self._unusual(half, segment)
         self._clock = clock
 
-    def flush(self) -> None:
-        """The end of the capture: hands on what waits and closes every connection, the oldest first."""
+    def flush(self, time: int | None = None, frame: int | None = None) -> None:
+        """The end of the capture: hands on what waits and closes every connection, the oldest first.
+
+        `time` and `frame` are the capture's last packet's; without them each connection ends with its own last.
+        """
         connections = {half.connection.serial: half.connection for half in self._halves.values()}
         for _, connection in sorted(connections.items()):
             if connection.end_reason is None:
-                self._close(connection, connection.end_time, connection.end_frame, "capture_end")
+                end = (connection.end_time, connection.end_frame) if frame is None else (time, frame)
+                self._close(connection, *end, "capture_end")
         self._halves.clear()
         self._ended.clear()
         self._silent.clear()
         self._holes.clear()
         self._overdue.clear()
         self._lingering.clear()
+        self._waiting.clear()
         self._deadline = NEVER
 
     def _unusual(self, half: Half | None, segment: Segment) -> None:
@@ -143,6 +155,7 @@ class Reassembler:
             self._linger(connection)
         if not connection.timed:
             self._watch(connection)
+        self._note_waiting(connection, frame)
 
     def _is_new(self, half: Half, seq: int, ack: int, flags: int, size: int) -> bool:
         """Whether a packet on known addresses and ports begins another connection."""
@@ -183,7 +196,7 @@ class Reassembler:
 
     def _open_at(self, key: bytes, time: int | None, ack: int, flags: int, frame: int) -> Half:
         """Opens a connection at its first packet. Out: the packet's direction."""
-        self._make_room()
+        self._make_room(time, frame)
         answer = flags & (SYN | ACK) == SYN | ACK
         other_key = reverse_key(key)
         self._opened += 1
@@ -205,7 +218,7 @@ class Reassembler:
         self._set_deadline()
         return second if answer else first
 
-    def _make_room(self) -> None:
+    def _make_room(self, time: int | None, frame: int) -> None:
         """Closes the longest silent connection if there may be no more."""
         while self._open >= self._caps.connections and self._open:
             recorded = self._silent.first
@@ -217,15 +230,29 @@ class Reassembler:
                 self._silent.add(last.clock, connection)
                 continue
             self._counts.hit("connections")
-            self._close(connection, last.time, last.frame, "cap")
+            self._close(connection, time, frame, "cap")
 
     def _close(self, connection: Connection, time: int | None, frame: int, reason: str) -> None:
         self._delivery.clock = self._clock
         self._delivery.close(connection, time, frame, reason)
         self._forget_later(connection)
 
+    def _note_waiting(self, connection: Connection, frame: int) -> None:
+        """Notes whether the connection keeps anything back since packet `frame`, or since before."""
+        first, second = connection.halves
+        if (
+            connection.opening
+            or connection.reset is not None
+            or first.held is not None
+            or second.held is not None
+        ):
+            self._waiting.setdefault(connection.serial, frame)
+        else:
+            self._waiting.pop(connection.serial, None)
+
     def _forget_later(self, connection: Connection) -> None:
         """Keeps an ended connection for a while, so that its late packets are not taken for a new one."""
+        self._waiting.pop(connection.serial, None)
         self._open -= 1
         self._silent.compact(self._open)
         self._holes.compact(self._open)
@@ -255,7 +282,7 @@ class Reassembler:
         else:
             self._deadline = min(self._silent.first + self._caps.idle_timeout_ns, self._holes.first)
 
-    def _run_timers(self) -> None:
+    def _run_timers(self, time: int | None, frame: int) -> None:
         """Closes what was silent too long, and gives up holes that are too old.
 
         The clock jumps where a capture is quiet, and packets that a capture delayed come after the jump. So a
@@ -279,25 +306,27 @@ class Reassembler:
             connection.timed = False
             if connection.end_reason is None:
                 delivery.expire(connection)
-                self._after_timer(connection)
+                self._after_timer(connection, frame)
         while self._lingering and self._lingering[0][0] <= self._ticks:
             _, connection = self._lingering.popleft()
             if connection.end_reason is None:
                 connection.opening = False
                 delivery.advance(connection)
-                self._after_timer(connection)
-        self._close_silent()
+                self._after_timer(connection, frame)
+        self._close_silent(time, frame)
         self._set_deadline()
 
-    def _after_timer(self, connection: Connection) -> None:
+    def _after_timer(self, connection: Connection, frame: int) -> None:
         if connection.end_reason is not None:
             self._forget_later(connection)
         elif connection.reset is not None:
             self._close(connection, *connection.reset, "reset")
-        elif not connection.timed:
-            self._watch(connection)
+        else:
+            if not connection.timed:
+                self._watch(connection)
+            self._note_waiting(connection, frame)
 
-    def _close_silent(self) -> None:
+    def _close_silent(self, time: int | None, frame: int) -> None:
         clock, idle = self._clock, self._caps.idle_timeout_ns
         while self._silent.first + idle <= clock:
             recorded = self._silent.first
@@ -308,4 +337,4 @@ class Reassembler:
             if last.clock > recorded:
                 self._silent.add(last.clock, connection)
             else:
-                self._close(connection, last.time, last.frame, "idle")
+                self._close(connection, time, frame, "idle")

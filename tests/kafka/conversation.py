@@ -73,6 +73,8 @@ class Conversation:
         emit = frozenset({"exchange", "connection", "gap"})
         names = TopicNames()
         self.ledger = Ledger(self.caps, self.counts, names, emit, self.kafka_ports, False, ["test.pcap"])
+        self.ledger.order.fed(0, 1_000)
+        self._lines: list[Exchange | ConnectionLine | Gap] = []
         self.connection = KafkaConnection(self.wire, self.ledger)
 
     def _send(self, direction: int, data: bytes) -> Conversation:
@@ -110,16 +112,22 @@ class Conversation:
         return self.exchanges
 
     @property
+    def lines(self) -> list[Exchange | ConnectionLine | Gap]:
+        """What was handed on so far."""
+        self._lines += self.ledger.release(None)
+        return self._lines
+
+    @property
     def exchanges(self) -> list[Exchange]:
-        return [line for line in self.ledger.lines if isinstance(line, Exchange)]
+        return [line for line in self.lines if isinstance(line, Exchange)]
 
     @property
     def line(self) -> ConnectionLine:
-        return next(line for line in self.ledger.lines if isinstance(line, ConnectionLine))
+        return next(line for line in self.lines if isinstance(line, ConnectionLine))
 
     @property
     def gaps(self) -> list[Gap]:
-        return [line for line in self.ledger.lines if isinstance(line, Gap)]
+        return [line for line in self.lines if isinstance(line, Gap)]
 
 
 def outcomes(exchanges: list[Exchange]) -> list[tuple[str | None, int | None, str, str | None]]:

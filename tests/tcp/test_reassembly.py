@@ -348,7 +348,7 @@ def test_a_silent_connection_is_closed_by_the_clock():
     packets[-1].at = 5 * MS + idle
     play = Play(packets, flush=False)
     assert play.log == [(1, *data(0, b"1")), (1, *gap(1, 3)), (1, *data(1, b"x")), (1, *closed("idle"))]
-    assert play.stamps[-1] == (5 * MS, 5)
+    assert play.stamps[-1] == (5 * MS + idle, 6)
 
 
 def test_packets_without_a_time_or_from_the_past():

@@ -1,0 +1,18 @@
+"""Captures as JSON lines, decoded in this process."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import kinspect
+from kinspect.kafka.view import View
+from support.lines import Line
+
+WHOLE = View(records=True, payload="text")
+
+
+@lru_cache(maxsize=4)
+def exchanges(*paths: Path) -> list[Line]:
+    """The exchanges of a capture with their records and payloads as text. The dicts are shared: do not change them."""
+    return [exchange.to_dict(WHOLE) for exchange in kinspect.read(*paths)]

@@ -1,0 +1,86 @@
+"""What the captures hold that one would not expect, each with its reason."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from support.lines import Line
+from support.manifest import Row
+
+UNANSWERED = frozenset({"capture_end", "closed", "reset"})
+"""Reasons that are the clients' and brokers' own: they close, or the recording ends, with requests in flight."""
+
+ORPHANS = {
+    "sarama": "begins with stray packets of connections from before the recording",
+    "console-none": "begins with stray packets of connections from before the recording",
+}
+
+
+class Explained(NamedTuple):
+    """A problem that is right to be reported. None stands for any capture, `bytes` or correlation id."""
+
+    reason: str
+    capture: str | None
+    api: str | None
+    code: str
+    bytes: int | None = None
+    correlation_id: int | None = None
+
+
+PROBLEMS = (
+    Explained("librdkafka 1.0.1 sends four bytes too many", None, "ApiVersions", "trailing_bytes", 4),
+    Explained(
+        "librdkafka 2 closes a third struct that is not there",
+        None,
+        "AlterUserScramCredentials",
+        "trailing_bytes",
+        1,
+    ),
+    Explained("a wrong CRC on purpose", "errors", "Produce", "crc_mismatch", correlation_id=2),
+    Explained("version 99 on purpose", "raw", "ApiVersions", "unknown_version", correlation_id=991),
+    Explained("key 999 on purpose", "raw", None, "unknown_api", correlation_id=1002),
+    Explained(
+        "an array longer than its message on purpose", "raw", "Metadata", "malformed", correlation_id=1003
+    ),
+)
+
+DEFERRED = {
+    r"keylog|tls_version": "TLS is not decrypted yet",
+    r"\b(GRE|VXLAN)\b": "tunnels are not opened yet",
+    r"fragments of": "IP fragments are not put together yet",
+    r"(packets|packet) (dropped|removed) at random|payload packet removed": "packets are missing",
+    r"packets cut off|real mid-stream|mid-stream start|SYN packets removed": "begins in the middle",
+    r"(client|broker) packets only": "one direction is missing",
+    r"packet truncated|truncated packets|longer than 96 bytes": "packets are cut",
+    r"cut off in the middle|first 400 packets only \(reference": "holds a part of its original",
+}
+"""What a row's text, or the names of its facts, may say that sets it aside here: those have tests of their own."""
+
+
+def short_name(row: Row) -> str:
+    """The capture's name without folder, scenario number, recording's suffix and extension."""
+    name = row.file.rsplit("/", 1)[-1].split(".pcap")[0]
+    return re.sub(r"^(?:s\d+_|k\d+-)|_p[a-g]$", "", name)
+
+
+def deferred(row: Row) -> str | None:
+    """Why the row cannot be checked as a whole."""
+    text = row.what + " " + " ".join(row.facts)
+    return next((reason for pattern, reason in DEFERRED.items() if re.search(pattern, text)), None)
+
+
+def explains_problem(row: Row, line: Line, problem: dict[str, Any]) -> bool:
+    if problem["code"] == "negative_latency":
+        return bool(
+            re.search("swapped|delayed", row.what)
+        )  # packets change places, and their times with them
+    name = short_name(row)
+    return any(
+        entry.capture in (None, name)
+        and entry.api == line["api"]
+        and entry.code == problem["code"]
+        and entry.bytes in (None, problem["bytes"])
+        and entry.correlation_id in (None, line["correlation_id"])
+        for entry in PROBLEMS
+    )

@@ -1,0 +1,187 @@
+"""Packets and connections: kinspect against tshark, over every capture that both can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import NamedTuple
+
+import pytest
+from peer import CONNECTIONS, PACKETS, Frame, Reading, each
+
+from kinspect import link
+from kinspect.capture import open_timeline
+from kinspect.kafka.lines import ConnectionLine
+from kinspect.model import FRAME_MASK, Block, Caps, Counts, Segment
+from kinspect.pipeline import Inspector
+from kinspect.tcp import Connection, Reassembler
+from kinspect.tcp.connection import Nobody
+
+pytestmark = pytest.mark.tools
+
+Address = tuple[str, int]
+
+HOUSEKEEPING = 0x01 | 0x04 | 0x10
+"""FIN, RST and ACK: what may come behind the end of a connection."""
+
+
+class Packet(NamedTuple):
+    time: int | None
+    source: Address
+    destination: Address
+    payload: int
+    seq: int
+    ack: int
+    flags: int
+
+
+class Traffic(NamedTuple):
+    """What one side of a connection sent: packets, and bytes of its stream that the capture holds."""
+
+    packets: int
+    payload: int
+
+
+class Span(NamedTuple):
+    """A connection from its first frame to its last."""
+
+    first: int
+    last: int
+    sides: dict[Address, Traffic]
+
+
+def _blocks(reading: Reading) -> Iterator[Block]:
+    yield from open_timeline([str(reading.row.path)])
+
+
+def _address(ip: bytes, port: int) -> Address:
+    return str(ip_address(ip)), port
+
+
+def _packet(segment: Segment) -> Packet:
+    key = segment.key
+    size = 4 if len(key) < 36 else 16
+    ports = [int.from_bytes(key[at : at + 2]) for at in (2 * size, 2 * size + 2)]
+    return Packet(
+        segment.time,
+        _address(key[:size], ports[0]),
+        _address(key[size : 2 * size], ports[1]),
+        segment.end - segment.start + segment.missing,
+        segment.seq,
+        segment.ack,
+        segment.flags,
+    )
+
+
+@each(PACKETS)
+def test_packets(reading: Reading) -> None:
+    counts = Counts()
+    ours = {
+        segment.frame & FRAME_MASK: _packet(segment)
+        for block in _blocks(reading)
+        for segment in map(Segment._make, link.segments(block, counts))
+    }
+    theirs = {
+        frame.number: Packet(
+            frame.time,
+            frame.source,
+            frame.destination,
+            *(frame.integer(name) for name in ("tcp.len", "tcp.seq_raw", "tcp.ack_raw", "tcp.flags")),
+        )
+        for frame in reading.frames
+    }
+    assert ours == theirs
+
+
+def _covered(pieces: list[tuple[int, int]]) -> int:
+    """How many bytes of a stream pieces of it, `(begin, size)`, hold: none is counted twice."""
+    pieces = sorted(pieces)
+    total, reached = 0, pieces[0][0]
+    for begin, size in pieces:
+        total += max(0, begin + size - max(begin, reached))
+        reached = max(reached, begin + size)
+    return total
+
+
+def _streams(reading: Reading) -> list[list[Frame]]:
+    streams: dict[str, list[Frame]] = {}
+    for frame in reading.frames:
+        streams.setdefault(frame.text("tcp.stream"), []).append(frame)
+    return list(streams.values())
+
+
+def _span(frames: list[Frame]) -> Span:
+    sent: dict[Address, list[tuple[int, int]]] = {}
+    for frame in frames:
+        sent.setdefault(frame.source, []).append((frame.integer("tcp.seq"), frame.integer("tcp.len")))
+    sides = {side: Traffic(len(pieces), _covered(pieces)) for side, pieces in sent.items()}
+    return Span(frames[0].number, frames[-1].number, sides)
+
+
+def _connections(reading: Reading) -> list[Connection]:
+    connections: list[Connection] = []
+
+    def handler(connection: Connection) -> Nobody:
+        connections.append(connection)
+        return Nobody()
+
+    counts = Counts()
+    reassembler = Reassembler(handler, Caps(), counts)
+    for block in _blocks(reading):
+        reassembler.feed(link.segments(block, counts))
+    reassembler.flush()
+    return connections
+
+
+def _our_span(connection: Connection) -> Span:
+    sides = {
+        _address(*address): Traffic(packets, payload)
+        for address, packets, payload in zip(
+            connection.addresses, connection.packets, connection.bytes, strict=True
+        )
+        if packets
+    }
+    return Span(connection.start_frame & FRAME_MASK, connection.end_frame & FRAME_MASK, sides)
+
+
+@each(CONNECTIONS)
+def test_connections(reading: Reading) -> None:
+    """First and last frame, and packets and payload of each side.
+
+    To kinspect a connection ends with the second FIN or with a reset; tshark counts the acknowledgment of the last
+    FIN, and whatever is sent again, as well. What comes behind the end must be nothing but that.
+    """
+    ours = {span.first: span for span in map(_our_span, _connections(reading))}
+    theirs, behind = {}, []
+    for stream in _streams(reading):
+        first = stream[0].number
+        last = ours[first].last if first in ours else stream[-1].number
+        theirs[first] = _span([frame for frame in stream if frame.number <= last])
+        behind += [frame for frame in stream if frame.number > last]
+    assert ours == theirs
+    assert [f.number for f in behind if f.integer("tcp.len") or f.integer("tcp.flags") & ~HOUSEKEEPING] == []
+
+
+@each(CONNECTIONS)
+def test_connection_lines(reading: Reading) -> None:
+    """What users are shown of the connections: their Community IDs, where they began, and their payload."""
+    inspector = Inspector(emit=frozenset({"connection"}))
+    lines = [line for block in _blocks(reading) for line in inspector.feed(block)] + inspector.finish()
+    ours = sorted(
+        (
+            line.community_id,
+            line.start_time,
+            *sorted(zip((line.client, line.broker), line.bytes, strict=True)),
+        )
+        for line in lines
+        if isinstance(line, ConnectionLine)
+    )
+    theirs = []
+    for stream in _streams(reading):
+        sides = _span(stream).sides
+        ends = sorted(
+            (side, sides.get(side, Traffic(0, 0)).payload)
+            for side in (stream[0].source, stream[0].destination)
+        )
+        theirs.append((stream[0].text("communityid"), stream[0].time, *ends))
+    assert ours == sorted(theirs)
