@@ -13,12 +13,14 @@ FRAME_MASK = (1 << FRAME_BITS) - 1
 # TCP header flags (RFC 9293 §3.1).
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
+# A packet that comes again within this time as it was is a copy that the capture made, not another sending.
+COPY_NS = 10_000_000
+
 REQUEST, RESPONSE = "request", "response"
 
 # The closed list of problem codes; docs/output.md explains each.
 PROBLEM_CODES = frozenset(
     {
-        "bad_frame_size",
         "cap",
         "crc_mismatch",
         "decompression",
@@ -70,12 +72,15 @@ class Block:
 
 
 class Segment(NamedTuple):
-    """One TCP segment of a block; a row, made once a packet.
+    """One TCP segment of a block; a row, made once a packet, mostly as a plain tuple in this order.
 
     `key`: source address, destination address, source port, destination port as they stand in the packet
-    (12 bytes for IPv4, 36 for IPv6), then whatever scopes them. `data[start:end]` is the captured payload,
-    `missing` how many payload bytes followed on the wire but were cut by the snap length. `frame` is a
-    frame reference.
+    (12 bytes for IPv4, 36 for IPv6), then their scope: 5 bytes for each of the innermost four tunnels that
+    have a number (the kind and the number), and 3 bytes for the innermost two VLAN ids if there is any.
+    `data[start:end]` is the captured payload, `missing` how many payload bytes followed on the wire but were
+    cut by the snap length. `frame` is a frame reference. `mark` tells one sending of a packet from the next:
+    its upper 32 bits are equal in copies of a packet (IPv4: identification and fragment field, IPv6: a
+    checksum of the TCP header), bits 24 to 31 are the time to live.
     """
 
     key: bytes
@@ -88,6 +93,7 @@ class Segment(NamedTuple):
     end: int
     missing: int
     frame: int
+    mark: int = 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -132,10 +138,18 @@ class Caps:
     """Bytes that one compressed record batch may expand to."""
     idle_timeout_ns: int = 600 * 1_000_000_000
     """Capture time without a packet after which a connection is flushed."""
+    fragment_bytes: int = 16 * 1024 * 1024
+    """Bytes of IP fragments whose packet is not complete; the oldest packet gives way."""
+    fragments: int = 4096
+    """Packets of which some IP fragments wait for others."""
+    fragment_ns: int = 30 * 1_000_000_000
+    """Capture time after which a packet that misses fragments is given up."""
     reorder_packets: int = 32
     """Packets of a connection after which a hole the peer acknowledged beyond is taken for lost."""
     reorder_ns: int = 1_000_000_000
     """Capture time after which such a hole is taken for lost."""
+    skew_ns: int = 100_000_000
+    """How far the clocks of two capture points may differ, one for each direction of a connection."""
 
 
 @dataclass(slots=True)
@@ -146,14 +160,21 @@ class Counts:
     bytes: int = 0
     tcp_segments: int = 0
     undecoded_packets: dict[str, int] = field(default_factory=dict)
-    """Packets that carry no TCP segment, by the reason (`arp`, `udp`, `fragment`, `truncated`, ...)."""
+    """Packets that carry no TCP segment, by the reason (`arp`, `udp`, `fragment incomplete`, `truncated`, ...)."""
+    fragments: int = 0
+    """IP fragments that others completed to a packet; the last one counts as that packet."""
+    overlapping_fragments: int = 0
+    """IP fragments that came with bytes which were there already."""
     retransmitted_bytes: int = 0
+    conflicting_bytes: int = 0
+    """Bytes that came again with another value; the first one holds."""
     duplicate_packets: int = 0
+    """Copies of a packet, as mirror ports and captures on several interfaces make them."""
     kernel_drops: int | None = None
     caps_hit: dict[str, int] = field(default_factory=dict)
 
     def hit(self, cap: str) -> None:
         self.caps_hit[cap] = self.caps_hit.get(cap, 0) + 1
 
-    def undecoded(self, reason: str) -> None:
-        self.undecoded_packets[reason] = self.undecoded_packets.get(reason, 0) + 1
+    def undecoded(self, reason: str, packets: int = 1) -> None:
+        self.undecoded_packets[reason] = self.undecoded_packets.get(reason, 0) + packets

@@ -43,6 +43,7 @@ class Inspector:
         self._ledger = Ledger(
             self.caps, self.counts, TopicNames(names), emit, kafka_ports, heads_only, self.files
         )
+        self._link = link.Dissector(self.caps, self.counts)
         self._tcp = Reassembler(self._open, self.caps, self.counts)
         self._last: tuple[int | None, int] = (None, 0)
 
@@ -52,15 +53,22 @@ class Inspector:
     def feed(self, block: Block) -> list[Line]:
         """Take a block; returns what it completed, in order of completion."""
         self._ledger.order.fed(block.first_frame, len(block))
-        self._tcp.feed(link.segments(block, self.counts))
+        self._tcp.feed(self._link.segments(block))
         if len(block):
             self._last = block.times[-1], block.first_frame + len(block) - 1
         return self._ledger.release(self._tcp.waiting_since)
 
     def finish(self) -> list[Line]:
         """The capture has ended: returns what was still open, in order. Nothing may be fed afterwards."""
+        self._link.flush()
         self._tcp.flush(*self._last)
         return self._ledger.release(None)
+
+    def abandon(self) -> None:
+        """The run stops before the capture does: open connections are counted, what is in flight is not."""
+        self._ledger.muted = True
+        self._link.flush()
+        self._tcp.flush(*self._last)
 
     def summary(self) -> dict[str, Any]:
         """The `summary` line's object: what was read, what it was, and everything that could not be told."""
@@ -76,6 +84,9 @@ class Inspector:
             "packets_without_tcp": dict(sorted(counts.undecoded_packets.items())),
             "duplicate_packets": counts.duplicate_packets,
             "retransmitted_bytes": counts.retransmitted_bytes,
+            "conflicting_bytes": counts.conflicting_bytes,
+            "fragments": counts.fragments,
+            "overlapping_fragments": counts.overlapping_fragments,
             "connections": {
                 kind: ledger.connections.get(kind, 0) for kind in ("kafka", "tls", "other", "empty")
             },

@@ -74,6 +74,7 @@ class Ledger:
         self.order = PacketOrder()
         self._held: list[tuple[int, int, Exchange | ConnectionLine | Gap]] = []
         self._noted = 0
+        self.muted = False
         self._numbered = 0
         self._lines: list[Exchange | ConnectionLine | Gap] = []
         self.exchanges = 0
@@ -87,6 +88,8 @@ class Ledger:
 
     def finish(self, exchange: Exchange, frame: int) -> None:
         """An exchange was completed by the packet `frame`."""
+        if self.muted:
+            return
         self.exchanges += 1
         self.outcomes[exchange.outcome] = self.outcomes.get(exchange.outcome, 0) + 1
         self._hold(exchange, frame)
@@ -148,6 +151,8 @@ class Ledger:
 
     def gap(self, gap: Gap, frame: int) -> None:
         """Count a gap, hand it on if asked for."""
+        if self.muted:
+            return
         self.gaps += 1
         self.gap_bytes += gap.bytes
         if "gap" in self.emit:

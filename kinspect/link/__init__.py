@@ -1,6 +1,6 @@
-"""One packet's bytes to one TCP segment: link layers, IP, TCP header; no state, no copies of payload."""
+"""Packets to TCP segments: link layers, tunnels, IP, TCP header. No copies of payload; fragments are the only state."""
 
-from .segments import segments
+from .segments import Dissector, segments
 from .tables import LINK_TYPES
 
-__all__ = ["LINK_TYPES", "segments"]
+__all__ = ["LINK_TYPES", "Dissector", "segments"]

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 STOP = -1
 
-# What a layer announces as the next one: a number of one of these two registries.
+# What a layer announces as the next one: a number of one of these three registries.
 ETHERTYPE = 0x10000
 IP_PROTOCOL = 0x20000
+UDP_PORT = 0x30000
+
+# So many tunnels may lie in one another; a packet put together from fragments counts as one more.
+MAX_DEPTH = 8
+
+# A tunnel's number in a segment's key: the kind, then four bytes. The innermost four tell connections apart,
+# which keeps the key of an IPv4 connection shorter than that of an IPv6 one.
+NETWORKS_SIZE = 4 * 5
+
+
+class Assembler(Protocol):
+    """What puts fragments together."""
+
+    def take(self, cursor: Cursor, key: bytes, offset: int, more: bool, protocol: int, /) -> int: ...
 
 
 class Cursor:
@@ -17,20 +31,44 @@ class Cursor:
 
     `data[at:end]` is what is captured and not yet read. `wire_end` is where the innermost layer that
     states its length says the packet ended on the wire: before `end` if padding follows, behind it if the
-    snap length cut the packet.
+    snap length cut the packet. `networks` and `vlan` are the numbers of the tunnels and VLANs around the
+    innermost IP header; `mark` is `Segment.mark`.
     """
 
-    __slots__ = ("ack", "addresses", "at", "data", "end", "flags", "key", "reason", "seq", "wire_end")
+    __slots__ = (
+        "ack",
+        "addresses",
+        "at",
+        "data",
+        "depth",
+        "end",
+        "flags",
+        "fragments",
+        "key",
+        "mark",
+        "networks",
+        "reason",
+        "seq",
+        "time",
+        "vlan",
+        "wire_end",
+    )
 
-    def __init__(self) -> None:
-        self.reset(b"", 0, 0, 0)
+    def __init__(self, fragments: Assembler) -> None:
+        self.fragments = fragments
+        self.reset(b"", 0, 0, 0, None)
 
-    def reset(self, data: bytes, start: int, end: int, wire_length: int) -> None:
+    def reset(self, data: bytes, start: int, end: int, wire_length: int, time: int | None) -> None:
         self.data = data
         self.at = start
         self.end = end
         self.wire_end = max(start + wire_length, end)
+        self.time = time
+        self.depth = 0
+        self.networks = b""
+        self.vlan = 0
         self.addresses = b""
+        self.mark = 0
         self.key = b""
         self.seq = 0
         self.ack = 0
@@ -54,6 +92,18 @@ class Cursor:
         """Takes over the end of the packet as a header states it; padding and trailers fall off."""
         self.wire_end = wire_end
         self.end = min(self.end, wire_end)
+
+    def enter(self, code: int, network: bytes = b"") -> int:
+        """Goes into a tunnel, whose number is `network` if it has one. Out: `code`, or `STOP` if this is too deep.
+
+        The VLANs outside belong to the network that carries the tunnel and say nothing of what is inside.
+        """
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            return self.stop("nesting")
+        self.vlan = 0
+        self.networks = (self.networks + network)[-NETWORKS_SIZE:]
+        return code
 
 
 Layer: TypeAlias = Callable[[Cursor], int]

@@ -28,11 +28,13 @@ def ethernet(cursor: Cursor) -> int:
 
 
 def vlan(cursor: Cursor) -> int:
-    """An 802.1Q or 802.1ad tag; tags stack."""
+    """An 802.1Q or 802.1ad tag; tags stack, and the innermost two tell networks apart."""
     if not cursor.has(4):
         return cursor.stop_short()
     at = cursor.at
     cursor.at = at + 4
+    number = int.from_bytes(cursor.data[at : at + 2], "big") & 0xFFF
+    cursor.vlan = (cursor.vlan << 12 | number) & 0xFFFFFF
     return _typed(cursor, int.from_bytes(cursor.data[at + 2 : at + 4], "big"))
 
 

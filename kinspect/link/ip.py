@@ -7,10 +7,15 @@ import struct
 
 from .cursor import IP_PROTOCOL, Cursor
 
-_IPV4 = struct.Struct(">BxHxxHxB")  # version and header length, total length, fragment, protocol
-_IPV6 = struct.Struct(">B3xHB")  # version, payload length, next header
+# Version and header length, total length; then as one number, `Segment.mark`: identification, flags and fragment
+# offset, time to live, protocol, checksum.
+_IPV4 = struct.Struct(">BxHQ")
+_IPV6 = struct.Struct(">B3xHBB")  # version, payload length, next header, hop limit
+_FRAGMENT = struct.Struct(">BxHI")  # next header, offset and flag, identification
 
-MORE_FRAGMENTS_OR_OFFSET = 0x3FFF
+MORE_FRAGMENTS = 0x2000
+OFFSET = 0x1FFF
+FRAGMENT_BITS = (MORE_FRAGMENTS | OFFSET) << 32
 
 
 def ipv4(cursor: Cursor) -> int:
@@ -21,7 +26,7 @@ def ipv4(cursor: Cursor) -> int:
     if not cursor.has(20):
         return cursor.stop_short()
     data, at = cursor.data, cursor.at
-    version_length, total, fragment, protocol = _IPV4.unpack_from(data, at)
+    version_length, total, mark = _IPV4.unpack_from(data, at)
     header = (version_length & 0x0F) * 4
     if version_length >> 4 != 4 or header < 20:
         return cursor.stop("malformed")
@@ -29,11 +34,18 @@ def ipv4(cursor: Cursor) -> int:
         cursor.bound(at + total)
     if not cursor.has(header):
         return cursor.stop_short()
-    if fragment & MORE_FRAGMENTS_OR_OFFSET:
-        return cursor.stop("fragment")
-    cursor.addresses = data[at + 12 : at + 20]
+    cursor.addresses = addresses = data[at + 12 : at + 20]
     cursor.at = at + header
-    return IP_PROTOCOL + int(protocol)
+    protocol = mark >> 16 & 0xFF
+    if not mark & FRAGMENT_BITS:
+        cursor.mark = mark
+        return IP_PROTOCOL + int(protocol)
+    cursor.mark = mark & ~FRAGMENT_BITS
+    fragment = mark >> 32
+    key = addresses + data[at + 4 : at + 6] + data[at + 9 : at + 10]
+    return cursor.fragments.take(
+        cursor, key, (fragment & OFFSET) * 8, bool(fragment & MORE_FRAGMENTS), protocol
+    )
 
 
 def ipv6(cursor: Cursor) -> int:
@@ -41,12 +53,13 @@ def ipv6(cursor: Cursor) -> int:
     if not cursor.has(40):
         return cursor.stop_short()
     data, at = cursor.data, cursor.at
-    version, payload, protocol = _IPV6.unpack_from(data, at)
+    version, payload, protocol, hops = _IPV6.unpack_from(data, at)
     if version >> 4 != 6:
         return cursor.stop("malformed")
     if payload:
         cursor.bound(at + 40 + payload)
     cursor.addresses = data[at + 8 : at + 40]
+    cursor.mark = hops << 24
     cursor.at = at + 40
     return IP_PROTOCOL + int(protocol)
 
@@ -65,11 +78,12 @@ def fragment_header(cursor: Cursor) -> int:
     """An IPv6 fragment header; an atomic fragment (RFC 6946) is a whole packet."""
     if not cursor.has(8):
         return cursor.stop_short()
-    data, at = cursor.data, cursor.at
-    if int.from_bytes(data[at + 2 : at + 4], "big") & 0xFFF9:
-        return cursor.stop("fragment")
-    cursor.at = at + 8
-    return IP_PROTOCOL + data[at]
+    protocol, fragment, identification = _FRAGMENT.unpack_from(cursor.data, cursor.at)
+    cursor.at += 8
+    if not fragment & 0xFFF9:
+        return IP_PROTOCOL + int(protocol)
+    key = cursor.addresses + identification.to_bytes(4, "big")
+    return cursor.fragments.take(cursor, key, fragment & 0xFFF8, bool(fragment & 1), protocol)
 
 
 def _skip(cursor: Cursor, unit: int, more: int) -> int:

@@ -5,92 +5,131 @@ from __future__ import annotations
 import struct
 from typing import cast
 
-from ..model import Block, Counts, Segment
+from ..model import Block, Caps, Counts, Segment
 from .cursor import Cursor
+from .fragments import PART, Fragments
 from .tables import LAYERS, LINK_TYPES, layer_name
 
 # What nearly every packet is: an ethertype, IPv4 without options, TCP. Ethertype, version and header length,
-# total length, fragment, protocol, then (behind checksum, addresses and ports) sequence, acknowledgment, and
-# data offset and flags.
-_USUAL = struct.Struct(">HBxHxxHxB14xIIH")
+# total length, `Segment.mark` (identification, fragment, time to live, protocol, checksum), then (behind
+# addresses and ports) sequence, acknowledgment, and data offset and flags.
+_USUAL = struct.Struct(">HBxHQ12xIIH")
 _USUAL_SIZE = _USUAL.size
+_FRAGMENT_AND_PROTOCOL = 0x3FFF_00FF_0000
+_WHOLE_AND_TCP = 0x0006_0000
 
 # Link types with an ethertype right before the IP header, and where it stands.
 _ETHERTYPE_AT = {1: 12, 113: 14}
 _NOWHERE = 1 << 62
 
 
-def segments(block: Block, counts: Counts) -> list[Segment]:
-    """The TCP segments of a block, in packet order; adds every packet to `counts`.
+class Dissector:
+    """Packets in, rows of TCP segments out. Fragments wait here for those of other blocks."""
 
-    A row holds offsets into the block's buffer, no copy of payload. A packet that gives no row is counted in
-    `counts.undecoded_packets` by its reason (`arp`, `udp`, `fragment`, `truncated`, `link type 147`, ...).
-    Never raises, whatever the bytes.
-    """
-    # A plain tuple in Segment's order: making the named one would cost as much as all the rest.
-    rows: list[tuple[bytes, int | None, int, int, int, bytes, int, int, int, int]] = []
-    append = rows.append
-    unpack = _USUAL.unpack_from
-    data = block.data
-    frame = block.first_frame - 1
-    cursor = Cursor()
-    link_type = -1
-    ethertype_at = _NOWHERE
-    for start, end, time, wire_length, packet_link_type in zip(
-        block.starts, block.ends, block.times, block.wire_lengths, block.link_types, strict=True
-    ):
-        frame += 1
-        if packet_link_type != link_type:
-            link_type = packet_link_type
-            ethertype_at = _ETHERTYPE_AT.get(link_type, _NOWHERE)
-        at = start + ethertype_at
-        if at + _USUAL_SIZE <= end:
-            ethertype, version, total, fragment, protocol, seq, ack, tail = unpack(data, at)
-            if ethertype == 0x0800 and version == 0x45 and protocol == 6 and not fragment & 0x3FFF:
-                payload = at + 22 + (tail >> 10 & 0x3C)
-                payload_end = at + 2 + total
-                if tail >= 0x5000 and payload <= payload_end <= end:
-                    append(
-                        (
-                            data[at + 14 : at + 26],
-                            time,
-                            seq,
-                            ack,
-                            tail & 0xFF,
-                            data,
-                            payload,
-                            payload_end,
-                            0,
-                            frame,
+    def __init__(self, caps: Caps, counts: Counts) -> None:
+        self._counts = counts
+        self._fragments = Fragments(caps, counts)
+        self._cursor = Cursor(self._fragments)
+
+    def segments(self, block: Block) -> list[Segment]:
+        """The TCP segments of a block, in packet order; adds every packet to the counts.
+
+        A row holds offsets into the block's buffer, no copy of payload; only what was put together from
+        fragments has a buffer of its own. A packet that gives no row is counted in
+        `counts.undecoded_packets` by its reason (`arp`, `udp`, `truncated`, `link type 147`, ...), or in
+        `counts.fragments` once the packet that it is part of is complete. Never raises, whatever the bytes.
+        """
+        # A plain tuple in Segment's order: making the named one would cost as much as all the rest.
+        rows: list[tuple[bytes, int | None, int, int, int, bytes, int, int, int, int, int]] = []
+        append = rows.append
+        unpack = _USUAL.unpack_from
+        data = block.data
+        frame = block.first_frame - 1
+        cursor = self._cursor
+        counts = self._counts
+        link_type = -1
+        ethertype_at = _NOWHERE
+        for start, end, time, wire_length, packet_link_type in zip(
+            block.starts, block.ends, block.times, block.wire_lengths, block.link_types, strict=True
+        ):
+            frame += 1
+            if packet_link_type != link_type:
+                link_type = packet_link_type
+                ethertype_at = _ETHERTYPE_AT.get(link_type, _NOWHERE)
+            at = start + ethertype_at
+            if at + _USUAL_SIZE <= end:
+                ethertype, version, total, mark, seq, ack, tail = unpack(data, at)
+                if (
+                    ethertype == 0x0800
+                    and version == 0x45
+                    and mark & _FRAGMENT_AND_PROTOCOL == _WHOLE_AND_TCP
+                ):
+                    payload = at + 22 + (tail >> 10 & 0x3C)
+                    payload_end = at + 2 + total
+                    if tail >= 0x5000 and payload <= payload_end <= end:
+                        append(
+                            (
+                                data[at + 14 : at + 26],
+                                time,
+                                seq,
+                                ack,
+                                tail & 0xFF,
+                                data,
+                                payload,
+                                payload_end,
+                                0,
+                                frame,
+                                mark,
+                            )
                         )
+                        continue
+            if walk(cursor, data, start, end, wire_length, link_type, time):
+                append(
+                    (
+                        cursor.key,
+                        time,
+                        cursor.seq,
+                        cursor.ack,
+                        cursor.flags,
+                        cursor.data,
+                        cursor.at,
+                        cursor.end,
+                        cursor.wire_end - cursor.end,
+                        frame,
+                        cursor.mark,
                     )
-                    continue
-        if walk(cursor, data, start, end, wire_length, link_type):
-            append(
-                (
-                    cursor.key,
-                    time,
-                    cursor.seq,
-                    cursor.ack,
-                    cursor.flags,
-                    data,
-                    cursor.at,
-                    cursor.end,
-                    cursor.wire_end - cursor.end,
-                    frame,
                 )
-            )
-        else:
-            counts.undecoded(cursor.reason)
-    counts.packets += len(block)
-    counts.bytes += sum(block.wire_lengths)
-    counts.tcp_segments += len(rows)
-    return cast(list[Segment], rows)
+            elif cursor.reason != PART:
+                counts.undecoded(cursor.reason)
+        counts.packets += len(block)
+        counts.bytes += sum(block.wire_lengths)
+        counts.tcp_segments += len(rows)
+        return cast(list[Segment], rows)
+
+    def flush(self) -> None:
+        """The end of the capture: counts the fragments that were never completed."""
+        self._fragments.flush()
 
 
-def walk(cursor: Cursor, data: bytes, start: int, end: int, wire_length: int, link_type: int) -> bool:
+def segments(block: Block, counts: Counts) -> list[Segment]:
+    """The TCP segments of a block that stands alone."""
+    dissector = Dissector(Caps(), counts)
+    rows = dissector.segments(block)
+    dissector.flush()
+    return rows
+
+
+def walk(
+    cursor: Cursor,
+    data: bytes,
+    start: int,
+    end: int,
+    wire_length: int,
+    link_type: int,
+    time: int | None,
+) -> bool:
     """Reads one packet layer by layer. True: the cursor holds a segment. False: `cursor.reason` says why."""
-    cursor.reset(data, start, end, wire_length)
+    cursor.reset(data, start, end, wire_length, time)
     layer = LINK_TYPES.get(link_type)
     if layer is None:
         cursor.reason = f"link type {link_type}"

@@ -1,12 +1,17 @@
-"""The TCP header (RFC 9293 §3.1). The checksum is not looked at: hardware fills it in behind the capture."""
+"""TCP (RFC 9293 §3.1) and, for the tunnels in it, UDP (RFC 768). Checksums are not looked at: hardware fills them
+in behind the capture."""
 
 from __future__ import annotations
 
 import struct
+from zlib import crc32
 
-from .cursor import STOP, Cursor
+from .cursor import STOP, UDP_PORT, Cursor
 
 _TCP = struct.Struct(">4xIIBB")  # sequence, acknowledgment, data offset, flags
+_UDP = struct.Struct(">2xHH")  # destination port, length
+
+IPV4_ADDRESSES = 8
 
 
 def tcp(cursor: Cursor) -> int:
@@ -20,9 +25,28 @@ def tcp(cursor: Cursor) -> int:
         return cursor.stop("malformed")
     if not cursor.has(header):
         return cursor.stop_short()
-    cursor.key = cursor.addresses + data[at : at + 4]
+    cursor.key = cursor.addresses + data[at : at + 4] + cursor.networks
+    if cursor.vlan:
+        cursor.key += cursor.vlan.to_bytes(3, "big")
+    if len(cursor.addresses) > IPV4_ADDRESSES:
+        # IPv6 has no identification: the header with its timestamp tells a packet from the next sending.
+        cursor.mark |= crc32(data[at : at + header]) << 32
     cursor.seq = seq
     cursor.ack = ack
     cursor.flags = flags
     cursor.at = at + header
     return STOP
+
+
+def udp(cursor: Cursor) -> int:
+    """What follows is known by the destination port; tunnels draw the source port at random.
+
+    A length below that of the header comes from segmentation offload: IP's holds.
+    """
+    if not cursor.has(8):
+        return cursor.stop_short()
+    port, size = _UDP.unpack_from(cursor.data, cursor.at)
+    if size >= 8:
+        cursor.bound(min(cursor.wire_end, cursor.at + size))
+    cursor.at += 8
+    return UDP_PORT + int(port)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from .held import Held
+from .held import FINISH, Held
+from .keys import address_size
+from .sequence import distance
 
 
 class StreamHandler(Protocol):
@@ -53,7 +55,8 @@ class Half:
     `next` is the sequence number of the first byte not handed on; as long as the direction was not `seen`,
     what its peer acknowledged (-1: nothing). `calm`: nothing waits on the connection and the direction is
     open, so a packet with the expected number can be handed on at once. `ack` is the last
-    acknowledgment it sent, `isn` the sequence number of its SYN, -1 for none.
+    acknowledgment it sent, `isn` the sequence number of its SYN, -1 for none. `scope` and `hops` (the time
+    to live) are those of its first packet; `scope` is None as long as there was none.
     """
 
     __slots__ = (
@@ -61,6 +64,7 @@ class Half:
         "bytes",
         "calm",
         "clock",
+        "conflicts",
         "connection",
         "direction",
         "finished",
@@ -69,11 +73,13 @@ class Half:
         "gaps",
         "handler",
         "held",
+        "hops",
         "isn",
         "next",
         "packets",
         "peer",
         "retransmitted",
+        "scope",
         "seen",
         "time",
     )
@@ -95,6 +101,9 @@ class Half:
         self.gaps = 0
         self.gap_bytes = 0
         self.retransmitted = 0
+        self.conflicts = 0
+        self.scope: bytes | None = None
+        self.hops = 0
         self.clock = 0
         self.time: int | None = None
         self.frame = 0
@@ -105,6 +114,16 @@ class Half:
         """How many bytes of the stream were handed on or given up."""
         return self.bytes + self.gap_bytes
 
+    def has_reached(self, number: int) -> bool:
+        """Whether all before the sequence number was seen, or lies before something seen."""
+        if not self.seen:
+            return False
+        ahead = distance(number, self.next)
+        if ahead > 0 and self.held is not None and self.held.pieces:
+            last = self.held.pieces[-1]
+            ahead -= last.end - self.offset + (last.kind == FINISH)
+        return ahead <= 0
+
 
 class Connection:
     """One TCP connection, from its first packet to its close.
@@ -112,16 +131,20 @@ class Connection:
     `syn` is the direction that sent a SYN without ACK (known from the SYN-ACK too), or None for a
     connection that was open before the capture. `end_reason` is None while it is open. `serial`
     counts connections in the order of their first packets. `opening`: a packet other than a SYN came first, and
-    what came before may still come. `reset` is the time and frame of the reset that ended it.
+    what came before may still come. `skewed`: no handshake shows that the capture has the two directions in
+    the order in which they were sent; their times may come from two clocks. `aliases` are the keys of its
+    packets in other scopes. `reset` is the time and frame of the reset that ended it.
     """
 
     __slots__ = (
+        "aliases",
         "end_reason",
         "halves",
         "key",
         "opening",
         "reset",
         "serial",
+        "skewed",
         "start_clock",
         "start_frame",
         "start_time",
@@ -138,6 +161,8 @@ class Connection:
         self.syn: int | None = None
         self.end_reason: str | None = None
         self.opening = False
+        self.skewed = False
+        self.aliases: tuple[bytes, ...] = ()
         self.reset: tuple[int | None, int] | None = None
         self.timed = False
         first, second = Half(0), Half(1)
@@ -194,16 +219,7 @@ class Connection:
         """Bytes that came again."""
         return self.halves[0].retransmitted, self.halves[1].retransmitted
 
-
-def address_size(key: bytes) -> int:
-    """How long an address is in a segment's key: two addresses and two ports, then a shorter scope."""
-    return 4 if len(key) < 36 else 16
-
-
-def reverse_key(key: bytes) -> bytes:
-    """The key that segments of the other direction carry."""
-    size = address_size(key)
-    ports = 2 * size
-    return (
-        key[size:ports] + key[:size] + key[ports + 2 : ports + 4] + key[ports : ports + 2] + key[ports + 4 :]
-    )
+    @property
+    def conflicts(self) -> tuple[int, int]:
+        """Bytes that came again with another value, as far as that was noticed."""
+        return self.halves[0].conflicts, self.halves[1].conflicts

@@ -5,8 +5,9 @@ other direction that it acknowledges was: what a capture put in the wrong order 
 A hole that the peer acknowledged is the capture's loss, not the network's: only a packet that the capture
 delayed can still fill it, so it is given up `Caps.reorder_packets` packets of the connection, or
 `Caps.reorder_ns`, after the acknowledgment. A hole nobody acknowledged may be retransmitted: it waits
-`PATIENCE` times as long, by packets only if no acknowledgment could be seen. The end of the connection and
-the caps on what waits give up every hole.
+`PATIENCE` times as long, by packets only if no acknowledgment could be seen. Where the two directions were
+captured with different clocks, a hole waits `Caps.skew_ns` at least. The end of the connection and the caps
+on what waits give up every hole.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class Delivery:
         half.clock = self.clock
         half.time = time
         half.frame = frame
+        if flags & (RST | SYN | ACK) == ACK and half.isn >= 0 and not half.peer.seen:
+            self._answered_early(half.connection)
         if flags & RST:
             if self._reset_fits(half, seq, ack, flags):
                 self._place_reset(half, seq, ack if flags & ACK else -1)
@@ -165,6 +168,11 @@ class Delivery:
         peer.held.acknowledge(Acknowledged(peer.offset + ahead, half.packets + peer.packets, self.clock))
         return ack
 
+    def _answered_early(self, connection: Connection) -> None:
+        """A SYN-ACK was acknowledged that has not come yet: the peer's packets may be late by its clock."""
+        if not connection.skewed:
+            connection.skewed = connection.opening = True
+
     def _begin(self, half: Half, seq: int, length: int, syn: bool) -> None:
         """Decides where a direction's stream starts, at its first packet.
 
@@ -210,12 +218,16 @@ class Delivery:
         before = held.size
         if captured > offset:
             begin = max(at, offset)
+            known = held.conflicting
             self._repeated(half, held.add(begin, captured, DATA, data[begin - at :], arrival))
+            self.conflict(half, held.conflicting - known)
         if end > max(captured, offset):
             self._repeated(half, held.add(max(captured, offset), end, CUT, b"", arrival))
         if fin and end >= offset:
             held.add_mark(end, FINISH, arrival)
         self.held_bytes += held.size - before
+        if half.connection.opening and self._holds_much(half):
+            half.connection.opening = False
         self._drain(half)
         self._keep_caps(half)
 
@@ -230,6 +242,11 @@ class Delivery:
         if size > 0:
             half.retransmitted += size
             self.counts.retransmitted_bytes += size
+
+    def conflict(self, half: Half, size: int) -> None:
+        """Counts bytes that came again with another value."""
+        half.conflicts += size
+        self.counts.conflicting_bytes += size
 
     def _reset_fits(self, half: Half, seq: int, ack: int, flags: int) -> bool:
         peer = half.peer
@@ -319,12 +336,31 @@ class Delivery:
             return False
         limit = self.caps.reorder_packets
         if held.acks:
-            if number - held.acks[0].number < limit:
+            if number - held.acks[0].number < limit or self._may_be_late(half, held.acks[0].clock):
                 return False
             end = _acknowledged_part(half, number - limit // 2, NEVER)
         elif half.peer.seen or number - held.pieces[0].number < limit * PATIENCE:
             return False
         return self._skip(half, end)
+
+    def _may_be_late(self, half: Half, since: int) -> bool:
+        """Whether what is missing since then may still come because the directions have different clocks.
+
+        Only so much is held for that, so that a loss on a fast connection does not cost a cap.
+        """
+        return (
+            half.connection.skewed
+            and half.time is not None
+            and self.clock - since < self.caps.skew_ns
+            and not self._holds_much(half)
+            and not self._holds_much(half.peer)
+        )
+
+    def _holds_much(self, half: Half) -> bool:
+        held, caps = half.held, self.caps
+        return held is not None and (
+            held.size > caps.buffered_bytes // 4 or len(held.pieces) > caps.buffered_segments // 4
+        )
 
     def _keep_caps(self, half: Half) -> None:
         caps = self.caps
@@ -356,7 +392,7 @@ class Delivery:
             held = half.held
             if held is not None and not held.pieces and not held.acks:
                 half.held = None
-        calm = first.held is None and second.held is None
+        calm = first.held is None and second.held is None and not connection.opening
         first.calm = calm and first.seen and not first.finished and second.next >= 0
         second.calm = calm and second.seen and not second.finished and first.next >= 0
 

@@ -47,14 +47,16 @@ class Acknowledged(NamedTuple):
 class Held:
     """The pieces of one direction that wait, in stream order and without overlap.
 
-    `acks` are the peer's acknowledgments of bytes that were not handed on yet, rising.
+    `acks` are the peer's acknowledgments of bytes that were not handed on yet, rising. `conflicting` counts
+    bytes that came again with another value.
     """
 
-    __slots__ = ("acks", "pieces", "size")
+    __slots__ = ("acks", "conflicting", "pieces", "size")
 
     def __init__(self) -> None:
         self.pieces: list[Piece] = []
         self.size = 0
+        self.conflicting = 0
         self.acks: list[Acknowledged] = []
 
     @property
@@ -74,15 +76,17 @@ class Held:
     def add(self, start: int, end: int, kind: int, data: bytes, arrival: Arrival) -> int:
         """Keeps what of the bytes from `start` to `end` is not held already (the first seen win).
 
-        Out: how many bytes were held already.
+        Out: how many bytes were held already. `conflicting` counts those with another value.
         """
         pieces = self.pieces
         origin = start
         repeated = 0
         at = bisect_left(pieces, (start + 1,))
         if at and pieces[at - 1].end > start:
-            repeated = min(end, pieces[at - 1].end) - start
-            start += repeated
+            at -= 1
+            start = min(end, pieces[at].end)
+            repeated = self._compare(pieces[at], origin, origin, start, data)
+            at += 1
         while start < end:
             stop = min(end, pieces[at].start) if at < len(pieces) else end
             if start < stop:
@@ -92,11 +96,18 @@ class Held:
                 at += 1
                 start = stop
             if start < end:
-                covered = min(end, pieces[at].end) - start
-                repeated += covered
-                start += covered
+                stop = min(end, pieces[at].end)
+                repeated += self._compare(pieces[at], origin, start, stop, data)
+                start = stop
                 at += 1
         return repeated
+
+    def _compare(self, piece: Piece, origin: int, start: int, stop: int, data: bytes) -> int:
+        """Compares the bytes from `start` to `stop` with what is held of them; `data` begins at `origin`."""
+        if piece.data and data:
+            held = piece.data[start - piece.start : stop - piece.start]
+            self.conflicting += differing(held, data[start - origin : stop - origin])
+        return stop - start
 
     def add_mark(self, at: int, kind: int, arrival: Arrival) -> None:
         """Keeps a `FINISH` or `RESET` before the byte at offset `at`; a repeated one is dropped."""
@@ -120,3 +131,8 @@ class Held:
         piece = self.pieces.pop(0)
         self.size -= len(piece.data)
         return piece
+
+
+def differing(one: bytes | bytearray, other: bytes | bytearray) -> int:
+    """At how many places two runs of bytes differ."""
+    return 0 if one == other else sum(a != b for a, b in zip(one, other, strict=True))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from ..model import ACK, FIN, RST, SYN, Caps, Counts, Segment
-from .connection import Connection, Half, StreamHandler, reverse_key
+from .connection import Connection, Half, StreamHandler
 from .delivery import Delivery
+from .keys import ends, reverse_key, scope
+from .kin import SYN_DISTANCE, Kin
+from .recent import Recent
 from .sequence import HALF_SPACE, MASK, distance
 from .timers import NEVER, Timers
 
@@ -17,7 +20,9 @@ REMEMBERED = 4096
 # A SYN that comes again is the same connection's if it comes within so many packets of it (and
 # `Caps.reorder_ns`): a capture that holds the packet twice, or out of order. Later it is a new connection.
 SYN_PACKETS = 8
-SYN_DISTANCE = 0xFFFF
+
+# So many scopes beside the first are remembered of a connection; it may be seen in more.
+ALIASES = 16
 
 # How many packets of the capture a connection waits for what the capture put in the wrong order around its
 # ends: before anything is handed on if its first packet was no SYN (the request may come behind its
@@ -42,6 +47,8 @@ class Reassembler:
         self._counts = counts
         self._delivery = Delivery(caps, counts)
         self._halves: dict[bytes, Half] = {}
+        self._kin = Kin()
+        self._recent = Recent(self._halves)
         self._open = 0
         self._opened = 0
         self._ended: deque[Connection] = deque()
@@ -55,6 +62,8 @@ class Reassembler:
         self._overdue: deque[tuple[int, Connection]] = deque()
         # The same for connections at whose begin or end packets may be out of order.
         self._lingering: deque[tuple[int, Connection]] = deque()
+        # Of them those that wait for the other capture point's clock as well.
+        self._skewed = Timers()
         self._ticks = 0
         # By serial, the frame at which a connection began to keep something back; in the order of the packets.
         self._waiting: dict[int, int] = {}
@@ -69,12 +78,12 @@ class Reassembler:
         """The frame from which on something may still be handed on late, None if all was handed on at once."""
         return next(iter(self._waiting.values()), None)
 
-    def feed(self, segments: Iterable[Segment]) -> None:
+    def feed(self, segments: list[Segment]) -> None:
         """Takes segments in the order of the capture. Raises only what a handler raises."""
         find = self._halves.get
         clock = self._clock
-        for segment in segments:
-            key, time, seq, ack, flags, data, start, end, missing, frame = segment
+        for segment in self._recent.walk(segments):
+            key, time, seq, ack, flags, data, start, end, missing, frame, _ = segment
             if time is None:
                 clock += 1
             elif time > clock:
@@ -91,6 +100,9 @@ class Reassembler:
                 and not missing
                 and (half.peer.next - ack) & MASK < HALF_SPACE
             ):
+                if start == end and ack == half.ack and self._recent.is_copy(half, segment):
+                    self._counts.duplicate_packets += 1
+                    continue
                 half.packets += 1
                 half.ack = ack
                 half.clock = clock
@@ -122,12 +134,24 @@ class Reassembler:
         self._holes.clear()
         self._overdue.clear()
         self._lingering.clear()
+        self._skewed.clear()
         self._waiting.clear()
         self._deadline = NEVER
 
     def _unusual(self, half: Half | None, segment: Segment) -> None:
         """Any packet that is not simply the next one of its direction."""
-        key, time, seq, ack, flags, data, start, end, missing, frame = segment
+        key, time, seq, ack, flags, data, start, end, missing, frame, mark = segment
+        if half is None:
+            half = self._join(segment, None)
+        behind = seq + end - start + missing + (flags & FIN)
+        if (
+            half is not None
+            and half.has_reached(behind)
+            and not (flags & ACK and distance(ack, half.ack) > 0)
+            and self._recent.is_copy(half, segment)
+        ):
+            self._counts.duplicate_packets += 1
+            return
         if flags & RST:
             flags &= ~SYN
         if half is not None:
@@ -135,40 +159,67 @@ class Reassembler:
             if connection.end_reason is not None:
                 stale = self._clock - connection.last.clock >= self._caps.idle_timeout_ns
                 if not stale and not self._is_new(half, seq, ack, flags, end - start):
+                    if flags & ACK and distance(ack, half.ack) > 0:
+                        half.ack = ack
                     return
-                half = None
+                half = self._join(segment, connection)
             elif self._is_new(half, seq, ack, flags, end - start):
                 self._close(connection, time, frame, "reuse")
-                half = None
+                half = self._join(segment, connection)
         if half is None:
             if flags & RST:
                 return
             half = self._open_at(key, time, ack, flags, frame)
         connection = half.connection
-        had_reset = connection.reset is not None
+        if half.scope is None:
+            half.scope = scope(key)
+            half.hops = mark >> 24 & 0xFF
+        self._count_conflicts(half, segment)
+        had_reset, was_opening = connection.reset is not None, connection.opening
         self._delivery.clock = self._clock
         self._delivery.take(half, time, seq, ack, flags, data, start, end, missing, frame)
         if connection.end_reason is not None:
             self._forget_later(connection)
             return
-        if connection.reset is not None and not had_reset:
+        if (connection.reset is not None and not had_reset) or (connection.opening and not was_opening):
             self._linger(connection)
         if not connection.timed:
             self._watch(connection)
         self._note_waiting(connection, frame)
+
+    def _join(self, segment: Segment, but: Connection | None) -> Half | None:
+        """The connection, other than `but`, that a packet belongs to although its scope is new there."""
+        key, _, seq, ack, flags, _, start, end, missing, _, mark = segment
+        bare = self._halves.get(ends(key))
+        half = self._kin.find(key, bare, but, seq, ack, flags, end - start + missing, mark >> 24 & 0xFF)
+        if half is not None:
+            connection = half.connection
+            if len(connection.aliases) == ALIASES:
+                self._drop(connection.aliases[0], connection)
+            self._halves[key] = half
+            connection.aliases = (*connection.aliases, key)[-ALIASES:]
+        return half
+
+    def _count_conflicts(self, half: Half, segment: Segment) -> None:
+        """Compares what of a packet was handed on already; keep-alives repeat a byte of no value."""
+        _, _, seq, _, flags, _, start, end, _, _, _ = segment
+        behind = -distance(seq, half.next)
+        size = min(end - start, behind)
+        if half.seen and size > 0 and not flags & SYN and (end - start > 1 or behind > 1):
+            self._delivery.conflict(half, self._recent.conflicts(half, segment, size))
 
     def _is_new(self, half: Half, seq: int, ack: int, flags: int, size: int) -> bool:
         """Whether a packet on known addresses and ports begins another connection."""
         if not flags & SYN:
             return size > 1 and self._is_replayed(half, seq, size)
         connection, peer = half.connection, half.peer
-        late = (
-            half.packets + peer.packets < SYN_PACKETS
-            and self._clock - connection.start_clock < self._caps.reorder_ns
-        )
+        age = self._clock - connection.start_clock
+        late = age < self._caps.reorder_ns and half.packets + peer.packets < SYN_PACKETS
         if half.isn >= 0:
             if seq != half.isn:
                 return True
+            if age < self._caps.skew_ns and half.time is not None:
+                return False  # a second capture point with its own clock
             waiting = half.offset == 0 and not half.finished and connection.end_reason is None
             return not waiting and not late
         if half.seen:
@@ -200,12 +251,13 @@ class Reassembler:
         answer = flags & (SYN | ACK) == SYN | ACK
         other_key = reverse_key(key)
         self._opened += 1
+        self._drop_aliases(key)
         connection = Connection(other_key if answer else key, self._opened, self._clock, time, frame)
         first, second = connection.halves
         if flags & SYN:
             connection.syn = 0
         if answer or not flags & SYN:
-            connection.opening = True
+            connection.opening = connection.skewed = True
             self._linger(connection)
         if answer:
             first.isn = (ack - 1) & MASK
@@ -214,6 +266,7 @@ class Reassembler:
         self._open += 1
         self._halves[connection.key] = first
         self._halves[key if answer else other_key] = second
+        self._kin.add(connection)
         self._silent.add(self._clock, connection)
         self._set_deadline()
         return second if answer else first
@@ -256,12 +309,26 @@ class Reassembler:
         self._open -= 1
         self._silent.compact(self._open)
         self._holes.compact(self._open)
+        self._skewed.compact(self._open)
         self._ended.append(connection)
         if len(self._ended) > REMEMBERED:
             oldest = self._ended.popleft()
-            for key in (oldest.key, reverse_key(oldest.key)):
-                if self._halves[key].connection is oldest:
-                    del self._halves[key]
+            self._kin.forget(oldest)
+            for key in (oldest.key, reverse_key(oldest.key), *oldest.aliases):
+                self._drop(key, oldest)
+
+    def _drop_aliases(self, key: bytes) -> None:
+        """Before another connection takes the ends: its packets in other scopes are not the old one's."""
+        half = self._halves.get(key)
+        if half is not None:
+            for alias in half.connection.aliases:
+                self._drop(alias, half.connection)
+            half.connection.aliases = ()
+
+    def _drop(self, key: bytes, connection: Connection) -> None:
+        half = self._halves.get(key)
+        if half is not None and half.connection is connection:
+            del self._halves[key]
 
     def _watch(self, connection: Connection) -> None:
         """Sets a timer for the connection's oldest hole. It has one at most."""
@@ -276,11 +343,18 @@ class Reassembler:
         self._lingering.append((self._ticks + LINGER_PACKETS, connection))
         self._set_deadline()
 
+    def _end_lingering(self, connection: Connection, frame: int) -> None:
+        if connection.end_reason is None:
+            connection.opening = False
+            self._delivery.advance(connection)
+            self._after_timer(connection, frame)
+
     def _set_deadline(self) -> None:
         if self._overdue or self._lingering:
             self._deadline = -1
         else:
-            self._deadline = min(self._silent.first + self._caps.idle_timeout_ns, self._holes.first)
+            idle = self._silent.first + self._caps.idle_timeout_ns
+            self._deadline = min(idle, self._holes.first, self._skewed.first)
 
     def _run_timers(self, time: int | None, frame: int) -> None:
         """Closes what was silent too long, and gives up holes that are too old.
@@ -309,10 +383,12 @@ class Reassembler:
                 self._after_timer(connection, frame)
         while self._lingering and self._lingering[0][0] <= self._ticks:
             _, connection = self._lingering.popleft()
-            if connection.end_reason is None:
-                connection.opening = False
-                delivery.advance(connection)
-                self._after_timer(connection, frame)
+            if connection.skewed and time is not None:
+                self._skewed.add(clock + self._caps.skew_ns, connection)
+            else:
+                self._end_lingering(connection, frame)
+        while self._skewed.first <= clock:
+            self._end_lingering(self._skewed.pop(), frame)
         self._close_silent(time, frame)
         self._set_deadline()
 

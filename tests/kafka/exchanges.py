@@ -8,8 +8,9 @@ from typing import Any
 from crc32c import crc32c
 
 from kinspect.kafka.exchange import ANSWERED, KAFKA, UNANSWERED, Exchange, WireMessage
+from kinspect.kafka.flow import Ends
 from kinspect.kafka.names import TopicNames
-from kinspect.model import FRAME_BITS, REQUEST, RESPONSE
+from kinspect.model import FRAME_BITS, REQUEST, RESPONSE, Caps, Counts
 from kinspect.protocol import encode_body, request_header, response_header, schema
 
 START = 1_795_243_381_123_456_000
@@ -17,19 +18,20 @@ TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAZA"
 OTHER_ID = "AAAAAAAAAAAAAAAAAAAAyA"
 
 
-class Connection:
+def connection(names: dict[str, str] | None = None) -> Ends:
     """What an exchange asks of its connection."""
-
-    client_ip, client_port = "10.0.0.1", 41234
-    broker_ip, broker_port = "10.0.0.9", 9092
-    connection_id = f"10.0.0.1:41234-10.0.0.9:9092@{START}"
-    community_id = "1:abc"
-    tls = False
-    node_id = None
-    files = ("a.pcap", "b.pcap")
-
-    def __init__(self, names: dict[str, str] | None = None) -> None:
-        self.names = TopicNames(names)
+    return Ends(
+        client_ip="10.0.0.1",
+        client_port=41234,
+        broker_ip="10.0.0.9",
+        broker_port=9092,
+        connection_id=f"10.0.0.1:41234-10.0.0.9:9092@{START}",
+        community_id="1:abc",
+        names=TopicNames(names),
+        files=("a.pcap", "b.pcap"),
+        caps=Caps(),
+        counts=Counts(),
+    )
 
 
 def message(direction: str, api_key: int, version: int, raw: bytes, body_start: int) -> WireMessage:
@@ -69,7 +71,7 @@ def exchange(
 
 def bare(api_key: int, version: int, names: dict[str, str] | None = None) -> Exchange:
     """An exchange without messages."""
-    found = Exchange(Connection(names), KAFKA)  # type: ignore[arg-type]
+    found = Exchange(connection(names), KAFKA)
     found.api_key, found.api_version = api_key, version
     found.correlation_id, found.client_id = 7, "p-1"
     found.outcome, found.outcome_reason = UNANSWERED, "capture_end"

@@ -5,7 +5,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption_NOP
+from scapy.layers.inet import ICMP, IP, UDP, IPOption_NOP
 from scapy.layers.inet6 import (
     IPv6,
     IPv6ExtHdrDestOpt,
@@ -15,60 +15,13 @@ from scapy.layers.inet6 import (
 )
 from scapy.layers.ipsec import AH
 from scapy.layers.l2 import ARP, LLC, SNAP, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Dot3, Ether
-from scapy.packet import Raw
+from scapypackets import KEY6, PAYLOAD, V4, V6, block_of, check, ethernet, one, tcp
 
 from kinspect.link import LINK_TYPES, segments
 from kinspect.link.cursor import Cursor
+from kinspect.link.fragments import Fragments
 from kinspect.link.segments import walk
-from kinspect.model import Block, Counts, Segment
-
-PAYLOAD = bytes(range(100))
-V4 = dict(src="10.1.2.3", dst="10.9.8.7")
-V6 = dict(src="fd00::1", dst="2001:db8::9092")
-KEY4 = bytes((10, 1, 2, 3, 10, 9, 8, 7)) + struct.pack(">HH", 40123, 9092)
-KEY6 = bytes.fromhex("fd00" + 13 * "00" + "01" + "20010db8" + 10 * "00" + "9092") + KEY4[8:]
-
-
-def tcp(payload=PAYLOAD, **fields):
-    packet = TCP(sport=40123, dport=9092, seq=0xFFFFFFF0, ack=77, flags="PA", **fields)
-    return packet / Raw(payload) if payload else packet
-
-
-def ethernet():
-    return Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
-
-
-def block_of(packets, link_type=1, wire_lengths=None):
-    """A block of packets with a byte between them, so that a slip shows."""
-    data, starts, ends = b"\xee", [], []
-    for packet in packets:
-        starts.append(len(data))
-        data += bytes(packet)
-        ends.append(len(data))
-        data += b"\xee"
-    lengths = wire_lengths or [end - start for start, end in zip(starts, ends, strict=True)]
-    times = [1000 + index for index in range(len(starts))]
-    return Block(data, 1, times, starts, ends, lengths, [link_type] * len(starts))
-
-
-def one(packet, link_type=1, wire_length=None):
-    """What a single packet gives: (segment or None, reason or None)."""
-    counts = Counts()
-    rows = segments(block_of([packet], link_type, [wire_length] if wire_length else None), counts)
-    assert counts.packets == 1
-    assert counts.tcp_segments == len(rows)
-    reasons = list(counts.undecoded_packets)
-    assert len(rows) + len(reasons) == 1
-    return (Segment(*rows[0]), None) if rows else (None, reasons[0])
-
-
-def check(segment, key=KEY4, payload=PAYLOAD):
-    assert segment is not None
-    assert segment.key == key
-    assert (segment.seq, segment.ack, segment.flags) == (0xFFFFFFF0, 77, 0x18)
-    assert segment.data[segment.start : segment.end] == payload
-    assert (segment.missing, segment.time, segment.frame) == (0, 1000, 1)
-
+from kinspect.model import Caps, Counts, Segment
 
 IP_TCP = IP(**V4) / tcp()
 IP6_TCP = IPv6(**V6) / tcp()
@@ -79,12 +32,10 @@ NULL_AF = struct.Struct("<I"), struct.Struct(">I")
     ("packet", "link_type"),
     [
         (ethernet() / IP_TCP, 1),
-        (ethernet() / Dot1Q(vlan=100) / IP_TCP, 1),
-        (ethernet() / Dot1AD(vlan=7) / Dot1Q(vlan=100) / IP_TCP, 1),
-        (Ether(type=0x9100) / Dot1Q(vlan=1) / Dot1Q(vlan=2) / Dot1Q(vlan=3) / IP_TCP, 1),
+        (ethernet() / Dot1Q(vlan=0) / IP_TCP, 1),
         (Dot3() / LLC(dsap=0xAA, ssap=0xAA, ctrl=3) / SNAP(OUI=0, code=0x0800) / IP_TCP, 1),
         (CookedLinux(proto=0x0800) / IP_TCP, 113),
-        (CookedLinux(proto=0x8100) / Dot1Q(vlan=5) / IP_TCP, 113),
+        (CookedLinux(proto=0x8100) / Dot1Q(vlan=0) / IP_TCP, 113),
         (CookedLinuxV2(proto=0x0800) / IP_TCP, 276),
         (NULL_AF[0].pack(2) + bytes(IP_TCP), 0),
         (NULL_AF[1].pack(2) + bytes(IP_TCP), 0),
@@ -107,7 +58,6 @@ def test_ipv4_under_every_link_layer(packet, link_type):
     ("packet", "link_type"),
     [
         (ethernet() / IP6_TCP, 1),
-        (ethernet() / Dot1Q(vlan=100) / IP6_TCP, 1),
         (CookedLinux(proto=0x86DD) / IP6_TCP, 113),
         (CookedLinuxV2(proto=0x86DD) / IP6_TCP, 276),
         *[(order.pack(family) + bytes(IP6_TCP), 0) for order in NULL_AF for family in (10, 24, 28, 30)],
@@ -134,6 +84,39 @@ def test_ipv6_with_extension_headers(packet, link_type):
     check(one(packet, link_type)[0], KEY6)
 
 
+@pytest.mark.parametrize(
+    ("tags", "scope"),
+    [
+        (Dot1Q(vlan=100), "000064"),
+        (Dot1Q(vlan=100, prio=7), "000064"),
+        (Dot1AD(vlan=7) / Dot1Q(vlan=100), "007064"),
+        (Dot1Q(vlan=1) / Dot1Q(vlan=2) / Dot1Q(vlan=3), "002003"),
+    ],
+)
+def test_vlan_ids_stand_behind_the_ports(tags, scope):
+    check(one(ethernet() / tags / IP_TCP)[0], scope=bytes.fromhex(scope))
+    check(one(ethernet() / tags / IP6_TCP)[0], KEY6, scope=bytes.fromhex(scope))
+    check(one(CookedLinux(proto=0x8100) / tags / IP_TCP, 113)[0], scope=bytes.fromhex(scope))
+
+
+@pytest.mark.parametrize("network", [IP(**V4, ttl=9, id=77), IPv6(**V6, hlim=9)])
+def test_a_mark_tells_one_sending_from_the_next(network):
+    packets = [ethernet() / network / tcp(), ethernet() / Dot1Q(vlan=3) / network / tcp()]
+    first, copy = (one(packet)[0].mark for packet in packets)
+    assert first == copy
+    assert first >> 24 & 0xFF == 9
+    if network.version == 4:
+        network.id += 1
+        again = one(ethernet() / network / tcp())[0].mark
+    else:
+        again = one(ethernet() / network / tcp(options=[("Timestamp", (1, 2))]))[0].mark
+    assert again >> 32 != first >> 32
+    setattr(network, "ttl" if network.version == 4 else "hlim", 8)
+    routed = one(ethernet() / network / tcp())[0].mark
+    assert network.version == 4 or routed >> 32 == first >> 32
+    assert routed >> 24 & 0xFF == 8
+
+
 def test_padding_and_trailers_are_no_payload():
     check(one(bytes(ethernet() / IP_TCP) + b"trailer!")[0])
     segment, _ = one(bytes(ethernet() / IP(**V4) / tcp(b"")).ljust(60, b"\0"))
@@ -157,9 +140,14 @@ def test_segmentation_offload_leaves_no_total_length():
         (ethernet() / IP(**V4, proto=253), 1, "ip protocol 253"),
         (Ether(type=0x1234), 1, "ethertype 0x1234"),
         (Dot3() / LLC() / b"12345678", 1, "802.3"),
-        (ethernet() / IP(**V4, flags="MF") / tcp(), 1, "fragment"),
-        (ethernet() / IP(**V4, frag=4, proto=6) / b"not a header, but the middle", 1, "fragment"),
-        (ethernet() / IPv6(**V6) / IPv6ExtHdrFragment(nh=6, offset=0, m=1) / tcp(), 1, "fragment"),
+        (ethernet() / IP(**V4, flags="MF") / tcp(PAYLOAD[:4]), 1, "fragment incomplete"),
+        (ethernet() / IP(**V4, flags="MF") / tcp(PAYLOAD[:5]), 1, "malformed"),
+        (ethernet() / IP(**V4, frag=4, proto=6) / b"the middle", 1, "fragment incomplete"),
+        (
+            ethernet() / IPv6(**V6) / IPv6ExtHdrFragment(nh=6, offset=0, m=1) / tcp(PAYLOAD[:4]),
+            1,
+            "fragment incomplete",
+        ),
         (ethernet() / IPv6(**V6, nh=59), 1, "no next header"),
         (b"\0" * 100, 147, "link type 147"),
         (b"\x1f\0\0\0" + b"\0" * 40, 0, "address family 31"),
@@ -180,7 +168,7 @@ def test_what_holds_no_segment_is_counted_by_its_reason(packet, link_type, reaso
     ("packet", "headers", "link_type"),
     [
         (ethernet() / IP_TCP, 54, 1),
-        (ethernet() / Dot1Q() / IP_TCP, 58, 1),
+        (ethernet() / Dot1Q(vlan=0) / IP_TCP, 58, 1),
         (ethernet() / IPv6(**V6) / IPv6ExtHdrHopByHop() / tcp(), 82, 1),
         (CookedLinuxV2(proto=0x0800) / IP_TCP, 60, 276),
     ],
@@ -205,7 +193,8 @@ def packets_of_all_kinds():
             bytes(ethernet() / IP_TCP) + b"pad",
             ethernet() / IP(**V4, len=0) / tcp(),
             ethernet() / IP(**V4, options=[IPOption_NOP()] * 4) / tcp(),
-            ethernet() / IP(**V4, flags="MF") / tcp(),
+            ethernet() / IP(**V4, id=7, flags="MF") / tcp(PAYLOAD[:4]),
+            ethernet() / IP(**V4, id=7, frag=3, proto=6) / PAYLOAD[4:],
             ethernet() / IP(**V4) / UDP(),
             ethernet() / IP6_TCP,
             ethernet() / ARP(),
@@ -216,14 +205,15 @@ def packets_of_all_kinds():
 
 
 def slow_rows(block):
-    rows, cursor = [], Cursor()
+    rows, cursor = [], Cursor(Fragments(Caps(), Counts()))
     for index, (start, end, time, wire, kind) in enumerate(
         zip(block.starts, block.ends, block.times, block.wire_lengths, block.link_types, strict=True)
     ):
-        if walk(cursor, block.data, start, end, wire, kind):
+        if walk(cursor, block.data, start, end, wire, kind, time):
             numbers = cursor.seq, cursor.ack, cursor.flags
             where = cursor.at, cursor.end, cursor.wire_end - cursor.end
-            rows.append((cursor.key, time, *numbers, block.data, *where, block.first_frame + index))
+            frame = block.first_frame + index
+            rows.append((cursor.key, time, *numbers, cursor.data, *where, frame, cursor.mark))
     return rows
 
 
@@ -241,7 +231,9 @@ def test_the_fast_path_gives_what_the_slow_path_gives(data):
         block = block_of(packets, link_type)
         counts = Counts()
         assert segments(block, counts) == slow_rows(block)
-        assert sum(counts.undecoded_packets.values()) + counts.tcp_segments == counts.packets == len(packets)
+        assert counts.packets == len(packets)
+        without = counts.fragments + sum(counts.undecoded_packets.values())
+        assert without + counts.tcp_segments == counts.packets
         assert counts.bytes == sum(block.wire_lengths)
 
 

@@ -13,7 +13,10 @@ SECOND = 1000 * MS
 
 @dataclass
 class Packet:
-    """`seq` and `ack` count from the initial numbers: 0 is the SYN, 1 the first byte. `at` is nanoseconds."""
+    """`seq` and `ack` count from the initial numbers: 0 is the SYN, 1 the first byte. `at` is nanoseconds.
+
+    Without a `mark` no packet is a copy of another.
+    """
 
     side: int
     flags: str
@@ -24,6 +27,8 @@ class Packet:
     at: int | None = None
     port: int = 40000
     isn: tuple[int, int] = ISN
+    mark: int | None = None
+    scope: bytes = b""
 
     def segment(self, frame, time):
         ends = [b"\x0a\0\0\x01", b"\x0a\0\0\x02"], [self.port.to_bytes(2, "big"), b"\x23\x84"]
@@ -32,7 +37,7 @@ class Packet:
         flags = sum(LETTERS[letter] for letter in self.flags)
         start = frame % 7  # the payload is somewhere in a buffer
         return Segment(
-            b"".join(ends[0] + ends[1]),
+            b"".join(ends[0] + ends[1]) + self.scope,
             time if self.at is None else self.at,
             (self.isn[self.side] + self.seq) % 2**32,
             (self.isn[1 - self.side] + self.ack) % 2**32 if flags & ACK else 0,
@@ -42,6 +47,7 @@ class Packet:
             start + len(self.payload),
             self.missing,
             frame,
+            frame << 32 if self.mark is None else self.mark,
         )
 
 

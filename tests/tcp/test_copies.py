@@ -1,0 +1,177 @@
+"""Packets that a capture holds more than once, and bytes that come again."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from playbook import END, MS, Play, a, b, closed, data, fin, gap, handshake
+
+from kinspect.tcp.recent import LOOK_BACK
+
+GET, ANSWER = b"get it", b"answer"
+
+
+def talk(turns=3, close=True):
+    """A conversation with bare acknowledgments in it; packets carry marks of their own and a time."""
+    packets = handshake()
+    for turn in range(turns):
+        at = 1 + 6 * turn
+        packets += [
+            a("A", at, at, GET),
+            b("A", at, at + 6),
+            b("A", at, at + 6, ANSWER),
+            a("A", at + 6, at + 6),
+        ]
+    if close:
+        at = 1 + 6 * turns
+        packets += [a("FA", at, at), b("FA", at, at + 1), a("A", at + 1, at + 1)]
+    return marked(packets)
+
+
+def marked(packets):
+    return [
+        replace(packet, mark=(1000 + number) << 32 | 64 << 24, at=number * MS)
+        for number, packet in enumerate(packets)
+    ]
+
+
+EVENTS = [data(0, GET), data(1, ANSWER)] * 3 + [fin(0), fin(1), closed("fin")]
+
+
+@given(st.data())
+def test_copies_change_nothing_and_are_counted(draw):
+    packets = talk()
+    captured, copies = [], 0
+    for packet in packets:
+        captured.append(packet)
+        for _ in range(draw.draw(st.integers(0, 2))):
+            late = draw.draw(st.integers(0, 8)) * MS
+            # A routed copy has another time to live.
+            copy = replace(
+                packet, at=packet.at + late, mark=packet.mark - draw.draw(st.integers(0, 1)) * (1 << 24)
+            )
+            captured.append(copy)
+            copies += 1
+    captured.sort(key=lambda packet: packet.at)
+    play = Play(captured)
+    assert play.events == EVENTS
+    assert play.counts.duplicate_packets == copies
+    assert play.counts.retransmitted_bytes == play.counts.conflicting_bytes == 0
+    # The last packet comes when both sides have ended.
+    assert play.connections[0].packets == (9, 8)
+
+
+@pytest.mark.parametrize("cuts", [None, list(range(1, 35))])
+def test_every_packet_twice(cuts):
+    packets = talk()
+    twice = [packet for packet in packets for _ in range(2)]
+    assert len(twice) == 36
+    play = Play(twice, cuts=cuts)
+    assert play.events == EVENTS
+    assert play.counts.duplicate_packets == 18
+
+
+def test_copies_of_packets_that_wait():
+    packets = talk(1, close=False)
+    later = marked([*packets[:3], a("A", 4, 1, b"two"), a("A", 4, 1, b"two"), a("A", 1, 1, b"one")])
+    later[4] = replace(later[3], at=later[4].at)
+    play = Play(later)
+    assert play.events == [data(0, b"one"), data(0, b"two"), END]
+    assert (play.counts.duplicate_packets, play.counts.retransmitted_bytes) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [dict(at=15 * MS), dict(mark=5 << 32), dict(payload=b"get i"), dict(flags="FA"), dict(ack=0)],
+)
+def test_what_is_no_copy_is_a_retransmission(change):
+    packets = talk(1, close=False)
+    again = {"at": packets[-1].at, **change}
+    play = Play([*packets, replace(packets[3], **again)])
+    assert play.counts.duplicate_packets == 0
+    assert play.counts.retransmitted_bytes == len(again.get("payload", GET))
+
+
+def test_only_so_many_packets_are_looked_back_at():
+    packets = talk(1, close=False)
+    for count, copies in ((LOOK_BACK - 4, 1), (LOOK_BACK, 0)):
+        others = [a("S", 0, port=1000 + number, at=packets[-1].at) for number in range(count)]
+        for cuts in (None, [3], [50], [100, 120]):
+            play = Play([*packets, *others, replace(packets[3], at=packets[-1].at)], cuts=cuts)
+            assert play.counts.duplicate_packets == copies
+
+
+def test_packets_without_a_time_are_known_by_their_mark():
+    packets = [replace(packet, at=None) for packet in talk() for _ in range(2)]
+    play = Play(packets, step=None)
+    assert play.events == EVENTS
+    assert play.counts.duplicate_packets == 18
+
+
+def test_two_capture_points_that_both_hold_everything():
+    packets = talk(40)
+    for late in (1, 20, 50):
+        both = packets + [replace(packet, at=packet.at + late * MS) for packet in packets]
+        play = Play(sorted(both, key=lambda packet: packet.at))
+        assert play.events == [data(0, GET), data(1, ANSWER)] * 40 + EVENTS[-3:]
+
+
+# Conflicts.
+
+HELLO = handshake()
+
+
+@pytest.mark.parametrize(
+    ("packets", "events", "conflicts"),
+    [
+        pytest.param(
+            [a("A", 1, 1, b"abcd"), a("A", 3, 1, b"XdYY")],
+            [data(0, b"abcd"), data(0, b"YY")],
+            1,
+            id="with delivered bytes",
+        ),
+        pytest.param(
+            [a("A", 1, 1, b"ab"), a("A", 3, 1, b"cd"), a("A", 1, 1, b"XbXX")],
+            [data(0, b"ab"), data(0, b"cd")],
+            3,
+            id="with several packets",
+        ),
+        pytest.param(
+            [a("A", 1, 1, b"ab"), a("A", 1, 1, b"Xb"), a("A", 1, 1, b"Xb"), a("A", 1, 1, b"ab")],
+            [data(0, b"ab")],
+            2,
+            id="the first is what counts",
+        ),
+        pytest.param(
+            [a("A", 5, 1, b"efgh"), a("A", 3, 1, b"cdXfYYij"), a("A", 1, 1, b"abZ")],
+            [data(0, b"ab"), data(0, b"cd"), data(0, b"efgh"), data(0, b"ij")],
+            4,
+            id="with bytes that wait",
+        ),
+        pytest.param(
+            [a("A", 1, 1, b"abcd"), a("A", 1, 1, b"abcd"), a("A", 3, 1, b"cdef")],
+            [data(0, b"abcd"), data(0, b"ef")],
+            0,
+            id="none",
+        ),
+        pytest.param(
+            [a("A", 1, 1, b"abcd"), a("A", 4, 1, b"\0"), a("A", 5, 1, b"ef")],
+            [data(0, b"abcd"), data(0, b"ef")],
+            0,
+            id="a keep-alive",
+        ),
+        pytest.param(
+            [a("A", 1, 1, b"ab", missing=2), a("A", 1, 1, b"abcd")],
+            [data(0, b"ab"), gap(0, 2, "snaplen")],
+            0,
+            id="with what was cut",
+        ),
+    ],
+)
+def test_the_first_bytes_win_and_others_are_counted(packets, events, conflicts):
+    for cut in range(1, len(packets) + 3):
+        play = Play(HELLO + packets, cuts=[cut])
+        assert play.events == [*events, END]
+        assert play.connections[0].conflicts == (conflicts, 0)
+        assert play.counts.conflicting_bytes == conflicts
