@@ -1,21 +1,101 @@
-"""Packets in, lines out: the loop behind the commands that show exchanges."""
+"""Packets in, lines out: what is behind the commands that show exchanges."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from io import RawIOBase
+from typing import Any, NamedTuple, Protocol, TextIO
 
-from kinspect.capture import Timeline
-from kinspect.cli.interrupt import Interrupt
-from kinspect.cli.progress import Progress
+import click
+import orjson
+
+from kinspect.cli import complain, outfile, topicnames
+from kinspect.cli.options import (
+    SUMMARY,
+    choose_format,
+    line_types,
+    make_caps,
+    make_filter,
+    make_style,
+    make_view,
+    needs_heads_only,
+    usage,
+)
+from kinspect.cli.progress import Progress, Reading
+from kinspect.errors import CaptureError, TruncatedCaptureError
 from kinspect.filters import Filter
 from kinspect.kafka.exchange import Exchange
-from kinspect.output import Writer
-from kinspect.output.summary import Tally
+from kinspect.kafka.view import View
+from kinspect.model import Block
+from kinspect.output import Writer, open_writer
+from kinspect.output.summary import Tally, summary_text
 from kinspect.pipeline import Inspector, Line
 
-ALL_READ, UNREADABLE, CUT, INTERRUPTED = 0, 1, 3, 130
+UNREADABLE, CUT = 1, 3
+
+
+class Packets(Reading, Protocol):
+    """Where packets come from: a `Timeline` of captures, or an interface."""
+
+    @property
+    def files(self) -> list[str]: ...
+    @property
+    def errors(self) -> list[CaptureError]: ...
+    @property
+    def kernel_drops(self) -> int | None: ...
+    def __iter__(self) -> Iterator[Block]: ...
+    def close(self) -> None: ...
+
+
+class Wanted(NamedTuple):
+    """What the options ask for."""
+
+    values: dict[str, Any]
+    path: str | None
+    format_name: str
+    emit: frozenset[str]
+    filter: Filter
+    view: View
+    names: dict[str, str] | None
+
+
+def wanted(values: dict[str, Any], inputs: Sequence[str] = ()) -> Wanted:
+    """Check the options before anything is opened. `inputs`: what the output must not overwrite."""
+    path = values["output"]
+    if path is not None:
+        usage(lambda: outfile.check(path, values["force"], inputs))
+    return Wanted(
+        values,
+        path,
+        choose_format(values, terminal=path is None and sys.stdout.isatty()),
+        line_types(values),
+        make_filter(values),
+        make_view(values),
+        usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else None,
+    )
+
+
+def open_run(options: Wanted, packets: Packets) -> Run:
+    """Open the output and join everything."""
+    values, view = options.values, options.view
+    stream = _written_whole(usage(lambda: outfile.open_output(options.path, values["force"])))
+    return Run(
+        options,
+        packets,
+        Inspector(
+            caps=make_caps(values),
+            names=options.names,
+            kafka_ports=frozenset(values["decode_as"]),
+            heads_only=needs_heads_only(view, options.filter),
+            emit=options.emit,
+            files=[_printable(name) for name in packets.files],
+        ),
+        stream,
+        open_writer(options.format_name, stream, view, make_style(values)),
+        Progress(packets) if _wants_progress(values["progress"], options.path) else None,
+    )
 
 
 class LimitReachedError(Exception):
@@ -24,72 +104,80 @@ class LimitReachedError(Exception):
 
 @dataclass(slots=True)
 class Run:
-    """Shows the exchanges (and other lines) of a timeline that pass the filter."""
+    """Shows the exchanges (and other lines) of the packets that pass the filter."""
 
-    timeline: Timeline
+    options: Wanted
+    packets: Packets
     inspector: Inspector
-    filter: Filter
+    stream: TextIO
     writer: Writer
-    limit: int | None = None
     progress: Progress | None = None
-    count_damage: bool = True
-    """Whether the tally has problems and errors: not where bodies are left undecoded."""
     tally: Tally = field(init=False)
     lines: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self.tally = Tally(filtered=self.filter.active, unknown=self.filter.unknown)
+        chosen = self.options.filter
+        self.tally = Tally(filtered=chosen.active, unknown=chosen.unknown)
 
-    def run(self) -> bool:
-        """Read until the end, the limit or Ctrl-C; tells whether it was Ctrl-C."""
-        with Interrupt() as interrupt:
-            try:
-                for block in interrupt.guard(iter(self.timeline)):
-                    if self.filter.start is None:
-                        self.filter.start = next((time for time in block.times if time is not None), None)
-                    self._write(self.inspector.feed(block))
-                    if self.progress is not None:
-                        self.progress.update()
-                self._write(self.inspector.finish())
-            except LimitReachedError:
-                self.tally.stopped = f"stopped at --limit {self.limit}"
-                # For the counts alone: a connection is counted when it ends.
-                self.inspector.finish()
-            finally:
-                self._stop()
-        if interrupt.asked:
-            self.tally.stopped = "stopped by Ctrl-C"
-        return interrupt.asked
+    def run(self, blocks: Iterator[Block]) -> None:
+        """Show what the blocks of the packets hold, to their end or to the limit."""
+        chosen = self.options.filter
+        try:
+            for block in blocks:
+                if chosen.start is None:
+                    chosen.start = next((time for time in block.times if time is not None), None)
+                self._write(self.inspector.feed(block))
+                if self.progress is not None:
+                    self.progress.update()
+            self._write(self.inspector.finish())
+        except LimitReachedError:
+            self.tally.stopped = f"stopped at --limit {self.options.values['limit']}"
+            self.inspector.abandon()
+        finally:
+            self._stop()
 
-    def summary(self) -> dict[str, Any]:
-        """The summary line's object."""
-        self.inspector.counts.kernel_drops = self.timeline.kernel_drops
-        return {
+    def close(self) -> int:
+        """Print the summary; tells the exit status that the inputs call for."""
+        self.inspector.counts.kernel_drops = self.packets.kernel_drops
+        summary = {
             **self.inspector.summary(),
             "shown": self.tally.shown,
             "unknown_to_filters": dict(self.tally.unknown),
         }
+        if SUMMARY in self.options.emit:
+            self.stream.buffer.write(orjson.dumps(summary, option=orjson.OPT_APPEND_NEWLINE))
+        self.stream.flush()
+        if self.options.path is not None:
+            self.stream.close()
+        for error in self.packets.errors:
+            complain(str(error))
+        nothing_read = self.packets.errors and not summary["packets"]
+        if not self.options.values["quiet"] and not nothing_read:
+            click.echo(summary_text(summary, self.tally), nl=False, err=True)
+        return max(map(_status, self.packets.errors), default=0)
 
     def _write(self, lines: Iterable[Line]) -> None:
         try:
             for line in lines:
                 if self._show(line):
                     self.lines += 1
-                    if self.lines == self.limit:
+                    if self.lines == self.options.values["limit"]:
                         raise LimitReachedError
         finally:
             self.writer.flush()
 
     def _show(self, line: Line) -> bool:
         """Write a line that passes the filter; tells whether it did."""
+        chosen = self.options.filter
         if not isinstance(line, Exchange):
-            if not self.filter.matches_line(line):
+            if not chosen.matches_line(line):
                 return False
             self.writer.line(line.to_dict())
-        elif self.filter.matches(line):
+        elif chosen.matches(line):
             self.tally.shown += 1
             self.writer.exchange(line)
-            if self.count_damage:
+            # Not where bodies are left undecoded.
+            if self.options.view.fields is None:
                 self.tally.problems += len(line.problems)
                 self.tally.errors += line.summary.error_count
         else:
@@ -97,6 +185,27 @@ class Run:
         return True
 
     def _stop(self) -> None:
-        self.timeline.close()
+        self.packets.close()
         if self.progress is not None:
             self.progress.stop()
+
+
+def _status(error: CaptureError) -> int:
+    return CUT if isinstance(error, TruncatedCaptureError) else UNREADABLE
+
+
+def _wants_progress(asked: bool | None, path: str | None) -> bool:
+    # Rows on the same terminal and a bar would overwrite each other.
+    return sys.stderr.isatty() and (path is not None or not sys.stdout.isatty()) if asked is None else asked
+
+
+def _written_whole(stream: TextIO) -> TextIO:
+    """The stream, buffered: with PYTHONUNBUFFERED, what a signal leaves unwritten of a write would be lost."""
+    if not isinstance(stream.buffer, RawIOBase):
+        return stream
+    return open(stream.fileno(), "w", encoding=stream.encoding, errors=stream.errors, closefd=False)
+
+
+def _printable(name: str) -> str:
+    """A file's name with U+FFFD for bytes that are no text."""
+    return name.encode(errors="surrogateescape").decode(errors="replace")

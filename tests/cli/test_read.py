@@ -132,7 +132,8 @@ def test_secrets_when_asked_for(kinspect, capture):
 def test_formats(kinspect, capture):
     assert kinspect("read", "--format", "none", capture).out == ""
     table = kinspect("read", "--format", "table", "--utc", capture).out
-    assert len(table.splitlines()) == 7
+    # The head, the day, five rows of which one has an error and goes on in a second line.
+    assert len(table.splitlines()) == 8
     assert "\x1b" not in table
     assert "\x1b" in kinspect("read", "--format", "table", "--color", "always", capture).out
     assert "#3 Heartbeat v4" in kinspect("read", "--format", "detail", capture).out
@@ -353,3 +354,18 @@ def test_bodies_left_alone_change_nothing_else(kinspect, capture):
     assert lines(kinspect("read", "--fields", asked, capture)) == [
         {key: line[key] for key in line if key in asked.split(",")} for line in whole
     ]
+
+
+def test_a_limit_reached_at_the_very_end(kinspect, capture):
+    result = kinspect("read", "--limit", "5", capture)
+    assert result.status == 0
+    assert len(lines(result)) == 5
+    assert "1 connection, 1 Kafka" in result.err
+    assert "5 exchanges, 5 shown, 1 unanswered" in result.err
+
+
+def test_a_body_field_that_no_message_has(kinspect, capture):
+    result = kinspect("read", "--fields", "request.body.topcs", capture)
+    assert result.status == 2
+    assert "unknown field 'request.body.topcs'" in result.err
+    assert "did you mean topics" in result.err

@@ -1,0 +1,203 @@
+"""`kinspect live` on the loopback interface, beside real traffic."""
+
+import asyncio
+import json
+import os
+import pty
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+
+from . import traffic
+from .conftest import read_some
+
+pytestmark = [pytest.mark.tools, pytest.mark.usefixtures("root")]
+
+NO_DROPS = "packets dropped by the capturing kernel: 0"
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def talk(port, count, connections=1):
+    """Exchange with a broker on that port; gives what the clients saw."""
+
+    async def run():
+        async with traffic.broker(port=port):
+            found = await asyncio.gather(
+                *(traffic.talk("127.0.0.1", port, count) for _ in range(connections))
+            )
+        return [exchange for talked in found for exchange in talked]
+
+    return asyncio.run(run())
+
+
+def key(line):
+    return line["client"]["port"], line["api_key"], line["correlation_id"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_every_exchange_once_with_its_latency(live, number):
+    port = free_port()
+    with live("-i", "lo", "--port", port) as running:
+        assert running.started == "kinspect: capturing on lo, Ctrl-C ends it\n"
+        before = time.time()
+        talked = talk(port, 200, connections=5)
+        out, err = running.end(number)
+        assert running.process.returncode == 0
+    lines = {key(line): line for line in map(json.loads, out.splitlines())}
+    assert len(out.splitlines()) == len(lines) == 1000
+    for exchange in talked:
+        line = lines[exchange.client_port, exchange.api_key, exchange.correlation_id]
+        assert line["outcome"] == "answered"
+        assert line["problems"] == []
+        least = traffic.SLOW_SECONDS * 1000 - 1 if exchange.slow else 0
+        assert least < line["latency_ms"] < exchange.milliseconds
+        assert line["request"]["frames"]["file"] == "lo"
+    starts = [line["timestamp"] for line in lines.values()]
+    day = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(before))
+    assert day <= min(starts)
+    assert NO_DROPS in err.splitlines()
+
+
+def test_an_exchange_is_printed_as_it_completes(live):
+    port = free_port()
+    with live("-i", "lo", "--port", port) as running:
+        talk(port, 2)
+        assert json.loads(running.line())["api"] == "Metadata"
+        assert json.loads(running.line())["api"] == "Heartbeat"
+        assert running.process.poll() is None
+
+
+def test_duration(live):
+    port = free_port()
+    with live("-i", "lo", "--port", port, "--duration", "1s") as running:
+        start = time.monotonic()
+        talk(port, 5)
+        out, err = running.end(0)
+        assert 0.7 < time.monotonic() - start < 5
+        assert running.process.returncode == 0
+    assert len(out.splitlines()) == 5
+    assert NO_DROPS in err
+
+
+def test_count_is_of_packets(live):
+    port = free_port()
+    with live("-i", "lo", "--count", 7, "--emit", "summary") as running:
+        talk(port, 20)
+        out, _ = running.end(0)
+        assert running.process.returncode == 0
+    (summary,) = map(json.loads, out.splitlines())
+    assert summary["packets"] == 7
+    assert summary["kernel_drops"] == 0
+    assert summary["files"] == ["lo"]
+
+
+def test_limit_is_of_lines(live):
+    port = free_port()
+    with live("-i", "lo", "--port", port, "--limit", 3) as running:
+        talk(port, 20)
+        out, err = running.end(0)
+        assert running.process.returncode == 0
+    assert len(out.splitlines()) == 3
+    assert "stopped at --limit 3" in err
+
+
+def test_quiet(live):
+    with live("-i", "lo", "-q", "--duration", "0.3s") as running:
+        assert running.started == ""
+        assert running.end(0)[1] == ""
+
+
+def test_a_closed_pipe_ends_it_quietly(live):
+    port = free_port()
+    with live("-i", "lo", "--port", port) as running:
+        talk(port, 1)
+        running.line()
+        running.process.stdout.close()
+        talk(port, 1)
+        assert running.process.wait(10) == 0
+        assert running.process.stderr.read() == b""
+
+
+def test_a_terminal_gets_a_table(live):
+    port = free_port()
+    controller, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    shown = b""
+    with (
+        os.fdopen(controller, "rb", buffering=0) as screen,
+        live("-i", "lo", "--port", port, stdout=terminal, env=environment) as running,
+    ):
+        os.close(terminal)
+        talk(port, 2)
+        while b"workers" not in shown:
+            shown += read_some(controller)
+        assert running.process.poll() is None
+        running.end()
+        assert running.process.returncode == 0
+        # Linux ends a pseudo-terminal's output with an error.
+        with suppress(OSError):
+            while data := screen.read(65536):
+                shown += data
+    assert b"TIME" in shown
+    assert b"Metadata v1" in shown
+
+
+def test_a_file_is_written_as_exchanges_complete(live, tmp_path):
+    port, path = free_port(), tmp_path / "out.jsonl"
+    with live("-i", "lo", "--port", port, "-o", path) as running:
+        assert path.stat().st_mode & 0o777 == 0o600
+        talk(port, 2)
+        until = time.monotonic() + 10
+        while path.read_bytes().count(b"\n") < 2:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        running.end()
+        assert running.process.returncode == 0
+
+
+def test_what_the_kernel_drops_is_told(live):
+    receiver = socket.create_server(("127.0.0.1", 0))
+    with receiver, live("-i", "lo", "--emit", "summary") as running:
+        # While it stands still nothing takes packets out of the ring, and more come than that holds.
+        running.process.send_signal(signal.SIGSTOP)
+        thread = threading.Thread(target=send, args=(receiver.getsockname(), 160 * 1024 * 1024))
+        thread.start()
+        connection, _ = receiver.accept()
+        with connection:
+            while connection.recv(1 << 20):
+                pass
+        thread.join()
+        running.process.send_signal(signal.SIGCONT)
+        out, err = running.end()
+        assert running.process.returncode == 0
+    summary = json.loads(out)
+    assert summary["kernel_drops"] > 100
+    assert summary["bytes"] > 32 * 1024 * 1024
+    assert f"packets dropped by the capturing kernel: {summary['kernel_drops']:,}" in err.splitlines()
+
+
+def send(address, size):
+    with socket.create_connection(address) as sender:
+        for _ in range(size // (1 << 20)):
+            sender.sendall(bytes(1 << 20))
+
+
+def test_no_connection_is_seen_twice(live):
+    port = free_port()
+    with live("-i", "lo", "--port", port, "--emit", "connection,summary") as running:
+        talk(port, 10, connections=3)
+        out, _ = running.end()
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert Counter(line["type"] for line in lines) == {"connection": 3, "summary": 1}
+    assert lines[-1]["duplicate_packets"] == 0
+    assert lines[-1]["retransmitted_bytes"] == 0
