@@ -50,6 +50,14 @@ class Inspector:
     def _open(self, connection: Connection) -> KafkaConnection:
         return KafkaConnection(connection, self._ledger)
 
+    def expect_secrets(self) -> None:
+        """TLS secrets may come after the packets they are for: let connections wait for them."""
+        self._ledger.expects_secrets = True
+
+    def add_secrets(self, text: bytes) -> None:
+        """Lines of a TLS key log (NSS key log format); best before the packets they are for."""
+        self._ledger.add_secrets(text)
+
     def feed(self, block: Block) -> list[Line]:
         """Take a block; returns what it completed, in order of completion."""
         self._ledger.order.fed(block.first_frame, len(block))
@@ -91,6 +99,7 @@ class Inspector:
                 kind: ledger.connections.get(kind, 0) for kind in ("kafka", "tls", "other", "empty")
             },
             "server_names": dict(ledger.server_names),
+            "tls_not_decrypted": dict(ledger.tls_reasons),
             "exchanges": ledger.exchanges,
             "outcomes": {
                 outcome: ledger.outcomes.get(outcome, 0)

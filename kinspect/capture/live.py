@@ -199,6 +199,7 @@ class Live:
             raise CaptureError(f"{interface}: packets of its kind (ARPHRD {ring.hardware}) cannot be read")
         self.files = [interface]
         self.errors: list[CaptureError] = []
+        self.secrets: list[bytes] = []
         self.packets = 0
         self.bytes_read = 0
         self._ring = ring

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 import traceback
@@ -17,6 +18,7 @@ FAILED, INTERRUPTED = 1, 130
 
 COMMANDS = {
     "read": "Decode captures into exchanges, a request and its response a line.",
+    "live": "Decode what passes an interface, until Ctrl-C, --duration or --count.",
     "decode": "Decode one message, with the offsets of each field.",
     "schema": "Show what Kafka's messages look like.",
 }
@@ -34,6 +36,18 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = getattr(import_module(f"kinspect.cli.{cmd_name}"), cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = difflib.get_close_matches(args[0], COMMANDS)
+            if not close:
+                raise
+            hint = f"Did you mean {' or '.join(close)}?"
+            raise click.UsageError(f"{error.message} {hint}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -110,6 +110,7 @@ CAPS = {
 """Options that are caps: the field of `Caps`, type, help, the default as people write it."""
 
 INPUT = (
+    click.option("--keylog", metavar="FILE", help="TLS secrets (NSS key log format, SSLKEYLOGFILE)."),
     click.option("--topic-names", metavar="FILE", help="Topic names: a JSON object, or lines `id name`."),
     click.option(
         "--decode-as",

@@ -12,6 +12,7 @@ import click
 import orjson
 
 from kinspect.cli import complain, outfile, topicnames
+from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.options import (
     SUMMARY,
     choose_format,
@@ -44,6 +45,8 @@ class Packets(Reading, Protocol):
     @property
     def errors(self) -> list[CaptureError]: ...
     @property
+    def secrets(self) -> list[bytes]: ...
+    @property
     def kernel_drops(self) -> int | None: ...
     def __iter__(self) -> Iterator[Block]: ...
     def close(self) -> None: ...
@@ -59,6 +62,7 @@ class Wanted(NamedTuple):
     filter: Filter
     view: View
     names: dict[str, str] | None
+    keylog: KeyLogFile | None
 
 
 def wanted(values: dict[str, Any], inputs: Sequence[str] = ()) -> Wanted:
@@ -74,6 +78,7 @@ def wanted(values: dict[str, Any], inputs: Sequence[str] = ()) -> Wanted:
         make_filter(values),
         make_view(values),
         usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else None,
+        usage(lambda: KeyLogFile(values["keylog"])) if values["keylog"] else None,
     )
 
 
@@ -114,6 +119,7 @@ class Run:
     progress: Progress | None = None
     tally: Tally = field(init=False)
     lines: int = field(init=False, default=0)
+    secrets_used: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         chosen = self.options.filter
@@ -121,11 +127,14 @@ class Run:
 
     def run(self, blocks: Iterator[Block]) -> None:
         """Show what the blocks of the packets hold, to their end or to the limit."""
+        if any(".pcapng" in name or name.endswith(".ntar") for name in self.packets.files):
+            self.inspector.expect_secrets()
         chosen = self.options.filter
         try:
             for block in blocks:
                 if chosen.start is None:
                     chosen.start = next((time for time in block.times if time is not None), None)
+                self._add_secrets()
                 self._write(self.inspector.feed(block))
                 if self.progress is not None:
                     self.progress.update()
@@ -156,6 +165,15 @@ class Run:
             click.echo(summary_text(summary, self.tally), nl=False, err=True)
         return max(map(_status, self.packets.errors), default=0)
 
+    def _add_secrets(self) -> None:
+        """Hand on what the key log and the captures told since the last block."""
+        keylog = self.options.keylog
+        if keylog is not None and (text := keylog.more()):
+            self.inspector.add_secrets(text)
+        for text in self.packets.secrets[self.secrets_used :]:
+            self.inspector.add_secrets(text)
+        self.secrets_used = len(self.packets.secrets)
+
     def _write(self, lines: Iterable[Line]) -> None:
         try:
             for line in lines:
@@ -178,8 +196,7 @@ class Run:
             self.writer.exchange(line)
             # Not where bodies are left undecoded.
             if self.options.view.fields is None:
-                self.tally.problems += len(line.problems)
-                self.tally.errors += line.summary.error_count
+                self.tally.count(line)
         else:
             return False
         return True

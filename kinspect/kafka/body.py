@@ -16,7 +16,7 @@ from kinspect.kafka.names import ZERO_ID
 from kinspect.kafka.reading import ReadingView
 from kinspect.kafka.recordview import RecordView
 from kinspect.kafka.scalars import base64_text, float_value, integer_text, redact
-from kinspect.kafka.summary import UNALIGNED_RECORDS, RecordField, Summary
+from kinspect.kafka.summary import REQUEST_DATA, RESPONSE_DATA, UNALIGNED_RECORDS, RecordField, Summary
 from kinspect.protocol import schema
 from kinspect.protocol.wire import UNKNOWN_TAGS
 
@@ -30,7 +30,7 @@ JOIN_GROUP = 11
 PROTOCOL_TYPE = "protocol_type"
 # Messages of which no byte is shown that cannot be named.
 _ENVELOPES = frozenset({"EnvelopeRequest", "EnvelopeResponse"})
-_REQUEST_DATA = frozenset({"request_data"})
+_REQUEST_DATA = frozenset({REQUEST_DATA})
 _PROTOCOL_TYPE = frozenset({PROTOCOL_TYPE})
 
 
@@ -60,11 +60,16 @@ class Scope:
         """The scope of a message inside this one."""
         return Scope(self._exchange, None, None)
 
-    def envelope_request_data(self) -> bytes | None:
-        """The request that an Envelope's response belongs to."""
+    def inner_message(self, name: str, value: bytes) -> envelope.Inner | None:
+        """The message in an Envelope's field, read already if the summary has it."""
+        if self._summary is not None and self._summary.has_inner(name, value):
+            return self._summary.inner(name)
+        if name == REQUEST_DATA:
+            return envelope.inner_request(value)
+        # The request that the response belongs to.
         request = self._exchange.request
         body = request.decode(_REQUEST_DATA).body if request is not None else None
-        return None if body is None else body.get("request_data")
+        return envelope.inner_response(None if body is None else body.get(REQUEST_DATA), value)
 
 
 Edit = Callable[[Struct, Struct, Any, Scope], None]
@@ -248,8 +253,8 @@ class _Writer:
     def _envelope(self, name: str) -> Edit:
         """Bytes of an Envelope: shown raw only if they could be read and hold no secret."""
         readers: dict[str, Callable[[bytes, Scope], Any]] = {
-            "request_data": self._inner_request,
-            "response_data": self._inner_response,
+            REQUEST_DATA: lambda value, scope: self._inner(scope.inner_message(REQUEST_DATA, value), scope),
+            RESPONSE_DATA: lambda value, scope: self._inner(scope.inner_message(RESPONSE_DATA, value), scope),
             "request_principal": lambda value, _: envelope.principal(value),
             "client_host_address": lambda value, _: envelope.address(value),
         }
@@ -267,12 +272,6 @@ class _Writer:
                 shown[name + "_decoded"] = found
 
         return edit
-
-    def _inner_request(self, value: bytes, scope: Scope) -> Struct | None:
-        return self._inner(envelope.inner_request(value), scope)
-
-    def _inner_response(self, value: bytes, scope: Scope) -> Struct | None:
-        return self._inner(envelope.inner_response(scope.envelope_request_data(), value), scope)
 
     def _inner(self, inner: envelope.Inner | None, scope: Scope) -> Struct | None:
         if inner is None:

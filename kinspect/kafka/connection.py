@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kinspect.kafka.clienthello import ClientHello, looks_like_tls, parse_client_hello
 from kinspect.kafka.flow import Flow, ends, likely_client
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import ConnectionLine
@@ -19,6 +18,7 @@ from kinspect.kafka.recognise import (
 )
 from kinspect.kafka.session import Session
 from kinspect.model import REQUEST, RESPONSE
+from kinspect.tls import Decryptor, looks_like_tls
 
 KAFKA, TLS, OTHER, EMPTY = "kafka", "tls", "other", "empty"
 # How much of a connection that was not seen from its start is held while a request is looked for in it.
@@ -62,19 +62,22 @@ class _Held:
 class KafkaConnection:
     """The stream handler of one connection (docs/architecture.md, "tcp → kafka").
 
-    Until the first request is recognised, what comes is held; then it is replayed into the session.
+    Until the first request is recognised, what comes is held; then it is replayed into the session. What turns out to
+    be TLS goes through a decryptor, and its plaintext through a connection of its own: `inside`.
     """
 
-    __slots__ = ("_client", "_flow", "_held", "_hello", "_ledger", "_session", "kind")
+    __slots__ = ("_client", "_decryptor", "_flow", "_held", "_inside", "_ledger", "_session", "_tls", "kind")
 
-    def __init__(self, flow: Flow, ledger: Ledger) -> None:
+    def __init__(self, flow: Flow, ledger: Ledger, tls: bool = False) -> None:
         self._flow = flow
         self._ledger = ledger
+        self._tls = tls
         self.kind: str | None = None
         self._client = 0
         self._held: _Held | None = None
-        self._hello: ClientHello | None = None
         self._session: Session | None = None
+        self._decryptor: Decryptor | None = None
+        self._inside: KafkaConnection | None = None
 
     # ------------------------------------------------------------------ what the reassembly hands on
 
@@ -82,6 +85,8 @@ class KafkaConnection:
         if self._session is not None:
             side = REQUEST if direction == self._client else RESPONSE
             self._session.data(side, time, frame, buffer, start, end)
+        elif self._decryptor is not None:
+            self._decryptor.data(direction, time, frame, buffer, start, end)
         elif self.kind is None:
             self._hold().data(direction, time, frame, buffer[start:end])
             self._recognise(self._hold(), final=False)
@@ -90,6 +95,8 @@ class KafkaConnection:
         if self._session is not None:
             side = REQUEST if direction == self._client else RESPONSE
             self._session.gap(side, time, frame, size, cause)
+        elif self._decryptor is not None:
+            self._decryptor.gap(direction, time, frame, size)
         elif self.kind is None:
             self._hold().gap(direction, time, frame, size, cause)
             self._recognise(self._hold(), final=False)
@@ -97,22 +104,34 @@ class KafkaConnection:
     def fin(self, direction: int, time: int | None, frame: int) -> None:
         if self._session is not None:
             self._session.fin(REQUEST if direction == self._client else RESPONSE, time, frame)
+        elif self._inside is not None:
+            self._inside.fin(direction, time, frame)
 
     def closed(self, time: int | None, frame: int, reason: str) -> None:
-        if self.kind is None and self._held is not None:
-            self._recognise(self._held, final=True)
-        session = self._session
-        if session is not None:
-            one_sided = not self._flow.packets[1 - self._client]
-            session.close(time, frame, "one_sided" if one_sided else OUTCOME_REASONS[reason])
-        kind = (self.kind or OTHER) if any(self._flow.bytes) else EMPTY
+        if self._decryptor is not None:
+            self._decryptor.closed()
+            self._ledger.forget_decryptor(self._decryptor)
+        within = self._inside or self
+        within.finish(time, frame, reason)
+        session = within._session
+        kind = EMPTY if not any(self._flow.bytes) else KAFKA if session else self.kind or OTHER
+        secure = self._decryptor
         self._ledger.closed(
             kind,
-            self._hello.server_name if self._hello else None,
+            secure.server_name if secure and not session else None,
+            secure.reason if secure and not session else None,
             session.undecoded_bytes if session else 0,
         )
         if self._ledger.wants_connections:
-            self._ledger.connection(self._line(time, kind, reason), frame)
+            self._ledger.connection(self._line(time, kind, reason, session), frame)
+
+    def finish(self, time: int | None, frame: int, reason: str) -> None:
+        """No more bytes will come: settle what is open, and finish what is in flight."""
+        if self.kind is None and self._held is not None:
+            self._recognise(self._held, final=True)
+        if self._session is not None:
+            one_sided = not self._flow.packets[1 - self._client]
+            self._session.close(time, frame, "one_sided" if one_sided else OUTCOME_REASONS[reason])
 
     # ------------------------------------------------------------------ recognition
 
@@ -123,20 +142,20 @@ class KafkaConnection:
 
     def _recognise(self, held: _Held, final: bool) -> None:
         """Decide what the connection is, as soon as its bytes tell."""
-        forced = self._forced_client()
-        if forced is not None:
-            self._begin(forced, self._unseen_start())
-            return
         syn = self._flow.syn
         if syn is not None and not final and self._waits_for_more(held, syn):
             return
         candidates = (0, 1) if syn is None else (syn,)
         whole = syn is not None and not any(held.cut)
+        forced = self._forced_client()
         waiting = False
         for client in candidates:
             head = bytes(held.heads[client])
-            if looks_like_tls(head):
-                self._encrypted(client, head)
+            if looks_like_tls(head) and not self._tls:
+                self._decrypt(client, held)
+                return
+            if forced is not None:
+                self._begin(forced, self._unseen_start())
                 return
             verdict = first_request(head, self._ledger.caps.message_bytes, final or held.cut[client])
             if verdict == MAYBE and answers(head, bytes(held.heads[1 - client])):
@@ -179,10 +198,30 @@ class KafkaConnection:
         self.kind = kind
         self._held = None
 
-    def _encrypted(self, client: int, head: bytes) -> None:
+    def _decrypt(self, client: int, held: _Held) -> None:
+        """It is TLS: what was held and what comes goes through a decryptor."""
         self._client = client
-        self._hello = parse_client_hello(head)
         self._settle(TLS)
+        self._inside = KafkaConnection(self._flow, self._ledger, tls=True)
+        self._decryptor = self._ledger.open_decryptor(client, self._plaintext, self._plaintext_lost)
+        for direction, time, frame, item, _ in held.items:
+            if isinstance(item, int):
+                self._decryptor.gap(direction, time, frame, item)
+            else:
+                self._decryptor.data(direction, time, frame, item, 0, len(item))
+
+    def _plaintext(self, direction: int, time: int | None, frame: int, data: bytes) -> None:
+        assert self._inside is not None
+        self._inside.data(direction, time, frame, data, 0, len(data))
+
+    def _plaintext_lost(self, direction: int, time: int | None, frame: int, size: int | None) -> None:
+        inside = self._inside
+        assert inside is not None
+        if inside._session is not None:
+            side = REQUEST if direction == inside._client else RESPONSE
+            inside._session.lose(side, time, frame, size)
+        else:
+            inside.gap(direction, time, frame, size or 0, "capture_loss")
 
     def _unseen_start(self) -> frozenset[str]:
         """What is adrift in a connection whose first bytes may not be its first."""
@@ -194,7 +233,7 @@ class KafkaConnection:
         self._settle(KAFKA)
         self._client = client
         ledger = self._ledger
-        named = ends(self._flow, client, ledger)
+        named = ends(self._flow, client, ledger, self._tls)
         self._session = session = Session(named, ledger, adrift)
         head = bytes(held.heads[client])
         if is_gssapi_token(head):
@@ -208,9 +247,10 @@ class KafkaConnection:
 
     # ------------------------------------------------------------------ the connection's own line
 
-    def _line(self, time: int | None, kind: str, reason: str) -> ConnectionLine:
-        flow, session, hello = self._flow, self._session, self._hello
-        client = self._client if self.kind in (KAFKA, TLS) else likely_client(flow)
+    def _line(self, time: int | None, kind: str, reason: str, session: Session | None) -> ConnectionLine:
+        flow, secure = self._flow, self._decryptor
+        within = self._inside if session and self._inside else self
+        client = within._client if self.kind in (KAFKA, TLS) else likely_client(flow)
         named = session.ends if session else ends(flow, client, self._ledger)
         software = session.software if session else (None, None)
         return ConnectionLine(
@@ -221,8 +261,12 @@ class KafkaConnection:
             start_time=flow.start_time,
             end_time=time,
             kind=kind,
-            server_name=hello.server_name if hello else None,
-            alpn=hello.alpn if hello else (),
+            server_name=secure.server_name if secure else None,
+            alpn=secure.offered_alpn if secure else (),
+            tls_version=secure.version if secure else None,
+            tls_cipher_suite=secure.cipher_suite if secure else None,
+            tls_status=secure.status if secure else None,
+            tls_reason=secure.reason if secure else None,
             end_reason=reason,
             handshake_seen=flow.syn is not None,
             packets=(flow.packets[client], flow.packets[1 - client]),

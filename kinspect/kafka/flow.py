@@ -64,8 +64,8 @@ class Ends:
     node_id: int | None = None
 
 
-def ends(flow: Flow, client: int, ledger: Shared) -> Ends:
-    """The ends of `flow` whose direction `client` is the client's."""
+def ends(flow: Flow, client: int, ledger: Shared, tls: bool = False) -> Ends:
+    """The ends of `flow` whose direction `client` is the client's; `tls`: it was decrypted."""
     (client_ip, client_port), (broker_ip, broker_port) = flow.addresses[client], flow.addresses[1 - client]
     return Ends(
         client_ip=ip_text(client_ip),
@@ -78,6 +78,7 @@ def ends(flow: Flow, client: int, ledger: Shared) -> Ends:
         files=ledger.files,
         caps=ledger.caps,
         counts=ledger.counts,
+        tls=tls,
     )
 
 

@@ -188,6 +188,13 @@ class Framer:
             if self._have == self._size:
                 self._finish()
             return
+        self.lose()
+
+    def lose(self) -> None:
+        """Nobody knows how many bytes are missing here."""
+        if self._adrift is not None:
+            self._give_up_search()
+            return
         if self._size >= 0:
             self._cause = "gap"
             self._finish()

@@ -10,12 +10,16 @@ from kinspect.kafka import summary
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.names import TopicNames
 from kinspect.model import FRAME_BITS, Caps, Counts
+from kinspect.tls import Decryptor, KeyLog
 
 if TYPE_CHECKING:
     from kinspect.kafka.lines import ConnectionLine, Gap
+    from kinspect.tls.decryptor import Deliver, Lost
 
 # What is kept of the versions in use, over all clients.
 USES_KEPT = 100_000
+# TLS connections that wait for their secrets, and what each of them may hold meanwhile.
+WAITING_DECRYPTORS, WAITING_BYTES = 256, 256 * 1024
 # Lines that wait until nothing can complete before them, at most.
 HELD_LINES = 10_000
 
@@ -84,6 +88,10 @@ class Ledger:
         self.outcomes: dict[str, int] = {}
         self.connections: dict[str, int] = {}
         self.server_names: dict[str, int] = {}
+        self.tls_reasons: dict[str, int] = {}
+        self.keylog = KeyLog()
+        self.expects_secrets = False
+        self._decryptors: dict[int, Decryptor] = {}
         self._uses: set[tuple[str, int, int]] = set()
 
     def finish(self, exchange: Exchange, frame: int) -> None:
@@ -163,12 +171,38 @@ class Ledger:
         """Whether finished connections are handed on."""
         return "connection" in self.emit
 
-    def closed(self, kind: str, server_name: str | None, undecoded_bytes: int) -> None:
-        """Count a finished connection."""
+    def open_decryptor(self, client: int, deliver: Deliver, lost: Lost) -> Decryptor:
+        """A decryptor for a connection whose client sends in direction `client`.
+
+        It waits for secrets that are still to come if there may be any, and if not too many others wait.
+        """
+        waits = self.expects_secrets and len(self._decryptors) < WAITING_DECRYPTORS
+        decryptor = Decryptor(self.keylog, client, deliver, lost, WAITING_BYTES if waits else 0)
+        if waits:
+            self._decryptors[id(decryptor)] = decryptor
+        return decryptor
+
+    def forget_decryptor(self, decryptor: Decryptor) -> None:
+        """Its connection is closed."""
+        self._decryptors.pop(id(decryptor), None)
+
+    def add_secrets(self, text: bytes) -> None:
+        """Lines of a TLS key log, for connections to come and for those that wait."""
+        self.expects_secrets = True
+        if self.keylog.add(text):
+            for decryptor in tuple(self._decryptors.values()):
+                decryptor.retry()
+
+    def closed(
+        self, kind: str, server_name: str | None, tls_reason: str | None, undecoded_bytes: int
+    ) -> None:
+        """Count a finished connection; `tls_reason`: why it stayed encrypted."""
         self.connections[kind] = self.connections.get(kind, 0) + 1
         self.skipped_bytes += undecoded_bytes
         if server_name is not None:
             self.server_names[server_name] = self.server_names.get(server_name, 0) + 1
+        if tls_reason is not None:
+            self.tls_reasons[tls_reason] = self.tls_reasons.get(tls_reason, 0) + 1
 
     def connection(self, line: ConnectionLine, frame: int) -> None:
         """Hand a finished connection on."""

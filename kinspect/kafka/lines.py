@@ -57,6 +57,10 @@ class ConnectionLine:
     kind: str
     server_name: str | None
     alpn: tuple[str, ...]
+    tls_version: str | None
+    tls_cipher_suite: str | None
+    tls_status: str | None
+    tls_reason: str | None
     end_reason: str
     handshake_seen: bool
     packets: tuple[int, int]
@@ -98,6 +102,10 @@ class ConnectionLine:
             "kind": self.kind,
             "server_name": self.server_name,
             "alpn": list(self.alpn),
+            "tls_version": self.tls_version,
+            "tls_cipher_suite": self.tls_cipher_suite,
+            "tls_status": self.tls_status,
+            "tls_reason": self.tls_reason,
             "handshake_seen": self.handshake_seen,
             "end_reason": self.end_reason,
             "exchanges": self.exchanges,

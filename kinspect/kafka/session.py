@@ -95,6 +95,14 @@ class Session:
         self._offsets[side] += size
         framer.gap(time, frame, size, cause)
 
+    def lose(self, side: str, time: int | None, frame: int, size: int | None) -> None:
+        """Bytes of a direction are missing here: about `size`, None if nobody knows (lost TLS records)."""
+        if side == RESPONSE:
+            self._pending.doubt()
+        self._note_gap(side, time, frame, self._offsets[side], size or 0, "capture_loss", 1)
+        self._offsets[side] += size or 0
+        self._framers[side].lose()
+
     def _note_gap(
         self, side: str, time: int | None, frame: int, offset: int, size: int, cause: str, hit: int
     ) -> None:

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kinspect.kafka import meaning
+from kinspect.kafka import envelope, meaning
 from kinspect.kafka.names import ZERO_ID
 from kinspect.kafka.roles import role_of, stronger
 from kinspect.kafka.sites import Site, sites
@@ -34,6 +34,10 @@ FIND_COORDINATOR = 10
 COORDINATOR_KEYS = frozenset({"coordinator_keys", "key"})
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 UNALIGNED_RECORDS = "unaligned_records"
+REQUEST_DATA, RESPONSE_DATA = "request_data", "response_data"
+"""The fields of an Envelope that hold messages."""
+INNER_RESPONSE = "response_data_decoded.body"
+"""Where the view shows the body of the response inside an Envelope."""
 _SIDE_ORDER: dict[str | None, int] = {REQUEST: 0, RESPONSE: 1, None: 2}
 
 Struct = dict[str, Any]
@@ -79,8 +83,8 @@ class _Found:
     __slots__ = (
         "codes",
         "ends",
-        "error_count",
         "groups",
+        "inners",
         "key_type",
         "names",
         "order",
@@ -103,27 +107,29 @@ class _Found:
         self.partitions: dict[str, None] = {}
         self.groups: dict[str, None] = {}
         self.transactional_ids: dict[str, None] = {}
-        self.codes: dict[int, None] = {}
-        self.error_count = 0
+        self.codes: dict[int, int] = {}
         self.record_bytes = 0
         self.record_fields: dict[int, RecordField] = {}
         self.key_type: int | None = None
+        self.inners: dict[str, tuple[bytes, envelope.Inner | None]] = {}
 
 
 class Summary:
     """What one exchange's bodies name and count. Lists are whole, each name once, request before response.
 
     `topics`: names, or the ids whose name is not known, which are also `unresolved_topic_ids`. `partitions`:
-    `topic-index`. `error_codes` and `error_names`: those that occur; `error_count`: every occurrence.
-    `record_bytes`: bytes of record sets on the wire. `throttle_time_ms` is the response's, `max_wait_ms` the
-    request's, None where there is none.
+    `topic-index`. `error_codes` and `error_names`: those that occur; `error_counts` how often each does, `error_count`
+    all together. `record_bytes`: bytes of record sets on the wire. `throttle_time_ms` is the response's, `max_wait_ms`
+    the request's, None where there is none. What an Envelope carries counts as if it stood in the bodies.
     """
 
     __slots__ = (
+        "_failed",
+        "_inners",
         "_record_fields",
-        "_response",
         "error_codes",
         "error_count",
+        "error_counts",
         "error_names",
         "groups",
         "max_wait_ms",
@@ -145,12 +151,18 @@ class Summary:
         self.transactional_ids = list(found.transactional_ids)
         self.error_codes = list(found.codes)
         self.error_names = [schema.error_name(code) for code in found.codes]
-        self.error_count = found.error_count
+        self.error_counts = found.codes
+        self.error_count = sum(found.codes.values())
         self.record_bytes = found.record_bytes
         self.throttle_time_ms: int | None = response.get("throttle_time_ms")
         self.max_wait_ms: int | None = request.get("max_wait_ms")
         self._record_fields = found.record_fields
-        self._response = (layout, response)
+        self._inners = found.inners
+        # Where errors may be: the path, the layout and the body.
+        self._failed = [("", layout, response)]
+        inner = self.inner(RESPONSE_DATA)
+        if inner is not None:
+            self._failed.append((INNER_RESPONSE, inner.decoded.layout, inner.decoded.body or {}))
 
     @property
     def record_count(self) -> int:
@@ -178,14 +190,26 @@ class Summary:
         """A `records` field of the bodies summarised, known by its very bytes object; None for another."""
         return self._record_fields.get(id(value))
 
+    def inner(self, name: str) -> envelope.Inner | None:
+        """The message in the field `name` of an Envelope, if it could be read."""
+        return self._inners[name][1] if name in self._inners else None
+
+    def has_inner(self, name: str, value: bytes) -> bool:
+        """Whether `inner(name)` is what `value`, known by its very bytes object, was read as."""
+        return name in self._inners and self._inners[name][0] is value
+
     @property
     def errors(self) -> list[dict[str, Any]]:
         """The first 100 errors of the response, each with the path of the struct that holds its code."""
-        layout, response = self._response
-        site = _error_sites(layout) if self.error_count and layout is not None else None
-        if site is None:
+        if not self.error_count:
             return []
-        failed = ((path, struct[name]) for path, struct, name in site.walk(response) if struct[name])
+        failed = (
+            (path, struct[name])
+            for prefix, layout, body in self._failed
+            if layout is not None and (site := _error_sites(layout)) is not None
+            for path, struct, name in site.walk(body, prefix)
+            if struct[name]
+        )
         return [
             {
                 "path": path,
@@ -328,6 +352,8 @@ def _step(field: Field, api_key: int | None) -> Walk | None:
         return None if walk is None else _below(field.name, bool(field.array), walk)
     if api_key == FIND_COORDINATOR and field.name in COORDINATOR_KEYS:
         return _coordinator_key(field.name, bool(field.array))
+    if api_key == envelope.ENVELOPE and field.name in (REQUEST_DATA, RESPONSE_DATA):
+        return _inner(field.name)
     for applies, make in _STEPS:
         if applies(field):
             return make(field)
@@ -394,8 +420,7 @@ def _error_code(field: Field) -> Walk:
     def step(struct: Struct, found: _Found, topic: str | None) -> None:
         code = struct.get(name)
         if code:
-            found.codes[code] = None
-            found.error_count += 1
+            found.codes[code] = found.codes.get(code, 0) + 1
 
     return step
 
@@ -425,6 +450,28 @@ def _coordinator_key(name: str, array: bool) -> Walk:
             found.groups.update(dict.fromkeys(keys))
         elif found.key_type == TRANSACTION_KEY:
             found.transactional_ids.update(dict.fromkeys(keys))
+
+    return step
+
+
+def _inner(name: str) -> Walk:
+    """The message that an Envelope's field holds: the request's layout tells the response's, and is found first."""
+
+    def step(struct: Struct, found: _Found, topic: str | None) -> None:
+        value = struct.get(name)
+        if value is None:
+            return
+        if name == REQUEST_DATA:
+            inner = envelope.inner_request(value)
+        else:
+            request_data, _ = found.inners.get(REQUEST_DATA, (None, None))
+            inner = envelope.inner_response(request_data, value)
+        found.inners[name] = (value, inner)
+        if inner is None or inner.decoded.layout is None or inner.decoded.body is None:
+            return
+        walk = _walk(inner.decoded.layout)
+        if walk is not None:
+            walk(inner.decoded.body, found, None)
 
     return step
 

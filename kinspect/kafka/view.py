@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kinspect.errors import KinspectError
-from kinspect.kafka import projection, summary
+from kinspect.kafka import bodynames, projection, summary
 from kinspect.kafka.body import BodyView
 from kinspect.kafka.recordview import PAYLOADS, RecordView
 from kinspect.model import FRAME_BITS, FRAME_MASK, REQUEST, RESPONSE, Problem
@@ -160,7 +160,7 @@ SUMMARY_KEYS = frozenset(
 """Keys that take both bodies, whole."""
 
 MESSAGE_KEYS = ("timestamp", "duration_ms", "size", "frames", "layout", "complete", "inferred", "body")
-ERRORS = "errors"
+BODY, ERRORS = "body", "errors"
 BODY_KEYS = frozenset({"layout", "complete"})
 """Keys of a message that take its body, whole."""
 
@@ -294,7 +294,7 @@ def _one_of(option: str, value: str, choices: Iterable[str]) -> None:
 
 
 def _check(tree: projection.Tree) -> None:
-    """That every asked path begins with names that lines have."""
+    """That every asked path has names that lines have."""
     for key, below in tree.items():
         if key not in KEYS:
             raise KinspectError(f"unknown field {key!r}; a line has {', '.join(KEYS)}")
@@ -302,6 +302,8 @@ def _check(tree: projection.Tree) -> None:
             if name not in SHAPES.get(key, ()):
                 known = f"it has {', '.join(SHAPES[key])}" if key in SHAPES else "there is nothing below it"
                 raise KinspectError(f"unknown field '{key}.{name}'; {known}")
+            if name == BODY:
+                bodynames.check(below[name], f"{key}.{name}")
 
 
 def _asks(tree: projection.Tree, side: str, *keys: str) -> bool:
@@ -316,7 +318,7 @@ def _needed(tree: projection.Tree, side: str, summarises: bool) -> frozenset[str
     """The body fields a side has to be decoded for, None for all."""
     if summarises or _asks(tree, side, *BODY_KEYS):
         return None
-    body = tree.get(side, {}).get("body")
+    body = tree.get(side, {}).get(BODY)
     if body is None:
         return NO_FIELDS
     return projection.body_paths(body) if body else None

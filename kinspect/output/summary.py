@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinspect.output.escape import escape
+from kinspect.protocol import schema
+
+if TYPE_CHECKING:
+    from kinspect.kafka.exchange import Exchange
 
 SERVER_NAMES_SHOWN = 3
 COUNTS_SHOWN = 8
+ERRORS_SHOWN = 3
 OTHER_KINDS = {"other": "other", "empty": "without data"}
 
 COUNTED = {
     "kernel_drops": "packets dropped by the capturing kernel: {}",
+    "tls_not_decrypted": "TLS not decrypted: {}",
     "packets_without_tcp": "packets without TCP: {}",
     "undecoded_bytes": "bytes of Kafka connections not decoded: {}",
     "unresolved_topic_ids": "topic ids without a name: {}",
@@ -25,16 +31,24 @@ COUNTED = {
 class Tally:
     """What the output side adds to the pipeline's counts.
 
-    `unknown`: by filter option, the exchanges left out because what it asks for is not known of them.
-    `stopped`: the reading ended before the captures did, and why.
+    `error_counts`: how often each error code occurs. `unknown`: by filter option, the exchanges left out because
+    what it asks for is not known of them. `stopped`: the reading ended before the captures did, and why.
     """
 
     shown: int = 0
     problems: int = 0
     errors: int = 0
+    error_counts: dict[int, int] = field(default_factory=dict)
     filtered: bool = False
     unknown: dict[str, int] = field(default_factory=dict)
     stopped: str | None = None
+
+    def count(self, exchange: Exchange) -> None:
+        """Add the problems and the error codes of an exchange that is shown; decodes its bodies."""
+        self.problems += len(exchange.problems)
+        self.errors += exchange.summary.error_count
+        for code, times in exchange.summary.error_counts.items():
+            self.error_counts[code] = self.error_counts.get(code, 0) + times
 
 
 def summary_text(summary: dict[str, Any], tally: Tally) -> str:
@@ -68,8 +82,7 @@ def _connections(summary: dict[str, Any]) -> str:
         named = f" (SNI {', '.join(names[:SERVER_NAMES_SHOWN])}{more})" if names else ""
         parts.append(f"{kinds['tls']:,} TLS{named}")
     parts += [f"{kinds[kind]:,} {text}" for kind, text in OTHER_KINDS.items() if kinds[kind]]
-    why = ": encrypted, cannot be decoded" if kinds["tls"] and not kinds["kafka"] else ""
-    return ", ".join(parts) + why
+    return ", ".join(parts) + (": give --keylog" if kinds["tls"] and not kinds["kafka"] else "")
 
 
 def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
@@ -79,8 +92,22 @@ def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
     if tally.filtered or tally.stopped:
         parts.append(f"{tally.shown:,} shown")
     parts += [f"{count:,} {name}" for name, count in outcomes.items()]
-    parts += [_count(n, what) for n, what in ((tally.errors, "error code"), (tally.problems, "problem")) if n]
+    if tally.errors:
+        parts.append(_count(tally.errors, "error code") + _named(tally.error_counts))
+    if tally.problems:
+        parts.append(_count(tally.problems, "problem"))
     return ", ".join(parts)
+
+
+def _named(error_counts: dict[int, int]) -> str:
+    """` (NOT_COORDINATOR 2, REBALANCE_IN_PROGRESS 1)`: the most frequent codes; of one alone its number is known."""
+    ranked = sorted(error_counts.items(), key=lambda item: -item[1])
+    if not ranked:
+        return ""
+    if len(ranked) == 1:
+        return f" ({schema.error_name(ranked[0][0])})"
+    names = [f"{schema.error_name(code)} {times:,}" for code, times in ranked[:ERRORS_SHOWN]]
+    return f" ({', '.join(names + ['…'] * (len(ranked) > ERRORS_SHOWN))})"
 
 
 def _count(number: int, noun: str) -> str:

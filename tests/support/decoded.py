@@ -15,4 +15,10 @@ WHOLE = View(records=True, payload="text")
 @lru_cache(maxsize=4)
 def exchanges(*paths: Path) -> list[Line]:
     """The exchanges of a capture with their records and payloads as text. The dicts are shared: do not change them."""
-    return [exchange.to_dict(WHOLE) for exchange in kinspect.read(*paths)]
+    keylog = b"".join(path.read_bytes() for path in map(keylog_beside, paths) if path.exists())
+    return [exchange.to_dict(WHOLE) for exchange in kinspect.read(*paths, keylog=keylog)]
+
+
+def keylog_beside(capture: Path) -> Path:
+    """Where the TLS secrets of a capture are, if they are in a file of their own."""
+    return capture.with_name(capture.name.split(".")[0] + ".keys.log")

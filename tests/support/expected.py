@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +45,7 @@ def expectations(facts: dict[str, Any]) -> Iterator[Expected]:
         yield _transactions(facts)
     elif isinstance(topics, dict):
         yield from _several_topics(facts)
-    elif any("codec" in step for step in _steps(facts)):
+    elif "value_pattern" in facts and any("codec" in step for step in _steps(facts)):
         for step in _steps(facts):
             pattern = facts["value_pattern"].replace("{codec}", step["codec"])
             yield _numbered(
@@ -119,7 +120,9 @@ def _several_topics(facts: dict[str, Any]) -> Iterator[Expected]:
 
 
 def _listed_patterns(facts: dict[str, Any]) -> Iterator[Expected]:
-    totals = {key: value for step in _steps(facts) for key, value in step.items() if isinstance(value, int)}
+    totals: Counter[str] = Counter()
+    for step in _steps(facts):
+        totals.update({key: value for key, value in step.items() if isinstance(value, int)})
     patterns = facts.get("value_patterns")
     if isinstance(patterns, dict):
         for topic, text in patterns.items():

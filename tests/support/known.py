@@ -46,11 +46,8 @@ PROBLEMS = (
 )
 
 DEFERRED = {
-    r"keylog|tls_version": "TLS is not decrypted yet",
-    r"\b(GRE|VXLAN)\b": "tunnels are not opened yet",
-    r"fragments of": "IP fragments are not put together yet",
     r"(packets|packet) (dropped|removed) at random|payload packet removed": "packets are missing",
-    r"packets cut off|real mid-stream|mid-stream start|SYN packets removed": "begins in the middle",
+    r"packets cut off|real mid-stream|mid-stream start": "begins in the middle",
     r"(client|broker) packets only": "one direction is missing",
     r"packet truncated|truncated packets|longer than 96 bytes": "packets are cut",
     r"cut off in the middle|first 400 packets only \(reference": "holds a part of its original",

@@ -1,0 +1,35 @@
+"""The file of `--keylog`: TLS secrets, which a client may still be writing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kinspect.errors import KinspectError
+
+
+class KeyLogFile:
+    """Reads a key log (NSS key log format) on from where it ended before."""
+
+    def __init__(self, path: str) -> None:
+        """Raises KinspectError if the file cannot be read."""
+        self._path = Path(path)
+        self._offset = 0
+        self._pending = self._read()
+
+    def more(self) -> bytes:
+        """The whole lines that came since the last call; at first, those that are there."""
+        pending, self._pending = self._pending, b""
+        return pending or self._read()
+
+    def _read(self) -> bytes:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                text = file.read()
+        except OSError as error:
+            raise KinspectError(f"{self._path}: {error.strerror or error}") from None
+        whole = text.rfind(b"\n") + 1
+        if not self._offset and not whole:
+            whole = len(text)  # a last line without its end
+        self._offset += whole
+        return text[:whole]

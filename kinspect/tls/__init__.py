@@ -1,0 +1,26 @@
+"""TLS 1.2 and 1.3 records to plaintext, with the secrets of a key log; no key is ever guessed or derived from traffic.
+
+    keylog = KeyLog()
+    keylog.add(text)
+    decryptor = Decryptor(keylog, client=0, deliver=take)
+    decryptor.data(direction, time, frame, buffer, start, end)
+
+Pure: it opens nothing. `cryptography` is imported when the first connection has its secrets.
+"""
+
+from .decryptor import DECRYPTING, FAILED, HANDSHAKE, NO_SECRETS, UNSUPPORTED, Decryptor
+from .handshake import ClientHello, looks_like_tls, parse_client_hello
+from .keylog import KeyLog
+
+__all__ = [
+    "DECRYPTING",
+    "FAILED",
+    "HANDSHAKE",
+    "NO_SECRETS",
+    "UNSUPPORTED",
+    "ClientHello",
+    "Decryptor",
+    "KeyLog",
+    "looks_like_tls",
+    "parse_client_hello",
+]

@@ -1,0 +1,89 @@
+"""The NSS key log format (SSLKEYLOGFILE, RFC 9850): one secret a line, `<label> <client random> <secret>` in hex."""
+
+from __future__ import annotations
+
+CLIENT_RANDOM = "CLIENT_RANDOM"
+CLIENT_HANDSHAKE = "CLIENT_HANDSHAKE_TRAFFIC_SECRET"
+SERVER_HANDSHAKE = "SERVER_HANDSHAKE_TRAFFIC_SECRET"
+CLIENT_TRAFFIC = "CLIENT_TRAFFIC_SECRET_0"
+SERVER_TRAFFIC = "SERVER_TRAFFIC_SECRET_0"
+
+RANDOM_BYTES = 32
+# How long a secret of each label may be: a master secret (RFC 5246 §8.1), or a hash of TLS 1.3.
+_HASH_SIZES = frozenset({32, 48})
+_SIZES = {
+    CLIENT_RANDOM: frozenset({48}),
+    CLIENT_HANDSHAKE: _HASH_SIZES,
+    SERVER_HANDSHAKE: _HASH_SIZES,
+    CLIENT_TRAFFIC: _HASH_SIZES,
+    SERVER_TRAFFIC: _HASH_SIZES,
+}
+# Lines of the format that decrypt no application data, or that no library of today writes.
+_UNUSED = frozenset(
+    {
+        "CLIENT_EARLY_TRAFFIC_SECRET",
+        "CLIENT_TRAFFIC_SECRET_N",
+        "EARLY_EXPORTER_MASTER_SECRET",
+        "EARLY_EXPORTER_SECRET",
+        "ECH_CONFIG",
+        "ECH_SECRET",
+        "EXPORTER_SECRET",
+        "PMS_CLIENT_RANDOM",
+        "RSA",
+        "SERVER_TRAFFIC_SECRET_N",
+    }
+)
+# The table key of a secret is one `bytes`: a long log is millions of them.
+_PREFIXES = {label: bytes([index]) for index, label in enumerate(_SIZES)}
+
+
+class KeyLog:
+    """The secrets of any number of key logs, by the client random of the connection they are for.
+
+    `unused` counts lines of the format that are not needed, `junk` lines that are none. Of two secrets
+    for the same use the first stays: what a capture brings along cannot displace the user's own.
+    """
+
+    __slots__ = ("_secrets", "junk", "unused")
+
+    def __init__(self, text: str | bytes = b"") -> None:
+        self._secrets: dict[bytes, bytes] = {}
+        self.junk = 0
+        self.unused = 0
+        self.add(text)
+
+    def __len__(self) -> int:
+        return len(self._secrets)
+
+    def __repr__(self) -> str:
+        return f"<KeyLog of {len(self)} secrets>"
+
+    def add(self, text: str | bytes) -> int:
+        """Take a key log, or some whole lines of one that is still being written; returns how many secrets are new."""
+        if isinstance(text, bytes):
+            text = text.decode("ascii", "replace")
+        before = len(self._secrets)
+        for line in text.splitlines():
+            words = line.split()
+            if words and not words[0].startswith("#"):
+                self._add_line(words)
+        return len(self._secrets) - before
+
+    def _add_line(self, words: list[str]) -> None:
+        label = words[0]
+        if label in _UNUSED:
+            self.unused += 1
+            return
+        try:
+            random, secret = map(bytes.fromhex, words[1:])
+        except ValueError:
+            self.junk += 1
+            return
+        if len(random) != RANDOM_BYTES or len(secret) not in _SIZES.get(label, ()):
+            self.junk += 1
+            return
+        self._secrets.setdefault(_PREFIXES[label] + random, secret)
+
+    def secret(self, label: str, random: bytes) -> bytes | None:
+        """The secret that `label` names of the connection with this client random."""
+        return self._secrets.get(_PREFIXES[label] + random)

@@ -1,0 +1,214 @@
+"""One direction of a connection: its records, its key, its place in the sequence, and the way back after a loss."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from .handshake import MessageReader
+from .records import HEADER_BYTES, RecordReader
+
+if TYPE_CHECKING:
+    from .protection import Epoch
+
+# After a loss: how many sequence numbers are tried on a record, how much of the stream is searched for one that
+# authenticates, and how many bytes may be decrypted in vain, and how many more for each byte of the stream. A
+# try costs as much as some bytes more than those of the record.
+TRIES = 1024
+SEARCH_BYTES = 1024 * 1024
+WASTED_BYTES = 64 * 1024 * 1024
+WASTED_PER_BYTE = 32
+TRY_BYTES = 1024
+
+# An encrypted record: alert, handshake or application data, version 3.3, length up to 2^14 + 2048.
+_CANDIDATE = re.compile(rb"[\x15-\x17]\x03\x03[\x00-\x48][\x00-\xff]")
+
+
+class Found(NamedTuple):
+    """The record that was found after a loss: its type and plaintext, what follows it in the stream, and how many
+    bytes of plaintext were lost, if that can be told."""
+
+    kind: int
+    plain: bytes
+    rest: bytes
+    lost: int | None
+
+
+class Side:
+    """`encrypted`: its records are protected from here on. `skipping`: records that do not authenticate are passed
+    over until one does. `delivered`: application data was handed on. `over`: nothing of it is read any more."""
+
+    __slots__ = (
+        "_wasted",
+        "delivered",
+        "direction",
+        "encrypted",
+        "epoch",
+        "had_loss",
+        "messages",
+        "name",
+        "over",
+        "reader",
+        "search",
+        "seen",
+        "sequence",
+        "skipped",
+        "skipping",
+    )
+
+    def __init__(self, direction: int, name: str) -> None:
+        self.direction = direction
+        self.name = name
+        self.reader = RecordReader()
+        self.messages = MessageReader()
+        self.epoch: Epoch | None = None
+        self.sequence = 0
+        self.encrypted = False
+        self.skipping = False
+        self.skipped = 0
+        self.delivered = False
+        self.over = False
+        self.had_loss = False
+        self.search: Search | None = None
+        self.seen = 0
+        self._wasted = 0
+
+    @property
+    def is_in_handshake(self) -> bool:
+        """Its records are protected with the key of the handshake of TLS 1.3."""
+        return self.epoch is not None and self.epoch.is_handshake
+
+    def end(self) -> None:
+        """Nothing more is read."""
+        self.over = True
+        self.search = None
+        self.reader.drop()
+        self.messages.drop()
+
+    def open(self, record: bytes) -> tuple[int, bytes] | None:
+        """Type and plaintext of the next record, None if it does not authenticate."""
+        assert self.epoch is not None
+        opened = self.epoch.opener.open(self.sequence, record)
+        if opened is not None:
+            self.sequence += 1
+        return opened
+
+    def advance(self) -> None:
+        """Go on to the next key."""
+        following = self.epoch and self.epoch.successor()
+        if following:
+            self.epoch = following
+            self.sequence = 0
+
+    def lose(self, time: int | None, frame: int, size: int) -> None:
+        """`size` bytes are missing here: search for the next record that authenticates."""
+        size += self.reader.drop()
+        self.messages.drop()
+        # A message of the handshake may have lost its beginning; later ones have a record each.
+        self.messages.adrift = self.is_in_handshake
+        self.had_loss = True
+        if self.search is None:
+            self.search = Search(time, frame)
+        self.search.lose(size)
+
+    @property
+    def hopeless(self) -> bool:
+        """The search has cost as much as it may."""
+        return self._wasted > WASTED_BYTES + WASTED_PER_BYTE * self.seen
+
+    def find(self, search: Search, data: bytes) -> Found | None:
+        """Look for a record that authenticates in what was not searched yet and `data`."""
+        search.window += data
+        while (start := search.candidate()) is not None:
+            record = search.record(start)
+            if record is None:
+                search.drop(start)
+                return None
+            found = self._attempt(search.lost + start, record)
+            if found is None:
+                if self.hopeless:
+                    return None
+                search.position = start + 1
+                continue
+            (kind, plain), lost = found
+            self.search = None
+            return Found(kind, plain, bytes(search.window[start + len(record) :]), lost)
+        return None
+
+    def _attempt(self, lost: int, record: bytes) -> tuple[tuple[int, bytes], int | None] | None:
+        """Try all sequence numbers that `record` can have after a loss of so many bytes, and under the next key too."""
+        assert self.epoch is not None
+        smallest = self.epoch.opener.smallest
+        if len(record) < smallest:
+            return None
+        tries = min(TRIES, lost // smallest + 1)
+        for epoch, first in ((self.epoch, self.sequence), (self.epoch.successor(), 0)):
+            if epoch is None:
+                continue
+            for sequence in range(first, first + tries):
+                opened = epoch.opener.open(sequence, record)
+                if opened is not None:
+                    size = self._lost_plaintext(epoch, sequence, lost)
+                    self.epoch = epoch
+                    self.sequence = sequence + 1
+                    self.encrypted = True
+                    self.skipping = False
+                    self.messages.adrift = epoch.is_handshake
+                    return opened, size
+                self._wasted += TRY_BYTES + len(record)
+                if self.hopeless:
+                    return None
+        return None
+
+    def _lost_plaintext(self, epoch: Epoch, sequence: int, lost: int) -> int | None:
+        """How many bytes of application data are missing before record `sequence` of an epoch, if `lost` bytes of the
+        stream are."""
+        old = self.epoch
+        assert old is not None
+        if epoch.is_handshake or (not sequence and (epoch is old or old.is_handshake)):
+            return 0
+        overhead = epoch.opener.overhead
+        if overhead is None or epoch is not old or not self.delivered:
+            return None
+        # Once there was application data, records rarely carry anything else.
+        size = lost - (sequence - self.sequence) * overhead
+        return size if size >= 0 else None
+
+
+class Search:
+    """What was lost and is being searched. `time` and `frame` are those of the loss, `lost` the bytes that were lost or
+    searched in vain, `window` what may still hold a record, `position` where in it the search goes on."""
+
+    __slots__ = ("frame", "lost", "position", "searched", "time", "window")
+
+    def __init__(self, time: int | None, frame: int) -> None:
+        self.time = time
+        self.frame = frame
+        self.lost = 0
+        self.searched = 0
+        self.window = bytearray()
+        self.position = 0
+
+    def lose(self, size: int) -> None:
+        self.drop(len(self.window))
+        self.lost += size
+
+    def drop(self, size: int) -> None:
+        """No record begins in the first `size` bytes of the window."""
+        del self.window[:size]
+        self.lost += size
+        self.searched += size
+        self.position = 0
+
+    def candidate(self) -> int | None:
+        """Where the next record may begin; drops what cannot belong to one."""
+        match = _CANDIDATE.search(self.window, self.position)
+        if match is None:
+            self.drop(max(self.position, len(self.window) - HEADER_BYTES + 1))
+            return None
+        return match.start()
+
+    def record(self, start: int) -> bytes | None:
+        """The record that begins at `start`, None if it is not whole."""
+        size = HEADER_BYTES + int.from_bytes(self.window[start + 3 : start + HEADER_BYTES])
+        return bytes(self.window[start : start + size]) if start + size <= len(self.window) else None
