@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test test-all lint clean
+.PHONY: demo test test-all lint docs clean
 
 demo: $(INSTALLED)
-	$(BIN)/kinspect read captures/demo.pcap --format table
+	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
 
 test: lint
 	$(BIN)/pytest -n auto -m "not tools"
@@ -20,6 +20,10 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The pages of docs/ that are made from the code.
+docs: $(INSTALLED)
+	$(BIN)/python tools/generate_docs.py
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv

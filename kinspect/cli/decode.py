@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
+from kinspect.cli import complain
 from kinspect.cli.pasted import message_bytes
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange import KAFKA, Exchange, WireMessage
@@ -18,14 +20,16 @@ from kinspect.kafka.names import TopicNames
 from kinspect.kafka.view import View
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.output.escape import escape
-from kinspect.protocol import interpreter, request_header, response_header, schema
-from kinspect.protocol.interpreter import Span
+from kinspect.output.named import number_name
+from kinspect.protocol import interpreter, schema
+from kinspect.protocol.interpreter import Reading, Span
 from kinspect.protocol.schema import Api, Layout
 from kinspect.protocol.versions import format_versions
 
 TEXT, JSON = "text", "json"
 AUTO, YES, NO = "auto", "yes", "no"
 SIZE_BYTES = 4
+API_KEY_BYTES, API_VERSION_BYTES = slice(0, 2), slice(2, 4)
 FAILED = 1
 
 # What keeps a message from being read to its end; bytes that are left over do not.
@@ -36,6 +40,7 @@ STRUCTURE = frozenset({"struct", "tags", "tag"})
 HIDDEN = "(secret: not shown)"
 _MISSING = object()
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_LAST_NAME = re.compile(r"[^.\[\]]+(?=(?:\[\d+\])?$)")
 
 
 class Parts(NamedTuple):
@@ -91,75 +96,103 @@ def decode(
         raise click.UsageError("--response needs --api and --api-version: a response does not say what it is")
     if not response and (api is not None or api_version is not None):
         raise click.UsageError("--api and --api-version are for --response: a request says what it is")
-    data = _without_size(message_bytes(_input(message, path)), size_prefix)
-    wire = _response(data, _known_api(api or ""), api_version or 0) if response else _request(data)
-    parts = _take_apart(wire, show_secrets)
+    given = message_bytes(_input(message, path))
+    data = _without_size(given, size_prefix)
+    known = _known_version(api or "", api_version or 0) if response else None
+    wire, header = _message(data, known)
+    parts = _take_apart(wire, header, show_secrets)
     click.echo(_json(parts, wire) if format_name == JSON else _text(parts, wire), nl=False)
-    return FAILED if any(problem.code in FAILURES for problem in parts.problems) else 0
+    if not _failed(parts.problems):
+        return 0
+    if size_prefix == YES or (size_prefix == AUTO and data is given and _may_have_size(given, known)):
+        size, left = _size(given), len(given) - SIZE_BYTES
+        if left >= 0 and left != size:
+            complain(f"the first 4 bytes look like a size of {size}, but {_follow(left)}")
+    elif known is None and wire.api_key is not None and schema.api_name(wire.api_key) is None:
+        complain("if this is a response, it needs --response, --api and --api-version")
+    return FAILED
 
 
 def _input(message: str | None, path: str | None) -> bytes:
     if message is not None:
         return message.encode(errors="surrogateescape")
     if path is None:
-        data = sys.stdin.buffer.read()
-    else:
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            raise KinspectError(f"{path}: {error.strerror or error}") from None
-    if not data.strip():
-        raise KinspectError("there is no message: give one as argument, with --file or on standard input")
-    return data
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise KinspectError(f"{path}: {error.strerror or error}") from None
 
 
 def _without_size(data: bytes, prefix: str) -> bytes:
-    size = int.from_bytes(data[:SIZE_BYTES], signed=True)
-    fits = len(data) > SIZE_BYTES and size == len(data) - SIZE_BYTES
+    size, left = _size(data), len(data) - SIZE_BYTES
+    fits = left > 0 and size == left
     if prefix == NO or (prefix == AUTO and not fits):
         return data
-    if not fits and size < len(data) - SIZE_BYTES:
-        left = len(data) - SIZE_BYTES - size
-        raise KinspectError(f"the size says {size} bytes, but {left} more follow: is it one message?")
+    if size < left:
+        raise KinspectError(
+            f"the size says {_bytes(size)}, but {left - size} more follow: is it one message?"
+        )
     return data[SIZE_BYTES:]
 
 
-def _known_api(name: str) -> Api:
+def _size(data: bytes) -> int:
+    return int.from_bytes(data[:SIZE_BYTES], signed=True)
+
+
+def _may_have_size(data: bytes, known: tuple[Api, int] | None) -> bool:
+    """Whether what cannot be read looks like a size and a message instead."""
+    plausible = 0 < _size(data) <= Caps().message_bytes
+    return plausible and not _makes_sense(data, known) and _makes_sense(data[SIZE_BYTES:], known)
+
+
+def _makes_sense(data: bytes, known: tuple[Api, int] | None) -> bool:
+    """Whether it is the begin of a request of a version that exists, or a response that can be read to its end."""
+    if known is not None:
+        wire, header = _message(data, known)
+        return header.failure is None and not _failed(wire.decode().problems)
+    api_key, api_version = _api_of(data)
+    api = None if api_key is None else schema.api(api_key)
+    return api is not None and api_version in api.versions
+
+
+def _failed(problems: Iterable[Problem]) -> bool:
+    return any(problem.code in FAILURES for problem in problems)
+
+
+def _known_version(name: str, version: int) -> tuple[Api, int]:
     api = schema.api(name)
     if api is None:
         raise KinspectError(f"there is no API {name!r}: see `kinspect schema`")
-    return api
-
-
-def _request(data: bytes) -> WireMessage:
-    header = request_header(data, 0, len(data))
-    if header is None:
-        raise KinspectError(f"{len(data)} bytes do not hold a request's header (a response needs --response)")
-    return _message(REQUEST, data, header.body_start, header.api_key, header.api_version)
-
-
-def _response(data: bytes, api: Api, version: int) -> WireMessage:
     if version not in api.versions:
         raise KinspectError(
             f"{api.name} has no version {version}: its versions are {format_versions(api.versions)}"
         )
-    header = response_header(data, 0, len(data), api.key, version)
-    if header is None:
-        raise KinspectError(f"{len(data)} bytes do not hold a response's header")
-    return _message(RESPONSE, data, header.body_start, api.key, version)
+    return api, version
 
 
-def _message(direction: str, data: bytes, body_start: int, api_key: int, api_version: int) -> WireMessage:
-    message = WireMessage(direction, data, len(data), body_start, None, None, 0, 0, 0, True)
+def _api_of(request: bytes) -> tuple[int | None, int | None]:
+    """The API's key and version in a request's header, as far as they are there."""
+    pieces = (request[API_KEY_BYTES], request[API_VERSION_BYTES])
+    key, version = (int.from_bytes(piece, signed=True) if len(piece) == 2 else None for piece in pieces)
+    return key, version
+
+
+def _message(data: bytes, known: tuple[Api, int] | None) -> tuple[WireMessage, Reading]:
+    """The message and its header: a response's of the `known` API and version, or a request's."""
+    direction = REQUEST if known is None else RESPONSE
+    api_key, api_version = _api_of(data) if known is None else (known[0].key, known[1])
+    header_version = schema.header_version(api_key or 0, api_version or 0, direction)
+    header = interpreter.read(schema.header_layout(direction, header_version), data, 0, len(data), spans=True)
+    # Behind a header that does not fit there is no body to look for.
+    raw = data if header.failure is None else None
+    message = WireMessage(direction, raw, len(data), header.end, None, None, 0, 0, 0, raw is not None)
     message.api_key, message.api_version = api_key, api_version
-    return message
+    return message, header
 
 
-def _take_apart(message: WireMessage, show_secrets: bool) -> Parts:
+def _take_apart(message: WireMessage, header: Reading, show_secrets: bool) -> Parts:
     data = message.raw or b""
-    header_version = schema.header_version(message.api_key or 0, message.api_version or 0, message.direction)
-    header_layout = schema.header_layout(message.direction, header_version)
-    header = interpreter.read(header_layout, data, 0, message.body_start, spans=True)
     layout = message.decode().layout
     spans: list[Span] = []
     if layout is not None:
@@ -167,7 +200,12 @@ def _take_apart(message: WireMessage, show_secrets: bool) -> Parts:
     exchange = _alone(message)
     view = View(show_secrets=show_secrets, fields=(f"{message.direction}.body",))
     body = view.exchange(exchange)[message.direction]["body"]
-    return Parts(header.body, body, header.spans, spans, layout, exchange.problems)
+    problems = exchange.problems
+    if header.failure is not None:
+        offset, path, why = header.failure
+        text = f"the {message.direction}'s header does not fit at {path}: {why}"
+        problems = [Problem(message.direction, "malformed", text, offset, message.size - offset, path)]
+    return Parts(header.body, body, header.spans, spans, layout, problems)
 
 
 def _alone(message: WireMessage) -> Exchange:
@@ -182,7 +220,7 @@ def _alone(message: WireMessage) -> Exchange:
 def _json(parts: Parts, message: WireMessage) -> str:
     result = {
         "direction": message.direction,
-        "api": schema.api_name(message.api_key or 0),
+        "api": None if message.api_key is None else schema.api_name(message.api_key),
         "api_key": message.api_key,
         "api_version": message.api_version,
         "size": message.size,
@@ -202,13 +240,14 @@ def _json(parts: Parts, message: WireMessage) -> str:
 
 
 def _text(parts: Parts, message: WireMessage) -> str:
-    name = schema.api_name(message.api_key or 0) or f"API {message.api_key}"
     early = f", early access {parts.layout.label}" if parts.layout and parts.layout.label else ""
-    lines = [f"{name} v{message.api_version} {message.direction}{early}, {message.size} bytes"]
+    lines = [f"{_api_text(message)}{message.direction}{early}, {_bytes(message.size)}"]
     for title, spans, shown in (
         ("header", parts.header_spans, parts.header),
         ("body", parts.body_spans, parts.body),
     ):
+        if not spans:
+            continue
         lines.append(title)
         rows = [
             (f"{span.start}–{span.end}", span.path, span.type, _written(span, shown))
@@ -224,6 +263,22 @@ def _text(parts: Parts, message: WireMessage) -> str:
     return "".join(f"{escape(line)}\n" for line in lines)
 
 
+def _api_text(message: WireMessage) -> str:
+    """`Heartbeat v4 `, as far as it is known."""
+    if message.api_key is None:
+        return ""
+    name = schema.api_name(message.api_key) or f"API {message.api_key}"
+    return f"{name} " if message.api_version is None else f"{name} v{message.api_version} "
+
+
+def _bytes(count: int) -> str:
+    return f"{count} byte{'s' * (count != 1)}"
+
+
+def _follow(count: int) -> str:
+    return f"{_bytes(count)} follow{'s' * (count == 1)}"
+
+
 def _place(problem: Problem) -> str:
     return "" if problem.offset is None else f" at byte {problem.offset}"
 
@@ -232,7 +287,11 @@ def _written(span: Span, shown: dict[str, Any] | None) -> str:
     value = _plain(_value(span, shown))
     if span.type.startswith("[]") and value is not None:
         return f"{value} elements" if value != 1 else "1 element"
-    return value if value == HIDDEN else json.dumps(value, ensure_ascii=False)
+    if value == HIDDEN:
+        return HIDDEN
+    last_name = _LAST_NAME.search(span.path)
+    name = number_name(last_name[0], value) if last_name else None
+    return json.dumps(value, ensure_ascii=False) + (f" ({name})" if name else "")
 
 
 def _value(span: Span, shown: dict[str, Any] | None) -> Any:

@@ -7,14 +7,17 @@ import binascii
 import re
 
 from kinspect import link
+from kinspect.capture.compressed import is_compressed
+from kinspect.capture.formats import READERS
 from kinspect.errors import KinspectError
 from kinspect.model import Block, Counts, Segment
 
 _OFFSET_LINE = re.compile(r"\s*(?:0x)?([0-9A-Fa-f]{3,8})(:?)(\s.*)?", re.ASCII)
 _GROUP = re.compile(r"(\s+)((?:[0-9A-Fa-f]{2}){1,16})(?=\s|$)", re.ASCII)
 _HEX_NOISE = re.compile(r"0[xX]|\\x|[\s:,;-]", re.ASCII)
-_HEX = re.compile(r"(?:[0-9A-Fa-f]{2})+", re.ASCII)
+_HEX = re.compile(r"[0-9A-Fa-f]+", re.ASCII)
 
+MAGIC_BYTES = 4
 LINE_BYTES = 16
 TEXT_GAP = 3
 """Spaces between the bytes of a short last line and its text, at least."""
@@ -26,9 +29,16 @@ LINK_TYPES = (1, 113, 276, 0, 101)
 def message_bytes(data: bytes) -> bytes:
     """The bytes of a message: `data` itself unless it is text, else what the text stands for.
 
-    A dump of a whole packet (as `tcpdump -X` prints it) gives its TCP payload. Raises KinspectError for text
-    that is neither hex, base64 nor a dump.
+    A dump of a whole packet (as `tcpdump -X` prints it) gives its TCP payload. Raises KinspectError for nothing,
+    for a capture, for a dump of several packets, and for text that is neither hex, base64 nor a dump.
     """
+    if not data.strip():
+        raise KinspectError("there is no message: give one as argument, with --file or on standard input")
+    head = data[:MAGIC_BYTES]
+    if head in READERS:
+        raise KinspectError("this is a capture: use `kinspect read`")
+    if is_compressed(head):
+        raise KinspectError("this is compressed: `kinspect read` reads compressed captures")
     text = _as_text(data)
     if text is None:
         return data
@@ -49,12 +59,16 @@ def _as_text(data: bytes) -> str | None:
 def parse_hex(text: str) -> bytes | None:
     """Hex digits, whatever stands between the bytes; None if it is something else."""
     digits = _HEX_NOISE.sub("", text)
-    return bytes.fromhex(digits) if _HEX.fullmatch(digits) else None
+    if not _HEX.fullmatch(digits):
+        return None
+    if len(digits) % 2:
+        raise KinspectError(f"the hex has an odd number of digits: {len(digits)}")
+    return bytes.fromhex(digits)
 
 
 def parse_base64(text: str) -> bytes:
     """Base64 of either alphabet, with or without its padding."""
-    compact = "".join(text.split()).translate(str.maketrans("-_", "+/")).rstrip("=")
+    compact = "".join(map(str.strip, text.splitlines())).translate(str.maketrans("-_", "+/")).rstrip("=")
     try:
         data = base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)
     except binascii.Error:
@@ -68,7 +82,8 @@ def parse_dump(text: str) -> bytes | None:
     """What `hexdump -C`, `xxd`, `tcpdump -X` and Wireshark print; None if the text is no dump.
 
     Each line begins with its offset, which must follow from the lines before it; lines without one (tcpdump's
-    summary of the packet) are passed over. A `*` stands for more lines like the one before.
+    summary of the packet) are passed over. A `*` stands for more lines like the one before. Raises KinspectError
+    if the offsets begin anew.
     """
     rows: list[tuple[int, bool, str]] = []
     repeated: set[int] = set()
@@ -86,9 +101,10 @@ def parse_dump(text: str) -> bytes | None:
         if index in repeated and data:
             while len(data) < offset - base:
                 data += data[-LINE_BYTES:]
-        if offset - base != len(data) or not (
-            marked or rest.startswith("  ") or not rest.strip() or len(rows) > 1
-        ):
+        set_off = marked or rest.startswith("  ")
+        if index and set_off and rest.strip() and offset == base == 0:
+            raise KinspectError("this is a dump of several packets: paste one")
+        if offset - base != len(data) or not (set_off or not rest.strip() or len(rows) > 1):
             return None
         following = rows[index + 1][0] - offset if index + 1 < len(rows) else LINE_BYTES
         data += _line_bytes(rest, LINE_BYTES if index + 1 in repeated else following)

@@ -15,20 +15,21 @@ from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema as table
 from kinspect.protocol.describe import Row as FieldRow
 from kinspect.protocol.describe import describe
-from kinspect.protocol.schema import Api, Field, Layout
+from kinspect.protocol.schema import Api, ErrorCode, Field, Layout
 from kinspect.protocol.store import Message
 from kinspect.protocol.versions import format_versions
 from kinspect.protocol.wire import ZERO_UUID
 
 TEXT, JSON = "text", "json"
 ERRORS, RELEASES = "errors", "releases"
+HEADERS = {"requestheader": REQUEST, "responseheader": RESPONSE}
 
 Row = dict[str, Any]
 
 
 @click.command()
 @click.argument("name", metavar="[API]", required=False)
-@click.argument("release", required=False)
+@click.argument("which", metavar="[CODE|RELEASE]", required=False)
 @click.option("--version", type=int, metavar="N", help="The layout of this version.")
 @click.option("--request", is_flag=True, help="The request alone.")
 @click.option("--response", is_flag=True, help="The response alone.")
@@ -37,7 +38,7 @@ Row = dict[str, Any]
 )
 def schema(
     name: str | None,
-    release: str | None,
+    which: str | None,
     *,
     version: int | None,
     request: bool,
@@ -47,23 +48,27 @@ def schema(
     """Show what Kafka's messages look like.
 
     Without arguments: every API. API (a name in any case, a key, or a record message as OffsetCommitValue):
-    its versions, and with --version their layout. `errors`: every error code. `releases [RELEASE]`: the
-    releases, or what one of them speaks.
+    its versions, and with --version their layout. RequestHeader, ResponseHeader: the layouts of the headers.
+    `errors [CODE]`: every error code, or those of a number or a name; the name alone will do too.
+    `releases [RELEASE]`: the releases, or what one of them speaks.
     """
-    if release is not None and name != RELEASES:
-        raise click.UsageError(f"unexpected argument {release!r}")
+    if which is not None and name not in (ERRORS, RELEASES):
+        raise click.UsageError(f"unexpected argument {which!r}")
     wanted = [direction for direction, asked in ((REQUEST, request), (RESPONSE, response)) if asked]
     wanted = wanted or [REQUEST, RESPONSE]
     if name is None:
         rows, text = _rows([_api_row(api) for api in table.apis()])
     elif name == ERRORS:
-        rows, text = _rows([_error_row(error) for error in table.errors().values()])
+        found = table.errors().values() if which is None else _errors(which)
+        rows, text = _rows([_error_row(error) for error in found])
     elif name == RELEASES:
-        rows, text = _rows(_release_rows(release))
-    elif version is None:
+        rows, text = _rows(_release_rows(which))
+    elif table.api(name) is None and (error := _error(name)):
+        rows, text = _rows([_error_row(error)])
+    elif version is None and name.lower() not in HEADERS:
         rows, text = _rows(_history(name, wanted))
     else:
-        layouts = _layouts(name, version, wanted)
+        layouts = _headers(name, version) if name.lower() in HEADERS else _layouts(name, version or 0, wanted)
         rows = [_layout_row(layout) for layout in layouts]
         text = "\n".join(_layout_text(layout) for layout in layouts)
     click.echo(json.dumps(rows, indent=2) if format_name == JSON else text.rstrip("\n"))
@@ -111,7 +116,7 @@ def _spoken_by(key: int) -> str | None:
     return f"{found[0]}..{found[-1]}" if found else None
 
 
-def _error_row(error: table.ErrorCode) -> Row:
+def _error_row(error: ErrorCode) -> Row:
     return {
         "code": error.code,
         "name": error.name,
@@ -119,6 +124,34 @@ def _error_row(error: table.ErrorCode) -> Row:
         "since": error.since,
         "earlier_names": [*error.old_names, *error.scala_names],
     }
+
+
+def _error(name: str) -> ErrorCode | None:
+    """The error of this name, in any case, today's or one that it had earlier."""
+    wanted = name.lower()
+    return next((error for error in table.errors().values() if wanted in _names(error)), None)
+
+
+def _errors(which: str) -> list[ErrorCode]:
+    """The errors of a code, of a name, or else of names that hold the text."""
+    if which.removeprefix("-").isdecimal():
+        found = table.errors().get(int(which))
+        if found is None:
+            raise KinspectError(f"there is no error code {which}: see `kinspect schema {ERRORS}`")
+        return [found]
+    wanted = which.lower()
+    exact = [error for error in table.errors().values() if error.name.lower() == wanted]
+    alike = [error for error in table.errors().values() if any(wanted in name for name in _names(error))]
+    if not (exact or alike):
+        known = {error.name.lower(): error.name for error in table.errors().values()}
+        raise KinspectError(
+            f"there is no error {which!r}: {_hint(which, known, f'kinspect schema {ERRORS}')}"
+        )
+    return exact or alike
+
+
+def _names(error: ErrorCode) -> list[str]:
+    return [name.lower() for name in (error.name, *error.old_names, *error.scala_names)]
 
 
 def _release_rows(release: str | None) -> list[Row]:
@@ -219,19 +252,32 @@ def _layouts(name: str, version: int, directions: Sequence[str | None]) -> list[
     return found
 
 
+def _headers(name: str, version: int | None) -> list[Layout]:
+    """A header's layout in this version, or in each."""
+    direction = HEADERS[name.lower()]
+    versions = table.header_versions(direction)
+    if version is not None and version not in versions:
+        raise KinspectError(f"{name} has no version {version}: its versions are {format_versions(versions)}")
+    return [table.header_layout(direction, v) for v in (sorted(versions) if version is None else [version])]
+
+
 def _record(name: str) -> Message:
     names = {record.lower(): record for record in table.record_names()}
     message = table.record(names.get(name.lower(), name))
     if message is not None:
         return message
-    known = {**names, **{api.lower(): api for api in table.api_names().values()}}
-    close = difflib.get_close_matches(name.lower(), [*known, ERRORS, RELEASES], n=3)
-    hint = (
-        f"did you mean {', '.join(known.get(word, word) for word in close)}?"
-        if close
-        else "see `kinspect schema`"
+    errors = [error.name for error in table.errors().values()]
+    others = (*table.api_names().values(), "RequestHeader", "ResponseHeader", ERRORS, RELEASES, *errors)
+    known = {**names, **{other.lower(): other for other in others}}
+    raise KinspectError(
+        f"there is no API, record message or error {name!r}: {_hint(name, known, 'kinspect schema')}"
     )
-    raise KinspectError(f"there is no API or record message {name!r}: {hint}")
+
+
+def _hint(name: str, known: dict[str, str], command: str) -> str:
+    """What may be meant by a name; `known`: lower case to the name as it is."""
+    close = difflib.get_close_matches(name.lower(), known, n=3)
+    return f"did you mean {', '.join(known[word] for word in close)}?" if close else f"see `{command}`"
 
 
 def _layout_row(layout: Layout) -> Row:

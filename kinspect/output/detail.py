@@ -12,6 +12,7 @@ from kinspect.kafka.exchange import ANSWERED, Exchange
 from kinspect.kafka.view import View
 from kinspect.output import table
 from kinspect.output.escape import escape
+from kinspect.output.named import number_name
 
 KEY, VALUE, TEXT, NULL = "cyan", "", "green", "dim"
 
@@ -44,7 +45,7 @@ def tree(line: dict[str, Any], order: int) -> Tree:
     facts = {
         "client": " ".join(_end_facts(line["client"])),
         "broker": " ".join(_end_facts(line["broker"])),
-        **{key: line[key] for key in FACTS if line[key] not in (None, [], 0)},
+        **{key: line[key] for key in FACTS if line[key] is not None and line[key] != []},
     }
     add(root, facts)
     for side in SIDES:
@@ -58,10 +59,10 @@ def tree(line: dict[str, Any], order: int) -> Tree:
 def add(parent: Tree, value: dict[str, Any]) -> None:
     """Add each key of an object, as deep as it goes."""
     for key, item in value.items():
-        _add_item(parent, Text.assemble((escape(key), KEY)), item)
+        _add_item(parent, Text.assemble((escape(key), KEY)), item, number_name(key, item))
 
 
-def _add_item(parent: Tree, label: Text, item: Any) -> None:
+def _add_item(parent: Tree, label: Text, item: Any, name: str | None = None) -> None:
     if isinstance(item, dict) and item:
         add(parent.add(label), item)
     elif isinstance(item, list) and any(isinstance(entry, dict | list) for entry in item):
@@ -69,7 +70,7 @@ def _add_item(parent: Tree, label: Text, item: Any) -> None:
         for index, entry in enumerate(item):
             _add_item(branch, Text.assemble((f"[{index}]", NULL)), entry)
     else:
-        parent.add(label + Text(" ") + _scalar(item))
+        parent.add(label + Text(" ") + _scalar(item) + Text(f" ({name})" if name else "", style=NULL))
 
 
 def _scalar(item: Any) -> Text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from kinspect.kafka.exchange import ANSWERED, NO_RESPONSE, ORPHAN, SASL_TOKEN, Exchange
+from kinspect.kafka.summary import REQUEST_DATA
 from kinspect.kafka.view import View
 from kinspect.output.escape import escape
+from kinspect.protocol import schema
 
 FIELDS = frozenset(
     {
@@ -24,8 +26,11 @@ FIELDS = frozenset(
 """What a row needs of an exchange."""
 
 NS_PER_SECOND = 1_000_000_000
+END_TXN, JOIN_GROUP, LEAVE_GROUP = 26, 11, 13
 NAMES_SHOWN = 3
 PARTITIONS_SHOWN = 5
+REASON_SHOWN = 60
+"""A longer reason of a member that joins or leaves is left to the body."""
 
 ERROR, PROBLEM, NOTE, DIM, API_STYLE = "bold red", "magenta", "yellow", "dim", "cyan"
 
@@ -41,9 +46,9 @@ class Widths(NamedTuple):
     ports: bool
 
 
-NARROW = Widths(8, 25, 7, 13, 7, False)
+NARROW = Widths(8, 21, 7, 17, 7, False)
 MEDIUM = Widths(12, 33, 12, 20, 8, True)
-BROAD = Widths(15, 36, 20, 28, 9, True)
+BROAD = Widths(12, 36, 18, 22, 8, True)
 WIDE = Widths(29, 43, 24, 32, 10, True)
 
 
@@ -62,7 +67,7 @@ class Table:
         self._wide = wide
         self._widths = WIDE if wide else widths_for(console.width)
         self._zone_name = "UTC" if utc else "local time"
-        self._rows = [self._header()]
+        self._rows = self._header()
         self._day: str | None = None
 
     def exchange(self, exchange: Exchange) -> None:
@@ -73,15 +78,16 @@ class Table:
             self._day = day
             self._rows.append(Text(f"{day} {self._zone_name}", style=DIM))
         widths = self._widths
-        self._rows.append(
-            self._row(
+        self._rows += self._row(
+            (
                 Text(f"{day} {clock}" if self._wide else clock[: widths.time], style=DIM),
                 Text(ends(line, widths.ports)),
                 Text(escape(line["client"]["id"] or "")),
-                api(line, 0 if self._wide else widths.api),
-                latency(line["latency_ms"]),
-                about(line),
-            )
+            ),
+            lambda width: api(line, width),
+            latency(line["latency_ms"]),
+            about(line, deed(exchange), reasons(exchange)),
+            failed=bool(line["error_names"] or line["problems"]),
         )
 
     def flush(self) -> None:
@@ -90,27 +96,54 @@ class Table:
             rows, self._rows = self._rows, []
             self._console.print(Text("\n").join(rows), soft_wrap=True)
 
-    def _header(self) -> Text:
+    def _header(self) -> list[Text]:
         time = f"TIME ({self._zone_name})" if self._wide else "TIME"
-        titles = (time, "CLIENT → BROKER", "CLIENT ID", "API", "LATENCY", "ABOUT")
-        return self._row(*(Text(title, style="bold") for title in titles))
+        *first, api, latency, about = (
+            Text(title, style="bold")
+            for title in (time, "CLIENT → BROKER", "CLIENT ID", "API", "LATENCY", "ABOUT")
+        )
+        return self._row(first, lambda _: api, latency, About([about], []))
 
-    def _row(self, time: Text, ends: Text, client_id: Text, api: Text, latency: Text, about: Text) -> Text:
-        widths = self._widths
+    def _row(
+        self,
+        first: Iterable[Text],
+        api: Callable[[int], Text],
+        latency: Text,
+        about: About,
+        *,
+        failed: bool = False,
+    ) -> list[Text]:
+        """The lines of a row: one, or two if something failed and one does not hold what it is about."""
         row = Text()
-        for cell, width in (
-            (time, widths.time),
-            (ends, widths.ends),
-            (client_id, widths.client_id),
-            (api, widths.api),
-        ):
+        for cell, width in zip(first, self._widths, strict=False):
             row.append_text(self._fit(cell, width)).append(" ")
-        latency.align("right", max(widths.latency, latency.cell_len))
-        row.append_text(latency).append(" ").append_text(about)
-        row.rstrip()
+        row.append_text(self._api_and_latency(api, latency, self._console.width - row.cell_len, about.parts))
+        rows = [row]
+        for part in about.parts:
+            full = rows[-1].cell_len + 1 + part.cell_len > self._console.width
+            if failed and full and len(rows) == 1 and not self._wide:
+                rows.append(Text(" " * self._widths.time))
+            rows[-1].append(" ").append_text(part)
+        for part in about.rest:
+            rows[-1].append(" ").append_text(part)
+        for line in rows:
+            line.rstrip()
+            if not self._wide:
+                line.truncate(self._console.width, overflow="ellipsis")
+        return rows
+
+    def _api_and_latency(
+        self, api: Callable[[int], Text], latency: Text, left: int, about: list[Text]
+    ) -> Text:
+        """Both cells. An API's name may take what the latency leaves of its cell, and what the row has left."""
+        whole = api(0)
+        both = self._widths.api + 1 + self._widths.latency
         if not self._wide:
-            row.truncate(self._console.width, overflow="ellipsis")
-        return row
+            longest = left - sum(1 + part.cell_len for part in about)
+            room = max(both, min(longest, whole.cell_len + 1 + latency.cell_len))
+            whole = api(room - 1 - latency.cell_len)
+        latency.pad_left(max(1, both - whole.cell_len - latency.cell_len))
+        return whole + latency
 
     def _fit(self, cell: Text, width: int) -> Text:
         if self._wide:
@@ -161,13 +194,46 @@ def latency(milliseconds: float | None) -> Text:
     return Text(f"{milliseconds:.0f}ms" if size < 10_000 else f"{milliseconds / 1000:.1f}s")
 
 
-def about(line: dict[str, Any]) -> Text:
-    """What the exchange is about, what went wrong first."""
+class About(NamedTuple):
+    """The last column. `parts`: what went wrong, then what the row is about; `rest`: what may be cut before them."""
+
+    parts: list[Text]
+    rest: list[Text]
+
+
+def about(line: dict[str, Any], deed: str | None = None, reasons: Iterable[str] = ()) -> About:
+    """What the exchange is about; `deed` and `reasons` are what `deed` and `reasons` tell of it."""
     parts = [Text(escape(name), style=ERROR) for name in line["error_names"]]
     parts += [Text(code, style=PROBLEM) for code in dict.fromkeys(p["code"] for p in line["problems"])]
     parts += _outcome(line)
+    parts += [Text(deed)] if deed else []
     parts += [Text(part) for part in _subjects(line)]
-    return Text(" ").join(parts)
+    rest = [*_counts(line), *(f'"{escape(reason)}"' for reason in reasons)]
+    return About(parts, [Text(part) for part in rest])
+
+
+def deed(exchange: Exchange) -> str | None:
+    """The API of the request that an Envelope carries; whether a transaction is to be committed or aborted."""
+    inner = exchange.summary.inner(REQUEST_DATA)
+    if inner is not None:
+        return f"{schema.api_name(inner.header.api_key)} v{inner.header.api_version}"
+    committed = _request_body(exchange).get("committed") if exchange.api_key == END_TXN else None
+    return None if committed is None else "commit" if committed else "abort"
+
+
+def reasons(exchange: Exchange) -> list[str]:
+    """Why members join or leave, where they say so in few words; each reason once."""
+    members: list[dict[str, Any]] = []
+    if exchange.api_key == JOIN_GROUP:
+        members = [_request_body(exchange)]
+    elif exchange.api_key == LEAVE_GROUP:
+        members = _request_body(exchange).get("members", [])
+    given = dict.fromkeys(member.get("reason") for member in members)
+    return [reason for reason in given if reason and len(reason) <= REASON_SHOWN]
+
+
+def _request_body(exchange: Exchange) -> dict[str, Any]:
+    return (exchange.request.body if exchange.request is not None else None) or {}
 
 
 def _outcome(line: dict[str, Any]) -> list[Text]:
@@ -189,6 +255,9 @@ def _subjects(line: dict[str, Any]) -> Iterable[str]:
     for key, label in (("groups", "group "), ("transactional_ids", "txn ")):
         if line[key]:
             yield label + _listed([escape(name) for name in line[key]])
+
+
+def _counts(line: dict[str, Any]) -> Iterable[str]:
     if line["record_count"]:
         yield f"{line['record_count']} record{'s' * (line['record_count'] != 1)}"
     if line["record_bytes"]:

@@ -107,7 +107,7 @@ class _Reader:
     def take(self, size: int, what: str) -> bytes:
         left = self.end - self.pos
         if size > left:
-            raise _FailedError(f"{what} needs {size} bytes, {left} left")
+            raise _FailedError(f"{what} needs {_bytes(size)}, {left} left")
         self.pos += size
         return self.data[self.pos - size : self.pos]
 
@@ -151,7 +151,9 @@ class _Reader:
         self.field_start = start = self.pos
         count = self.uvarint("number of tagged fields")
         if 2 * count > self.end - self.pos:
-            raise _FailedError(f"{count} tagged fields, {self.end - self.pos} bytes left")
+            raise _FailedError(
+                f"{count} tagged field{'s' * (count != 1)}, {_bytes(self.end - self.pos)} left"
+            )
         self.span(start, "tags", count)
         self.path.pop()
         for _ in range(count):
@@ -164,7 +166,7 @@ class _Reader:
         number = self.uvarint("tag")
         size = self.uvarint("size of a tagged field")
         if size > self.end - self.pos:
-            raise _FailedError(f"tag {number} needs {size} bytes, {self.end - self.pos} left")
+            raise _FailedError(f"tag {number} needs {_bytes(size)}, {self.end - self.pos} left")
         field = known.get(number)
         if field is not None:
             self.path[-1] = field.name
@@ -179,7 +181,7 @@ class _Reader:
             self.field(field, body)
             if self.pos != self.end:
                 self.field_start = start
-                raise _FailedError(f"tag {number} has {self.end - self.pos} bytes more than its field")
+                raise _FailedError(f"tag {number} has {_bytes(self.end - self.pos)} more than its field")
         self.end = outer
         self.path.pop()
 
@@ -212,9 +214,8 @@ class _Reader:
         if count is not None:
             least = max(_least_element(field), 1) * count
             if least > self.end - self.pos:
-                raise _FailedError(
-                    f"{count} elements need at least {least} bytes, {self.end - self.pos} left"
-                )
+                elements = "1 element needs" if count == 1 else f"{count} elements need"
+                raise _FailedError(f"{elements} at least {_bytes(least)}, {self.end - self.pos} left")
         self.span(start, f"[]{field.type}", count)
         if count is None:
             body[field.name] = None
@@ -267,6 +268,10 @@ class _Reader:
                 )
             )
             return raw.decode("utf-8", "replace")
+
+
+def _bytes(count: int) -> str:
+    return f"{count} byte{'s' * (count != 1)}"
 
 
 def _least_element(field: Field) -> int:

@@ -243,6 +243,11 @@ def header_layout(direction: str, version: int) -> Layout:
     return found[0]
 
 
+def header_versions(direction: str) -> frozenset[int]:
+    """The versions of a request's or a response's header."""
+    return _headers()[direction].versions
+
+
 @cache
 def _headers() -> dict[str, Message]:
     messages = read_messages((TABLE / "headers.txt").read_text("utf-8"))

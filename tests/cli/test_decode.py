@@ -4,7 +4,7 @@ import pytest
 
 from kinspect.protocol import Message, encode_request, encode_response
 
-HEARTBEAT, SASL_AUTHENTICATE = 12, 36
+HEARTBEAT, API_VERSIONS, SASL_AUTHENTICATE = 12, 18, 36
 BEAT = {"group_id": "workers", "generation_id": 1, "member_id": "m"}
 REQUEST = encode_request(Message(HEARTBEAT, 0, 7, BEAT, "app-1"))
 RESPONSE = encode_response(Message(HEARTBEAT, 1, 7, {"throttle_time_ms": 9, "error_code": 27}))
@@ -25,7 +25,18 @@ def test_a_request_with_the_offsets_of_its_fields(kinspect):
 def test_a_response(kinspect):
     result = kinspect("decode", "--response", "--api", "heartbeat", "--api-version", "1", RESPONSE.hex())
     assert result.status == 0
-    assert ["8–10", "error_code", "int16", "27"] in [line.split() for line in result.out.splitlines()]
+    rows = [line.split() for line in result.out.splitlines()]
+    assert ["8–10", "error_code", "int16", "27", "(REBALANCE_IN_PROGRESS)"] in rows
+
+
+def test_numbers_are_named(kinspect):
+    body = {"error_code": 0, "api_keys": [{"api_key": 3, "min_version": 0, "max_version": 13}]}
+    raw = encode_response(Message(API_VERSIONS, 0, 7, body))
+    out = kinspect("decode", "--response", "--api", "18", "--api-version", "0", raw.hex()).out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["4–6", "error_code", "int16", "0"] in rows
+    assert ["10–12", "api_keys[0].api_key", "int16", "3", "(Metadata)"] in rows
+    assert "request_api_key      int16   12 (Heartbeat)" in kinspect("decode", REQUEST.hex()).out
 
 
 def test_json(kinspect):
@@ -81,6 +92,55 @@ def test_a_broken_message_says_where(kinspect):
     assert "generation_id" in last
 
 
+@pytest.mark.parametrize(
+    ("data", "last_field", "where"),
+    [
+        ("00", "", "malformed at byte 0: the request's header does not fit at request_api_key: "),
+        ("000c00", "request_api_key", "malformed at byte 2: "),
+        ("000c000400000001000663", "correlation_id", "malformed at byte 8: "),
+    ],
+)
+def test_a_broken_header_says_where(kinspect, data, last_field, where):
+    result = kinspect("decode", data)
+    assert (result.status, result.err) == (1, "")
+    *read, last = result.out.splitlines()
+    assert last.startswith(where)
+    assert last_field in read[-1]
+    found = json.loads(kinspect("decode", "--format", "json", data).out)
+    assert (found["body"], found["complete"]) == (None, False)
+    assert found["problems"][0]["code"] == "malformed"
+
+
+def test_a_broken_header_of_a_response(kinspect):
+    result = kinspect("decode", "--response", "--api", "Fetch", "--api-version", "1", "00")
+    assert result.status == 1
+    assert "the response's header does not fit at correlation_id: int32 needs 4 bytes, 1 left" in result.out
+
+
+def test_a_size_that_does_not_match(kinspect):
+    hint = "kinspect: the first 4 bytes look like a size of 64, but {} bytes follow\n"
+    for data in (REQUEST, REQUEST[:10]):
+        result = kinspect("decode", "00000040" + data.hex())
+        assert (result.status, result.err) == (1, hint.format(len(data)))
+    response = ["decode", "--response", "--api", "SaslAuthenticate", "--api-version", "0"]
+    answer = encode_response(Message(SASL_AUTHENTICATE, 0, 7, {"auth_bytes": b"x" * 9}))
+    assert kinspect(*response, answer.hex()).err == ""
+    assert kinspect(*response, "00000040" + answer.hex()).err == hint.format(len(answer))
+    assert kinspect("decode", "--size-prefix", "no", "00000040" + REQUEST.hex()).err == ""
+    cut = kinspect("decode", "--size-prefix", "yes", "00000040" + REQUEST[:20].hex())
+    assert cut.err == hint.format(20)
+
+
+def test_a_response_taken_for_a_request(kinspect):
+    assert "if this is a response, it needs --response" in kinspect("decode", "7fff0000" + "00" * 8).err
+
+
+def test_a_capture_is_not_a_message(kinspect, capture):
+    result = kinspect("decode", "--file", capture)
+    assert (result.status, result.out) == (1, "")
+    assert result.err == "kinspect: this is a capture: use `kinspect read`\n"
+
+
 def test_left_over_bytes_are_told(kinspect):
     result = kinspect("decode", (REQUEST + bytes(4)).hex())
     assert result.status == 0
@@ -119,11 +179,12 @@ def test_usage_errors(kinspect, arguments):
     "arguments",
     [
         ["nothing to see"],
-        ["00"],
+        [""],
+        [" "],
+        ["000"],
         ["--file", "/nowhere/x"],
         ["--response", "--api", "Fetsch", "--api-version", "1", "00000000"],
         ["--response", "--api", "Fetch", "--api-version", "99", "00000000"],
-        ["--response", "--api", "Fetch", "--api-version", "1", "00"],
     ],
 )
 def test_what_cannot_be_decoded_is_one_line(kinspect, arguments):

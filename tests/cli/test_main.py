@@ -17,7 +17,7 @@ def test_help_lists_the_commands_there_are(kinspect):
     result = kinspect("--help")
     assert result.status == 0
     assert all(name in result.out for name in COMMANDS)
-    assert "live" not in result.out
+    assert "explore" not in result.out
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["--nothing"], ["read"], ["read", "--nothing", "x"]])
@@ -26,6 +26,11 @@ def test_usage_errors(kinspect, arguments):
     assert result.status == 2
     assert result.out == ""
     assert "Error: " in result.err
+
+
+def test_a_misspelt_command_gets_a_suggestion(kinspect):
+    assert "No such command 'raed'. Did you mean read?" in kinspect("raed").err
+    assert "Did you mean" not in kinspect("xyzzy").err
 
 
 def test_an_unforeseen_error_is_one_line_without_debug(kinspect, monkeypatch):

@@ -1,11 +1,12 @@
 """Messages as tools print them."""
 
 import base64
+import gzip
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.pcap import Conversation
+from support.pcap import Conversation, pcap
 
 from kinspect.cli.pasted import message_bytes, parse_dump
 from kinspect.errors import KinspectError
@@ -100,7 +101,7 @@ def test_bytes_are_taken_as_they_are():
     assert message_bytes(MESSAGE) == MESSAGE
 
 
-@pytest.mark.parametrize("text", ["hello, world!", "abc=def", "äöü", "-"])
+@pytest.mark.parametrize("text", ["hello, world!", "nothing to see", "abc=def", "äöü", "-"])
 def test_other_text(text):
     if text.isascii():
         with pytest.raises(KinspectError, match="neither hex, base64 nor a dump"):
@@ -113,3 +114,29 @@ def test_a_whole_packet_gives_its_payload():
     frame = talk.packets[0].data
     assert message_bytes(wireshark(frame).encode()) == MESSAGE
     assert message_bytes(tcpdump(frame[14:]).encode()) == MESSAGE
+
+
+@pytest.mark.parametrize("text", ["abc", "00 0c 0", "0x000c000", MESSAGE.hex()[:-1]])
+def test_an_odd_number_of_hex_digits_is_not_base64(text):
+    with pytest.raises(KinspectError, match="odd number of digits"):
+        message_bytes(text.encode())
+
+
+@pytest.mark.parametrize("dump", [hexdump, xxd, tcpdump, wireshark])
+def test_several_packets(dump):
+    with pytest.raises(KinspectError, match="several packets: paste one"):
+        message_bytes(f"{dump(MESSAGE)}\n{dump(MESSAGE)}\n".encode())
+
+
+@pytest.mark.parametrize("data", [b"", b" \n"])
+def test_nothing(data):
+    with pytest.raises(KinspectError, match="there is no message"):
+        message_bytes(data)
+
+
+def test_a_capture_is_no_message():
+    content = pcap(Conversation().packets)
+    with pytest.raises(KinspectError, match="this is a capture: use `kinspect read`"):
+        message_bytes(content)
+    with pytest.raises(KinspectError, match="`kinspect read` reads compressed captures"):
+        message_bytes(gzip.compress(content))

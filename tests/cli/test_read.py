@@ -32,7 +32,7 @@ def test_a_line_an_exchange_in_order(kinspect, capture):
     assert apis(result) == ["Metadata", "Heartbeat", "Heartbeat", "SaslAuthenticate", "Heartbeat"]
     assert result.err.splitlines()[1:] == [
         "1 connection, 1 Kafka",
-        "5 exchanges, 1 unanswered, 1 error code",
+        "5 exchanges, 1 unanswered, 1 error code (REBALANCE_IN_PROGRESS)",
     ]
 
 

@@ -63,6 +63,37 @@ def test_errors(kinspect):
     assert "UNKNOWN_TOPIC_OR_PARTITION" in kinspect("schema", "errors").out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "codes"),
+    [
+        (["errors", "3"], [3]),
+        (["errors", "--", "-1"], [-1]),
+        (["errors", "unknown_topic_or_partition"], [3]),
+        (["errors", "UNKNOWN_TOPIC"], [3, 100]),
+        (["errors", "UnknownTopicOrPartition"], [3]),
+        (["UNKNOWN_TOPIC_OR_PARTITION"], [3]),
+        (["notleaderforpartition"], [6]),
+    ],
+)
+def test_an_error_by_its_code_or_name(kinspect, arguments, codes):
+    rows = json.loads(kinspect("schema", "--format", "json", *arguments).out)
+    assert [row["code"] for row in rows] == codes
+
+
+def test_headers(kinspect):
+    text = kinspect("schema", "RequestHeader").out
+    assert [line for line in text.splitlines() if not line.startswith(" ")] == [
+        "RequestHeader v0",
+        "",
+        "RequestHeader v1",
+        "",
+        "RequestHeader v2 (flexible)",
+    ]
+    assert kinspect("schema", "responseheader", "--version", "1").out == (
+        "ResponseHeader v1 (flexible)\n  correlation_id  int32\n"
+    )
+
+
 def test_releases(kinspect):
     assert "3.7.0" in kinspect("schema", "releases").out
     rows = json.loads(kinspect("schema", "releases", "3.7", "--format", "json").out)
@@ -78,6 +109,12 @@ def test_releases(kinspect):
         (["Fetch", "--version", "99"], "its versions are 0-18"),
         (["OffsetCommitValue", "--version", "99"], "its versions are 0-4"),
         (["releases", "9.9"], "see `kinspect schema releases`"),
+        (["RequestHeadr"], "did you mean RequestHeader"),
+        (["RequestHeader", "--version", "3"], "its versions are 0-2"),
+        (["UNKNOWN_TOPIC_OR_PARTITON"], "did you mean UNKNOWN_TOPIC_OR_PARTITION"),
+        (["errors", "UNKNOWN_TOPIK"], "did you mean UNKNOWN_TOPIC_ID"),
+        (["errors", "999"], "see `kinspect schema errors`"),
+        (["errors", "xyzzy"], "see `kinspect schema errors`"),
     ],
 )
 def test_unknown_names_are_one_line_with_a_hint(kinspect, arguments, hint):

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from exchanges import OTHER_ID, TOPIC_ID, bare, batch, encoded, exchange, fetched
 
+from kinspect.filters import Filter
+from kinspect.kafka import envelope
 from kinspect.kafka.names import METADATA_TOPIC_ID, ZERO_ID
 from kinspect.kafka.roles import role_of, stronger
 from kinspect.kafka.summary import _walk
 from kinspect.kafka.told import tells_names, told_names
 from kinspect.model import REQUEST, RESPONSE, Problem
-from kinspect.protocol import schema
+from kinspect.protocol import Message, encode_request, encode_response, schema
 
 
 def test_request_comes_first_and_each_name_once() -> None:
@@ -166,6 +168,75 @@ def test_errors_beyond_a_hundred_are_counted() -> None:
         42, 2, None, {"results": [{"group_id": str(n), "error_code": 69} for n in range(300)]}
     ).summary
     assert (found.error_count, len(found.errors), len(found.groups)) == (300, 100, 300)
+
+
+def test_what_an_envelope_carries_counts() -> None:
+    """A forwarded CreateTopics (KIP-590), of which the second topic is there already."""
+    topics = [{"name": "orders"}, {"name": "payments"}]
+    answers = [{"name": "orders"}, {"name": "payments", "error_code": 36}]
+    made = exchange(58, 0, *enveloped(19, 7, {"topics": topics}, {"topics": answers}))
+    found = made.summary
+    assert found.topics == ["orders", "payments"]
+    assert (found.error_codes, found.error_count) == ([36], 1)
+    assert found.errors == [
+        {
+            "path": "response_data_decoded.body.topics[1]",
+            "code": 36,
+            "name": "TOPIC_ALREADY_EXISTS",
+            "retriable": False,
+        }
+    ]
+    inner = found.inner("request_data")
+    assert inner is not None
+    assert inner.header.client_id == "admin"
+    assert Filter(topic=["payments"]).matches(made)
+    assert Filter(errors_only=True).matches(made)
+
+
+def test_groups_and_partitions_of_an_envelope() -> None:
+    body = {
+        "group_id": "g",
+        "topics": [{"name": "orders", "partitions": [{"partition_index": 2}]}],
+    }
+    found = exchange(58, 0, *enveloped(47, 0, body, {"error_code": 16}), {}).summary
+    assert (found.groups, found.partitions) == (["g"], ["orders-2"])
+    assert found.errors[0]["path"] == "response_data_decoded.body"
+
+
+def test_errors_of_an_envelope_come_first() -> None:
+    request, response = enveloped(19, 7, {"topics": []}, {"topics": [{"name": "t", "error_code": 36}]})
+    found = exchange(58, 0, request, {**response, "error_code": 41}).summary
+    assert [error["path"] for error in found.errors] == ["", "response_data_decoded.body.topics[0]"]
+    assert found.error_counts == {36: 1, 41: 1}
+
+
+def test_an_envelope_that_cannot_be_read() -> None:
+    request, response = enveloped(19, 7, {"topics": [{"name": "t"}]}, {"topics": [{"name": "t"}]})
+    cut = {**request, "request_data": request["request_data"][:-1]}
+    assert exchange(58, 0, cut, None).summary.topics == []
+    assert exchange(58, 0, None, response).summary.topics == []
+
+
+def test_the_message_in_an_envelope_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    decode = envelope.decode_body
+
+    def counting(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return decode(*arguments)
+
+    monkeypatch.setattr(envelope, "decode_body", counting)
+    exchange(58, 0, *enveloped(19, 7, {"topics": []}, {"topics": []})).to_dict()
+    assert len(calls) == 2
+
+
+def enveloped(
+    api_key: int, version: int, request: dict[str, Any], response: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The bodies of an Envelope's request and response that carry these."""
+    asked = encode_request(Message(api_key, version, 3, request, client_id="admin"))
+    answered = encode_response(Message(api_key, version, 3, response, direction=RESPONSE))
+    return {"request_data": asked, "client_host_address": b"\x0a\0\0\1"}, {"response_data": answered}
 
 
 def test_record_sets_are_counted_and_read_once() -> None:

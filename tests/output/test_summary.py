@@ -1,6 +1,9 @@
+from kinspect.model import Problem
 from kinspect.output.summary import Tally, summary_text
 from kinspect.pipeline import Inspector
 
+HEARTBEAT = 12
+BEAT = {"group_id": "workers", "generation_id": 1, "member_id": "m"}
 QUIET = Inspector(files=["a.pcap"]).summary()
 
 
@@ -42,7 +45,7 @@ def test_encrypted_connections_are_named():
     names = {f"broker{i}": 1 for i in range(1, 6)}
     line = text(connections=connections(tls=9, other=403), server_names=names).splitlines()[1]
     assert line == (
-        "412 connections, 0 Kafka, 9 TLS (SNI broker1, broker2, broker3…), 403 other: encrypted, cannot be decoded"
+        "412 connections, 0 Kafka, 9 TLS (SNI broker1, broker2, broker3…), 403 other: give --keylog"
     )
 
 
@@ -57,6 +60,28 @@ def test_what_was_shown_of_it():
     ).splitlines()
     assert lines[2] == "9 exchanges, 7 shown, 3 error codes, 1 problem"
     assert lines[3] == "left out by filters, as what they ask for is not known: --topic 2"
+
+
+def test_the_most_frequent_errors_are_named(exchanges):
+    def counted(*codes):
+        tally = Tally()
+        for exchange in exchanges(*((HEARTBEAT, 4, BEAT, {"error_code": code}) for code in codes)):
+            tally.count(exchange)
+        return text(tally, connections=connections(kafka=1), exchanges=len(codes)).splitlines()[2]
+
+    assert counted(27, 27, 0) == "3 exchanges, 2 error codes (REBALANCE_IN_PROGRESS)"
+    assert counted(25, 27, 27) == "3 exchanges, 3 error codes (REBALANCE_IN_PROGRESS 2, UNKNOWN_MEMBER_ID 1)"
+    assert counted(1, 2, 4242, 27, 27).endswith(
+        "5 error codes (REBALANCE_IN_PROGRESS 2, OFFSET_OUT_OF_RANGE 1, CORRUPT_MESSAGE 1, …)"
+    )
+
+
+def test_problems_are_counted(exchanges):
+    tally = Tally()
+    (exchange,) = exchanges((HEARTBEAT, 4, BEAT, {}))
+    exchange.noted = (Problem(None, "gap", ""),)
+    tally.count(exchange)
+    assert (tally.problems, tally.errors) == (1, 0)
 
 
 def test_what_was_lost():

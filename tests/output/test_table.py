@@ -1,10 +1,14 @@
+from itertools import chain
+
 import pytest
 
 from kinspect.kafka.view import View
 from kinspect.output.console import make_console
 from kinspect.output.table import Table, about, api, latency, widths_for
+from kinspect.protocol import Message, encode_request
 
-METADATA, HEARTBEAT, CREATE_TOPICS = 3, 12, 19
+HEARTBEAT, CREATE_TOPICS, ENVELOPE = 12, 19, 58
+JOIN_GROUP, LEAVE_GROUP, END_TXN = 11, 13, 26
 BEAT = {"group_id": "workers", "generation_id": 1, "member_id": "m"}
 
 LINE = {
@@ -40,7 +44,7 @@ def test_rows_fit_the_terminal(exchanges, stream, width):
     rows = printed(
         stream, exchanges((HEARTBEAT, 4, group, {"error_code": 27})), width=width, utc=True
     ).splitlines()
-    assert len(rows) == 3
+    assert len(rows) == 4
     assert all(len(row) <= width for row in rows)
     assert rows[0].startswith("TIME")
     assert rows[1] == "2023-11-14 UTC"
@@ -50,7 +54,7 @@ def test_a_row(exchanges, stream):
     made = exchanges((HEARTBEAT, 4, BEAT, {"error_code": 27}), (HEARTBEAT, 4, BEAT, None))
     rows = printed(stream, made, width=160, utc=True).splitlines()
     assert rows[2].split() == [
-        "22:13:20.000300",
+        "22:13:20.000",
         "10.0.0.1:40000→10.0.0.9:9092",
         "app-1",
         "Heartbeat",
@@ -61,6 +65,72 @@ def test_a_row(exchanges, stream):
         "workers",
     ]
     assert "unanswered (capture_end) group workers" in rows[3]
+
+
+def test_a_row_with_an_error_goes_on_in_a_second_line(exchanges, stream):
+    made = exchanges((HEARTBEAT, 4, BEAT, {"error_code": 27}), (HEARTBEAT, 4, BEAT, {}))
+    rows = printed(stream, made, width=80, utc=True).splitlines()
+    assert rows[2].endswith(" 0.20ms")
+    assert rows[3] == "         REBALANCE_IN_PROGRESS group workers"
+    assert rows[4].endswith(" 0.20ms group workers")
+    assert len(rows) == 5
+
+
+def test_what_fits_of_an_error_stays_in_the_first_line(exchanges, stream):
+    made = exchanges((HEARTBEAT, 4, {**BEAT, "group_id": "g" * 40}, {"error_code": 27}))
+    rows = printed(stream, made, width=120, utc=True).splitlines()
+    assert rows[2].endswith(" 0.20ms REBALANCE_IN_PROGRESS")
+    assert rows[3] == f"{' ' * 13}group {'g' * 40}"
+
+
+def test_a_row_without_an_error_is_cut(exchanges, stream):
+    made = exchanges((HEARTBEAT, 4, {**BEAT, "group_id": "g" * 90}, {}))
+    rows = printed(stream, made, width=80, utc=True).splitlines()
+    assert len(rows) == 3
+    assert rows[2].endswith("g…")
+
+
+def test_an_api_is_cut_only_where_the_row_is_full(exchanges, stream):
+    def row(key, version, request, response):
+        return printed(stream, exchanges((key, version, request, response)), width=80, utc=True).splitlines()[
+            -1
+        ]
+
+    assert " FindCoordinator v2 0.20ms group gggg" in row(10, 2, {"key": "g" * 90}, {})
+    beat = {"group_id": "g", "member_id": "m"}
+    assert row(68, 0, beat, {}).endswith(" ConsumerGroupHeartbeat v0 0.20ms group g")
+    assert " ConsumerGroupH… v0 0.20ms group gggg" in row(68, 0, {**beat, "group_id": "g" * 90}, {})
+
+
+def test_how_a_transaction_ends(exchanges, stream):
+    def ended(committed):
+        body = {"transactional_id": "t", "producer_id": 1, "producer_epoch": 0, "committed": committed}
+        return printed(stream, exchanges((END_TXN, 3, body, {})), width=160, utc=True).splitlines()[-1]
+
+    assert ended(True).endswith(" commit txn t")
+    assert ended(False).endswith(" abort txn t")
+
+
+def test_why_members_come_and_go(exchanges, stream):
+    join = {"group_id": "g", "protocol_type": "consumer", "reason": "re\x9bjoin", "protocols": []}
+    members = [{"member_id": m, "reason": "bye"} for m in "ab"] + [{"member_id": "c", "reason": "x" * 99}]
+    made = exchanges(
+        (JOIN_GROUP, 8, join, {}),
+        (LEAVE_GROUP, 5, {"group_id": "g", "members": members}, {}),
+        (LEAVE_GROUP, 0, {"group_id": "g", "member_id": "a"}, {}),
+    )
+    rows = printed(stream, made, width=160, utc=True).splitlines()[2:]
+    assert rows[0].endswith(' group g "re\\x9bjoin"')
+    assert rows[1].endswith(' group g "bye"')
+    assert rows[2].endswith("ms group g")
+
+
+def test_what_an_envelope_carries(exchanges, stream):
+    inner = encode_request(Message(CREATE_TOPICS, 7, 1, {"topics": [{"name": "orders"}]}, "admin"))
+    made = exchanges((ENVELOPE, 0, {"request_data": inner, "client_host_address": b"\x0a\0\0\1"}, {}))
+    row = printed(stream, made, width=160, utc=True).splitlines()[-1]
+    assert " Envelope v0 " in row
+    assert row.endswith("ms CreateTopics v7 orders")
 
 
 def test_wide_rows_are_not_cut(exchanges, stream):
@@ -121,7 +191,7 @@ def test_rows_wait_for_the_flush(exchanges, stream):
     ],
 )
 def test_about(changes, text):
-    assert about({**LINE, **changes}).plain == text
+    assert " ".join(part.plain for part in chain(*about({**LINE, **changes}))) == text
 
 
 @pytest.mark.parametrize(
@@ -157,3 +227,4 @@ def test_columns_grow_with_the_terminal():
     sums = [sum(widths_for(width)[:5]) + 5 for width in (80, 120, 160)]
     assert sums == sorted(sums)
     assert all(total <= width - 15 for total, width in zip(sums, (80, 120, 160), strict=True))
+    assert 150 - sum(widths_for(150)[:5]) - 5 > 45

@@ -56,6 +56,13 @@ def test_a_failure_tells_offset_path_and_what_was_read():
     ]
 
 
+def test_one_byte_is_one_byte():
+    assert interpreter.read(FIND_COORDINATOR, b"\x03ab", 0, 3).failure.message == "int8 needs 1 byte, 0 left"
+    assert "needs 2 bytes, 0 left" in interpreter.read(FIND_COORDINATOR, b"\x03", 0, 1).failure.message
+    metadata = interpreter.read(METADATA, struct.pack(">i", 1), 0, 4)
+    assert metadata.failure.message.startswith("1 element needs at least ")
+
+
 def test_text_that_is_not_utf8_is_read_on_and_told():
     raw = b"\x03a\xff\x01\x00"
     reading = interpreter.read(FIND_COORDINATOR, b"...." + raw, 4, 9, base=1)

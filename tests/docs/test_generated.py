@@ -1,0 +1,69 @@
+"""The generated pages are up to date, and the written ones name everything there is."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import generate_docs
+import pytest
+from console_blocks import ROOT
+
+from kinspect.cli import group
+from kinspect.model import PROBLEM_CODES
+from kinspect.protocol import schema
+
+OUTPUT = (ROOT / "docs" / "output.md").read_text("utf-8")
+CODE = set(re.findall(r"`([^`]+)`", OUTPUT))
+COMMANDS = group.list_commands(click.Context(group))
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    found = generate_docs.differences()
+    assert not found, f"run `make docs`:\n{found}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_in_the_page_of_commands(command: str) -> None:
+    page = (
+        (ROOT / "docs" / "cli.md").read_text("utf-8").split(f"## kinspect {command}\n")[1].split("\n## ")[0]
+    )
+    found = group.get_command(click.Context(group), command)
+    assert found is not None
+    for parameter in found.params:
+        for name in parameter.opts if isinstance(parameter, click.Option) else ():
+            assert re.search(rf"^\| `[^`]*(?<![\w-]){re.escape(name)}(?![\w-])", page, re.MULTILINE), name
+
+
+def test_every_problem_code_is_explained() -> None:
+    rows = dict(
+        re.findall(r"^\| `(\w+)` \| (.+) \|$", OUTPUT.split("## Problems")[1].split("\n## ")[0], re.MULTILINE)
+    )
+    assert rows.keys() - {"code"} == PROBLEM_CODES
+
+
+@pytest.mark.parametrize("line_type", ["exchange", "connection", "gap", "summary"])
+def test_every_key_and_every_word_is_explained(line_type: str) -> None:
+    path = ROOT / "docs" / "schema" / f"{line_type}.schema.json"
+    for word in _words(json.loads(path.read_text("utf-8"))):
+        assert word in CODE, word
+
+
+def _words(node: Any) -> Iterator[str]:
+    """Names of keys and enumerated values."""
+    if isinstance(node, list):
+        for item in node:
+            yield from _words(item)
+    elif isinstance(node, dict):
+        properties = node.get("properties", {})
+        yield from properties
+        yield from (word for word in node.get("enum", ()) if isinstance(word, str))
+        for name, inner in node.items():
+            yield from _words(list(inner.values()) if name in ("properties", "$defs") else inner)
+
+
+def test_every_api_is_in_the_page_of_the_protocol() -> None:
+    page = (ROOT / "docs" / "protocol-support.md").read_text("utf-8")
+    for api in schema.apis():
+        assert f"| {api.key} | {api.name} |" in page

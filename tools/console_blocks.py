@@ -1,0 +1,91 @@
+"""The examples of the documentation: found in Markdown, run, compared with what the page shows.
+
+A ```` ```console ```` block holds commands (`$ command`, continued after a backslash) and, below each, its output:
+standard output and standard error in the order they were written. `…` on a line of its own stands for any number
+of lines, `…` within a line for anything in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+COLUMNS = 130
+ELLIPSIS = "…"
+
+_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Example(NamedTuple):
+    """One command of a page, where it stands, and the output shown below it."""
+
+    page: str
+    line: int
+    command: str
+    shown: tuple[str, ...]
+
+
+def fences(page: Path, language: str) -> Iterator[tuple[int, str]]:
+    """The blocks of a language: the line of their first line, and their text."""
+    text = page.read_text("utf-8")
+    for match in _FENCE.finditer(text):
+        if match[1] == language:
+            yield text.count("\n", 0, match.start()) + 2, match[2]
+
+
+def examples(page: Path) -> Iterator[Example]:
+    """The commands of a page's console blocks, in their order."""
+    name = page.relative_to(ROOT).as_posix()
+    for first, block in fences(page, "console"):
+        lines = block.splitlines()
+        at = 0
+        while at < len(lines):
+            if not lines[at].startswith("$ "):
+                raise ValueError(f"{name}:{first + at}: output without a command")
+            start, command = at, lines[at][2:]
+            while command.endswith("\\"):
+                at += 1
+                command = command[:-1] + lines[at].strip()
+            at += 1
+            end = next((i for i in range(at, len(lines)) if lines[i].startswith("$ ")), len(lines))
+            yield Example(name, first + start, command, tuple(lines[at:end]))
+            at = end
+
+
+def run(command: str) -> list[str]:
+    """What a command prints, run from the project's root with this Python's programs first in the path."""
+    result = subprocess.run(
+        ["sh", "-c", command],
+        cwd=ROOT,
+        env={
+            **{name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")},
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "TZ": "UTC",
+            "COLUMNS": str(COLUMNS),
+            "LC_ALL": "C.UTF-8",
+            "PYTHONUNBUFFERED": "1",
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=60,
+        check=False,
+    )
+    return result.stdout.decode("utf-8").splitlines()
+
+
+def matches(shown: tuple[str, ...] | list[str], real: list[str]) -> bool:
+    """Whether the shown lines tell the real ones."""
+    pattern = ""
+    for line in shown:
+        if line.strip() == ELLIPSIS:
+            pattern += r"(?:[^\n]*\n)*?"
+        else:
+            pattern += "[^\n]*".join(map(re.escape, line.rstrip().split(ELLIPSIS))) + r"[^\n\S]*\n"
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in real)) is not None

@@ -1,0 +1,246 @@
+"""`make docs`: write the pages that are made from the code.
+
+`docs/cli.md` comes from the commands' own options, `docs/protocol-support.md` from the schema table. With `--check`
+nothing is written; the differences are printed, and the exit status is 1 if there are any. With `--examples` the
+console examples of the pages written by hand are run too, and those shown whole are brought up to date.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+import click
+from console_blocks import ELLIPSIS, ROOT, Example, examples, matches, run
+
+from kinspect.cli import group
+from kinspect.protocol import schema
+from kinspect.protocol.schema import Api
+from kinspect.protocol.versions import format_versions
+from kinspect.records import internal
+from kinspect.records.compression import CODECS
+
+DOCS = ROOT / "docs"
+NOTE = "<!-- Made by `make docs`. Do not edit. -->\n\n"
+HAND_WRITTEN = (ROOT / "README.md", DOCS / "guide.md")
+
+
+# ---------------------------------------------------------------------- Markdown
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def paragraph(text: str) -> str:
+    """A help text as one line."""
+    return " ".join(text.split())
+
+
+# ---------------------------------------------------------------------- cli.md
+
+
+def cli_page() -> str:
+    context = click.Context(group, info_name="kinspect")
+    parts = [
+        NOTE,
+        "# Commands\n\n",
+        f"{paragraph(group.help or '')}\n\n",
+        table(("option of `kinspect` itself", "meaning"), _options(group)),
+    ]
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        parts.append(f"\n## kinspect {name}\n\n")
+        parts.append(f"`kinspect {name} {_usage(command)}`\n\n")
+        parts += [f"{paragraph(text)}\n\n" for text in (command.help or "").split("\n\n")]
+        parts.append(table(("option", "meaning"), _options(command)))
+    return "".join(parts)
+
+
+def _usage(command: click.Command) -> str:
+    words = ["[OPTIONS]"]
+    for parameter in command.params:
+        if isinstance(parameter, click.Argument):
+            name = (parameter.metavar or (parameter.name or "").upper()).strip("[]")
+            words.append(name if parameter.required else f"[{name}]")
+    return " ".join(words)
+
+
+def _options(command: click.Command) -> Iterator[tuple[str, str]]:
+    for option in command.params:
+        if isinstance(option, click.Option):
+            names = ", ".join((*option.opts, *option.secondary_opts))
+            value = _value(option)
+            yield (
+                f"`{names} {value}`" if value else f"`{names}`",
+                paragraph(option.help or "") + _default(option),
+            )
+    yield "`-h, --help`", "Show the help and exit."
+
+
+def _value(option: click.Option) -> str:
+    if option.is_flag or option.count:
+        return ""
+    if isinstance(option.type, click.Choice):
+        return "|".join(map(str, option.type.choices))
+    if option.metavar:
+        return option.metavar
+    return (
+        "N"
+        if isinstance(option.type, (click.types.IntParamType, click.IntRange))
+        else option.type.name.upper()
+    )
+
+
+def _default(option: click.Option) -> str:
+    known = isinstance(option.type, click.Choice) and isinstance(option.default, str)
+    return f" Default: `{option.default}`." if known else ""
+
+
+# ---------------------------------------------------------------------- protocol-support.md
+
+
+def protocol_page() -> str:
+    apis = list(schema.apis())
+    versions = sum(len(api.versions) for api in apis)
+    releases = schema.releases()
+    first, last = next(iter(releases)), list(releases)[-1]
+    return "".join(
+        (
+            NOTE,
+            "# Protocol support\n\n",
+            f"kinspect knows {len(apis)} APIs in {versions} versions, requests and responses:"
+            f" all that the releases {first} to {last} speak. `kinspect schema` shows any of their layouts.\n\n",
+            "## APIs\n\n",
+            "*Flexible*: the first version with tagged fields and compact lengths. *Since*: the release of the first"
+            " and of the newest version. *Unstable*: versions that these releases speak only if unstable versions"
+            " are enabled.\n\n",
+            table(
+                ("key", "API", "versions", "flexible", "since", "removed", "unstable", "earlier names"),
+                map(_api_row, apis),
+            ),
+            "\n## Early-access layouts\n\n",
+            "Some versions had another layout before they were final. The stable layout is tried first; the other one"
+            " is taken if it alone fits the bytes. An exchange says so in `layout`.\n\n",
+            table(("message", "version", "releases"), _early_access(apis)),
+            "\n## Releases\n\n",
+            "How many APIs the brokers of each release speak.\n\n",
+            table(("release", "APIs"), ((name, str(len(spoken))) for name, spoken in releases.items())),
+            "\n## Error codes\n\n",
+            f"{len(schema.errors())} codes have a name; `kinspect schema errors` lists them. Any other code is"
+            " called `UNKNOWN_CODE_` and its number.\n",
+            "\n## Records\n\n",
+            "Record sets hold message sets of magic 0 and 1 (nested compressed sets, absolute and relative offsets) and"
+            f" batches of magic 2. Compression: {', '.join(CODECS)}.\n",
+            "\n## Topics that Kafka keeps for itself\n\n",
+            "Keys and values of their records are decoded, into `key_decoded` and `value_decoded`.\n\n",
+            table(("topic", "messages"), _internal_topics()),
+        )
+    )
+
+
+def _api_row(api: Api) -> tuple[str, ...]:
+    oldest, newest = api.since[api.versions[0]], api.since[api.versions[-1]]
+    return (
+        str(api.key),
+        api.name,
+        format_versions(api.versions),
+        "" if api.flexible_from is None else f"{api.flexible_from}",
+        oldest if oldest == newest else f"{oldest}, {newest}",
+        _by_release(api.removed),
+        _by_release(api.unstable),
+        ", ".join(name for name in api.old_names if not name.isupper()),
+    )
+
+
+def _by_release(marked: dict[int, str]) -> str:
+    """`0-3 in 4.0`."""
+    by_release: dict[str, list[int]] = {}
+    for version, release in marked.items():
+        by_release.setdefault(release, []).append(version)
+    return ", ".join(f"{format_versions(versions)} in {release}" for release, versions in by_release.items())
+
+
+def _early_access(apis: Sequence[Api]) -> Iterator[tuple[str, str, str]]:
+    for api in apis:
+        for version in api.versions:
+            for direction in ("request", "response"):
+                for layout in schema.layouts(api.key, version, direction):
+                    if layout.label:
+                        yield layout.name, str(version), layout.label
+
+
+def _internal_topics() -> Iterator[tuple[str, str]]:
+    for topic in sorted(internal.TOPICS):
+        kinds = schema.record_types(internal.METADATA_TOPICS.get(topic, topic))
+        names = dict.fromkeys(
+            name for kind in kinds.values() for name in ((kind.key,) if kind.key else ()) + kind.values
+        )
+        yield f"`{topic}`", ", ".join(names)
+
+
+# ---------------------------------------------------------------------- the command
+
+
+def pages() -> dict[str, str]:
+    """The generated pages by name."""
+    return {"cli.md": cli_page(), "protocol-support.md": protocol_page()}
+
+
+def differences() -> str:
+    """How the pages on disk differ from what they should be, as a unified diff."""
+    found = ""
+    for name, new in pages().items():
+        path = DOCS / name
+        old = path.read_text("utf-8") if path.exists() else ""
+        diff = difflib.unified_diff(
+            old.splitlines(keepends=True), new.splitlines(keepends=True), f"docs/{name}", f"docs/{name} (new)"
+        )
+        found += "".join(diff)
+    return found
+
+
+def refresh_examples() -> None:
+    """Run the examples; where the output is shown whole, write what it is now."""
+    for page in HAND_WRITTEN:
+        lines = page.read_text("utf-8").splitlines()
+        for example in reversed(list(examples(page))):
+            real = run(example.command)
+            if matches(example.shown, real):
+                continue
+            if any(line.strip() == ELLIPSIS for line in example.shown):
+                print(
+                    f"{example.page}:{example.line}: shown in part; compare it by hand:\n  "
+                    + "\n  ".join(real)
+                )
+                continue
+            _replace(lines, example, real)
+            print(f"{example.page}:{example.line}: written anew")
+        page.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def _replace(lines: list[str], example: Example, real: Sequence[str]) -> None:
+    start = example.line - 1
+    while lines[start].endswith("\\"):
+        start += 1
+    start += 1
+    lines[start : start + len(example.shown)] = [line.rstrip() for line in real]
+
+
+def main(arguments: Sequence[str]) -> int:
+    if "--check" in arguments:
+        found = differences()
+        print(found, end="")
+        return 1 if found else 0
+    for name, text in pages().items():
+        (DOCS / name).write_text(text, "utf-8")
+    if "--examples" in arguments:
+        refresh_examples()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
