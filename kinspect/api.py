@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from os import PathLike, fspath
+from pathlib import Path
 
 from kinspect.capture import open_timeline
 from kinspect.kafka.exchange import Exchange
@@ -16,20 +17,20 @@ def read(
     topic_names: dict[str, str] | None = None,
     decode_as: frozenset[int] = frozenset(),
     caps: Caps | None = None,
-    keylog: bytes = b"",
+    keylog: str | PathLike[str] | bytes = b"",
 ) -> Iterator[Exchange]:
     """The exchanges of one or several captures (one timeline), in order of completion.
 
     `paths`: pcap or pcapng files, plain or compressed; `-` is standard input. `topic_names`: topic id to name.
-    `decode_as`: ports whose traffic is Kafka whatever it looks like. `keylog`: TLS secrets in NSS key log format,
-    beside those the captures hold themselves. Bodies are decoded when asked for.
+    `decode_as`: ports whose traffic is Kafka whatever it looks like. `keylog`: TLS secrets in NSS key log format
+    (their bytes, or the file's path), beside those the captures hold themselves. Bodies are decoded when asked for.
     Raises `CaptureError` for an input that cannot be read and `TruncatedCaptureError` for one that ends in the
     middle, both after the exchanges of everything before were handed on.
     """
     timeline = open_timeline([fspath(path) for path in paths])
     inspector = Inspector(names=topic_names, kafka_ports=decode_as, caps=caps, files=timeline.files)
     if keylog:
-        inspector.add_secrets(keylog)
+        inspector.add_secrets(keylog if isinstance(keylog, bytes) else Path(keylog).read_bytes())
     used = 0
     for block in timeline:
         for text in timeline.secrets[used:]:

@@ -57,8 +57,11 @@ class Patterns:
         self._positive: list[Predicate] = []
         self._negative: list[Predicate] = []
         for value in values:
-            # An empty value is the empty text (a client id may be empty); between commas it is nothing.
-            for piece in filter(None, value.split(",")) if value else ("",):
+            pieces = value.split(",")
+            # An empty value is the empty text (a client id may be empty); between commas it is a mistake.
+            if len(pieces) > 1 and not all(pieces):
+                raise KinspectError(f"{value!r} has an empty value between its commas")
+            for piece in pieces:
                 negated = piece.startswith("!")
                 (self._negative if negated else self._positive).append(predicate(piece[negated:]))
 

@@ -54,9 +54,9 @@ class Inspector:
         """TLS secrets may come after the packets they are for: let connections wait for them."""
         self._ledger.expects_secrets = True
 
-    def add_secrets(self, text: bytes) -> None:
-        """Lines of a TLS key log (NSS key log format); best before the packets they are for."""
-        self._ledger.add_secrets(text)
+    def add_secrets(self, text: bytes) -> int:
+        """Lines of a TLS key log (NSS key log format), best before the packets they are for; how many were new."""
+        return self._ledger.add_secrets(text)
 
     def feed(self, block: Block) -> list[Line]:
         """Take a block; returns what it completed, in order of completion."""

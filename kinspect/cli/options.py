@@ -102,9 +102,14 @@ CAPS = {
     ),
     "max_message_bytes": ("message_bytes", SIZE, "Do not decode the bodies of longer messages", "128MiB"),
     "max_buffered_bytes": ("buffered_bytes", SIZE, "Bytes that wait behind a hole in one direction", "16MiB"),
-    "max_total_bytes": ("total_bytes", SIZE, "Bytes held over all connections", "256MiB"),
+    "max_total_bytes": (
+        "total_bytes",
+        SIZE,
+        "Bytes held over all connections, behind holes and in messages each",
+        "64MiB",
+    ),
     "max_in_flight": ("in_flight", COUNT, "Requests without a response on one connection", "10000"),
-    "max_connections": ("connections", COUNT, "Connections tracked at once", "100000"),
+    "max_connections": ("connections", COUNT, "Connections tracked at once", "50000"),
     "max_records_bytes": ("records_bytes", SIZE, "Bytes that one compressed batch may expand to", "256MiB"),
 }
 """Options that are caps: the field of `Caps`, type, help, the default as people write it."""

@@ -168,8 +168,8 @@ class Run:
     def _add_secrets(self) -> None:
         """Hand on what the key log and the captures told since the last block."""
         keylog = self.options.keylog
-        if keylog is not None and (text := keylog.more()):
-            self.inspector.add_secrets(text)
+        if keylog is not None and (text := keylog.more()) and not self.inspector.add_secrets(text):
+            complain(f"{self.options.values['keylog']}: no TLS secrets in it (NSS key log format)")
         for text in self.packets.secrets[self.secrets_used :]:
             self.inspector.add_secrets(text)
         self.secrets_used = len(self.packets.secrets)

@@ -170,6 +170,9 @@ def _protocol_type(message: WireMessage, exchange: Exchange) -> str | None:
     return None if body is None else body.get(PROTOCOL_TYPE)
 
 
+TELLING_FIELDS = ("is_sensitive", "config_type")
+
+
 class _Writer:
     """Compiles one layout's structs. `tags`: unknown tagged fields are looked for in each."""
 
@@ -214,7 +217,7 @@ class _Writer:
             if name in secrets.SECRET_FIELDS:
                 return _secret(name), True
             if name == secrets.CONFIG_VALUE_FIELD and _is_config_entry(siblings):
-                return _config_value, True
+                return _config_value(tuple(f.name for f in siblings if f.name in TELLING_FIELDS)), True
         if meaning.is_topic_id(field):
             return _topic_id(
                 tuple(f.name for f in siblings if meaning.is_topic_name(f) and not f.array)
@@ -369,11 +372,17 @@ def _secret(name: str) -> Edit:
     return edit
 
 
-def _config_value(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
-    if scope.sensitive or secrets.is_secret_entry(struct):
-        scope.redactions += redact(shown, secrets.CONFIG_VALUE_FIELD, value)
-    else:
-        shown[secrets.CONFIG_VALUE_FIELD] = value
+def _config_value(telling: tuple[str, ...]) -> Edit:
+    """`telling`: the fields that say whether the value is a secret; it is one if the message ends before them."""
+
+    def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
+        untold = any(name not in struct for name in telling)
+        if untold or scope.sensitive or secrets.is_secret_entry(struct):
+            scope.redactions += redact(shown, secrets.CONFIG_VALUE_FIELD, value)
+        else:
+            shown[secrets.CONFIG_VALUE_FIELD] = value
+
+    return edit
 
 
 def _topic_id(name_fields: tuple[str, ...]) -> Edit:
@@ -420,6 +429,8 @@ def _is_config_entry(fields: Sequence[Field]) -> bool:
 
 
 def _has_secrets(fields: Sequence[Field]) -> bool:
+    if _is_config_entry(fields) and any(field.name == secrets.CONFIG_VALUE_FIELD for field in fields):
+        return True
     return any(field.name in secrets.SECRET_FIELDS or _has_secrets(field.fields) for field in fields)
 
 

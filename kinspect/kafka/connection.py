@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kinspect.kafka.flow import Flow, ends, likely_client
+from kinspect.kafka.holdings import PIECE_BYTES
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import ConnectionLine
 from kinspect.kafka.orphans import are_responses
@@ -23,6 +24,8 @@ from kinspect.tls import Decryptor, looks_like_tls
 KAFKA, TLS, OTHER, EMPTY = "kafka", "tls", "other", "empty"
 # How much of a connection that was not seen from its start is held while a request is looked for in it.
 HELD_BYTES = 64 * 1024
+# So often every packet is worth a look at all that is held; afterwards it takes half as much again.
+LOOKS = 16
 # Why a request stays unanswered, by how the connection ended.
 OUTCOME_REASONS = {
     "fin": "closed",
@@ -37,26 +40,36 @@ OUTCOME_REASONS = {
 class _Held:
     """What came before the connection was recognised, by direction where there are two of a thing."""
 
-    __slots__ = ("cut", "heads", "items", "needed", "runs")
+    __slots__ = ("cut", "heads", "items", "look_again", "looks", "needed", "runs", "size")
 
     def __init__(self) -> None:
         # Direction, time, frame, and bytes or the size of a gap with its cause.
         self.items: list[tuple[int, int | None, int, bytes | int, str]] = []
         self.heads = (bytearray(), bytearray())  # the stream up to its first gap
-        self.runs = (bytearray(), bytearray())  # the stream since its last gap
+        self.runs = list(self.heads)  # the stream since its last gap
         self.cut = [False, False]  # whether there was a gap
         self.needed = 0  # how long the client's first message will be, once its size is known
+        self.size = 0
+        self.looks = 0
+        self.look_again = 0  # at which size it is worth another look
 
     def data(self, direction: int, time: int | None, frame: int, data: bytes) -> None:
         self.items.append((direction, time, frame, data, ""))
         self.runs[direction].extend(data)
-        if not self.cut[direction]:
-            self.heads[direction].extend(data)
+        self.size += len(data)
 
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         self.items.append((direction, time, frame, size, cause))
-        self.runs[direction].clear()
-        self.cut[direction] = True
+        self.runs[direction] = bytearray()
+        if not self.cut[direction]:
+            self.cut[direction] = True
+            self.look_again = 0
+
+    def looked(self) -> None:
+        """A look told nothing yet."""
+        self.looks += 1
+        if self.looks > LOOKS:
+            self.look_again = self.size + self.size // 2
 
 
 class KafkaConnection:
@@ -89,7 +102,8 @@ class KafkaConnection:
             self._decryptor.data(direction, time, frame, buffer, start, end)
         elif self.kind is None:
             self._hold().data(direction, time, frame, buffer[start:end])
-            self._recognise(self._hold(), final=False)
+            # Held twice: as it came, and as a stream.
+            self._look(2 * (end - start))
 
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         if self._session is not None:
@@ -99,7 +113,7 @@ class KafkaConnection:
             self._decryptor.gap(direction, time, frame, size)
         elif self.kind is None:
             self._hold().gap(direction, time, frame, size, cause)
-            self._recognise(self._hold(), final=False)
+            self._look(0)
 
     def fin(self, direction: int, time: int | None, frame: int) -> None:
         if self._session is not None:
@@ -140,6 +154,20 @@ class KafkaConnection:
             self._held = _Held()
         return self._held
 
+    def _look(self, size: int) -> None:
+        """`size` bytes more are held: see whether they tell what the connection is."""
+        held = self._hold()
+        if held.size >= held.look_again:
+            self._recognise(held, final=False)
+            held.looked()
+        if self._held is not None:
+            self._ledger.holdings.hold(self, self, size + PIECE_BYTES)
+
+    def make_room(self, key: KafkaConnection) -> None:
+        """What is held must tell now."""
+        if self._held is not None:
+            self._recognise(self._held, final=True)
+
     def _recognise(self, held: _Held, final: bool) -> None:
         """Decide what the connection is, as soon as its bytes tell."""
         syn = self._flow.syn
@@ -170,13 +198,12 @@ class KafkaConnection:
             held.needed = announced_bytes(head)
         if not whole:
             for client in candidates:
-                if self._request_inside(bytes(held.runs[client])):
+                if self._request_inside(bytes(held.runs[client][-2 * HELD_BYTES :])):
                     cut = frozenset({RESPONSE}) if held.cut[1 - client] else self._unseen_start()
                     self._begin(client, cut | {REQUEST})
                     return
-        size = sum(len(item) for _, _, _, item, _ in held.items if isinstance(item, bytes))
         patience = self._ledger.caps.buffered_bytes if waiting else 0 if whole else HELD_BYTES
-        if final or size > patience:
+        if final or held.size > patience:
             self._settle(OTHER)
 
     def _waits_for_more(self, held: _Held, client: int) -> bool:
@@ -192,11 +219,12 @@ class KafkaConnection:
     def _request_inside(self, data: bytes) -> bool:
         """Whether a request begins anywhere in a stream that was not seen from its start."""
         cap = self._ledger.caps.message_bytes
-        return any(request_at(data, offset, cap, None) == YES for offset in request_starts(data))
+        return any(request_at(data, offset, cap, None, seen=False) == YES for offset in request_starts(data))
 
     def _settle(self, kind: str) -> None:
         self.kind = kind
         self._held = None
+        self._ledger.holdings.release(self)
 
     def _decrypt(self, client: int, held: _Held) -> None:
         """It is TLS: what was held and what comes goes through a decryptor."""

@@ -144,6 +144,10 @@ class Exchange:
         self.software_name: str | None = None
         self.software_version: str | None = None
 
+    def __repr__(self) -> str:
+        name = self.api or self.kind
+        return f"<Exchange {name} v{self.api_version} #{self.correlation_id} {self.outcome}>"
+
     @property
     def api(self) -> str | None:
         """The API's name, None for an unknown key."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from struct import Struct
 
 from kinspect.kafka.exchange import WireMessage
+from kinspect.kafka.holdings import PIECE_BYTES, Holdings
 
 SIZE = Struct(">i")
 SIZE_BYTES = 4
@@ -18,6 +19,12 @@ SIZE_BYTES = 4
 PREFIX_BYTES = 64 * 1024
 # How much of a stream without a known boundary is searched at a time.
 SEARCH_BYTES = 1024 * 1024
+# From so many bytes on such a stream is not searched at every packet, but when there is an eighth more of it.
+SEARCH_EACH_BYTES = 64 * 1024
+# How often what is held may lose its boundary again before more of the stream is waited for.
+RESUMES = 64
+# What is left of an unfinished message when room is made: enough for its header, in most cases.
+HEAD_BYTES = 256
 
 Chunk = tuple[int | None, int, bytes]
 
@@ -26,8 +33,8 @@ class Framer:
     """Cuts one direction into `WireMessage`s.
 
     `deliver(message, cause)` takes each message; `cause` tells what took bytes of an incomplete one (`gap`,
-    `snaplen`, `cap`, or None for the end of the stream). `locate(data)` finds the offset of the next message
-    in a stream adrift, or returns None.
+    `snaplen`, `cap`, `total`, or None for the end of the stream). `locate(data)` finds the offset of the next message
+    in a stream adrift, or returns None. What is held is counted in `holdings`.
     """
 
     __slots__ = (
@@ -37,12 +44,15 @@ class Framer:
         "_first_frame",
         "_first_time",
         "_have",
+        "_holdings",
         "_keep",
         "_kept",
         "_last_frame",
         "_last_time",
         "_packets",
+        "_search_at",
         "_search_bytes",
+        "_searching",
         "_size",
         "deliver",
         "direction",
@@ -57,14 +67,18 @@ class Framer:
         message_bytes: int,
         deliver: Callable[[WireMessage, str | None], None],
         locate: Callable[[bytes], int | None],
+        holdings: Holdings,
     ) -> None:
         self.direction = direction
         self.message_bytes = message_bytes
         self.deliver = deliver
         self.locate = locate
         self.skipped_bytes = 0
+        self._holdings = holdings
         self._adrift: list[Chunk] | None = None
         self._search_bytes = 0
+        self._searching = False
+        self._search_at = 0  # how much must be held before it is searched again
         self._reset()
 
     def _reset(self) -> None:
@@ -94,6 +108,7 @@ class Framer:
         """Forget the boundary: the stream begins, or goes on, at an unknown place."""
         self._adrift = []
         self._search_bytes = 0
+        self._search_at = 0
 
     def data(self, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
         """Take `buffer[start:end]`, the next bytes of the stream, delivered by packet `frame` at `time`."""
@@ -143,6 +158,7 @@ class Framer:
             chunk = buffer[position : min(stop, position + self._keep - self._kept)]
             self._chunks.append(chunk)
             self._kept += len(chunk)
+            self._holdings.hold(self, self, len(chunk) + PIECE_BYTES)
         if self._have == self._size:
             self._finish()
         return stop
@@ -167,7 +183,18 @@ class Framer:
         message = self._message(b"".join(self._chunks), self._size, self._cause is None)
         cause = self._cause
         self._reset()
+        self._holdings.release(self)
         self.deliver(message, cause)
+
+    def make_room(self, key: Framer) -> None:
+        """Keep of an unfinished message no more than its beginning, of a stream adrift nothing."""
+        if self._adrift is not None:
+            self._give_up_search()
+            return
+        head = b"".join(self._chunks)[:HEAD_BYTES]
+        self._chunks = [head]
+        self._keep = self._kept = len(head)
+        self._cause = self._cause or "total"
 
     def _message(self, raw: bytes, size: int, complete: bool) -> WireMessage:
         return WireMessage(
@@ -184,7 +211,8 @@ class Framer:
             # The hole lies within the message: the next boundary is where it always was.
             self._have += size
             self._keep = self._kept
-            self._cause = "snaplen" if cause == "snaplen" else "gap"
+            if self._cause != "gap":
+                self._cause = "snaplen" if cause == "snaplen" else "gap"
             if self._have == self._size:
                 self._finish()
             return
@@ -209,8 +237,10 @@ class Framer:
             message = self._message(b"".join(self._chunks), self._size, False)
             cause = self._cause
             self._reset()
+            self._holdings.release(self)
             self.deliver(message, cause)
         self._reset()
+        self._holdings.release(self)
 
     def _hold(self, time: int | None, frame: int, data: bytes) -> None:
         assert self._adrift is not None
@@ -218,28 +248,43 @@ class Framer:
             return
         self._adrift.append((time, frame, data))
         self._search_bytes += len(data)
-        self.search()
-        if self._adrift is not None and self._search_bytes > SEARCH_BYTES:
+        self._holdings.hold(self, self, len(data) + PIECE_BYTES)
+        too_much = self._search_bytes > SEARCH_BYTES
+        if too_much or self._search_bytes >= self._search_at:
+            self.search()
+            if self._search_bytes > SEARCH_EACH_BYTES:
+                self._search_at = self._search_bytes + self._search_bytes // 8
+        if too_much and self._adrift is not None:
             self._give_up_search()
 
     def search(self) -> None:
         """Adrift: look for the next message in what is held, now that more is known."""
-        chunks = self._adrift
-        if not chunks:
+        if self._searching:
             return
+        self._searching = True
+        for _ in range(RESUMES):
+            if not self._adrift or not self._resume(self._adrift):
+                break
+        self._searching = False
+
+    def _resume(self, chunks: list[Chunk]) -> bool:
+        """Go on at the next message in what was held, if there is one."""
         found = self.locate(b"".join(data for _, _, data in chunks))
         if found is None:
-            return
+            return False
         self.skipped_bytes += found
         self._adrift = None
         self._reset()
+        self._holdings.release(self)
         for time, frame, data in chunks:
             if found < len(data):
                 self.data(time, frame, data, found, len(data))
                 found = 0
             else:
                 found -= len(data)
+        return True
 
     def _give_up_search(self) -> None:
         self.skipped_bytes += self._search_bytes
+        self._holdings.release(self)
         self.drift()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kinspect.kafka import summary
 from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.holdings import EXCHANGE_BYTES, Holdings
 from kinspect.kafka.names import TopicNames
 from kinspect.model import FRAME_BITS, Caps, Counts
 from kinspect.tls import Decryptor, KeyLog
@@ -75,8 +76,11 @@ class Ledger:
         self.kafka_ports = kafka_ports
         self.heads_only = heads_only
         self.files = files
+        self.holdings = Holdings(caps, counts)
         self.order = PacketOrder()
-        self._held: list[tuple[int, int, Exchange | ConnectionLine | Gap]] = []
+        # Place, number, line, and how many bytes the line takes.
+        self._held: list[tuple[int, int, Exchange | ConnectionLine | Gap, int]] = []
+        self._held_bytes = 0
         self._noted = 0
         self.muted = False
         self._numbered = 0
@@ -104,10 +108,19 @@ class Ledger:
 
     def _hold(self, line: Exchange | ConnectionLine | Gap, frame: int) -> None:
         self._noted += 1
-        heappush(self._held, (self.order.place(frame), self._noted, line))
-        if len(self._held) > HELD_LINES:
+        size = _size(line)
+        heappush(self._held, (self.order.place(frame), self._noted, line, size))
+        self._held_bytes += size
+        while self._held and (
+            len(self._held) > HELD_LINES or self._held_bytes + self.holdings.bytes > self.caps.total_bytes
+        ):
             self.counts.hit("held_lines")
-            self._hand_on(heappop(self._held)[2])
+            self._hand_on_first()
+
+    def _hand_on_first(self) -> None:
+        _, _, line, size = heappop(self._held)
+        self._held_bytes -= size
+        self._hand_on(line)
 
     def release(self, waiting_since: int | None) -> list[Exchange | ConnectionLine | Gap]:
         """The lines that nothing can come before any more, in order of completion.
@@ -117,13 +130,14 @@ class Ledger:
         held = self._held
         if waiting_since is None:
             held.sort()
-            for _, _, line in held:
+            for _, _, line, _ in held:
                 self._hand_on(line)
             held.clear()
+            self._held_bytes = 0
         else:
             limit = self.order.place(waiting_since)
             while held and held[0][0] < limit:
-                self._hand_on(heappop(held)[2])
+                self._hand_on_first()
         lines, self._lines = self._lines, []
         return lines
 
@@ -186,12 +200,14 @@ class Ledger:
         """Its connection is closed."""
         self._decryptors.pop(id(decryptor), None)
 
-    def add_secrets(self, text: bytes) -> None:
+    def add_secrets(self, text: bytes) -> int:
         """Lines of a TLS key log, for connections to come and for those that wait."""
         self.expects_secrets = True
-        if self.keylog.add(text):
+        new = self.keylog.add(text)
+        if new:
             for decryptor in tuple(self._decryptors.values()):
                 decryptor.retry()
+        return new
 
     def closed(
         self, kind: str, server_name: str | None, tls_reason: str | None, undecoded_bytes: int
@@ -207,3 +223,13 @@ class Ledger:
     def connection(self, line: ConnectionLine, frame: int) -> None:
         """Hand a finished connection on."""
         self._hold(line, frame)
+
+
+def _size(line: Exchange | ConnectionLine | Gap) -> int:
+    """About how many bytes a line takes."""
+    size = EXCHANGE_BYTES
+    if isinstance(line, Exchange):
+        for message in (line.request, line.response):
+            if message is not None and message.raw is not None:
+                size += len(message.raw)
+    return size

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+# A cluster has fewer topics; a capture that claims more cannot fill the memory.
+NAMES_KEPT = 1_000_000
 UNRESOLVED_KEPT = 100_000
 
 
@@ -20,13 +22,13 @@ class TopicNames:
     def __init__(self, names: dict[str, str] | None = None) -> None:
         """`names`: ids known beforehand (`--topic-names`), id to name."""
         self._names: dict[str, str] = {METADATA_TOPIC_ID: "__cluster_metadata", **(names or {})}
-        self._learned: dict[str, int] = dict.fromkeys(self._names, 0)
+        self._learned: dict[str, int] = dict.fromkeys(self._names, -1)
         self.unresolved: set[str] = set()
         """Ids that were asked for and not known, for the summary."""
 
     def learn(self, topic_id: str, name: str, order: int) -> None:
         """The exchange numbered `order` told that `topic_id` is `name`."""
-        if topic_id not in self._names and topic_id != ZERO_ID:
+        if topic_id not in self._names and topic_id != ZERO_ID and len(self._names) < NAMES_KEPT:
             self._names[topic_id] = name
             self._learned[topic_id] = order
 

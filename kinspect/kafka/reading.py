@@ -15,6 +15,7 @@ from kinspect.kafka.meaning import TOPIC_ID
 from kinspect.kafka.names import ZERO_ID
 from kinspect.kafka.scalars import base64_text, float_value, redact
 from kinspect.protocol import schema
+from kinspect.protocol.wire import UNKNOWN_TAGS
 
 NAME_FIELDS = ("topic_name", "name", "topic")
 
@@ -47,8 +48,16 @@ class ReadingView:
 
     def _struct(self, data: dict[str, Any], around: Surroundings, int64s: frozenset[str]) -> dict[str, Any]:
         shown: dict[str, Any] = {}
+        hides = not self._show_secrets and any(_is_secret(data, name) for name in data)
         for name, value in data.items():
-            if not self._show_secrets and _is_secret(data, name):
+            if hides and name == UNKNOWN_TAGS:
+                # What stands beside a secret, and no one knows what it is, may be one too.
+                shown[name] = entries = []
+                for entry in value:
+                    entries.append({"tag": entry["tag"]})
+                    around.redactions += redact(entries[-1], "bytes", entry["bytes"])
+                continue
+            if hides and _is_secret(data, name):
                 around.redactions += redact(shown, name, value)
                 continue
             shown[name] = self._value(value, around, int64s, name in int64s)

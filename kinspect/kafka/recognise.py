@@ -60,7 +60,8 @@ def first_request(data: bytes, message_bytes: int, final: bool) -> str:
     if len(data) < end:
         header = cut_header(data, 4)
         if header is None:
-            return NO
+            # Of a version nobody knows only the whole message tells.
+            return NO if final or schema.layout(key, version, "request") is not None else MAYBE
         return YES if final and is_text(header.client_id) else MAYBE
     header = request_header(data, 4, end)
     if header is None:
@@ -135,10 +136,11 @@ def request_starts(data: bytes) -> list[int]:
     return [match.start() for match in _REQUEST_START.finditer(data)]
 
 
-def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | None) -> str:
+def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | None, seen: bool = True) -> str:
     """Whether a request begins at `offset`: `yes` if its whole body fits, `maybe` if it is not all there.
 
-    With the connection's `client_id` known, a header that repeats it counts as proof before the body is whole.
+    `client_id` is the connection's, if a request was `seen` on it: a header that repeats it counts as proof before the
+    body is whole.
     """
     size, key, version, _ = _HEAD.unpack_from(data, offset)
     start, end = offset + 4, offset + 4 + size
@@ -148,9 +150,9 @@ def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | No
     if header is None:
         return NO
     if end <= len(data):
-        known = client_id is not None and header.client_id == client_id
+        known = seen and header.client_id == client_id
         exact = fits(key, version, "request", data, header.body_start, end)
         return YES if exact and (known or is_text(header.client_id)) else NO
-    if client_id:
+    if seen and client_id:
         return YES if header.client_id == client_id else NO
     return MAYBE if is_text(header.client_id) else NO

@@ -54,9 +54,10 @@ def role_of(api_key: int, request: WireMessage | None) -> str | None:
     fields = _FIELDS.get(api_key)
     if fields is None:
         return _ROLE.get(api_key)
-    body = request.decode(fields).body if request is not None else None
-    if body is None:
+    decoded = request.decode(fields) if request is not None else None
+    if decoded is None or not decoded.complete or decoded.body is None:
         return None
+    body = decoded.body
     if "transactions" in body:
         return BROKER
     state = body.get("replica_state") or body

@@ -43,7 +43,8 @@ def _subject(claims: bytes) -> str | None:
         subject = json.loads(base64.urlsafe_b64decode(claims + b"=" * (-len(claims) % 4))).get("sub")
     except (binascii.Error, ValueError, AttributeError, RecursionError):
         return None
-    return subject if isinstance(subject, str) else None
+    # JSON can spell half a surrogate pair, which is no text.
+    return subject if isinstance(subject, str) and subject.isprintable() else None
 
 
 def _text(name: bytes) -> str | None:

@@ -17,6 +17,7 @@ from kinspect.kafka.exchange import (
 )
 from kinspect.kafka.flow import Ends
 from kinspect.kafka.framing import Framer
+from kinspect.kafka.holdings import EXCHANGE_BYTES
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import Gap
 from kinspect.kafka.orphans import candidates
@@ -25,6 +26,7 @@ from kinspect.kafka.recognise import YES, cut_header, request_at, request_starts
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import request_header, response_header, schema
 
+UNKNOWN_ACKS = -(1 << 15) - 1  # no int16
 PRODUCE, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 0, 17, 18, 36
 # A response adrift is looked for by the correlation ids of this many requests in flight, the oldest first.
 LOCATED_BY = 64
@@ -34,7 +36,9 @@ INCOMPLETE = {
     "gap": ("gap", "bytes of this message are missing from the capture"),
     "snaplen": ("truncated_capture", "the capture's snap length cut this message"),
     "cap": ("cap", "longer than the cap on a message's bytes; only its beginning was kept"),
+    "total": ("cap", "only its beginning was kept: the cap on what is held over all connections was reached"),
 }
+DROPPED = "not kept: the cap on what is held over all connections was reached"
 SENDER = {REQUEST: "client", RESPONSE: "broker"}
 
 
@@ -54,8 +58,9 @@ class Session:
         self.software: tuple[str | None, str | None] = (None, None)
         self._ledger = ledger
         cap = ledger.caps.message_bytes
-        self._requests = Framer(REQUEST, cap, self._request, self._locate_request)
-        self._responses = Framer(RESPONSE, cap, self._response, self._locate_response)
+        self._holdings = ledger.holdings
+        self._requests = Framer(REQUEST, cap, self._request, self._locate_request, self._holdings)
+        self._responses = Framer(RESPONSE, cap, self._response, self._locate_response, self._holdings)
         self._framers = {REQUEST: self._requests, RESPONSE: self._responses}
         self._offsets = {REQUEST: 0, RESPONSE: 0}
         self._unannounced = set(adrift)
@@ -136,7 +141,7 @@ class Session:
     def _locate_request(self, data: bytes) -> int | None:
         cap = self._ledger.caps.message_bytes
         for offset in request_starts(data):
-            if request_at(data, offset, cap, self.client_id) == YES:
+            if request_at(data, offset, cap, self.client_id, bool(self._uses)) == YES:
                 return offset
         return None
 
@@ -185,7 +190,7 @@ class Session:
         self._tokens = 0
         header = request_header(raw, 0, len(raw)) if message.complete else cut_header(raw, 0)
         if header is None:
-            self._requests.skipped_bytes += message.size
+            self._requests.skipped_bytes += len(raw)
             return
         client_id_whole = message.complete or header.body_start < len(raw)
         exchange = Exchange(self.ends, KAFKA)
@@ -201,10 +206,18 @@ class Session:
         if message.complete:
             self._note_use(header.api_key, header.api_version)
         self._learn_from_request(exchange, message)
-        if header.api_key == PRODUCE and produce_acks(raw, header.body_start, header.api_version) == 0:
+        exchange.in_flight = len(self._pending)
+        acks = -1
+        if header.api_key == PRODUCE and schema.layout(PRODUCE, header.api_version, REQUEST) is not None:
+            told = produce_acks(raw, header.body_start, header.api_version)
+            # Cut before its acks, it may be one that gets no answer.
+            acks = UNKNOWN_ACKS if told is None else told
+        if acks == 0:
             self._finish(exchange, message.last_time, message.last_frame, NO_RESPONSE)
             return
         self._await(exchange, message)
+        if acks == UNKNOWN_ACKS:
+            self._pending.doubt()
 
     def _note_use(self, api_key: int, api_version: int) -> None:
         use = api_key, api_version
@@ -235,6 +248,7 @@ class Session:
         exchange = Exchange(self.ends, SASL_TOKEN)
         exchange.client_id = self.client_id
         exchange.response = message
+        self._response_end = message.last_time
         self._note_damage(exchange, message, cause)
         self._finish(exchange, message.last_time, message.last_frame, ORPHAN)
 
@@ -255,6 +269,7 @@ class Session:
             self._lost(older, message)
         exchange.in_flight = len(self._pending)
         self._pending.add(exchange)
+        self._holdings.hold(exchange, self, EXCHANGE_BYTES + len(message.raw or b""))
         if self._responses.adrift:
             self._responses.search()
 
@@ -335,6 +350,7 @@ class Session:
         exchange.correlation_id = correlation_id
         exchange.client_id = self.client_id
         exchange.response = message
+        self._response_end = message.last_time
         self._note_damage(exchange, message, cause)
         if message.complete and not self._ledger.heads_only:
             self._infer(exchange, message)
@@ -370,6 +386,19 @@ class Session:
         while (exchange := self._pending.take_oldest()) is not None:
             self._finish(exchange, time, frame, UNANSWERED, reason)
 
+    def make_room(self, key: Exchange) -> None:
+        """Of a request in flight the bytes go first; the second time it is given up. It is the oldest here."""
+        message = key.request
+        assert message is not None
+        if message.raw is None:
+            self._pending.take_oldest()
+            self._finish(key, message.last_time, message.last_frame, UNANSWERED, "cap")
+            return
+        message.raw = None
+        message.complete = False
+        key.noted += (Problem(REQUEST, "cap", DROPPED, offset=0, bytes=message.size),)
+        self._holdings.hold(key, self, EXCHANGE_BYTES)
+
     def _lost(self, exchange: Exchange | None, told_by: WireMessage) -> None:
         """The oldest request's response was in a hole: the message behind it tells."""
         if exchange is not None:
@@ -379,6 +408,7 @@ class Session:
     def _finish(
         self, exchange: Exchange, time: int | None, frame: int, outcome: str, reason: str | None = None
     ) -> None:
+        self._holdings.release(exchange)
         exchange.completed_at = time
         exchange.outcome = outcome
         exchange.outcome_reason = reason

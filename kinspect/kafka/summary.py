@@ -74,7 +74,12 @@ class RecordField:
     @property
     def count(self) -> int:
         """Records in all batches, but for those of a compressed batch v0/v1 that cannot be expanded."""
-        return sum(batch["count"] or 0 for batch in self._with_records or self.read(False))
+        # A batch without compression holds no more records than bytes, whatever it says.
+        return sum(
+            max(min(count, batch["size"]) if batch["compression"] == "none" else count, 0)
+            for batch in self._with_records or self.read(False)
+            if (count := batch["count"]) is not None
+        )
 
 
 class _Found:

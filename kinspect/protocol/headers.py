@@ -9,7 +9,7 @@ import struct
 from typing import NamedTuple
 
 from kinspect.model import REQUEST, RESPONSE
-from kinspect.protocol.schema import header_version
+from kinspect.protocol.schema import header_version, layout
 from kinspect.protocol.wire import DECODE_FAILURES, unknown_tags
 
 _START = struct.Struct(">hhi")
@@ -36,7 +36,8 @@ class ResponseHeader(NamedTuple):
 def request_header(data: bytes, start: int, end: int) -> RequestHeader | None:
     """The header of the request that begins at `start` (after its size); None if the bytes do not fit.
 
-    The header of an unknown API is taken to be one without tagged fields. A client id that is not UTF-8 has U+FFFD.
+    The header of an unknown API, or of an unknown version, may be one without tagged fields.
+    A client id that is not UTF-8 has U+FFFD.
     """
     body_start = start + 8
     if body_start > end:
@@ -59,9 +60,10 @@ def request_header(data: bytes, start: int, end: int) -> RequestHeader | None:
             return None
     if version >= _TAGGED[REQUEST]:
         after = _skip_tags(data, body_start, end)
-        if after is None:
+        if after is None and layout(api_key, api_version, REQUEST) is not None:
             return None
-        body_start = after
+        # What follows the client id in a version nobody knows may be something else.
+        body_start = body_start if after is None else after
     return RequestHeader(api_key, api_version, correlation_id, client_id, body_start)
 
 

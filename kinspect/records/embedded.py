@@ -72,6 +72,8 @@ def _field(data: bytes, position: int, field: schema.Field) -> Read:
     if not field.array:
         return _READERS[field.type](data, position, field)
     count, position = _int32(data, position, field)
+    if count < 0:
+        raise ValueError("a list cannot be null")
     items = []
     for _ in range(count):
         item, position = _READERS[field.type](data, position, field)
@@ -84,12 +86,12 @@ def _int32(data: bytes, position: int, field: schema.Field) -> Read:
 
 
 def _text(data: bytes, position: int, field: schema.Field) -> Read:
-    raw, position = _sized(data, position, _INT16)
+    raw, position = _sized(data, position, _INT16, field.nullable)
     return (None if raw is None else raw.decode()), position
 
 
 def _blob(data: bytes, position: int, field: schema.Field) -> Read:
-    return _sized(data, position, _INT32)
+    return _sized(data, position, _INT32, field.nullable)
 
 
 def _struct(data: bytes, position: int, field: schema.Field) -> Read:
@@ -99,11 +101,13 @@ def _struct(data: bytes, position: int, field: schema.Field) -> Read:
     return found, position
 
 
-def _sized(data: bytes, position: int, length: struct.Struct) -> tuple[bytes | None, int]:
+def _sized(data: bytes, position: int, length: struct.Struct, nullable: bool) -> tuple[bytes | None, int]:
     (size,) = length.unpack_from(data, position)
     position += length.size
-    if size < 0:
+    if size == -1 and nullable:
         return None, position
+    if size < 0:
+        raise ValueError("a size cannot be negative")
     if size > len(data) - position:
         raise ValueError("cut off")
     return data[position : position + size], position + size

@@ -14,7 +14,7 @@ import struct
 import zlib
 from typing import Any, NamedTuple
 
-from kinspect.records.recordset import LOG_APPEND_TIME, NO_TIMESTAMP, Reader
+from kinspect.records.recordset import FARTHEST, LOG_APPEND_TIME, NO_TIMESTAMP, Reader
 
 _HEAD = struct.Struct(">qiIbBq")
 """offset, size, crc, magic, attributes, timestamp (magic 0 has its key there). No message is shorter."""
@@ -193,6 +193,9 @@ def _make_absolute(run: Run, offset: int, context: _Context) -> None:
         base = 0
         if offset:
             _malformed(context, f"the compressed message {offset} holds a later offset than its own")
+    elif run.first is not None and max(abs(base), abs(run.first), abs(run.last)) > FARTHEST:
+        base = 0
+        _malformed(context, f"the offsets below the compressed message {offset} are beyond 64 bits")
     if base and run.first is not None:
         run.first += base
         run.last += base

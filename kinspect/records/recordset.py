@@ -16,6 +16,8 @@ MAX_BATCHES = 250_000
 LOG_APPEND_TIME = 0x08
 """The attribute bit of magic 1 and 2: timestamps are the broker's append time (KIP-32)."""
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+FARTHEST = 1 << 62
+"""Offsets and timestamps beyond are no real ones, and a delta could take them out of 64 bits."""
 NO_TIMESTAMP = -1
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from kinspect.records.recordset import NO_TIMESTAMP
+from kinspect.records.recordset import FARTHEST, NO_TIMESTAMP
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 """base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp,
@@ -199,5 +199,8 @@ def _varint(data: bytes, position: int, longest: int) -> tuple[int, int]:
         position += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return (value >> 1) ^ -(value & 1), position
+            number = (value >> 1) ^ -(value & 1)
+            if abs(number) > FARTHEST:
+                break
+            return number, position
     raise _RecordError("has a number that is longer than its type allows")

@@ -18,6 +18,7 @@ from typing import Any
 from kinspect.records import legacy, v2
 from kinspect.records.compression import codec_name
 from kinspect.records.recordset import (
+    FARTHEST,
     LOG_APPEND_TIME,
     MAX_BATCHES,
     MAX_BYTES,
@@ -131,11 +132,19 @@ def _read(data: bytes, reader: Reader, aligned: bool) -> RecordSet:
                         result.problem(
                             "crc_mismatch", "the CRC-32C of the batch is not that of its bytes", position
                         )
-                    if count < 0:
+                    crowded = not attributes & 7 and not reader.with_records and count > size - _SMALLEST_V2
+                    if count < 0 or crowded:
                         result.problem(
                             "malformed_records", f"the batch says it has {count} records", position
                         )
-                    if reader.with_records:
+                    if abs(base_offset) > FARTHEST or abs(base_timestamp) > FARTHEST:
+                        batch["last_offset"] = base_offset
+                        result.problem(
+                            "malformed_records", "an offset or timestamp of the batch is absurd", position
+                        )
+                        if reader.with_records:
+                            batch["records"] = []
+                    elif reader.with_records:
                         payload = data[position + _HEADER_SIZE : stop]
                         batch["records"] = _records(reader, payload, batch, attributes, position)
                     result.append(batch)

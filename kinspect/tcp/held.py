@@ -113,7 +113,8 @@ class Held:
         """Keeps a `FINISH` or `RESET` before the byte at offset `at`; a repeated one is dropped."""
         pieces = self.pieces
         place = bisect_left(pieces, (at,))
-        while place < len(pieces) and pieces[place].start == at:
+        # Before the bytes that begin here, or what comes again would not be found among them.
+        while place < len(pieces) and pieces[place].end == at:
             if pieces[place].kind == kind:
                 return
             place += 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from exchanges import batch, exchange, fetched, metadata_value
+from exchanges import batch, encoded, exchange, fetched, message, metadata_value
 
 from kinspect.kafka.secrets import PASSWORD_CONFIGS, is_secret_config
 from kinspect.kafka.view import DEFAULT, View
@@ -327,3 +327,38 @@ def test_broken_messages_with_secrets() -> None:
             assert cut.request.raw is not None
             cut.request.raw += SECRET
             assert not shows(DEFAULT.exchange(cut))
+
+
+# ---------------------------------------------------------------------- beside secrets
+
+
+def test_unknown_tags_of_config_entries_are_hidden() -> None:
+    entry = {
+        "name": "ssl.key.password",
+        "config_operation": 0,
+        "value": "x",
+        "unknown_tagged_fields": [{"tag": 7, "bytes": b"hunter2"}],
+    }
+    resource = {"resource_type": 4, "resource_name": "1", "configs": [entry]}
+    made = exchange(44, 1, {"resources": [resource], "validate_only": False})
+    shown = View().exchange(made)["request"]["body"]["resources"][0]["configs"][0]
+    assert shown["unknown_tagged_fields"] == [{"tag": 7, "bytes": None, "bytes_size": 7}]
+
+
+def test_a_config_cut_before_what_tells_of_it_is_hidden() -> None:
+    config = {"name": "custom.credential", "value": "hunter2", "read_only": False, "is_sensitive": False}
+    result = {
+        "error_code": 0,
+        "error_message": None,
+        "resource_type": 4,
+        "resource_name": "1",
+        "configs": [config],
+    }
+    whole = encoded(RESPONSE, 32, 4, {"throttle_time_ms": 0, "results": [result]})
+    assert whole.raw is not None
+    for cut in range(1, 20):
+        made = exchange(32, 4)
+        made.response = message(RESPONSE, 32, 4, whole.raw[:-cut], 0)
+        told = orjson.dumps(View().exchange(made))
+        if b'"is_sensitive"' not in told:
+            assert b"hunter2" not in told

@@ -1,0 +1,63 @@
+"""What the connections of a run hold of messages that are not finished, and who makes room when it is too much."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kinspect.model import Caps, Counts
+
+# What an exchange takes beside its raw bytes, about: objects, and its place among the requests in flight.
+EXCHANGE_BYTES = 2048
+# What a piece of a message takes beside its bytes, about.
+PIECE_BYTES = 100
+
+
+class Owner(Protocol):
+    """Who holds something: a framer, a connection not recognised yet, a session for its exchanges."""
+
+    def make_room(self, key: Any) -> None:
+        """Let go of what is held under `key`; it is not counted any more."""
+
+
+class Holdings:
+    """Bytes held over all connections, oldest first: parts of messages, requests in flight, what is not
+    recognised yet. Above `Caps.total_bytes` the oldest is let go of, but never what was added just now: one
+    message may be as long as `Caps.message_bytes` allows.
+    """
+
+    __slots__ = ("_counts", "_held", "_making_room", "bytes", "limit")
+
+    def __init__(self, caps: Caps, counts: Counts) -> None:
+        self.limit = caps.total_bytes
+        self.bytes = 0
+        self._counts = counts
+        self._held: dict[Any, tuple[Owner, int]] = {}
+        self._making_room = False
+
+    def hold(self, key: Any, owner: Owner, size: int) -> None:
+        """`owner` holds `size` bytes (more) under `key`."""
+        known = self._held.get(key)
+        self._held[key] = owner, size if known is None else known[1] + size
+        self.bytes += size
+        if self.bytes > self.limit and not self._making_room:
+            self._make_room(key)
+
+    def release(self, key: Any) -> None:
+        """Nothing is held under `key` any more."""
+        known = self._held.pop(key, None)
+        if known is not None:
+            self.bytes -= known[1]
+
+    def _make_room(self, newest: Any) -> None:
+        self._making_room = True
+        while self.bytes > self.limit and len(self._held) > 1:
+            oldest = next(iter(self._held))
+            if oldest is newest:
+                # It grows, and was begun before the others: its turn comes last.
+                self._held[newest] = self._held.pop(newest)
+                continue
+            owner, size = self._held.pop(oldest)
+            self.bytes -= size
+            self._counts.hit("total_bytes")
+            owner.make_room(oldest)
+        self._making_room = False
