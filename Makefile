@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test test-all lint docs clean
+.PHONY: demo test test-all lint docs fuzz clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -20,6 +20,13 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Each target of tests/fuzz for FUZZ_SECONDS, two at a time.
+FUZZ_SECONDS ?= 600
+
+fuzz: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[fuzz]"
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 # The pages of docs/ that are made from the code.
 docs: $(INSTALLED)
