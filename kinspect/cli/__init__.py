@@ -120,8 +120,10 @@ def _execute(arguments: list[str]) -> int:
 
 
 def complain(message: str) -> None:
-    """Print one line of what went wrong."""
-    click.echo(f"kinspect: {message}", err=True)
+    """Print one line of what went wrong; what names of files hold stays text."""
+    from kinspect.output.escape import escape
+
+    click.echo(f"kinspect: {escape(message)}", err=True)
 
 
 def _nowhere() -> TextIO:

@@ -13,6 +13,7 @@ from kinspect.filters import Filter
 from kinspect.kafka.view import View
 from kinspect.model import Caps
 from kinspect.output import DETAIL, JSONL, NONE, TABLE, Style
+from kinspect.output.escape import escape
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -211,4 +212,4 @@ def usage(make: Callable[[], T]) -> T:
     try:
         return make()
     except KinspectError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(escape(str(error))) from None

@@ -1,0 +1,96 @@
+"""No code is run and no path written because of what a capture says."""
+
+import ast
+import stat
+from pathlib import Path
+
+import pytest
+from support.pcap import Conversation, framed, pcap
+
+from kinspect.protocol import Message, encode_request
+
+PACKAGE = Path(__file__).parents[2] / "kinspect"
+IMPORTER = PACKAGE / "protocol" / "importer"
+RUNS = {
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "import_module",
+    "system",
+    "popen",
+    "Popen",
+    "loads",
+    "run_path",
+}
+MODULES = {"pickle", "marshal", "shelve", "subprocess", "runpy", "ctypes", "importlib"}
+WRITES = {
+    "write_text",
+    "write_bytes",
+    "mkdir",
+    "makedirs",
+    "unlink",
+    "rename",
+    "replace_file",
+    "symlink",
+    "rmtree",
+}
+HARMLESS = {"json.loads", "orjson.loads", "re.compile"}
+ALLOWED = {
+    # Decoders, compiled of the schema table.
+    "protocol/compiler.py": {"exec", "compile"},
+    # Modules of kinspect and rich that are imported late, by names that stand in the source.
+    **{
+        name: {"import_module"}
+        for name in ("__init__.py", "output/__init__.py", "cli/__init__.py", "cli/progress.py")
+    },
+}
+
+
+def sources():
+    return [path for path in PACKAGE.rglob("*.py") if IMPORTER not in path.parents]
+
+
+def calls(path):
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call):
+            function = node.func
+            yield (
+                ast.unparse(function),
+                function.attr if isinstance(function, ast.Attribute) else ast.unparse(function),
+            )
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_runs_code_or_writes_by_name(path):
+    name = str(path.relative_to(PACKAGE))
+    for whole, last in calls(path):
+        assert last not in WRITES, whole
+        if last in RUNS and whole not in HARMLESS:
+            assert last in ALLOWED.get(name, ()), f"{name} calls {whole}"
+    imported = {
+        alias.name.split(".")[0]
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    } | {
+        (node.module or "").split(".")[0]
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert not imported & MODULES - {"importlib"}
+
+
+def test_names_in_a_capture_make_no_files(measured, tmp_path, monkeypatch):
+    talk = Conversation()
+    talk.open()
+    body = {"group_id": "/tmp/../etc/x", "generation_id": 1, "member_id": "../../m"}
+    talk.client_sends(framed(encode_request(Message(12, 4, 1, body, "../../client; rm -rf $(HOME)"))))
+    talk.close()
+    directory = tmp_path / "run"
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    (directory / "made.pcap").write_bytes(pcap(talk.packets))
+    assert measured("read", "made.pcap", "-o", "out.jsonl").status == 0
+    assert sorted(path.name for path in directory.iterdir()) == ["made.pcap", "out.jsonl"]
+    assert stat.S_IMODE((directory / "out.jsonl").stat().st_mode) == 0o600

@@ -1,0 +1,68 @@
+"""What a run may take, measured: memory does not grow with the capture, and hostile captures get no more."""
+
+import gzip
+import os
+
+import lz4.frame
+import pytest
+
+LIMIT = 150  # MiB
+BIG = pytest.mark.skipif("KINSPECT_BIG" not in os.environ, reason="takes minutes; set KINSPECT_BIG=1")
+
+
+@pytest.mark.parametrize(
+    ("profile", "size"),
+    [
+        ("bulk", "64MiB"),
+        ("chatty", "16MiB"),
+        pytest.param("bulk", "1GiB", marks=BIG),
+        pytest.param("chatty", "1GiB", marks=BIG),
+    ],
+)
+def test_memory_does_not_grow_with_the_capture(measured, generate, profile, size):
+    result = measured("read", generate("generate.py", profile, "--size", size), "--format", "none")
+    assert result.status == 0, result.err
+    assert result.peak <= LIMIT
+    assert "unanswered" not in result.err
+    assert "problem" not in result.err
+    assert "caps hit" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("profile", "hit"),
+    [
+        ("half-open", "connections 50,000"),
+        pytest.param("announcing", "total_bytes", marks=BIG),
+    ],
+)
+def test_hostile_connections(measured, generate, profile, hit):
+    result = measured("read", generate("hostile.py", profile), "--format", "none")
+    assert result.status == 0, result.err
+    assert result.peak <= LIMIT
+    assert hit in result.err
+
+
+def zstd_zeros(size):
+    """A zstd frame of blocks that each repeat one byte 128 KiB times (RFC 8878, 3.1.1.2)."""
+    block = (128 << 10) << 3 | 1 << 1
+    count = size >> 17
+    body = (block.to_bytes(3, "little") + b"\0") * (count - 1) + (block | 1).to_bytes(3, "little") + b"\0"
+    return bytes.fromhex("28b52ffd 00 38") + body
+
+
+HEADER = bytes.fromhex("d4c3b2a1 0200 0400 00000000 00000000 00000400 01000000")
+BOMBS = {
+    # Frames may follow one another: the file's header, then packets of no bytes without end.
+    "gzip": lambda: gzip.compress(HEADER) + gzip.compress(bytes(1 << 28)),
+    "zstd": lambda: gzip.compress(HEADER) + zstd_zeros(1 << 28),
+    "lz4": lambda: lz4.frame.compress(HEADER) + lz4.frame.compress(bytes(1 << 28)),
+}
+
+
+@pytest.mark.parametrize("codec", BOMBS)
+def test_a_compressed_capture_is_never_held_whole(measured, tmp_path, codec):
+    path = tmp_path / "bomb.pcap"
+    path.write_bytes(BOMBS[codec]())
+    result = measured("read", path, "--format", "none")
+    assert result.peak <= LIMIT
+    assert "16,777,216 packets" in result.err
