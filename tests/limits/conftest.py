@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,25 +22,31 @@ class Run(NamedTuple):
     peak: float
 
 
+# The peak must be the process's own: what `wait4` tells counts its parent's memory before `exec` too.
+LAUNCH = """
+import resource, sys
+from pathlib import Path
+from kinspect.cli import main
+status = main(sys.argv[2:])
+own = Path("/proc/self/status")
+if own.exists():
+    peak = next(int(line.split()[1]) for line in own.read_text().splitlines() if line.startswith("VmHWM"))
+else:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+Path(sys.argv[1]).write_text(str(peak))
+sys.exit(status)
+"""
+
+
 @pytest.fixture
-def measured():
+def measured(tmp_path):
     """Runs `kinspect` with these arguments."""
 
     def run(*arguments, timeout=600):
-        command = [sys.executable, "-m", "kinspect", *map(str, arguments)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-            errors = []
-            reader = threading.Thread(target=lambda: errors.append(process.stderr.read()))
-            reader.start()
-            watchdog = threading.Timer(timeout, process.kill)
-            watchdog.start()
-            out = process.stdout.read()
-            reader.join()
-            _, wait_status, usage = os.wait4(process.pid, 0)
-            watchdog.cancel()
-            process.returncode = os.waitstatus_to_exitcode(wait_status)
-        kib = usage.ru_maxrss if sys.platform != "darwin" else usage.ru_maxrss / 1024
-        return Run(process.returncode, out, errors[0].decode(), kib / 1024)
+        told = tmp_path / "peak"
+        command = [sys.executable, "-c", LAUNCH, str(told), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, timeout=timeout, check=False)
+        return Run(done.returncode, done.stdout, done.stderr.decode(), int(told.read_text()) / 1024)
 
     return run
 
