@@ -10,6 +10,7 @@ from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import ConnectionLine, Gap
 from kinspect.kafka.names import TopicNames
+from kinspect.kafka.view import SCHEMA_VERSION
 from kinspect.model import Block, Caps, Counts
 from kinspect.tcp import Connection, Reassembler
 
@@ -83,7 +84,7 @@ class Inspector:
         ledger, counts = self._ledger, self.counts
         return {
             "type": "summary",
-            "schema_version": 1,
+            "schema_version": SCHEMA_VERSION,
             "files": list(self.files),
             "packets": counts.packets,
             "bytes": counts.bytes,

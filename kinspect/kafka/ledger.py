@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from kinspect.kafka import summary
+from kinspect.kafka import told
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.holdings import EXCHANGE_BYTES, Holdings
 from kinspect.kafka.names import TopicNames
@@ -157,9 +157,9 @@ class Ledger:
             and exchange.response is not None
             and exchange.api_key is not None
             and exchange.api_version is not None
-            and summary.tells_names(exchange.api_key, exchange.api_version)
+            and told.tells_names(exchange.api_key, exchange.api_version)
         ):
-            for topic_id, name in summary.told_names(exchange):
+            for topic_id, name in told.told_names(exchange):
                 self.names.learn(topic_id, name, exchange.order)
 
     def note_use(self, client_id: str | None, api_key: int, api_version: int) -> None:

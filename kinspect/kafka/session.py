@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from kinspect.kafka import sasl, summary
+from kinspect.kafka import roles, sasl
 from kinspect.kafka.exchange import (
     ANSWERED,
     KAFKA,
@@ -288,7 +288,7 @@ class Session:
                 self.principal = sasl.user_name(self._mechanism, token) or self.principal
         elif key is not None and key not in self._roles_seen:
             self._roles_seen.add(key)
-            self._role = summary.stronger(self._role, summary.role_of(key, message))
+            self._role = roles.stronger(self._role, roles.role_of(key, message))
 
     # ------------------------------------------------------------------ responses
 

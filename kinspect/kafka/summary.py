@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinspect.kafka import envelope, meaning
 from kinspect.kafka.names import ZERO_ID
-from kinspect.kafka.roles import role_of, stronger
 from kinspect.kafka.sites import Site, sites
-from kinspect.kafka.told import tells_names, told_names
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import schema
 from kinspect.records import RecordSet
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from kinspect.kafka.flow import Ends
     from kinspect.protocol.schema import Field, Layout
 
-__all__ = ["Summary", "problems", "role_of", "stronger", "summarise", "tells_names", "told_names"]
 
 ERRORS_SHOWN = 100
 FIND_COORDINATOR = 10

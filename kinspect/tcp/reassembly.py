@@ -274,16 +274,22 @@ class Reassembler:
     def _make_room(self, time: int | None, frame: int) -> None:
         """Closes the longest silent connection if there may be no more."""
         while self._open >= self._caps.connections and self._open:
-            recorded = self._silent.first
-            connection = self._silent.pop()
-            if connection.end_reason is not None:
-                continue
-            last = connection.last
-            if last.clock > recorded:
-                self._silent.add(last.clock, connection)
-                continue
-            self._counts.hit("connections")
-            self._close(connection, time, frame, "cap")
+            connection = self._longest_silent()
+            if connection is not None:
+                self._counts.hit("connections")
+                self._close(connection, time, frame, "cap")
+
+    def _longest_silent(self) -> Connection | None:
+        """Takes the timer that is due first; the connection, unless it ended or was heard of since."""
+        recorded = self._silent.first
+        connection = self._silent.pop()
+        if connection.end_reason is not None:
+            return None
+        last = connection.last
+        if last.clock > recorded:
+            self._silent.add(last.clock, connection)
+            return None
+        return connection
 
     def _close(self, connection: Connection, time: int | None, frame: int, reason: str) -> None:
         self._delivery.clock = self._clock
@@ -405,12 +411,6 @@ class Reassembler:
     def _close_silent(self, time: int | None, frame: int) -> None:
         clock, idle = self._clock, self._caps.idle_timeout_ns
         while self._silent.first + idle <= clock:
-            recorded = self._silent.first
-            connection = self._silent.pop()
-            if connection.end_reason is not None:
-                continue
-            last = connection.last
-            if last.clock > recorded:
-                self._silent.add(last.clock, connection)
-            else:
+            connection = self._longest_silent()
+            if connection is not None:
                 self._close(connection, time, frame, "idle")
