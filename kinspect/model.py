@@ -129,12 +129,12 @@ class Caps:
     buffered_segments: int = 4096
     """Segments that wait in one direction of a connection behind a hole."""
     total_bytes: int = 64 * 1024 * 1024
-    """Bytes held over all connections, in each of the two stages that hold: behind holes (tcp), and in unfinished
-    messages, requests in flight and lines that wait for their order (kafka). The oldest gives way; the newest may
-    exceed it, up to `message_bytes`."""
+    """Bytes held over all connections: a quarter of it behind holes, the rest in unfinished messages, requests in
+    flight and lines that wait for their order. The oldest gives way; the newest may exceed it, up to
+    `message_bytes`."""
     in_flight: int = 10_000
     """Requests without a response on one connection."""
-    connections: int = 50_000
+    connections: int = 40_000
     """Connections tracked at once; the longest silent one gives way."""
     records_bytes: int = 256 * 1024 * 1024
     """Bytes that one compressed record batch may expand to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kinspect import link
@@ -67,11 +68,13 @@ class Inspector:
             self._last = block.times[-1], block.first_frame + len(block) - 1
         return self._ledger.release(self._tcp.waiting_since)
 
-    def finish(self) -> list[Line]:
-        """The capture has ended: returns what was still open, in order. Nothing may be fed afterwards."""
+    def finish(self) -> Iterator[Line]:
+        """The capture has ended: hands on what was still open, in order, connection by connection, so that it
+        need not be there at once. Nothing may be fed afterwards."""
         self._link.flush()
-        self._tcp.flush(*self._last)
-        return self._ledger.release(None)
+        for _ in self._tcp.closing(*self._last):
+            yield from self._ledger.handed_on()
+        yield from self._ledger.rest()
 
     def abandon(self) -> None:
         """The run stops before the capture does: open connections are counted, what is in flight is not."""

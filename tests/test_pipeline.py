@@ -30,7 +30,7 @@ def blocks(name: str) -> list[Block]:
 def read(packets: list[Block]) -> list[bytes]:
     """Every line the packets give, as JSON."""
     inspector = Inspector(files=["capture"], emit=EVERYTHING)
-    lines = [line for block in packets for line in inspector.feed(block)] + inspector.finish()
+    lines = [line for block in packets for line in inspector.feed(block)] + [*inspector.finish()]
     return [
         orjson.dumps(VIEW.exchange(line) if isinstance(line, Exchange) else line.to_dict()) for line in lines
     ]
@@ -79,7 +79,7 @@ def test_how_packets_are_cut_into_blocks_changes_nothing_with_loss(name: str) ->
 def exchanges(packets: list[Block]) -> dict[tuple[int, int], Exchange]:
     """The answered exchanges by client port and the request's first frame."""
     inspector = Inspector(files=["capture"])
-    found = [line for block in packets for line in inspector.feed(block)] + inspector.finish()
+    found = [line for block in packets for line in inspector.feed(block)] + [*inspector.finish()]
     return {
         (line.connection.client_port, line.request.first_frame): line
         for line in found

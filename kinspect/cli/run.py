@@ -135,7 +135,7 @@ class Run:
                 if chosen.start is None:
                     chosen.start = next((time for time in block.times if time is not None), None)
                 self._add_secrets()
-                self._write(self.inspector.feed(block))
+                self._write(_taken(self.inspector.feed(block)))
                 if self.progress is not None:
                     self.progress.update()
             self._write(self.inspector.finish())
@@ -205,6 +205,13 @@ class Run:
         self.packets.close()
         if self.progress is not None:
             self.progress.stop()
+
+
+def _taken(lines: list[Line]) -> Iterator[Line]:
+    """The lines, each let go of when it is taken: what is decoded of them need not be there at once."""
+    lines.reverse()
+    while lines:
+        yield lines.pop()
 
 
 def _status(error: CaptureError) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any, Protocol
 
 from kinspect.model import Caps, Counts
@@ -28,10 +29,11 @@ class Holdings:
     __slots__ = ("_counts", "_held", "_making_room", "bytes", "limit")
 
     def __init__(self, caps: Caps, counts: Counts) -> None:
-        self.limit = caps.total_bytes
+        self.limit = caps.total_bytes - caps.total_bytes // 4  # the rest is for what waits behind holes
         self.bytes = 0
         self._counts = counts
-        self._held: dict[Any, tuple[Owner, int]] = {}
+        # A plain dict looks for its first entry among all that were deleted before it.
+        self._held: OrderedDict[Any, tuple[Owner, int]] = OrderedDict()
         self._making_room = False
 
     def hold(self, key: Any, owner: Owner, size: int) -> None:
@@ -54,7 +56,7 @@ class Holdings:
             oldest = next(iter(self._held))
             if oldest is newest:
                 # It grows, and was begun before the others: its turn comes last.
-                self._held[newest] = self._held.pop(newest)
+                self._held.move_to_end(newest)
                 continue
             owner, size = self._held.pop(oldest)
             self.bytes -= size

@@ -61,14 +61,12 @@ class Session:
         self._holdings = ledger.holdings
         self._requests = Framer(REQUEST, cap, self._request, self._locate_request, self._holdings)
         self._responses = Framer(RESPONSE, cap, self._response, self._locate_response, self._holdings)
-        self._framers = {REQUEST: self._requests, RESPONSE: self._responses}
-        self._offsets = {REQUEST: 0, RESPONSE: 0}
-        self._unannounced = set(adrift)
         for side in adrift:
-            self._framers[side].drift()
+            framer = self._framer(side)
+            framer.drift()
+            framer.unannounced = True
         self._pending = Pending()
         self._role: str | None = None
-        self._roles_seen: set[int] = set()
         self._uses: set[tuple[int, int]] = set()
         self._mechanism: str | None = None
         self._tokens = 0  # raw SASL tokens the client may still send
@@ -79,6 +77,9 @@ class Session:
         """Bytes that belong to no message."""
         return self._requests.skipped_bytes + self._responses.skipped_bytes
 
+    def _framer(self, side: str) -> Framer:
+        return self._requests if side == REQUEST else self._responses
+
     # ------------------------------------------------------------------ the stream
 
     def begin_with_tokens(self, mechanism: str) -> None:
@@ -88,25 +89,24 @@ class Session:
 
     def data(self, side: str, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
         """The next bytes of a direction."""
-        self._offsets[side] += end - start
-        self._framers[side].data(time, frame, buffer, start, end)
+        (self._requests if side == REQUEST else self._responses).data(time, frame, buffer, start, end)
 
     def gap(self, side: str, time: int | None, frame: int, size: int, cause: str) -> None:
         """`size` bytes of a direction are missing here."""
-        framer = self._framers[side]
+        framer = self._framer(side)
         if side == RESPONSE:
             self._pending.doubt()
-        self._note_gap(side, time, frame, self._offsets[side], size, cause, int(not framer.adrift))
-        self._offsets[side] += size
+        self._note_gap(side, time, frame, framer.offset, size, cause, int(not framer.adrift))
         framer.gap(time, frame, size, cause)
 
     def lose(self, side: str, time: int | None, frame: int, size: int | None) -> None:
         """Bytes of a direction are missing here: about `size`, None if nobody knows (lost TLS records)."""
         if side == RESPONSE:
             self._pending.doubt()
-        self._note_gap(side, time, frame, self._offsets[side], size or 0, "capture_loss", 1)
-        self._offsets[side] += size or 0
-        self._framers[side].lose()
+        framer = self._framer(side)
+        self._note_gap(side, time, frame, framer.offset, size or 0, "capture_loss", 1)
+        framer.offset += size or 0
+        framer.lose()
 
     def _note_gap(
         self, side: str, time: int | None, frame: int, offset: int, size: int, cause: str, hit: int
@@ -117,7 +117,7 @@ class Session:
 
     def fin(self, side: str, time: int | None, frame: int) -> None:
         """A direction ended. A client's end leaves the broker time to answer."""
-        self._framers[side].end()
+        self._framer(side).end()
         if side == RESPONSE:
             self._give_up(time, frame, "closed")
 
@@ -130,9 +130,10 @@ class Session:
     def _announce(self, message: WireMessage) -> None:
         """Of a stream seen from its middle, tell how much was passed over before its first message."""
         side = message.direction
-        if side in self._unannounced:
-            self._unannounced.remove(side)
-            skipped = self._framers[side].skipped_bytes
+        framer = self._framer(side)
+        if framer.unannounced:
+            framer.unannounced = False
+            skipped = framer.skipped_bytes
             if skipped:
                 self._note_gap(side, message.first_time, message.first_frame, 0, skipped, "mid_start", 1)
 
@@ -203,9 +204,11 @@ class Session:
         message.body_start = header.body_start
         exchange.request = message
         self._note_damage(exchange, message, cause)
-        if message.complete:
-            self._note_use(header.api_key, header.api_version)
-        self._learn_from_request(exchange, message)
+        use = header.api_key, header.api_version
+        new_use = use not in self._uses
+        if new_use and message.complete:
+            self._note_use(use)
+        self._learn_from_request(exchange, message, new_use)
         exchange.in_flight = len(self._pending)
         acks = -1
         if header.api_key == PRODUCE and schema.layout(PRODUCE, header.api_version, REQUEST) is not None:
@@ -219,11 +222,10 @@ class Session:
         if acks == UNKNOWN_ACKS:
             self._pending.doubt()
 
-    def _note_use(self, api_key: int, api_version: int) -> None:
-        use = api_key, api_version
-        if use not in self._uses and schema.layout(api_key, api_version, REQUEST) is not None:
+    def _note_use(self, use: tuple[int, int]) -> None:
+        if schema.layout(*use, REQUEST) is not None:
             self._uses.add(use)
-            self._ledger.note_use(self.client_id, api_key, api_version)
+            self._ledger.note_use(self.client_id, *use)
 
     def _is_header(self, raw: bytes) -> bool:
         """Whether a message during a raw SASL exchange is a request again: no token looks like a known version."""
@@ -273,7 +275,7 @@ class Session:
         if self._responses.adrift:
             self._responses.search()
 
-    def _learn_from_request(self, exchange: Exchange, message: WireMessage) -> None:
+    def _learn_from_request(self, exchange: Exchange, message: WireMessage, new_use: bool) -> None:
         """Software, mechanism, user and role, from the requests that tell them."""
         key = exchange.api_key
         if key == API_VERSIONS:
@@ -286,8 +288,7 @@ class Session:
             token = (message.body or {}).get("auth_bytes")
             if isinstance(token, bytes):
                 self.principal = sasl.user_name(self._mechanism, token) or self.principal
-        elif key is not None and key not in self._roles_seen:
-            self._roles_seen.add(key)
+        elif key is not None and new_use:
             self._role = roles.stronger(self._role, roles.role_of(key, message))
 
     # ------------------------------------------------------------------ responses

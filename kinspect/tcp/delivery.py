@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from ..model import ACK, FIN, RST, SYN, Caps, Counts
 from .connection import Connection, Half, Nobody
-from .held import CUT, DATA, FINISH, RESET, Acknowledged, Arrival, Held
+from .held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, Held
 from .sequence import MASK, MAX_WINDOW, distance
 
 PATIENCE = 8
 NEVER = 1 << 62
 NOBODY = Nobody()
+# Of what may be held over all connections, the part that may wait here.
+BEHIND_HOLES = 4
 
 # How far ahead of what the peer acknowledged the first packet of a direction may be and still show a loss,
 # rather than a peer whose acknowledgments mean nothing.
@@ -215,7 +217,7 @@ class Delivery:
         held = half.held
         if held is None:
             held = half.held = Held()
-        before = held.size
+        before = held.weight
         if captured > offset:
             begin = max(at, offset)
             known = held.conflicting
@@ -225,7 +227,7 @@ class Delivery:
             self._repeated(half, held.add(max(captured, offset), end, CUT, b"", arrival))
         if fin and end >= offset:
             held.add_mark(end, FINISH, arrival)
-        self.held_bytes += held.size - before
+        self.held_bytes += held.weight - before
         if half.connection.opening and self._holds_much(half):
             half.connection.opening = False
         self._drain(half)
@@ -236,7 +238,9 @@ class Delivery:
         if half.held is None:
             half.held = Held()
         ahead = max(0, distance(seq, half.next)) if half.seen else 0
+        before = half.held.weight
         half.held.add_mark(half.offset + ahead, RESET, arrival)
+        self.held_bytes += half.held.weight - before
 
     def _repeated(self, half: Half, size: int) -> None:
         if size > 0:
@@ -278,10 +282,10 @@ class Delivery:
         held = half.held
         assert held is not None
         piece = held.pop()
+        self.held_bytes -= len(piece.data) + PIECE_BYTES
         time, frame = piece.arrival.time, piece.arrival.frame
         if piece.kind == DATA:
             size = len(piece.data)
-            self.held_bytes -= size
             half.bytes += size
             half.next = (half.next + size) & MASK
             half.handler.data(half.direction, time, frame, piece.data, 0, size)
@@ -294,7 +298,7 @@ class Delivery:
 
     def _finish(self, half: Half, time: int | None, frame: int) -> None:
         if half.held is not None:
-            self.held_bytes -= half.held.size
+            self.held_bytes -= half.held.weight
             half.held = None
         half.finished = True
         half.next = (half.next + 1) & MASK
@@ -369,7 +373,7 @@ class Delivery:
                 self.counts.hit("buffered_bytes")
             elif len(held.pieces) > caps.buffered_segments:
                 self.counts.hit("buffered_segments")
-            elif self.held_bytes > caps.total_bytes:
+            elif self.held_bytes > caps.total_bytes // BEHIND_HOLES:
                 self.counts.hit("total_bytes")
             else:
                 break

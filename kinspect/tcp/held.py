@@ -6,6 +6,8 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 DATA, CUT, FINISH, RESET = range(4)
+# What a piece takes beside its bytes, about.
+PIECE_BYTES = 400
 
 
 class Arrival(NamedTuple):
@@ -63,6 +65,11 @@ class Held:
     def acked(self) -> int:
         """Before which offset everything was acknowledged; 0 if that is nothing new."""
         return self.acks[-1].end if self.acks else 0
+
+    @property
+    def weight(self) -> int:
+        """About how much memory the pieces take."""
+        return self.size + PIECE_BYTES * len(self.pieces)
 
     def acknowledge(self, ack: Acknowledged) -> None:
         if ack.end > self.acked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ..model import ACK, FIN, RST, SYN, Caps, Counts, Segment
 from .connection import Connection, Half, StreamHandler
@@ -118,25 +118,25 @@ class Reassembler:
                 self._unusual(half, segment)
         self._clock = clock
 
-    def flush(self, time: int | None = None, frame: int | None = None) -> None:
-        """The end of the capture: hands on what waits and closes every connection, the oldest first.
+    def closing(self, time: int | None = None, frame: int | None = None) -> Iterator[Connection]:
+        """The end of the capture: hands on what waits and closes every connection, one for each that is taken.
 
-        `time` and `frame` are the capture's last packet's; without them each connection ends with its own last.
+        Those that keep something back come first, for its packets lie before the end. `time` and `frame` are the
+        capture's last packet's; without them each connection ends with its own last. Nothing may be fed afterwards.
         """
         connections = {half.connection.serial: half.connection for half in self._halves.values()}
-        for _, connection in sorted(connections.items()):
+        waiting = [serial for serial in self._waiting if serial in connections]
+        for serial in (*waiting, *sorted(connections.keys() - set(waiting))):
+            connection = connections.pop(serial)
             if connection.end_reason is None:
                 end = (connection.end_time, connection.end_frame) if frame is None else (time, frame)
                 self._close(connection, *end, "capture_end")
-        self._halves.clear()
-        self._ended.clear()
-        self._silent.clear()
-        self._holes.clear()
-        self._overdue.clear()
-        self._lingering.clear()
-        self._skewed.clear()
-        self._waiting.clear()
-        self._deadline = NEVER
+                yield connection
+
+    def flush(self, time: int | None = None, frame: int | None = None) -> None:
+        """`closing`, all at once."""
+        for _ in self.closing(time, frame):
+            pass
 
     def _unusual(self, half: Half | None, segment: Segment) -> None:
         """Any packet that is not simply the next one of its direction."""
