@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kinspect.cli.types import COUNT, DURATION, PORT, SIZE
+from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Size
 from kinspect.errors import KinspectError
 from kinspect.filters import Filter
 from kinspect.kafka.view import View
@@ -94,26 +94,35 @@ OUTPUT = (
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
 )
 
-CAPS = {
-    "idle_timeout": (
-        "idle_timeout_ns",
-        DURATION,
-        "Flush connections after such a silence (capture time)",
-        "10m",
+CAPS: dict[str, tuple[str, Size | Duration | Count, str]] = {
+    "idle_timeout": ("idle_timeout_ns", DURATION, "Flush connections after such a silence (capture time)"),
+    "max_message_bytes": ("message_bytes", SIZE, "Do not decode the bodies of longer messages"),
+    "max_buffered_bytes": ("buffered_bytes", SIZE, "Bytes that wait behind a hole in one direction"),
+    "max_buffered_segments": (
+        "buffered_segments",
+        COUNT,
+        "Segments that wait behind a hole in one direction",
     ),
-    "max_message_bytes": ("message_bytes", SIZE, "Do not decode the bodies of longer messages", "128MiB"),
-    "max_buffered_bytes": ("buffered_bytes", SIZE, "Bytes that wait behind a hole in one direction", "16MiB"),
     "max_total_bytes": (
         "total_bytes",
         SIZE,
         "Bytes held over all connections, behind holes and in messages each",
-        "64MiB",
     ),
-    "max_in_flight": ("in_flight", COUNT, "Requests without a response on one connection", "10000"),
-    "max_connections": ("connections", COUNT, "Connections tracked at once", "50000"),
-    "max_records_bytes": ("records_bytes", SIZE, "Bytes that one compressed batch may expand to", "256MiB"),
+    "max_in_flight": ("in_flight", COUNT, "Requests without a response on one connection"),
+    "max_connections": ("connections", COUNT, "Connections tracked at once"),
+    "max_records_bytes": ("records_bytes", SIZE, "Bytes that one compressed batch may expand to"),
+    "max_fragment_bytes": ("fragment_bytes", SIZE, "Bytes of IP fragments that wait for others"),
+    "max_fragments": ("fragments", COUNT, "Packets of which some IP fragments wait for others"),
+    "fragment_timeout": ("fragment_ns", DURATION, "Give up a packet that misses fragments after so long"),
+    "reorder_packets": (
+        "reorder_packets",
+        COUNT,
+        "Packets of a connection after which bytes that were acknowledged count as lost",
+    ),
+    "reorder_timeout": ("reorder_ns", DURATION, "Capture time after which such bytes count as lost"),
+    "clock_skew": ("skew_ns", DURATION, "How far the clocks of two capture points may differ"),
 }
-"""Options that are caps: the field of `Caps`, type, help, the default as people write it."""
+"""Options that are caps: the field of `Caps`, type, help."""
 
 INPUT = (
     click.option("--keylog", metavar="FILE", help="TLS secrets (NSS key log format, SSLKEYLOGFILE)."),
@@ -125,11 +134,32 @@ INPUT = (
         metavar="PORT",
         help="This port is Kafka; repeatable.",
     ),
-    *(
-        click.option(f"--{name.replace('_', '-')}", type=kind, help=f"{text}.  [default: {default}]")
-        for name, (_, kind, text, default) in CAPS.items()
-    ),
 )
+
+LIMITS = tuple(
+    click.option(
+        f"--{name.replace('_', '-')}",
+        type=kind,
+        help=f"{text}.  [default: {kind.written(getattr(Caps(), field))}]",
+    )
+    for name, (field, kind, text) in CAPS.items()
+)
+
+SECTIONS = {**dict.fromkeys(FILTER_NAMES, "Filters"), **dict.fromkeys(CAPS, "Limits")}
+"""Headings of `--help`, by the option's name; the others stand under `Options`."""
+
+
+class Sectioned(click.Command):
+    """A command whose `--help` lists filters and limits under headings of their own."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            if isinstance(option, click.Option) and (row := option.get_help_record(ctx)):
+                sections.setdefault(SECTIONS.get(option.name or "", "Options"), []).append(row)
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
 
 def options(*tables: Sequence[Callable[[F], F]]) -> Callable[[F], F]:

@@ -9,13 +9,13 @@ import click
 from kinspect.capture import open_timeline
 from kinspect.cli import INTERRUPTED
 from kinspect.cli.interrupt import Interrupt
-from kinspect.cli.options import FILTERS, INPUT, OUTPUT, options
+from kinspect.cli.options import FILTERS, INPUT, LIMITS, OUTPUT, Sectioned, options
 from kinspect.cli.run import open_run, wanted
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
-@options(OUTPUT, FILTERS, INPUT)
+@options(OUTPUT, FILTERS, INPUT, LIMITS)
 def read(captures: tuple[str, ...], **values: Any) -> int:
     """Decode captures into exchanges, a request and its response a line.
 
