@@ -20,6 +20,7 @@ COUNTED = {
     "kernel_drops": "packets dropped by the capturing kernel: {}",
     "tls_not_decrypted": "TLS not decrypted: {}",
     "packets_without_tcp": "packets without TCP: {}",
+    "conflicting_bytes": "bytes that came again with another value, the first ones hold: {}",
     "undecoded_bytes": "bytes of Kafka connections not decoded: {}",
     "unresolved_topic_ids": "topic ids without a name: {}",
     "caps_hit": "caps hit: {}",

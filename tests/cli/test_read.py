@@ -109,6 +109,17 @@ def test_emit(kinspect, capture):
     assert [line["type"] for line in both].count("connection") == 1
 
 
+def test_bytes_that_came_again_with_another_value(kinspect, packets, tmp_path):
+    time, frame = packets[-2]
+    packets.append(packets[-2]._replace(time_us=time + 50_000, data=frame[:-3] + b"??" + frame[-1:]))
+    path = tmp_path / "conflict.pcap"
+    path.write_bytes(pcap(packets))
+    result = kinspect("read", "--emit", "connection,summary", path)
+    connection, summary = lines(result)
+    assert connection["conflicting_bytes"] == summary["conflicting_bytes"] == 2
+    assert "bytes that came again with another value, the first ones hold: 2\n" in result.err
+
+
 def test_the_summary_counts_what_filters_could_not_tell(kinspect, capture):
     result = kinspect("read", "--min-latency", "0", "--emit", "exchange,summary", capture)
     summary = lines(result)[-1]
