@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
+from kinspect.tls import NONE_GIVEN
 
 if TYPE_CHECKING:
     from kinspect.kafka.exchange import Exchange
@@ -83,7 +84,7 @@ def _connections(summary: dict[str, Any]) -> str:
         named = f" (SNI {', '.join(names[:SERVER_NAMES_SHOWN])}{more})" if names else ""
         parts.append(f"{kinds['tls']:,} TLS{named}")
     parts += [f"{kinds[kind]:,} {text}" for kind, text in OTHER_KINDS.items() if kinds[kind]]
-    return ", ".join(parts) + (": give --keylog" if kinds["tls"] and not kinds["kafka"] else "")
+    return ", ".join(parts) + (": give --keylog" if NONE_GIVEN in summary["tls_not_decrypted"] else "")
 
 
 def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
