@@ -22,6 +22,8 @@ AUTO = "auto"
 EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
 LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
 
+RECORDS_PATH = ".batches.records."
+
 PATTERN = "PATTERN"
 _MANY: dict[str, Any] = {"multiple": True, "metavar": PATTERN}
 
@@ -51,7 +53,12 @@ FILTER_NAMES = (
 )
 
 OUTPUT = (
-    click.option("-o", "--output", metavar="FILE", help="Write to FILE (readable by its owner alone)."),
+    click.option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Write to FILE, readable by its owner alone; -: standard output.",
+    ),
     click.option("--force", is_flag=True, help="Overwrite FILE."),
     click.option(
         "--format",
@@ -70,7 +77,7 @@ OUTPUT = (
         "--fields",
         multiple=True,
         metavar="PATHS",
-        help="Only these keys of jsonl: a,b.c.",
+        help="Only these keys of jsonl: a,b.c. A key of records implies --records.",
     ),
     click.option("--records", is_flag=True, help="Decode records."),
     click.option(
@@ -184,11 +191,13 @@ def make_caps(values: dict[str, Any]) -> Caps:
 
 
 def make_view(values: dict[str, Any]) -> View:
-    """What lines hold of an exchange."""
+    """What lines hold of an exchange. To ask for a field of records is to ask for records."""
+    fields = split("--fields", values["fields"])
+    asks_for_records = any(RECORDS_PATH in f".{field}." for field in fields)
     return usage(
         lambda: View(
-            fields=split(values["fields"]) or None,
-            records=values["records"] or values["payload"] != "none",
+            fields=fields or None,
+            records=values["records"] or values["payload"] != "none" or asks_for_records,
             payload=values["payload"],
             show_secrets=values["show_secrets"],
             int64=values["int64"],
@@ -226,15 +235,18 @@ def choose_format(values: dict[str, Any], terminal: bool) -> str:
 
 def line_types(values: dict[str, Any]) -> frozenset[str]:
     """The line types of `--emit`."""
-    types = split(values["emit"])
+    types = split("--emit", values["emit"])
     if unknown := types - set(LINE_TYPES):
         raise click.UsageError(f"--emit: {sorted(unknown)[0]!r} is not one of {', '.join(LINE_TYPES)}")
     return types or frozenset({EXCHANGE})
 
 
-def split(values: Iterable[str]) -> frozenset[str]:
+def split(option: str, values: Iterable[str]) -> frozenset[str]:
     """Repeated and comma-separated values."""
-    return frozenset(piece.strip() for value in values for piece in value.split(",") if piece.strip())
+    found = [piece.strip() for value in values for piece in value.split(",")]
+    if not all(found):
+        raise click.UsageError(f"{option} has an empty value")
+    return frozenset(found)
 
 
 def usage(make: Callable[[], T]) -> T:

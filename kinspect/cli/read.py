@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from kinspect.capture import open_timeline
-from kinspect.cli import INTERRUPTED
-from kinspect.cli.interrupt import Interrupt
+from kinspect.cli.interrupt import ENDED_BY_SIGNAL, SIGNALS, Interrupt
 from kinspect.cli.options import FILTERS, INPUT, LIMITS, OUTPUT, Sectioned, options
 from kinspect.cli.run import open_run, wanted
 
@@ -31,6 +30,6 @@ def read(captures: tuple[str, ...], **values: Any) -> int:
     with Interrupt() as interrupt:
         run.run(interrupt.guard(iter(timeline)))
     if interrupt.asked:
-        run.tally.stopped = "stopped by Ctrl-C"
+        run.tally.stopped = f"stopped by {SIGNALS[interrupt.asked]}"
     status = run.close()
-    return INTERRUPTED if interrupt.asked else status
+    return ENDED_BY_SIGNAL + interrupt.asked if interrupt.asked else status

@@ -81,6 +81,13 @@ def test_filters(kinspect, capture, options, expected):
         ["--decode-as", "70000"],
         ["--topic-names", "/nowhere/names.json"],
         ["-o", "/nowhere/out.jsonl"],
+        ["-o", "/"],
+        ["-o", ""],
+        ["--fields", ""],
+        ["--fields", "api,"],
+        ["--emit", ""],
+        ["--keylog", ""],
+        ["--topic-names", ""],
     ],
 )
 def test_usage_errors_come_before_any_output(kinspect, capture, options):
@@ -97,6 +104,16 @@ def test_fields(kinspect, capture):
         "latency_ms": lines(result)[1]["latency_ms"],
         "request": {"body": {"group_id": "workers"}},
     }
+
+
+def test_a_field_of_records_implies_records(kinspect):
+    path = "captures/4.4.0/nano.pcap"
+    field = "request.body.topic_data.partition_data.records.batches"
+    asked = ["read", path, "--api", "Produce", "--limit", "1", "--fields"]
+    assert '"value_size":6' in kinspect(*asked, f"{field}.records.value_size").out
+    assert '"records":[{"offset":0' in kinspect(*asked, f"{field}.records").out
+    assert kinspect(*asked, f"{field}.records.value").out.count('"value":null') == 20
+    assert '"offset"' not in kinspect(*asked, field).out
 
 
 def test_emit(kinspect, capture):
@@ -211,10 +228,54 @@ def test_no_file_is_overwritten_unasked(kinspect, capture, tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_an_input_is_never_overwritten(kinspect, capture):
-    before = capture.read_bytes()
-    assert kinspect("read", "-o", capture, "--force", capture).status == 2
-    assert capture.read_bytes() == before
+@pytest.mark.parametrize("option", [[], ["--keylog"], ["--topic-names"]])
+def test_an_input_is_never_overwritten(kinspect, capture, tmp_path, option):
+    path = tmp_path / "given"
+    path.write_bytes(b"# nothing\n" if option else capture.read_bytes())
+    before = path.read_bytes()
+    assert kinspect("read", "-o", path, "--force", capture, *option, path).status == 2
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("format_name", ["jsonl", "table"])
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [([], 1), (["--emit", "exchange,summary"], 1), (["--since", "soon"], 2), (["--topic-names", "/no"], 2)],
+)
+def test_a_file_is_replaced_only_by_something(kinspect, tmp_path, options, status, format_name):
+    path = tmp_path / "out"
+    path.write_text("precious")
+    if "--emit" in options:
+        format_name = "jsonl"
+    result = kinspect("read", "/nowhere/x.pcap", "-o", path, "--force", "--format", format_name, *options)
+    assert result.status == status
+    assert path.read_text() == "precious"
+
+
+def test_an_empty_result_replaces_a_file_too(kinspect, capture, tmp_path):
+    path = tmp_path / "out"
+    path.write_text("of an earlier run")
+    assert kinspect("read", capture, "-o", path, "--force", "--group", "nobody").status == 0
+    assert path.read_text() == ""
+    path.write_text("of an earlier run")
+    capture.write_bytes(pcap([]))
+    assert kinspect("read", capture, "-o", path, "--force").status == 0
+    assert path.read_text() == ""
+
+
+def test_a_dash_is_standard_output(kinspect, capture, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(lines(kinspect("read", "-o", "-", capture))) == 5
+    assert not (tmp_path / "-").exists()
+
+
+def test_what_is_no_file_is_written_to_unasked(kinspect, process, capture, tmp_path):
+    assert kinspect("read", "-o", "/dev/null", capture).status == 0
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert process("read", "-q", "-o", pipe, capture).returncode == 0
+        assert len(reader.stdout.readlines()) == 5
 
 
 def test_a_table_in_a_file(kinspect, capture, tmp_path):
@@ -275,7 +336,10 @@ def test_a_reader_that_left_before_anything_was_written(command, capture):
     assert result.stderr == b""
 
 
-def test_ctrl_c_flushes_and_sums_up(command, capture):
+@pytest.mark.parametrize(
+    ("number", "name", "status"), [(signal.SIGINT, b"Ctrl-C", 130), (signal.SIGTERM, b"SIGTERM", 143)]
+)
+def test_a_signal_to_end_flushes_and_sums_up(command, capture, number, name, status):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen([*command, "read", "-"], **pipes)
     process.stdin.write(capture.read_bytes())
@@ -284,13 +348,13 @@ def test_ctrl_c_flushes_and_sums_up(command, capture):
     first = process.stdout.readline()
     assert json.loads(first)["api"] == "Metadata"
     time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     rest, err = process.stdout.readlines(), process.stderr.read()
-    assert process.wait(60) == 130
+    assert process.wait(60) == status
     assert len(rest) == 4
     assert json.loads(rest[-1])["outcome"] == "unanswered"
     assert b"5 exchanges" in err
-    assert err.endswith(b"stopped by Ctrl-C\n")
+    assert err.endswith(b"stopped by " + name + b"\n")
     assert b"Traceback" not in err
 
 

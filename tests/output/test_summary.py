@@ -42,6 +42,10 @@ def test_what_was_read():
     ]
 
 
+def test_an_interface_is_no_file():
+    assert text(Tally(interface="et\x1bh0"), packets=1).startswith("1 packet, 0 bytes on et\\x1bh0\n")
+
+
 def test_encrypted_connections_are_named():
     names = {f"broker{i}": 1 for i in range(1, 6)}
     found = connections(tls=9, other=403)
