@@ -29,7 +29,7 @@ _MANY: dict[str, Any] = {"multiple": True, "metavar": PATTERN}
 
 FILTERS = (
     click.option("--api", **_MANY, help="APIs, by name in any case or by key."),
-    click.option("--topic", **_MANY, help="Topics, in the request or the response."),
+    click.option("--topic", **_MANY, help="Topics, by name or whole id, in the request or the response."),
     click.option("--group", **_MANY, help="Groups, in the request or the response."),
     click.option("--client-id", **_MANY, help="Client ids."),
     click.option("--host", **_MANY, help="Addresses or networks (10.0.0.0/8) of either side."),
