@@ -13,7 +13,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from support.pcap import pcap
+from support.pcap import Conversation, framed, pcap
+
+from kinspect.protocol import Message, encode_request
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
 
@@ -398,22 +400,49 @@ def test_every_line_type_follows_its_schema(kinspect, packets, tmp_path):
         assert list(line) == list(schema["properties"])
 
 
-def test_a_terminal_gets_a_table_a_pipe_json(command, capture):
+def on_a_terminal(*command):
+    """What a command prints on a terminal of 80 columns."""
     controller, terminal = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     environment.pop("NO_COLOR", None)
     with os.fdopen(controller, "rb", buffering=0) as screen:
-        subprocess.run(
-            [*command, "read", "-q", capture], stdout=terminal, env=environment, timeout=60, check=True
-        )
-        os.close(terminal)
-        shown = b""
-        # Linux ends a pseudo-terminal's output with an error.
-        with suppress(OSError):
-            while data := screen.read(65536):
-                shown += data
+        with subprocess.Popen(command, stdout=terminal, env=environment) as process:
+            os.close(terminal)
+            shown = b""
+            # Linux ends a pseudo-terminal's output with an error.
+            with suppress(OSError):
+                while data := screen.read(65536):
+                    shown += data
+        assert process.returncode == 0
+    return shown
+
+
+def test_a_terminal_gets_a_table_a_pipe_json(command, capture):
+    shown = on_a_terminal(*command, "read", "-q", capture)
     assert b"\x1b[1mTIME" in shown
     assert b"REBALANCE" in shown
+
+
+def from_client(client_id):
+    """A request by a client of this name."""
+    talk = Conversation()
+    talk.open()
+    body = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+    talk.client_sends(framed(encode_request(Message(12, 4, 1, body, client_id))))
+    return talk
+
+
+def test_json_on_a_terminal_is_harmless(command, kinspect, tmp_path):
+    evil = "\x9b2J\u202e\x7f\U000e0041caf\xe9"
+    path = tmp_path / "evil.pcap"
+    path.write_bytes(pcap(from_client(evil).packets))
+    asked = ["read", "-q", "--emit", "exchange,connection,summary", path]
+    shown = on_a_terminal(*command, *asked).decode()
+    assert "\\u009b2J\\u202e\\u007f\\udb40\\udc41caf\xe9" in shown
+    assert not set(shown) & set(evil[:-4]) - set("2J")
+    assert [json.loads(line) for line in shown.splitlines()] == lines(kinspect(*asked))
+    # Who reads a pipe gets the text as it is.
+    assert evil in kinspect(*asked).out
 
 
 @pytest.mark.parametrize("format_name", ["jsonl", "table", "detail"])
