@@ -7,15 +7,14 @@ from typing import Any
 import click
 
 from kinspect.capture import open_timeline
-from kinspect.cli import INTERRUPTED
-from kinspect.cli.interrupt import Interrupt
-from kinspect.cli.options import FILTERS, INPUT, OUTPUT, options
+from kinspect.cli.interrupt import ENDED_BY_SIGNAL, SIGNALS, Interrupt
+from kinspect.cli.options import FILTERS, INPUT, LIMITS, OUTPUT, Sectioned, options
 from kinspect.cli.run import open_run, wanted
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
-@options(OUTPUT, FILTERS, INPUT)
+@options(OUTPUT, FILTERS, INPUT, LIMITS)
 def read(captures: tuple[str, ...], **values: Any) -> int:
     """Decode captures into exchanges, a request and its response a line.
 
@@ -31,6 +30,6 @@ def read(captures: tuple[str, ...], **values: Any) -> int:
     with Interrupt() as interrupt:
         run.run(interrupt.guard(iter(timeline)))
     if interrupt.asked:
-        run.tally.stopped = "stopped by Ctrl-C"
+        run.tally.stopped = f"stopped by {SIGNALS[interrupt.asked]}"
     status = run.close()
-    return INTERRUPTED if interrupt.asked else status
+    return ENDED_BY_SIGNAL + interrupt.asked if interrupt.asked else status

@@ -9,7 +9,6 @@ from io import RawIOBase
 from typing import Any, NamedTuple, Protocol, TextIO
 
 import click
-import orjson
 
 from kinspect.cli import complain, outfile, topicnames
 from kinspect.cli.keylog import KeyLogFile
@@ -67,9 +66,10 @@ class Wanted(NamedTuple):
 
 def wanted(values: dict[str, Any], inputs: Sequence[str] = ()) -> Wanted:
     """Check the options before anything is opened. `inputs`: what the output must not overwrite."""
-    path = values["output"]
+    path = None if values["output"] == outfile.STANDARD else values["output"]
     if path is not None:
-        usage(lambda: outfile.check(path, values["force"], inputs))
+        read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
+        usage(lambda: outfile.check(path, values["force"], read))
     return Wanted(
         values,
         path,
@@ -77,8 +77,8 @@ def wanted(values: dict[str, Any], inputs: Sequence[str] = ()) -> Wanted:
         line_types(values),
         make_filter(values),
         make_view(values),
-        usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else None,
-        usage(lambda: KeyLogFile(values["keylog"])) if values["keylog"] else None,
+        usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] is not None else None,
+        usage(lambda: KeyLogFile(values["keylog"])) if values["keylog"] is not None else None,
     )
 
 
@@ -120,6 +120,7 @@ class Run:
     tally: Tally = field(init=False)
     lines: int = field(init=False, default=0)
     secrets_used: int = field(init=False, default=0)
+    begun: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         chosen = self.options.filter
@@ -132,13 +133,16 @@ class Run:
         chosen = self.options.filter
         try:
             for block in blocks:
+                self._begin()
                 if chosen.start is None:
                     chosen.start = next((time for time in block.times if time is not None), None)
                 self._add_secrets()
                 self._write(_taken(self.inspector.feed(block)))
                 if self.progress is not None:
                     self.progress.update()
-            self._write(self.inspector.finish())
+            if not self.nothing_read:
+                self._begin()
+                self._write(self.inspector.finish())
         except LimitReachedError:
             self.tally.stopped = f"stopped at --limit {self.options.values['limit']}"
             self.inspector.abandon()
@@ -153,17 +157,30 @@ class Run:
             "shown": self.tally.shown,
             "unknown_to_filters": dict(self.tally.unknown),
         }
-        if SUMMARY in self.options.emit:
-            self.stream.buffer.write(orjson.dumps(summary, option=orjson.OPT_APPEND_NEWLINE))
+        # A file of an earlier run stays as it is if there is nothing to put in its place.
+        if SUMMARY in self.options.emit and (self.begun or self.options.path is None):
+            self.writer.line(summary)
+            self.writer.flush()
         self.stream.flush()
         if self.options.path is not None:
             self.stream.close()
         for error in self.packets.errors:
             complain(str(error))
-        nothing_read = self.packets.errors and not summary["packets"]
-        if not self.options.values["quiet"] and not nothing_read:
+        if not self.options.values["quiet"] and not self.nothing_read:
             click.echo(summary_text(summary, self.tally), nl=False, err=True)
         return max(map(_status, self.packets.errors), default=0)
+
+    @property
+    def nothing_read(self) -> bool:
+        """Whether no input could be read."""
+        return bool(self.packets.errors) and not self.inspector.counts.packets
+
+    def _begin(self) -> None:
+        """There is something to write: only now the output file loses what it held."""
+        if not self.begun:
+            self.begun = True
+            if self.options.path is not None:
+                outfile.begin(self.stream)
 
     def _add_secrets(self) -> None:
         """Hand on what the key log and the captures told since the last block."""

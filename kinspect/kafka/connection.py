@@ -330,6 +330,7 @@ class KafkaConnection:
             exchanges=session.exchanges if session else 0,
             gaps=session.gaps if session else 0,
             gap_bytes=session.gap_bytes if session else 0,
+            conflicting_bytes=sum(flow.conflicts),
             undecoded_bytes=session.undecoded_bytes if session else 0,
             client_id=session.client_id if session else None,
             principal=session.principal if session else None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
+from kinspect.tls import NONE_GIVEN
 
 if TYPE_CHECKING:
     from kinspect.kafka.exchange import Exchange
@@ -20,6 +21,7 @@ COUNTED = {
     "kernel_drops": "packets dropped by the capturing kernel: {}",
     "tls_not_decrypted": "TLS not decrypted: {}",
     "packets_without_tcp": "packets without TCP: {}",
+    "conflicting_bytes": "bytes that came again with another value, the first ones hold: {}",
     "undecoded_bytes": "bytes of Kafka connections not decoded: {}",
     "unresolved_topic_ids": "topic ids without a name: {}",
     "caps_hit": "caps hit: {}",
@@ -33,6 +35,7 @@ class Tally:
 
     `error_counts`: how often each error code occurs. `unknown`: by filter option, the exchanges left out because
     what it asks for is not known of them. `stopped`: the reading ended before the captures did, and why.
+    `interface`: where the packets came from, if not from files.
     """
 
     shown: int = 0
@@ -42,6 +45,7 @@ class Tally:
     filtered: bool = False
     unknown: dict[str, int] = field(default_factory=dict)
     stopped: str | None = None
+    interface: str | None = None
 
     def count(self, exchange: Exchange) -> None:
         """Add the problems and the error codes of an exchange that is shown; decodes its bodies."""
@@ -53,7 +57,7 @@ class Tally:
 
 def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     """The lines to print after the last exchange; what did not happen is left out."""
-    lines = [_read(summary), _connections(summary)]
+    lines = [_read(summary, tally), _connections(summary)]
     if summary["connections"]["kafka"] or summary["exchanges"]:
         lines.append(_exchanges(summary, tally))
     if tally.unknown:
@@ -66,11 +70,12 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _read(summary: dict[str, Any]) -> str:
+def _read(summary: dict[str, Any], tally: Tally) -> str:
     files = _count(len(summary["files"]), "file")
+    where = f"in {files}" if tally.interface is None else f"on {escape(tally.interface)}"
     repeated = summary["duplicate_packets"]
     again = f", {repeated:,} of them seen twice" if repeated else ""
-    return f"{_count(summary['packets'], 'packet')}{again}, {summary['bytes']:,} bytes in {files}"
+    return f"{_count(summary['packets'], 'packet')}{again}, {summary['bytes']:,} bytes {where}"
 
 
 def _connections(summary: dict[str, Any]) -> str:
@@ -82,7 +87,7 @@ def _connections(summary: dict[str, Any]) -> str:
         named = f" (SNI {', '.join(names[:SERVER_NAMES_SHOWN])}{more})" if names else ""
         parts.append(f"{kinds['tls']:,} TLS{named}")
     parts += [f"{kinds[kind]:,} {text}" for kind, text in OTHER_KINDS.items() if kinds[kind]]
-    return ", ".join(parts) + (": give --keylog" if kinds["tls"] and not kinds["kafka"] else "")
+    return ", ".join(parts) + (": give --keylog" if NONE_GIVEN in summary["tls_not_decrypted"] else "")
 
 
 def _exchanges(summary: dict[str, Any], tally: Tally) -> str:

@@ -19,6 +19,7 @@ class Wire:
     syn = CLIENT
     start_time = 0
     packets = bytes = (1, 1)
+    conflicts = (0, 0)
 
     def __init__(self, port):
         self.addresses = ((b"\x0a\0\0\1", port), (b"\x0a\0\0\2", 9092))
