@@ -16,6 +16,9 @@ FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 # A packet that comes again within this time as it was is a copy that the capture made, not another sending.
 COPY_NS = 10_000_000
 
+# One part in so many of `Caps.total_bytes` is for what waits behind holes.
+BEHIND_HOLES = 4
+
 REQUEST, RESPONSE = "request", "response"
 
 # The closed list of problem codes; docs/output.md explains each.

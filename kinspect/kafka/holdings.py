@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, Protocol
 
-from kinspect.model import Caps, Counts
+from kinspect.model import Counts
 
 # What an exchange takes beside its raw bytes, about: objects, and its place among the requests in flight.
 EXCHANGE_BYTES = 2048
@@ -22,14 +22,14 @@ class Owner(Protocol):
 
 class Holdings:
     """Bytes held over all connections, oldest first: parts of messages, requests in flight, what is not
-    recognised yet. Above `Caps.total_bytes` the oldest is let go of, but never what was added just now: one
+    recognised yet. Above `limit` the oldest is let go of, but never what was added just now: one
     message may be as long as `Caps.message_bytes` allows.
     """
 
     __slots__ = ("_counts", "_held", "_making_room", "bytes", "limit")
 
-    def __init__(self, caps: Caps, counts: Counts) -> None:
-        self.limit = caps.total_bytes - caps.total_bytes // 4  # the rest is for what waits behind holes
+    def __init__(self, limit: int, counts: Counts) -> None:
+        self.limit = limit
         self.bytes = 0
         self._counts = counts
         # A plain dict looks for its first entry among all that were deleted before it.

@@ -10,7 +10,7 @@ from kinspect.kafka import told
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.holdings import EXCHANGE_BYTES, Holdings
 from kinspect.kafka.names import TopicNames
-from kinspect.model import FRAME_BITS, Caps, Counts
+from kinspect.model import BEHIND_HOLES, FRAME_BITS, Caps, Counts
 from kinspect.tls import Decryptor, KeyLog
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Ledger:
         self.kafka_ports = kafka_ports
         self.heads_only = heads_only
         self.files = files
-        self.holdings = Holdings(caps, counts)
+        self.holdings = Holdings(caps.total_bytes - caps.total_bytes // BEHIND_HOLES, counts)
         self.order = PacketOrder()
         # Place, number, line, and how many bytes the line takes.
         self._held: list[tuple[int, int, Exchange | ConnectionLine | Gap, int]] = []

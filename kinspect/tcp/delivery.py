@@ -12,7 +12,7 @@ on what waits give up every hole.
 
 from __future__ import annotations
 
-from ..model import ACK, FIN, RST, SYN, Caps, Counts
+from ..model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts
 from .connection import Connection, Half, Nobody
 from .held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, Held
 from .sequence import MASK, MAX_WINDOW, distance
@@ -20,8 +20,6 @@ from .sequence import MASK, MAX_WINDOW, distance
 PATIENCE = 8
 NEVER = 1 << 62
 NOBODY = Nobody()
-# Of what may be held over all connections, the part that may wait here.
-BEHIND_HOLES = 4
 
 # How far ahead of what the peer acknowledged the first packet of a direction may be and still show a loss,
 # rather than a peer whose acknowledgments mean nothing.

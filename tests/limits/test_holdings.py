@@ -61,7 +61,7 @@ def answer(number):
 
 def test_the_newest_is_never_let_go_of():
     counts = Counts()
-    holdings = Holdings(Caps(total_bytes=100), counts)
+    holdings = Holdings(100, counts)
     gone = []
 
     class Owner:

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from playbook import END, MS, SECOND, Play, a, b, closed, data, fin, gap, handshake
 
-from kinspect.model import Caps
-from kinspect.tcp.delivery import BEHIND_HOLES
+from kinspect.model import BEHIND_HOLES, Caps
 from kinspect.tcp.held import PIECE_BYTES
 
 HELLO = handshake()
