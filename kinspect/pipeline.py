@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kinspect import link
@@ -16,6 +17,13 @@ from kinspect.tcp import Connection, Reassembler
 
 Line = Exchange | ConnectionLine | Gap
 EXCHANGES_ONLY = frozenset({"exchange"})
+
+
+def one_by_one(lines: list[Line]) -> Iterator[Line]:
+    """Empties the list from its front: what was decoded of a line is let go before the next is looked at."""
+    lines.reverse()
+    while lines:
+        yield lines.pop()
 
 
 class Inspector:

@@ -111,7 +111,14 @@ CAPS = {
     ),
     "max_in_flight": ("in_flight", COUNT, "Requests without a response on one connection", "10000"),
     "max_connections": ("connections", COUNT, "Connections tracked at once", "50000"),
-    "max_records_bytes": ("records_bytes", SIZE, "Bytes that one compressed batch may expand to", "256MiB"),
+    "max_body_bytes": ("body_bytes", SIZE, "Memory that one message's decoded body may take", "112MiB"),
+    "max_records_bytes": (
+        "records_bytes",
+        SIZE,
+        "Bytes that the compressed batches of one exchange may expand to",
+        "48MiB",
+    ),
+    "max_records": ("records", COUNT, "Records and headers kept of one exchange, and batches", "80000"),
 }
 """Options that are caps: the field of `Caps`, type, help, the default as people write it."""
 

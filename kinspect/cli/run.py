@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from io import RawIOBase
 from typing import Any, NamedTuple, Protocol, TextIO
@@ -32,7 +32,7 @@ from kinspect.kafka.view import View
 from kinspect.model import Block
 from kinspect.output import Writer, open_writer
 from kinspect.output.summary import Tally, summary_text
-from kinspect.pipeline import Inspector, Line
+from kinspect.pipeline import Inspector, Line, one_by_one
 
 UNREADABLE, CUT = 1, 3
 
@@ -174,9 +174,9 @@ class Run:
             self.inspector.add_secrets(text)
         self.secrets_used = len(self.packets.secrets)
 
-    def _write(self, lines: Iterable[Line]) -> None:
+    def _write(self, lines: list[Line]) -> None:
         try:
-            for line in lines:
+            for line in one_by_one(lines):
                 if self._show(line):
                     self.lines += 1
                     if self.lines == self.options.values["limit"]:
