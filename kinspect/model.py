@@ -139,8 +139,12 @@ class Caps:
     """Requests without a response on one connection."""
     connections: int = 40_000
     """Connections tracked at once; the longest silent one gives way."""
-    records_bytes: int = 256 * 1024 * 1024
-    """Bytes that one compressed record batch may expand to."""
+    body_bytes: int = 112 * 1024 * 1024
+    """Memory that the decoded body of one message may take, estimated from its counts."""
+    records_bytes: int = 48 * 1024 * 1024
+    """Bytes that the compressed record batches of one exchange may expand to."""
+    records: int = 80_000
+    """Records and their headers kept of one exchange, and batches."""
     idle_timeout_ns: int = 600 * 1_000_000_000
     """Capture time without a packet after which a connection is flushed."""
     fragment_bytes: int = 16 * 1024 * 1024

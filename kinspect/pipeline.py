@@ -19,6 +19,13 @@ Line = Exchange | ConnectionLine | Gap
 EXCHANGES_ONLY = frozenset({"exchange"})
 
 
+def one_by_one(lines: list[Line]) -> Iterator[Line]:
+    """Empties the list from its front: what was decoded of a line is let go before the next is looked at."""
+    lines.reverse()
+    while lines:
+        yield lines.pop()
+
+
 class Inspector:
     """Feed it blocks of packets, it gives exchanges in order of completion. It opens nothing and knows no clock
     but the packets' own.

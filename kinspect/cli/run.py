@@ -31,7 +31,7 @@ from kinspect.kafka.view import View
 from kinspect.model import Block
 from kinspect.output import Writer, open_writer
 from kinspect.output.summary import Tally, summary_text
-from kinspect.pipeline import Inspector, Line
+from kinspect.pipeline import Inspector, Line, one_by_one
 
 UNREADABLE, CUT = 1, 3
 
@@ -137,7 +137,7 @@ class Run:
                 if chosen.start is None:
                     chosen.start = next((time for time in block.times if time is not None), None)
                 self._add_secrets()
-                self._write(_taken(self.inspector.feed(block)))
+                self._write(one_by_one(self.inspector.feed(block)))
                 if self.progress is not None:
                     self.progress.update()
             if not self.nothing_read:
@@ -222,13 +222,6 @@ class Run:
         self.packets.close()
         if self.progress is not None:
             self.progress.stop()
-
-
-def _taken(lines: list[Line]) -> Iterator[Line]:
-    """The lines, each let go of when it is taken: what is decoded of them need not be there at once."""
-    lines.reverse()
-    while lines:
-        yield lines.pop()
 
 
 def _status(error: CaptureError) -> int:

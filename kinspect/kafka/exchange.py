@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kinspect.kafka import summary, view
-from kinspect.model import Problem
+from kinspect.model import Caps, Problem
 from kinspect.protocol import Decoded, decode_body, schema
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ANSWERED, UNANSWERED, NO_RESPONSE, ORPHAN = "answered", "unanswered", "no_response", "orphan"
 KAFKA, SASL_TOKEN = "kafka", "sasl_token"
 
+DEFAULT_CAPS = Caps()
 NOTHING_DECODED = Decoded(None, None, False, ())
 
 
@@ -25,10 +26,12 @@ class WireMessage:
     `size` is what the 4-byte size announced; `body_start` is where the body begins in `raw`. Times are
     nanoseconds since the epoch (None: the capture has none), `first_frame`/`last_frame` frame references
     (`model.FRAME_BITS`). `complete` tells that every byte is there. `api_key` is None where the layout is not
-    known (an orphan response, a raw SASL token): then there is no body.
+    known (an orphan response, a raw SASL token): then there is no body. `ends`: of its connection, whose caps hold
+    and whose counts tell what they cut; None for a message alone.
     """
 
     __slots__ = (
+        "_cut",
         "_decoded",
         "_fields",
         "api_key",
@@ -36,6 +39,7 @@ class WireMessage:
         "body_start",
         "complete",
         "direction",
+        "ends",
         "first_frame",
         "first_time",
         "inferred",
@@ -70,8 +74,10 @@ class WireMessage:
         self.packets = packets
         self.complete = complete
         self.inferred = False
+        self.ends: Ends | None = None
         self.api_key: int | None = None
         self.api_version: int | None = None
+        self._cut = False
         self._decoded: Decoded | None = None
         self._fields: frozenset[str] | None = None
 
@@ -98,13 +104,21 @@ class WireMessage:
                 len(self.raw),
                 fields,
                 0,
+                DEFAULT_CAPS.body_bytes if self.ends is None else self.ends.caps.body_bytes,
             )
+            if self.ends is not None and not self._cut and any(p.code == "cap" for p in decoded.problems):
+                self._cut = True
+                self.ends.counts.hit("body_bytes")
             if not self.complete:
                 # The cut is told by `complete` and by what cut it; that the bytes run out is no second problem.
                 problems = tuple(p for p in decoded.problems if p.code != "malformed")
                 decoded = decoded._replace(complete=False, problems=problems)
         self._decoded, self._fields = decoded, fields
         return decoded
+
+    def forget(self) -> None:
+        """Let go of what was decoded; it is decoded anew when asked for."""
+        self._decoded = None
 
     @property
     def body(self) -> dict[str, Any] | None:

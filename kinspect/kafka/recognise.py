@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from struct import Struct
 
-from kinspect.protocol import RequestHeader, decode_body, request_header, response_header, schema
+from kinspect.protocol import Decoded, RequestHeader, decode_body, request_header, response_header, schema
+from kinspect.protocol import fits as layout_fits
 
 MIN_REQUEST = 8  # key, version, correlation id: request header v0
 _HEAD = Struct(">ihhi")
@@ -32,7 +33,14 @@ YES, NO, MAYBE = "yes", "no", "maybe"
 def fits(api_key: int, api_version: int, direction: str, data: bytes, start: int, end: int) -> bool:
     """Whether `data[start:end]` is exactly one body of that API and version."""
     decoded = decode_body(api_key, api_version, direction, data, start, end)
+    if _is_cut(decoded):
+        return layout_fits(api_key, api_version, direction, data, start, end)
     return decoded.complete and not decoded.problems
+
+
+def _is_cut(decoded: Decoded) -> bool:
+    """Whether the body is larger than is decoded at once."""
+    return any(problem.code == "cap" for problem in decoded.problems)
 
 
 def is_text(client_id: str | None) -> bool:
@@ -94,10 +102,13 @@ def cut_header(data: bytes, start: int) -> RequestHeader | None:
 
 def _sound(header: RequestHeader, data: bytes, end: int) -> bool:
     decoded = decode_body(header.api_key, header.api_version, "request", data, header.body_start, end)
+    exact = decoded.complete and not decoded.problems
+    if _is_cut(decoded):
+        exact = layout_fits(header.api_key, header.api_version, "request", data, header.body_start, end)
+    if exact:
+        return is_text(header.client_id) or header.api_key != 0 or header.correlation_id != 0
     if not decoded.complete:
         return False
-    if not decoded.problems:
-        return is_text(header.client_id) or header.api_key != 0 or header.correlation_id != 0
     surplus = sum(p.bytes or 0 for p in decoded.problems if p.code == "trailing_bytes")
     return is_text(header.client_id) and 0 < surplus <= SURPLUS_BYTES
 

@@ -197,6 +197,7 @@ class Session:
         exchange = Exchange(self.ends, KAFKA)
         exchange.api_key = message.api_key = header.api_key
         exchange.api_version = message.api_version = header.api_version
+        message.ends = exchange.connection
         exchange.correlation_id = header.correlation_id
         if client_id_whole:
             self.client_id = header.client_id
@@ -343,6 +344,7 @@ class Session:
         if exchange.api_key is None or exchange.api_version is None or message.raw is None:
             return
         message.api_key, message.api_version = exchange.api_key, exchange.api_version
+        message.ends = exchange.connection
         header = response_header(message.raw, 0, len(message.raw), exchange.api_key, exchange.api_version)
         message.body_start = len(message.raw) if header is None else header.body_start
 

@@ -122,7 +122,7 @@ def _plain(run: Run, data: bytes, position: int, context: _Context) -> None:
                 if not fits:
                     odd = offset if odd is None else odd
                 elif reader.records_left > 0:
-                    reader.records_left -= 1
+                    reader.keep(1)
                     run.records.append(_record(offset, stamp, key, value))
                 else:
                     reader.too_many_records(context.origin)

@@ -146,7 +146,9 @@ HITS = [
     ("total_bytes", "10k", unfinished_messages),
     ("in_flight", "1", requests),
     ("connections", "1", two_connections),
+    ("body_bytes", "1k", compressed),
     ("records_bytes", "10", compressed),
+    ("records", "1", compressed),
     ("fragment_bytes", "1k", fragments),
     ("fragments", "1", fragments),
 ]

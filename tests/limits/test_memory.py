@@ -1,6 +1,7 @@
 """What a run may take, measured: memory does not grow with the capture, and hostile captures get no more."""
 
 import gzip
+import json
 import os
 
 import lz4.frame
@@ -40,6 +41,28 @@ def test_hostile_connections(measured, generate, profile, hit):
     assert result.status == 0, result.err
     assert result.peak <= LIMIT
     assert hit in result.err
+
+
+@pytest.mark.parametrize(
+    ("profile", "hit"), [("lists", "body_bytes 3"), ("bombs", "records_bytes 15")], ids=["lists", "bombs"]
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(["--format", "none"], marks=BIG),
+        pytest.param(["--format", "jsonl", "--records"], marks=BIG),
+        ["--format", "jsonl", "--payload", "text"],
+    ],
+    ids=["none", "records", "text"],
+)
+def test_hostile_messages(measured, generate, profile, hit, options):
+    result = measured("read", generate("hostile.py", profile), *options)
+    assert result.status == 0, result.err
+    assert result.peak <= LIMIT
+    assert hit in result.err or "none" in options
+    if "none" not in options:
+        lines = [json.loads(line) for line in result.out.splitlines()]
+        assert all("cap" in {problem["code"] for problem in line["problems"]} for line in lines)
 
 
 def zstd_zeros(size):
