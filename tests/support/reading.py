@@ -269,7 +269,7 @@ def _contradictions(line: Line, told: Line, said: set[tuple[str, Any]]) -> Itera
         yield from _differences({key: line[key] for key in HEADS}, told, "")
         if line["outcome"] in {"answered", "no_response"} and line["outcome"] != told["outcome"]:
             yield f"{line['outcome']}, not {told['outcome']}"
-    header_cut = line["request"] is None or not line["request"]["complete"]
+    header_cut = line["kind"] != "kafka" or line["request"] is None or not line["request"]["complete"]
     may_differ = SAID_BEFORE | ({"id"} if header_cut else set())
     for end in ("client", "broker"):
         for key, value in without(line[end], frozenset({"role"})).items():
