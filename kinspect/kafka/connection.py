@@ -212,7 +212,9 @@ class KafkaConnection:
             if forced is not None:
                 self._begin(forced, self._unseen_start())
                 return
-            verdict = first_request(head, self._ledger.caps.message_bytes, final or held.cut[client])
+            verdict = first_request(
+                head, self._ledger.caps.message_bytes, final or held.cut[client], syn is not None
+            )
             if verdict == MAYBE and answers(head, held.head(1 - client)):
                 verdict = YES
             if verdict == YES:

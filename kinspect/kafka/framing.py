@@ -232,15 +232,16 @@ class Framer:
             if self._have == self._size:
                 self._finish()
             return
-        self.lose()
+        self.lose(cause)
 
-    def lose(self) -> None:
+    def lose(self, cause: str = "capture_loss") -> None:
         """Nobody knows how many bytes are missing here."""
         if self._adrift is not None:
             self._give_up_search()
             return
         if self._size >= 0:
-            self._cause = "gap"
+            if self._cause != "gap":
+                self._cause = "snaplen" if cause == "snaplen" else "gap"
             self._finish()
         self._reset()
         self.drift()

@@ -48,11 +48,12 @@ def is_text(client_id: str | None) -> bool:
     return client_id is not None and client_id != "" and client_id.isprintable()
 
 
-def first_request(data: bytes, message_bytes: int, final: bool) -> str:
+def first_request(data: bytes, message_bytes: int, final: bool, opened: bool) -> str:
     """Whether the client's stream `data` begins with a Kafka request: `yes`, `no` or `maybe`.
 
     `maybe`: the header could be Kafka's, but either more bytes are needed or only the broker's answer can tell.
-    With `final` no more bytes will come, and a sound header with a printable client id is enough.
+    With `final` no more bytes will come, and a sound header with a printable client id is enough, unless the body is
+    there and does not fit in a stream that was not seen to be `opened` by this side: it may be anything else.
     """
     if len(data) < _HEAD.size:
         plausible_size = len(data) < 4 or 0 <= int.from_bytes(data[:4], signed=True) <= message_bytes
@@ -76,6 +77,8 @@ def first_request(data: bytes, message_bytes: int, final: bool) -> str:
         return NO
     if schema.layout(key, version, "request") is not None and _sound(header, data, end):
         return YES
+    if final and not opened:
+        return NO
     return YES if final and is_text(header.client_id) else MAYBE
 
 

@@ -185,7 +185,7 @@ class Session:
     def _request(self, message: WireMessage, cause: str | None) -> None:
         self._announce(message)
         raw = message.raw or b""
-        if self._tokens and not self._is_header(raw):
+        if self._tokens and not self._is_header(raw, message.complete):
             self._token(message, raw)
             return
         self._tokens = 0
@@ -228,14 +228,10 @@ class Session:
             self._uses.add(use)
             self._ledger.note_use(self.client_id, *use)
 
-    def _is_header(self, raw: bytes) -> bool:
+    def _is_header(self, raw: bytes, complete: bool) -> bool:
         """Whether a message during a raw SASL exchange is a request again: no token looks like a known version."""
-        if len(raw) < 8:
-            return False
-        key, version = int.from_bytes(raw[:2], signed=True), int.from_bytes(raw[2:4], signed=True)
-        return (
-            schema.layout(key, version, REQUEST) is not None and request_header(raw, 0, len(raw)) is not None
-        )
+        header = request_header(raw, 0, len(raw)) if complete else cut_header(raw, 0)
+        return header is not None and schema.layout(header.api_key, header.api_version, REQUEST) is not None
 
     def _token(self, message: WireMessage, raw: bytes) -> None:
         if self._tokens > 0:
@@ -263,9 +259,11 @@ class Session:
                 self._finish(oldest, message.last_time, message.last_frame, UNANSWERED, "cap")
         if self._responses.adrift:
             self._pending.doubt()
-        # Who sends a raw token, or uses a correlation id again, has had the answer to the one before.
+        # Who sends a raw token, or uses a correlation id again, has had the answer to the one before; where no answer
+        # is seen at all that says nothing.
         while (
-            (older := self._pending.oldest()) is not None
+            self._responses.offset
+            and (older := self._pending.oldest()) is not None
             and self._pending.is_doubtful()
             and older.correlation_id in (None, exchange.correlation_id)
         ):

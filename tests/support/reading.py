@@ -84,7 +84,7 @@ def read(taken: Iterable[Packet], keylog: bytes = b"", caps: Caps | None = None)
     taken = tuple(taken)
     inspector = Inspector(files=["capture"], emit=EVERYTHING, caps=caps)
     inspector.add_secrets(keylog)
-    found = [line for block in blocks(taken) for line in inspector.feed(block)] + inspector.finish()
+    found = [line for block in blocks(taken) for line in inspector.feed(block)] + [*inspector.finish()]
     return Reading(
         taken,
         [line for line in found if isinstance(line, Exchange)],
