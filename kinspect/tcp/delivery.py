@@ -176,10 +176,12 @@ class Delivery:
     def _begin(self, half: Half, seq: int, length: int, syn: bool) -> None:
         """Decides where a direction's stream starts, at its first packet.
 
-        The SYN says it. Without one it is the first byte seen while the connection was opening, or, where
-        the peer was seen before, the first byte that the peer had not acknowledged.
+        The SYN says it, or the answer to it. Without them it is the first byte seen while the connection was
+        opening, or, where the peer was seen before, the first byte that the peer had not acknowledged.
         """
         known = half.next
+        if half.isn >= 0 and distance(seq, (half.isn + 1) & MASK) >= 0:
+            seq, syn = (half.isn + 1) & MASK, True
         half.seen = True
         half.next = seq
         if known < 0:
@@ -215,6 +217,8 @@ class Delivery:
         held = half.held
         if held is None:
             held = half.held = Held()
+        elif offset < end <= held.acked:
+            half.connection.skewed = True  # it was acknowledged before it came
         before = held.weight
         if captured > offset:
             begin = max(at, offset)
@@ -297,6 +301,9 @@ class Delivery:
     def _finish(self, half: Half, time: int | None, frame: int) -> None:
         if half.held is not None:
             self.held_bytes -= half.held.weight
+            for piece in half.held.pieces:
+                if piece.kind == RESET and half.connection.reset is None:
+                    half.connection.reset = piece.arrival.time, piece.arrival.frame
             half.held = None
         half.finished = True
         half.next = (half.next + 1) & MASK
