@@ -12,7 +12,7 @@ from itertools import groupby
 from support.packets import Packet, Tcp, tcp
 from support.reading import Reading, directions, ends
 
-from kinspect.model import FIN, RST, SYN
+from kinspect.model import FIN, SYN
 
 Packets = Sequence[Packet]
 NS_PER_US = 1000
@@ -58,20 +58,11 @@ def direction(data: bytes) -> bytes:
 
 
 def reorder(packets: Packets, window: int, seed: object) -> list[Packet]:
-    """Packets are overtaken by up to `window` others; the times are those of the places.
-
-    What opens a connection is not overtaken, and a reset overtakes nothing.
-    """
+    """Packets are overtaken by up to `window` others; the times are those of the places."""
     rng = random.Random(f"reorder {seed}")
-    places = {index: index + window * _delay(packet, rng) for index, packet in enumerate(packets)}
+    places = {index: index + window * rng.random() for index in range(len(packets))}
     order = sorted(places, key=places.__getitem__)
     return [packets[index]._replace(time=place.time) for index, place in zip(order, packets, strict=True)]
-
-
-def _delay(packet: Packet, rng: random.Random) -> float:
-    parts = tcp(packet.data)
-    flags = 0 if parts is None else parts.flags
-    return 0 if flags & SYN else 1 if flags & RST else rng.random()
 
 
 def copied(packets: Packets, rate: float, seed: object) -> list[Packet]:
