@@ -11,7 +11,7 @@ demo: $(INSTALLED)
 test: lint
 	$(BIN)/pytest -n auto -m "not tools"
 
-# What needs programs beyond Python (tshark); each test names what is missing.
+# What needs programs beyond Python (tshark, tcpdump); each test names what is missing.
 test-all: $(INSTALLED)
 	$(BIN)/pytest -n auto -m tools
 

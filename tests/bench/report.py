@@ -16,7 +16,7 @@ from plan import AT_LEAST, PEAK, PEAKS, Capture, Plan, Row, Run
 import captures
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE, NUMBERS = DOCS / "performance.md", DOCS / "performance.json"
+PAGE, NUMBERS = DOCS / "performance.md", Path(__file__).with_name("results.json")
 BEGIN, END = "<!-- made by `make bench`, not by hand -->\n", "<!-- end of what `make bench` made -->\n"
 FORMS = ("pure", "compiled")
 TITLES = {"pure": "Pure Python", "compiled": "Compiled"}
