@@ -62,7 +62,8 @@ class Row(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Runs that are measured in turn, round after round, at most `rounds` times and for about `seconds`."""
+    """Runs that are measured in turn, round after round: `rounds` of them, fewer but two if they take more than about
+    `seconds`."""
 
     name: str
     rows: list[Row]
@@ -103,7 +104,7 @@ def plan(quick: bool) -> Plan:
     part = {"bulk": 4, "chatty": 4, "records": 8, "wide": 5} if quick else dict.fromkeys(USUAL, 1)
     sizes = {profile: size // part[profile] for profile, size in USUAL.items()}
     big, middle, small = (64 * MIB, 32 * MIB, 16 * MIB) if quick else (GIB, 256 * MIB, 64 * MIB)
-    rounds, few = (2, 1) if quick else (5, 2)
+    rounds, few = (2, 1) if quick else (5, 3)
     ones = {profile: Capture(profile, size) for profile, size in sizes.items()}
 
     def longer(profile: str, times: int) -> Capture:
@@ -139,20 +140,15 @@ def plan(quick: bool) -> Plan:
                 1,
             )
         )
-    for profile, one in ones.items():
-        rows = [
-            Row(
-                "four times the capture",
-                Run("full", longer(profile, 4)),
-                Run("full", one),
-                SLOWER,
-                (4.1, 4.1),
-            )
-        ]
+    for profile in ones:
+        short, four, twenty = (Run("full", longer(profile, times)) for times in (1, 4, 20))
+        groups.append(
+            Group(f"length {profile}", [Row("four times the capture", four, short, SLOWER, (4.1, 4.1))], few)
+        )
         if not quick:
-            twenty = longer(profile, 20)
-            rows.append(Row("twenty times the capture", Run("full", twenty), Run("full", one), SLOWER))
-        groups.append(Group(f"length {profile}", rows, few))
+            groups.append(
+                Group(f"length {profile} × 20", [Row("twenty times the capture", twenty, short, SLOWER)], 1)
+            )
     ten = Capture("chatty", sizes["chatty"], connections=10)
     connections = Row(
         "1,000 connections, 10 of the same bytes",

@@ -127,6 +127,11 @@ def keep(result: Result) -> None:
         "rows": [_plain(outcome, result.form) for outcome in result.outcomes],
     }
     NUMBERS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    write_page(kept)
+
+
+def write_page(kept: dict[str, Any]) -> None:
+    """Put the section into the page."""
     page = PAGE.read_text("utf-8")
     before, _, rest = page.partition(BEGIN)
     after = rest.partition(END)[2]
@@ -156,7 +161,7 @@ def text(result: Result) -> str:
     return "\n".join(lines)
 
 
-HEAD = ("work", "capture", "kinspect", "against", "ratio", "by CPU", "target", "")
+HEAD = ("work", "capture", "kinspect", "against", "rounds", "ratio", "by CPU", "target", "")
 
 
 def _form_section(form: str, kept: dict[str, Any]) -> str:
@@ -187,6 +192,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         here or "–",
         _took(row["taken"]),
         f"{other} {_took(row['other'])}".strip() if row["against"] else "–",
+        str(row["taken"]["rounds"]) if row["taken"] else "–",
         "–" if ratio is None else f"{ratio:.3g}{unit}",
         "–" if cpu_ratio is None else f"{cpu_ratio:.3g}×",
         "–" if target is None else f"{sign} {target:g}{unit}",

@@ -77,7 +77,7 @@ def measure_group(group: Group) -> dict[Run, Taken]:
         for run in runs if done % 2 == 0 else reversed(runs):
             samples[run].append(measure(run))
         elapsed = time.monotonic() - begin
-        if elapsed + elapsed / (done + 1) > group.seconds:
+        if done and elapsed + elapsed / (done + 1) > group.seconds:
             break
     return {
         run: Taken(
@@ -156,6 +156,7 @@ def main() -> None:
     for group in planned.groups:
         found += outcomes(group)
         print(f"measured: {group.name}", file=sys.stderr)
+    machine["load after"] = f"{os.getloadavg()[0]:.1f}"
     result = report.Result(values.form, machine, report.described(planned), found)
     print(report.text(result))
     if not values.quick and not values.only:

@@ -133,8 +133,8 @@ def test_the_page_keeps_both_forms_and_what_is_around(tmp_path, monkeypatch):
     assert text.endswith(f"{report.END}after\n")
     assert "old" not in text
     assert [line for line in text.splitlines() if line.startswith("| work | –")] == [
-        "| work | – | 1.00 s (1.00), 10 MiB | tshark ek 15.00 s (15.00), 10 MiB | 15× | 15× | ≥ 10× | met |",
-        "| work | – | 1.00 s (1.00), 10 MiB | tshark ek 15.00 s (15.00), 10 MiB | 15× | 15× | ≥ 20× | missed |",
+        "| work | – | 1.00 s (1.00), 10 MiB | tshark ek 15.00 s (15.00), 10 MiB | 1 | 15× | 15× | ≥ 10× | met |",
+        "| work | – | 1.00 s (1.00), 10 MiB | tshark ek 15.00 s (15.00), 10 MiB | 1 | 15× | 15× | ≥ 20× | missed |",
     ]
 
 
