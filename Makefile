@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test test-all lint docs fuzz clean
+.PHONY: demo test test-all lint docs fuzz bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -11,7 +11,7 @@ demo: $(INSTALLED)
 test: lint
 	$(BIN)/pytest -n auto -m "not tools"
 
-# What needs programs beyond Python (tshark); each test names what is missing.
+# What needs programs beyond Python (tshark, tcpdump); each test names what is missing.
 test-all: $(INSTALLED)
 	$(BIN)/pytest -n auto -m tools
 
@@ -27,6 +27,12 @@ FUZZ_SECONDS ?= 600
 fuzz: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[fuzz]"
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+
+# Against tshark and tcpdump; a quarter of an hour. BENCH=quick: two minutes, and nothing is kept.
+BENCH ?=
+
+bench: $(INSTALLED)
+	$(BIN)/python tests/bench/run.py $(addprefix --,$(BENCH))
 
 # The pages of docs/ that are made from the code.
 docs: $(INSTALLED)

@@ -87,14 +87,14 @@ def half_open(to: Hostile) -> None:
 
 
 def greeted(to: Hostile) -> None:
-    request = heartbeat()[0][1]
+    request = heartbeat()[0].data
     for connection in range(MANY):
         to.open(connection)
         to.send(connection, CLIENT, request[: len(request) // 2])
 
 
 def in_flight(to: Hostile) -> None:
-    request = heartbeat()[0][1] * 20
+    request = heartbeat()[0].data * 20
     for connection in range(MANY):
         to.open(connection)
         to.send(connection, CLIENT, request)
@@ -104,8 +104,8 @@ def announcing(to: Hostile) -> None:
     hello = heartbeat()
     for connection in range(1_000):
         to.open(connection)
-        for direction, message in hello:
-            to.send(connection, direction, message)
+        for message in hello:
+            to.send(connection, message.direction, message.data)
     for announced in (0x7FFFFFFF, 128 << 20, 0x7FFFFFFF):
         for connection in range(1_000):
             head = struct.pack(">ihhih", announced, 0, 7, 2, 4) + b"evil"
@@ -114,7 +114,7 @@ def announcing(to: Hostile) -> None:
 
 
 def requests(to: Hostile) -> None:
-    message = produce(bytes(200_000))[0][1]
+    message = produce(bytes(200_000))[0].data
     for connection in range(100):
         to.open(connection)
     for number in range(40):
@@ -160,8 +160,8 @@ def bombs(to: Hostile) -> None:
     for connection, records in enumerate(sets):
         to.open(connection)
         for _ in range(3):
-            for direction, message in produce(records):
-                to.send(connection, direction, message)
+            for message in produce(records):
+                to.send(connection, message.direction, message.data)
 
 
 def tagged(count: int) -> bytes:
