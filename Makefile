@@ -9,11 +9,11 @@ demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
 
 test: lint
-	$(BIN)/pytest -n auto -m "not tools"
+	$(BIN)/pytest -n auto -m "not tools and not big"
 
 # What needs programs beyond Python (tshark, tcpdump); each test names what is missing.
 test-all: $(INSTALLED)
-	$(BIN)/pytest -n auto -m tools
+	$(BIN)/pytest -n auto -m "tools or big"
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -6,8 +6,8 @@
 first half of a request; `in-flight`: as many with small requests that nobody answers; `announcing`: connections whose
 messages announce 2 GiB, and as much as may be held, and go on for a while; `requests`: large requests that nobody
 answers, on many connections; `middle`: connections seen from their middle, full of what looks like the beginning of a
-request; `bombs`: records that expand to gigabytes, zstd and gzip; `lists`: messages that are nothing but counts,
-elements and tagged fields, as many as fit.
+request; `holes`: small segments behind holes; `bombs`: records that expand to gigabytes, zstd and gzip; `lists`:
+messages that are nothing but counts, elements and tagged fields, as many as fit.
 """
 
 from __future__ import annotations
@@ -132,6 +132,19 @@ def middle(to: Hostile) -> None:
         to.send(connection, CLIENT, struct.pack(">ihhih", 100 << 20, 3, 1, 7, 4) + b"evil" + bytes(8 << 20))
 
 
+def holes(to: Hostile) -> None:
+    """The peer acknowledges nothing, so every hole may still be filled."""
+    for connection in range(4_000):
+        to.open(connection)
+        for direction, message in heartbeat():
+            to.send(connection, direction, message)
+    for _ in range(60):
+        for connection in range(4_000):
+            for direction in (CLIENT, BROKER):
+                to.sent[connection][direction] += 5
+                to.packet(connection, direction, ACK | PSH, b"abc")
+
+
 def gzip_bomb(size: int) -> bytes:
     packer = zlib.compressobj(9, wbits=31)
     chunk = bytes(1 << 20)
@@ -206,6 +219,7 @@ PROFILES: dict[str, Callable[[Hostile], None]] = {
     "announcing": announcing,
     "requests": requests,
     "middle": middle,
+    "holes": holes,
     "bombs": bombs,
     "lists": lists,
 }

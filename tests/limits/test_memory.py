@@ -2,13 +2,12 @@
 
 import gzip
 import json
-import os
 
 import lz4.frame
 import pytest
 
 LIMIT = 150  # MiB
-BIG = pytest.mark.skipif("KINSPECT_BIG" not in os.environ, reason="takes minutes; set KINSPECT_BIG=1")
+BIG = pytest.mark.big
 
 
 @pytest.mark.parametrize(
@@ -33,7 +32,11 @@ def test_memory_does_not_grow_with_the_capture(measured, generate, profile, size
     ("profile", "hit"),
     [
         ("half-open", "connections 60,000"),
+        pytest.param("greeted", "connections 60,000", marks=BIG),
         pytest.param("announcing", "total_bytes", marks=BIG),
+        pytest.param("requests", "total_bytes", marks=BIG),
+        pytest.param("middle", "total_bytes", marks=BIG),
+        pytest.param("holes", "total_bytes", marks=BIG),
     ],
 )
 def test_hostile_connections(measured, generate, profile, hit):

@@ -52,7 +52,7 @@ def lines(data: bytes, sizes: list[int], block_size: int) -> list[bytes]:
     ]
     return [
         orjson.dumps(WHOLE.exchange(line))
-        for line in found + [*inspector.finish()]
+        for line in [*found, *inspector.finish()]
         if isinstance(line, Exchange)
     ]
 
