@@ -188,7 +188,8 @@ class Delivery:
             return
         behind = distance(known, seq)
         if 0 < behind < FIRST_WINDOW and (syn or length > 1):
-            half.held = Held()
+            if half.held is None:
+                half.held = Held()
             half.held.acknowledge(Acknowledged(behind, half.packets + half.peer.packets, self.clock))
         elif not syn and -FIRST_WINDOW < behind < FIRST_WINDOW:
             half.next = known

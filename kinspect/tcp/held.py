@@ -117,9 +117,13 @@ class Held:
         return stop - start
 
     def add_mark(self, at: int, kind: int, arrival: Arrival) -> None:
-        """Keeps a `FINISH` or `RESET` before the byte at offset `at`; a repeated one is dropped."""
+        """Keeps a `FINISH` or `RESET` before the byte at offset `at`, behind the piece that holds that byte if there is
+        one; a repeated one is dropped."""
         pieces = self.pieces
         place = bisect_left(pieces, (at,))
+        if place and pieces[place - 1].end > at:
+            at = pieces[place - 1].end
+            place = bisect_left(pieces, (at,))
         # Before the bytes that begin here, or what comes again would not be found among them.
         while place < len(pieces) and pieces[place].end == at:
             if pieces[place].kind == kind:
