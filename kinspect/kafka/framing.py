@@ -104,11 +104,6 @@ class Framer:
         self._last_frame = 0
 
     @property
-    def at_boundary(self) -> bool:
-        """Nothing of an unfinished message is held."""
-        return self._adrift is None and self._size < 0 and not self._have
-
-    @property
     def adrift(self) -> bool:
         """The next message boundary is not known."""
         return self._adrift is not None

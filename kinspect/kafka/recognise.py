@@ -10,8 +10,15 @@ from __future__ import annotations
 import re
 from struct import Struct
 
-from kinspect.protocol import Decoded, RequestHeader, decode_body, request_header, response_header, schema
-from kinspect.protocol import fits as layout_fits
+from kinspect.protocol import (
+    Decoded,
+    RequestHeader,
+    decode_body,
+    fits,
+    request_header,
+    response_header,
+    schema,
+)
 
 MIN_REQUEST = 8  # key, version, correlation id: request header v0
 _HEAD = Struct(">ihhi")
@@ -30,11 +37,11 @@ SURPLUS_BYTES = 8  # what clients are known to append to a request (facts in doc
 YES, NO, MAYBE = "yes", "no", "maybe"
 
 
-def fits(api_key: int, api_version: int, direction: str, data: bytes, start: int, end: int) -> bool:
+def is_body(api_key: int, api_version: int, direction: str, data: bytes, start: int, end: int) -> bool:
     """Whether `data[start:end]` is exactly one body of that API and version."""
     decoded = decode_body(api_key, api_version, direction, data, start, end)
     if _is_cut(decoded):
-        return layout_fits(api_key, api_version, direction, data, start, end)
+        return fits(api_key, api_version, direction, data, start, end)
     return decoded.complete and not decoded.problems
 
 
@@ -107,7 +114,7 @@ def _sound(header: RequestHeader, data: bytes, end: int) -> bool:
     decoded = decode_body(header.api_key, header.api_version, "request", data, header.body_start, end)
     exact = decoded.complete and not decoded.problems
     if _is_cut(decoded):
-        exact = layout_fits(header.api_key, header.api_version, "request", data, header.body_start, end)
+        exact = fits(header.api_key, header.api_version, "request", data, header.body_start, end)
     if exact:
         return is_text(header.client_id) or header.api_key != 0 or header.correlation_id != 0
     if not decoded.complete:
@@ -126,7 +133,7 @@ def answers(request: bytes, response: bytes) -> bool:
     if size < 4 or len(response) < end or int.from_bytes(response[4:8], signed=True) != correlation_id:
         return False
     header = response_header(response, 4, end, key, version)
-    return header is not None and fits(key, version, "response", response, header.body_start, end)
+    return header is not None and is_body(key, version, "response", response, header.body_start, end)
 
 
 def announced_bytes(data: bytes) -> int:
@@ -165,7 +172,7 @@ def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | No
         return NO
     if end <= len(data):
         known = seen and header.client_id == client_id
-        exact = fits(key, version, "request", data, header.body_start, end)
+        exact = is_body(key, version, "request", data, header.body_start, end)
         return YES if exact and (known or is_text(header.client_id)) else NO
     if seen and client_id:
         return YES if header.client_id == client_id else NO

@@ -22,7 +22,7 @@ from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import Gap
 from kinspect.kafka.orphans import candidates
 from kinspect.kafka.pending import Pending
-from kinspect.kafka.recognise import YES, cut_header, request_at, request_starts
+from kinspect.kafka.recognise import YES, cut_header, is_body, request_at, request_starts
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import request_header, response_header, schema
 
@@ -172,13 +172,12 @@ class Session:
 
     def _response_fits(self, data: bytes, offset: int, exchange: Exchange) -> bool:
         size = int.from_bytes(data[offset : offset + 4], signed=True)
-        end = offset + 4 + size
-        if not 4 <= size <= self._ledger.caps.message_bytes or end > len(data):
+        start, end = offset + 4, offset + 4 + size
+        key, version = exchange.api_key, exchange.api_version
+        if not 4 <= size <= self._ledger.caps.message_bytes or end > len(data) or key is None or version is None:
             return False
-        message = WireMessage(RESPONSE, data[offset + 4 : end], size, 4, None, None, 0, 0, 0, True)
-        self._lay_out(message, exchange)
-        decoded = message.decode()
-        return decoded.complete and not decoded.problems
+        header = response_header(data, start, end, key, version)
+        return header is not None and is_body(key, version, RESPONSE, data, header.body_start, end)
 
     # ------------------------------------------------------------------ requests
 
