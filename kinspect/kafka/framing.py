@@ -141,7 +141,7 @@ class Framer:
                         raw = buffer[position + SIZE_BYTES : stop]
                         position = stop
                         self.deliver(self._message(raw, size, True), None)
-                        if self._adrift is not None:
+                        if self.adrift:
                             self._hold(time, frame, buffer[position:end])
                             return
                         continue
@@ -152,7 +152,7 @@ class Framer:
                 if time is not None and (self._last_time is None or time > self._last_time):
                     self._last_time = time
             position = self._take(buffer, position, end)
-            if self._adrift is not None:
+            if self.adrift:
                 self._hold(time, frame, buffer[position:end])
                 return
 
@@ -270,7 +270,7 @@ class Framer:
             self.search()
             if self._search_bytes > SEARCH_EACH_BYTES:
                 self._search_at = self._search_bytes + self._search_bytes // 8
-        if too_much and self._adrift is not None:
+        if too_much and self.adrift:
             self._give_up_search()
 
     def search(self) -> None:

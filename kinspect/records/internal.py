@@ -24,7 +24,7 @@ METADATA_TOPICS = {
     "__remote_log_metadata": "__remote_log_metadata",
 }
 """Topics and whose record types theirs are."""
-TOPICS = COORDINATOR_TOPICS | METADATA_TOPICS.keys()
+TOPICS = COORDINATOR_TOPICS | frozenset(METADATA_TOPICS)
 
 _TYPE = struct.Struct(">h")
 _UVARINT_BYTES = 5
