@@ -294,10 +294,10 @@ class Framer:
         self._holdings.release(self)
         for time, frame, data in chunks:
             if found < len(data):
-                if self._adrift is None:
-                    self._cut(time, frame, data, found, len(data))
-                else:
+                if self.adrift:
                     self._hold(time, frame, data[found:])
+                else:
+                    self._cut(time, frame, data, found, len(data))
                 found = 0
             else:
                 found -= len(data)
