@@ -7,6 +7,7 @@ A wheel is compiled where a C compiler works, and only then asks for mypyc; an e
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import sysconfig
 import tempfile
@@ -45,6 +46,9 @@ def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
 
 
 def build_wheel(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
+    # Setuptools would put what an earlier build left there into the wheel: a module that is compiled no more.
+    for left in Path("build").glob("lib*"):
+        shutil.rmtree(left)
     arguments = directory, config_settings, metadata_directory
     must = os.environ.get(SWITCH) == "1"
     if _wish():
