@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test test-all lint docs fuzz bench clean
+.PHONY: demo test test-all compiled lint docs fuzz bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -14,6 +14,22 @@ test: lint
 # What needs programs beyond Python (tshark, tcpdump); each test names what is missing.
 test-all: $(INSTALLED)
 	$(BIN)/pytest -n auto -m "tools or big"
+
+# The same tests of the compiled form, as a wheel installs it, in an environment of its own (a C compiler is needed).
+# Python must not put the working directory before what is installed.
+COMPILED := .venv-compiled
+
+compiled: $(COMPILED)/.installed
+	PYTHONSAFEPATH=1 KINSPECT_FORM=compiled $(COMPILED)/bin/pytest -n auto -m "not tools and not big"
+
+$(COMPILED)/.installed: $(INSTALLED) setup.py MANIFEST.in tools/build_backend.py $(shell find kinspect -type f -not -name '*.pyc')
+	rm -rf build/wheel
+	KINSPECT_COMPILE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	test -d $(COMPILED) || $(PYTHON) -m venv $(COMPILED)
+	$(COMPILED)/bin/python -m pip install --quiet --upgrade pip
+	$(COMPILED)/bin/python -m pip install --quiet "$$(ls build/wheel/*.whl)[dev]"
+	$(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl
+	touch $@
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -45,4 +61,4 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-compiled build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

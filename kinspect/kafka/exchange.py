@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kinspect.kafka import summary, view
@@ -157,6 +156,8 @@ class Exchange:
         self.principal: str | None = None
         self.software_name: str | None = None
         self.software_version: str | None = None
+        self._summary: summary.Summary | None = None
+        self._problems: list[Problem] | None = None
 
     def __repr__(self) -> str:
         name = self.api or self.kind
@@ -204,15 +205,21 @@ class Exchange:
         """`latency_ns` in milliseconds."""
         return view.milliseconds(self.latency_ns)
 
-    @cached_property
+    @property
     def summary(self) -> summary.Summary:
         """Topics, partitions, groups, records and errors of both bodies."""
-        return summary.summarise(self)
+        found = self._summary
+        if found is None:
+            found = self._summary = summary.summarise(self)
+        return found
 
-    @cached_property
+    @property
     def problems(self) -> list[Problem]:
         """Everything that is wrong with either message, or with how they were paired."""
-        return summary.problems(self)
+        found = self._problems
+        if found is None:
+            found = self._problems = summary.problems(self)
+        return found
 
     def to_dict(self, options: view.View | None = None) -> dict[str, Any]:
         """The exchange as the JSON line's object: keys and meanings are in docs/output.md."""

@@ -136,7 +136,7 @@ class Framer:
                         raw = buffer[position + SIZE_BYTES : stop]
                         position = stop
                         self.deliver(self._message(raw, size, True), None)
-                        if self._adrift is not None:
+                        if self.adrift:
                             self._hold(time, frame, buffer[position:end])
                             return
                         continue
@@ -147,7 +147,7 @@ class Framer:
                 if time is not None and (self._last_time is None or time > self._last_time):
                     self._last_time = time
             position = self._take(buffer, position, end)
-            if self._adrift is not None:
+            if self.adrift:
                 self._hold(time, frame, buffer[position:end])
                 return
 
@@ -266,7 +266,7 @@ class Framer:
             self.search()
             if self._search_bytes > SEARCH_EACH_BYTES:
                 self._search_at = self._search_bytes + self._search_bytes // 8
-        if too_much and self._adrift is not None:
+        if too_much and self.adrift:
             self._give_up_search()
 
     def search(self) -> None:
@@ -290,10 +290,10 @@ class Framer:
         self._holdings.release(self)
         for time, frame, data in chunks:
             if found < len(data):
-                if self._adrift is None:
-                    self._cut(time, frame, data, found, len(data))
-                else:
+                if self.adrift:
                     self._hold(time, frame, data[found:])
+                else:
+                    self._cut(time, frame, data, found, len(data))
                 found = 0
             else:
                 found -= len(data)

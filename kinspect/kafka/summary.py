@@ -273,13 +273,6 @@ class Summary:
         """The first 100 errors of the response, each with the path of the struct that holds its code."""
         if not self.error_count:
             return []
-        failed = (
-            (path, struct[name])
-            for prefix, layout, body in self._failed
-            if layout is not None and (site := _error_sites(layout)) is not None
-            for path, struct, name in site.walk(body, prefix)
-            if struct[name]
-        )
         return [
             {
                 "path": path,
@@ -287,8 +280,15 @@ class Summary:
                 "name": schema.error_name(code),
                 "retriable": schema.error_retriable(code),
             }
-            for path, code in islice(failed, ERRORS_SHOWN)
+            for path, code in islice(self._errors(), ERRORS_SHOWN)
         ]
+
+    def _errors(self) -> Iterator[tuple[str, int]]:
+        for prefix, layout, body in self._failed:
+            if layout is not None and (site := _error_sites(layout)) is not None:
+                for path, struct, name in site.walk(body, prefix):
+                    if struct[name]:
+                        yield path, struct[name]
 
 
 def summarise(exchange: Exchange) -> Summary:

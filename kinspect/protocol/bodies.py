@@ -196,12 +196,7 @@ def _explain(
     max_memory: int,
 ) -> Decoded:
     """What compiled decoders would not take: the layout that fits but for its text, else the stable one's story."""
-    # One after the other: `min` keeps the best alone.
-    readings = (
-        (layout, interpreter.read(layout, data, start, end, base=base, max_memory=max_memory))
-        for layout in layouts
-    )
-    layout, reading = min(readings, key=lambda pair: _strangeness(pair[1], end))
+    layout, reading = _best(layouts, data, start, end, base, max_memory)
     problems = reading.problems
     failure = reading.failure
     if failure is not None:
@@ -215,6 +210,19 @@ def _explain(
         problems += (Problem(layout.direction, "trailing_bytes", message, reading.end - base, surplus),)
     body = reading.body if fields is None else restrict(reading.body, compiler.projection(fields))
     return Decoded(body, layout, failure is None, problems)
+
+
+def _best(
+    layouts: list[Layout], data: bytes, start: int, end: int, base: int, max_memory: int
+) -> tuple[Layout, Reading]:
+    """The first of the least strange readings; no other is held meanwhile."""
+    layout = layouts[0]
+    reading = interpreter.read(layout, data, start, end, base=base, max_memory=max_memory)
+    for other in layouts[1:]:
+        another = interpreter.read(other, data, start, end, base=base, max_memory=max_memory)
+        if _strangeness(another, end) < _strangeness(reading, end):
+            layout, reading = other, another
+    return layout, reading
 
 
 def _strangeness(reading: Reading, end: int) -> int:

@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kinspect.protocol import memory, wire
+from kinspect.form import COMPILED
+from kinspect.protocol import memory, walker, wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,9 +71,23 @@ def decoder(layout: Layout, fields: frozenset[str] | None = None, bounded: bool 
     key = (layout, fields, bounded)
     found = _decoders.get(key)
     if found is None:
-        title = _title(layout, "decode within" if bounded else "decode", fields)
-        found = _decoders[key] = _load(decoder_source(layout, fields, bounded), title)
+        found = _decoders[key] = _make(layout, fields, bounded)
     return found
+
+
+def generated(layout: Layout, fields: frozenset[str] | None = None, bounded: bool = False) -> Decode:
+    """`decoder`'s function of source made for the layout: the fastest that is interpreted."""
+    title = _title(layout, "decode within" if bounded else "decode", fields)
+    decode: Decode = _load(decoder_source(layout, fields, bounded), title)
+    return decode
+
+
+def walking(layout: Layout, fields: frozenset[str] | None = None, bounded: bool = False) -> Decode:
+    """`decoder`'s function as a walk of the layout: the fastest in the compiled form."""
+    return walker.Program(layout, None if fields is None else projection(fields), bounded).decode
+
+
+_make = walking if COMPILED else generated
 
 
 def skipper(layout: Layout) -> Decode:
@@ -290,8 +305,8 @@ class _DecodeWriter(_Writer):
     ) -> None:
         if keep:
             self.charge(count, memory.of_element(field))
-        width = _fixed_width(field)
-        if width is not None and (not keep or field.type in wire.FIXED):
+        width = wire.fixed_width(field)
+        if width and (not keep or field.type in wire.FIXED):
             if keep:
                 self.line(f"{name} = {_fixed_elements(field, count)}")
             self.line(f"pos += {count} * {width}")
@@ -525,14 +540,6 @@ def _element(field: Field) -> Field:
         default=None,
         compact=field.compact,
     )
-
-
-def _fixed_width(field: Field) -> int | None:
-    """The bytes of one element if all have as many, None otherwise."""
-    if field.type in wire.FIXED:
-        return wire.FIXED[field.type][1]
-    plain = not field.compact and all(part.type in wire.FIXED and not part.array for part in field.fields)
-    return wire.minimum_size(field) if field.type == "struct" and plain else None
 
 
 def _fixed_elements(field: Field, count: str) -> str:

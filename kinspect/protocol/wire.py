@@ -79,6 +79,16 @@ def minimum_size(field: Field) -> int:
     return inner + (1 if field.compact else 0)
 
 
+def fixed_width(field: Field) -> int:
+    """The bytes of one value of `field` (one element if it is an array's) if all have as many, else 0."""
+    if field.type in FIXED:
+        return FIXED[field.type][1]
+    if field.type != "struct" or field.compact or (field.nullable and not field.array):
+        return 0
+    plain = all(part.type in FIXED and not part.array for part in field.fields)
+    return minimum_size(field) if plain else 0
+
+
 def minimum_field_size(field: Field) -> int:
     if field.array:
         return 1 if field.compact else 4
@@ -119,7 +129,9 @@ def unknown_tags(data: bytes, pos: int, end: int, count: int) -> tuple[list[dict
 
 def skip_tags(data: bytes, pos: int, end: int, count: int) -> int:
     """Where `count` tagged fields end."""
-    return max((stop for _, _, stop in _tags(data, pos, end, count)), default=pos)
+    for place in _tags(data, pos, end, count):
+        pos = place[2]
+    return pos
 
 
 def _tags(data: bytes, pos: int, end: int, count: int) -> Iterator[tuple[int, int, int]]:

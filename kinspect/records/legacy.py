@@ -58,6 +58,11 @@ class Run:
         return self.kind & _CODEC
 
     @property
+    def was_read(self) -> bool:
+        """Whether the content of a wrapper could be read."""
+        return self.count is not None and self.first is not None
+
+    @property
     def log_append_time(self) -> bool:
         return bool(self.kind & LOG_APPEND_TIME)
 
@@ -154,7 +159,7 @@ def _wrapper(run: Run, data: bytes, position: int, context: _Context) -> None:
     if inner is None:
         return
     _fill(run, inner, context._replace(depth=context.depth + 1))
-    if run.count is None or run.first is None:
+    if not run.was_read:
         return
     if magic:
         _make_absolute(run, offset, context)

@@ -370,9 +370,9 @@ class TestUnaligned:
         assert (list(found), found.problems, found.partial_bytes) == ([], [], len(middle))
 
     def test_the_search_is_bounded(self):
-        started = time.perf_counter()
+        started = time.process_time()
         records.summarise(b"\x02" * 3_000_000, aligned=False)
-        assert time.perf_counter() - started < 5
+        assert time.process_time() - started < 5
 
 
 class TestLimits:
