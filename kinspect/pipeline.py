@@ -120,5 +120,5 @@ class Inspector:
             "gap_bytes": ledger.gap_bytes,
             "undecoded_bytes": ledger.skipped_bytes,
             "unresolved_topic_ids": len(ledger.names.unresolved),
-            "caps_hit": dict(counts.caps_hit),
+            "caps_hit": dict(sorted(counts.caps_hit.items())),
         }

@@ -155,7 +155,7 @@ class Run:
         summary = {
             **self.inspector.summary(),
             "shown": self.tally.shown,
-            "unknown_to_filters": dict(self.tally.unknown),
+            "unknown_to_filters": dict(sorted(self.tally.unknown.items())),
         }
         # A file of an earlier run stays as it is if there is nothing to put in its place.
         if SUMMARY in self.options.emit and (self.begun or self.options.path is None):

@@ -105,8 +105,9 @@ def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
 
 
 def _named(error_counts: dict[int, int]) -> str:
-    """` (NOT_COORDINATOR 2, REBALANCE_IN_PROGRESS 1)`: the most frequent codes; of one alone its number is known."""
-    ranked = sorted(error_counts.items(), key=lambda item: -item[1])
+    """` (NOT_COORDINATOR 2, REBALANCE_IN_PROGRESS 1)`: the most frequent codes, of equals the lower one first; of one
+    alone its number is known."""
+    ranked = sorted(error_counts.items(), key=lambda item: (-item[1], item[0]))
     if not ranked:
         return ""
     if len(ranked) == 1:
@@ -124,8 +125,8 @@ def _shown(value: Any) -> str:
 
 
 def _listed(counts: dict[str, int]) -> str:
-    """The greatest counts by name, and how much the others are together."""
-    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    """The greatest counts by name, of equals in the order of names, and how much the others are together."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{escape(name)} {count:,}" for name, count in ranked[:COUNTS_SHOWN]]
     rest = sum(count for _, count in ranked[COUNTS_SHOWN:])
     return ", ".join(shown + [f"others {rest:,}"] * (rest > 0))
