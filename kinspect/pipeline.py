@@ -49,9 +49,8 @@ class Inspector:
         self.caps = caps or Caps()
         self.counts = Counts()
         self.files: list[str] = files if files is not None else []
-        self._ledger = Ledger(
-            self.caps, self.counts, TopicNames(names), emit, kafka_ports, heads_only, self.files
-        )
+        self.names = TopicNames(names)
+        self._ledger = Ledger(self.caps, self.counts, self.names, emit, kafka_ports, heads_only, self.files)
         self._link = link.Dissector(self.caps, self.counts)
         self._tcp = Reassembler(self._open, self.caps, self.counts)
         self._last: tuple[int | None, int] = (None, 0)
@@ -119,6 +118,6 @@ class Inspector:
             "gaps": ledger.gaps,
             "gap_bytes": ledger.gap_bytes,
             "undecoded_bytes": ledger.skipped_bytes,
-            "unresolved_topic_ids": len(ledger.names.unresolved),
-            "caps_hit": dict(counts.caps_hit),
+            "unresolved_topic_ids": len(self.names.unresolved),
+            "caps_hit": dict(sorted(counts.caps_hit.items())),
         }

@@ -149,6 +149,16 @@ INPUT = (
     ),
 )
 
+JOBS = (
+    click.option(
+        "--jobs",
+        type=click.IntRange(0, 64),
+        default=1,
+        metavar="N",
+        help="Decode and print with N processes; 0: one a processor, 8 at most.  [default: 1]",
+    ),
+)
+
 LIMITS = tuple(
     click.option(
         f"--{name.replace('_', '-')}",

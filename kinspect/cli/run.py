@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import RawIOBase
 from typing import Any, NamedTuple, Protocol, TextIO
@@ -82,8 +82,10 @@ def wanted(values: dict[str, Any], inputs: Sequence[str] = ()) -> Wanted:
     )
 
 
-def open_run(options: Wanted, packets: Packets) -> Run:
-    """Open the output and join everything."""
+def open_run(
+    options: Wanted, packets: Packets, written_through: Callable[[TextIO], TextIO] = lambda stream: stream
+) -> Run:
+    """Open the output and join everything. `written_through`: what to write to instead of the output itself."""
     values, view = options.values, options.view
     stream = _written_whole(usage(lambda: outfile.open_output(options.path, values["force"])))
     return Run(
@@ -98,7 +100,7 @@ def open_run(options: Wanted, packets: Packets) -> Run:
             files=[_printable(name) for name in packets.files],
         ),
         stream,
-        open_writer(options.format_name, stream, view, make_style(values)),
+        open_writer(options.format_name, written_through(stream), view, make_style(values)),
         Progress(packets) if _wants_progress(values["progress"], options.path) else None,
     )
 
@@ -121,6 +123,7 @@ class Run:
     lines: int = field(init=False, default=0)
     secrets_used: int = field(init=False, default=0)
     begun: bool = field(init=False, default=False)
+    follows: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         chosen = self.options.filter
@@ -128,26 +131,53 @@ class Run:
 
     def run(self, blocks: Iterator[Block]) -> None:
         """Show what the blocks of the packets hold, to their end or to the limit."""
-        if any(".pcapng" in name or name.endswith(".ntar") for name in self.packets.files):
-            self.inspector.expect_secrets()
-        chosen = self.options.filter
+        self.prepare()
         try:
             for block in blocks:
-                self._begin()
-                if chosen.start is None:
-                    chosen.start = next((time for time in block.times if time is not None), None)
-                self._add_secrets()
-                self._write(one_by_one(self.inspector.feed(block)))
-                if self.progress is not None:
-                    self.progress.update()
-            if not self.nothing_read:
-                self._begin()
-                self._write(self.inspector.finish())
+                self.show(self.take(block))
+            self.finish()
         except LimitReachedError:
             self.tally.stopped = f"stopped at --limit {self.options.values['limit']}"
             self.inspector.abandon()
         finally:
-            self._stop()
+            self.stop()
+
+    def prepare(self) -> None:
+        """Before the first block."""
+        if any(".pcapng" in name or name.endswith(".ntar") for name in self.packets.files):
+            self.inspector.expect_secrets()
+
+    def follow(self) -> None:
+        """This is a process beside the first one, which alone begins the output and speaks of anything else."""
+        self.follows = self.begun = True
+        self.progress = None
+
+    def take(self, block: Block) -> list[Line]:
+        """The lines that a block completes."""
+        self._begin()
+        chosen = self.options.filter
+        if chosen.start is None:
+            chosen.start = next((time for time in block.times if time is not None), None)
+        self._add_secrets()
+        if self.progress is not None:
+            self.progress.update()
+        return self.inspector.feed(block)
+
+    def show(self, lines: list[Line]) -> None:
+        """Write those that pass the filter; empties the list. Raises LimitReachedError."""
+        self._write(one_by_one(lines))
+
+    def finish(self) -> None:
+        """Write what the end of the input completes."""
+        if not self.nothing_read:
+            self._begin()
+            self._write(self.inspector.finish())
+
+    def stop(self) -> None:
+        """Nothing more is read."""
+        self.packets.close()
+        if self.progress is not None:
+            self.progress.stop()
 
     def close(self) -> int:
         """Print the summary; tells the exit status that the inputs call for."""
@@ -155,7 +185,7 @@ class Run:
         summary = {
             **self.inspector.summary(),
             "shown": self.tally.shown,
-            "unknown_to_filters": dict(self.tally.unknown),
+            "unknown_to_filters": dict(sorted(self.tally.unknown.items())),
         }
         # A file of an earlier run stays as it is if there is nothing to put in its place.
         if SUMMARY in self.options.emit and (self.begun or self.options.path is None):
@@ -185,7 +215,12 @@ class Run:
     def _add_secrets(self) -> None:
         """Hand on what the key log and the captures told since the last block."""
         keylog = self.options.keylog
-        if keylog is not None and (text := keylog.more()) and not self.inspector.add_secrets(text):
+        if (
+            keylog is not None
+            and (text := keylog.more())
+            and not self.inspector.add_secrets(text)
+            and not self.follows
+        ):
             complain(f"{self.options.values['keylog']}: no TLS secrets in it (NSS key log format)")
         for text in self.packets.secrets[self.secrets_used :]:
             self.inspector.add_secrets(text)
@@ -217,11 +252,6 @@ class Run:
         else:
             return False
         return True
-
-    def _stop(self) -> None:
-        self.packets.close()
-        if self.progress is not None:
-            self.progress.stop()
 
 
 def _status(error: CaptureError) -> int:

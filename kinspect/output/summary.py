@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
@@ -11,6 +11,8 @@ from kinspect.tls import NONE_GIVEN
 
 if TYPE_CHECKING:
     from kinspect.kafka.exchange import Exchange
+
+K = TypeVar("K")
 
 SERVER_NAMES_SHOWN = 3
 COUNTS_SHOWN = 8
@@ -51,8 +53,20 @@ class Tally:
         """Add the problems and the error codes of an exchange that is shown; decodes its bodies."""
         self.problems += len(exchange.problems)
         self.errors += exchange.summary.error_count
-        for code, times in exchange.summary.error_counts.items():
-            self.error_counts[code] = self.error_counts.get(code, 0) + times
+        _add(self.error_counts, exchange.summary.error_counts)
+
+    def add(self, other: Tally) -> None:
+        """Add what another process showed."""
+        self.shown += other.shown
+        self.problems += other.problems
+        self.errors += other.errors
+        _add(self.error_counts, other.error_counts)
+        _add(self.unknown, other.unknown)
+
+
+def _add(counts: dict[K, int], more: dict[K, int]) -> None:
+    for key, times in more.items():
+        counts[key] = counts.get(key, 0) + times
 
 
 def summary_text(summary: dict[str, Any], tally: Tally) -> str:
@@ -105,8 +119,9 @@ def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
 
 
 def _named(error_counts: dict[int, int]) -> str:
-    """` (NOT_COORDINATOR 2, REBALANCE_IN_PROGRESS 1)`: the most frequent codes; of one alone its number is known."""
-    ranked = sorted(error_counts.items(), key=lambda item: -item[1])
+    """` (NOT_COORDINATOR 2, REBALANCE_IN_PROGRESS 1)`: the most frequent codes, of equals the lower one first; of one
+    alone its number is known."""
+    ranked = sorted(error_counts.items(), key=lambda item: (-item[1], item[0]))
     if not ranked:
         return ""
     if len(ranked) == 1:
@@ -124,8 +139,8 @@ def _shown(value: Any) -> str:
 
 
 def _listed(counts: dict[str, int]) -> str:
-    """The greatest counts by name, and how much the others are together."""
-    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    """The greatest counts by name, of equals in the order of names, and how much the others are together."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{escape(name)} {count:,}" for name, count in ranked[:COUNTS_SHOWN]]
     rest = sum(count for _, count in ranked[COUNTS_SHOWN:])
     return ", ".join(shown + [f"others {rest:,}"] * (rest > 0))
