@@ -18,7 +18,7 @@ from kinspect.kafka.recognise import (
     request_at,
     request_starts,
 )
-from kinspect.kafka.session import Session
+from kinspect.kafka.session import ONE_SIDED, Session
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.tls import Decryptor, looks_like_tls
 
@@ -171,7 +171,7 @@ class KafkaConnection:
             self._recognise(self._held, final=True)
         if self._session is not None:
             one_sided = not self._flow.packets[1 - self._client]
-            self._session.close(time, frame, "one_sided" if one_sided else OUTCOME_REASONS[reason])
+            self._session.close(time, frame, ONE_SIDED if one_sided else OUTCOME_REASONS[reason])
 
     # ------------------------------------------------------------------ recognition
 
@@ -183,7 +183,7 @@ class KafkaConnection:
     def _look(self, size: int) -> None:
         """`size` bytes more are held: see whether they tell what the connection is."""
         held = self._hold()
-        if held.size >= held.look_again:
+        if held.size >= held.look_again and not self._waits_for_more(held):
             self._recognise(held, final=False)
             held.looked()
         if self._held is not None:
@@ -198,8 +198,6 @@ class KafkaConnection:
     def _recognise(self, held: _Held, final: bool) -> None:
         """Decide what the connection is, as soon as its bytes tell."""
         syn = self._flow.syn
-        if syn is not None and not final and self._waits_for_more(held, syn):
-            return
         candidates = (0, 1) if syn is None else (syn,)
         whole = syn is not None and not any(held.cut)
         forced = self._forced_client()
@@ -235,10 +233,14 @@ class KafkaConnection:
         if final or held.size > patience:
             self._settle(OTHER)
 
-    def _waits_for_more(self, held: _Held, client: int) -> bool:
+    def _waits_for_more(self, held: _Held) -> bool:
         """Nothing new can be told before the client's first message is whole, cut, or answered."""
+        client = self._flow.syn
         return (
-            held.head_sizes[client] < held.needed and not held.head_sizes[1 - client] and not held.cut[client]
+            client is not None
+            and held.head_sizes[client] < held.needed
+            and not held.head_sizes[1 - client]
+            and not held.cut[client]
         )
 
     def _forced_client(self) -> int | None:

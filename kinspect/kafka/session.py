@@ -38,6 +38,7 @@ INCOMPLETE = {
     "cap": ("cap", "longer than the cap on a message's bytes; only its beginning was kept"),
     "total": ("cap", "only its beginning was kept: the cap on what is held over all connections was reached"),
 }
+ONE_SIDED = "one_sided"
 DROPPED = "not kept: the cap on what is held over all connections was reached"
 SENDER = {REQUEST: "client", RESPONSE: "broker"}
 
@@ -67,7 +68,8 @@ class Session:
             framer.unannounced = True
         self._pending = Pending()
         self._role: str | None = None
-        self._uses: set[tuple[int, int]] = set()
+        # APIs and versions that requests had, and whether one of them was whole.
+        self._uses: dict[tuple[int, int], bool] = {}
         self._mechanism: str | None = None
         self._tokens = 0  # raw SASL tokens the client may still send
         self._response_end: int | None = None
@@ -168,7 +170,7 @@ class Session:
                 if self._response_fits(data, at - 4, self._pending.first(correlation_id)):
                     best = at - 4
                 at = data.find(needle, at + 1)
-        return best
+        return 0 if best is not None and _are_messages(data, best) else best
 
     def _response_fits(self, data: bytes, offset: int, exchange: Exchange) -> bool:
         size = int.from_bytes(data[offset : offset + 4], signed=True)
@@ -206,8 +208,8 @@ class Session:
         self._note_damage(exchange, message, cause)
         use = header.api_key, header.api_version
         new_use = use not in self._uses
-        if new_use and message.complete:
-            self._note_use(use)
+        if new_use or (message.complete and not self._uses[use]):
+            self._note_use(use, message.complete)
         self._learn_from_request(exchange, message, new_use)
         exchange.in_flight = len(self._pending)
         acks = -1
@@ -222,10 +224,11 @@ class Session:
         if acks == UNKNOWN_ACKS:
             self._pending.doubt()
 
-    def _note_use(self, use: tuple[int, int]) -> None:
+    def _note_use(self, use: tuple[int, int], complete: bool) -> None:
         if schema.layout(*use, REQUEST) is not None:
-            self._uses.add(use)
-            self._ledger.note_use(self.client_id, *use)
+            self._uses[use] = complete
+            if complete:
+                self._ledger.note_use(self.client_id, *use)
 
     def _is_header(self, raw: bytes, complete: bool) -> bool:
         """Whether a message during a raw SASL exchange is a request again: no token looks like a known version."""
@@ -362,7 +365,7 @@ class Session:
         exchange.api_candidates = tuple(dict.fromkeys(candidate.api for candidate in found))
         if len(found) == 1:
             _, key, version = found[0]
-            if (key, version) in self._uses or self._ledger.uses(self.client_id, key, version):
+            if self._uses.get((key, version)) or self._ledger.uses(self.client_id, key, version):
                 exchange.api_key, exchange.api_version = key, version
                 exchange.api_candidates = ()
                 self._lay_out(message, exchange)
@@ -382,9 +385,11 @@ class Session:
             self._ledger.counts.hit("message_bytes")
 
     def _give_up(self, time: int | None, frame: int, reason: str) -> None:
-        """No response will come to what is still in flight."""
-        while (exchange := self._pending.take_oldest()) is not None:
-            self._finish(exchange, time, frame, UNANSWERED, reason)
+        """No response will come to what is still in flight, or it was in a hole."""
+        while (exchange := self._pending.oldest()) is not None:
+            lost = self._pending.is_doubtful() and reason != ONE_SIDED
+            self._pending.take_oldest()
+            self._finish(exchange, time, frame, UNANSWERED, "gap" if lost else reason)
 
     def make_room(self, key: Exchange) -> None:
         """Of a request in flight the bytes go first; the second time it is given up. It is the oldest here."""
@@ -417,6 +422,17 @@ class Session:
         exchange.software_name, exchange.software_version = self.software
         self.exchanges += 1
         self._ledger.finish(exchange, frame)
+
+
+def _are_messages(data: bytes, end: int) -> bool:
+    """Whether `data[:end]` is messages without a rest: answers to requests that were not captured."""
+    position = 0
+    while position + MIN_RESPONSE <= end:
+        size = int.from_bytes(data[position : position + 4], signed=True)
+        if size < 4:
+            return False
+        position += 4 + size
+    return position == end
 
 
 def produce_acks(raw: bytes, start: int, version: int) -> int | None:

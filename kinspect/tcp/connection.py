@@ -129,12 +129,12 @@ class Connection:
     """One TCP connection, from its first packet to its close.
 
     `syn` is the direction that sent a SYN without ACK (known from the SYN-ACK too), or None for a
-    connection that was open before the capture. `end_reason` is None while it is open. `serial`
-    counts connections in the order of their first packets. `opening`: a packet other than a SYN came first, and
-    what came before may still come. `skewed`: no handshake shows that the capture has the two directions in
-    the order in which they were sent; their times may come from two clocks. `aliases` are the keys of its
-    packets in other scopes. `reset` is the time and frame of the reset that ended it. `lingers`: how often it waits for
-    packets out of order around its begin or end.
+    connection that was open before the capture. `end_reason` is None while it is open. `serial` counts
+    connections in the order of their first packets. `opening`: a packet other than a SYN came first, and what came
+    before may still come. `skewed`: the directions' times may come from two clocks, as no handshake shows that the
+    capture has them in the order in which they were sent, or bytes came long after their acknowledgment. `aliases`
+    are the keys of its packets in other scopes. `reset` is the time and frame of the reset that ended it. `lingers`:
+    how often it waits for packets out of order around its begin or end.
     """
 
     __slots__ = (

@@ -18,6 +18,12 @@ from .held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, 
 from .sequence import MASK, MAX_WINDOW, distance
 
 PATIENCE = 8
+# How many packets of the capture a connection waits for what the capture put in the wrong order around its
+# ends: before anything is handed on if its first packet was no SYN (the request may come behind its
+# response), and before a reset closes it (the data that was answered with the reset may come behind it).
+LINGER_PACKETS = 8
+# How many packets of a connection late a packet may be where packets next to each other changed places.
+SWAPPED_PACKETS = 4
 NEVER = 1 << 62
 NOBODY = Nobody()
 
@@ -180,7 +186,7 @@ class Delivery:
         opening, or, where the peer was seen before, the first byte that the peer had not acknowledged.
         """
         known = half.next
-        if half.isn >= 0 and distance(seq, (half.isn + 1) & MASK) >= 0:
+        if half.isn >= 0 and 0 <= distance(seq, (half.isn + 1) & MASK) < FIRST_WINDOW:
             seq, syn = (half.isn + 1) & MASK, True
         half.seen = True
         half.next = seq
@@ -218,8 +224,9 @@ class Delivery:
         held = half.held
         if held is None:
             held = half.held = Held()
-        elif offset < end <= held.acked:
-            half.connection.skewed = True  # it was acknowledged before it came
+        elif offset < end <= held.acked and arrival.number - held.acks[0].number > SWAPPED_PACKETS:
+            # It was acknowledged long before it came, longer than packets are out of order.
+            half.connection.skewed = True
         before = held.weight
         if captured > offset:
             begin = max(at, offset)

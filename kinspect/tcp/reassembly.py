@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from ..model import ACK, FIN, RST, SYN, Caps, Counts, Segment
 from .connection import Connection, Half, StreamHandler
-from .delivery import Delivery
+from .delivery import LINGER_PACKETS, Delivery
 from .keys import ends, reverse_key, scope
 from .kin import SYN_DISTANCE, Kin
 from .recent import Recent
@@ -23,11 +23,6 @@ SYN_PACKETS = 8
 
 # So many scopes beside the first are remembered of a connection; it may be seen in more.
 ALIASES = 16
-
-# How many packets of the capture a connection waits for what the capture put in the wrong order around its
-# ends: before anything is handed on if its first packet was no SYN (the request may come behind its
-# response), and before a reset closes it (the data that was answered with the reset may come behind it).
-LINGER_PACKETS = 8
 
 SPECIAL = FIN | SYN | RST | ACK
 
