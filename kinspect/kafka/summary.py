@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 ERRORS_SHOWN = 100
-FIND_COORDINATOR = 10
+NO_ERRORS: dict[int, int] = {}
+FIND_COORDINATOR, API_VERSIONS = 10, 18
+# APIs with error codes beyond their version's layout: in a message inside, in the version that a broker falls back to.
+_BEYOND_LAYOUT = frozenset({envelope.ENVELOPE, API_VERSIONS})
 COORDINATOR_KEYS = frozenset({"coordinator_keys", "key"})
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 UNALIGNED_RECORDS = "unaligned_records"
@@ -242,8 +245,10 @@ class Summary:
     @property
     def longest_list(self) -> int:
         """The length of the longest of the lists."""
-        named = self.topics, self.topic_ids, self.partitions, self.groups, self.transactional_ids
-        return max(len(self.error_codes), *map(len, named))
+        longest = len(self.topics)
+        for entries in (self.topic_ids, self.partitions, self.groups, self.transactional_ids):
+            longest = max(longest, len(entries))
+        return max(longest, len(self.error_codes))
 
     def has_damaged_records(self, with_records: bool) -> bool:
         """Whether something is wrong with a record set, or, if looked for, with a record."""
@@ -307,6 +312,36 @@ def _collect(message: WireMessage | None, found: _Found) -> tuple[Struct, Layout
     if walk is not None:
         walk(decoded.body, found, None)
     return decoded.body, decoded.layout
+
+
+def error_counts(exchange: Exchange) -> dict[int, int]:
+    """How often each error code occurs in the response: of the bodies nothing else is decoded."""
+    message = exchange.response
+    if message is None or message.api_key is None or message.api_version is None:
+        return NO_ERRORS
+    if message.api_key in _BEYOND_LAYOUT:
+        return exchange.summary.error_counts
+    fields = _error_fields(message.api_key, message.api_version)
+    if not fields:
+        return NO_ERRORS
+    decoded = message.decode(fields)
+    walk = _walk(decoded.layout) if decoded.layout is not None else None
+    if walk is None or decoded.body is None:
+        return NO_ERRORS
+    found = _Found(exchange)
+    walk(decoded.body, found, None)
+    return found.codes
+
+
+@lru_cache(maxsize=4096)
+def _error_fields(api_key: int, api_version: int) -> frozenset[str]:
+    """The paths of the error codes in the responses of that version."""
+    return frozenset(
+        path
+        for layout in schema.layouts(api_key, api_version, RESPONSE)
+        if (site := _error_sites(layout)) is not None
+        for path in site.paths()
+    )
 
 
 # ---------------------------------------------------------------------- problems
