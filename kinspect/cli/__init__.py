@@ -7,11 +7,12 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TextIO
 
 import click
 
+from kinspect import __version__
 from kinspect.errors import KinspectError
 from kinspect.form import COMPILED
 
@@ -58,7 +59,7 @@ class LazyGroup(click.Group):
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
         form = "compiled" if COMPILED else "interpreted"
-        click.echo(f"kinspect {metadata.version('kinspect')} ({form})")
+        click.echo(f"kinspect {__version__} ({form})")
         ctx.exit()
 
 

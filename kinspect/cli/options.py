@@ -65,7 +65,8 @@ OUTPUT = (
         "format_name",
         type=click.Choice([AUTO, TABLE, DETAIL, JSONL, NONE]),
         default=AUTO,
-        help="auto: table on a terminal, else jsonl; none: the closing summary alone.",
+        help="auto: table on a terminal, else jsonl; none: the closing summary alone, which then tells"
+        " no problems.",
     ),
     click.option(
         "--emit",
@@ -221,8 +222,10 @@ def make_view(values: dict[str, Any]) -> View:
     )
 
 
-def needs_heads_only(view: View, chosen: Filter) -> bool:
-    """Whether neither the lines nor the filter look at a body."""
+def needs_heads_only(view: View, chosen: Filter, format_name: str) -> bool:
+    """Whether neither the lines nor the filter look at a body, but for its error codes."""
+    if format_name == NONE:
+        return not chosen.needs_body
     asked = view.fields or ()
     return not (
         chosen.needs_body

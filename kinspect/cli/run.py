@@ -29,7 +29,7 @@ from kinspect.filters import Filter
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.view import View
 from kinspect.model import Block
-from kinspect.output import Writer, open_writer
+from kinspect.output import NONE, Writer, open_writer
 from kinspect.output.summary import Tally, summary_text
 from kinspect.pipeline import Inspector, Line, one_by_one
 
@@ -95,7 +95,7 @@ def open_run(
             caps=make_caps(values),
             names=options.names,
             kafka_ports=frozenset(values["decode_as"]),
-            heads_only=needs_heads_only(view, options.filter),
+            heads_only=needs_heads_only(view, options.filter, options.format_name),
             emit=options.emit,
             files=[_printable(name) for name in packets.files],
         ),
@@ -127,7 +127,9 @@ class Run:
 
     def __post_init__(self) -> None:
         chosen = self.options.filter
-        self.tally = Tally(filtered=chosen.active, unknown=chosen.unknown)
+        self.tally = Tally(
+            filtered=chosen.active, unknown=chosen.unknown, unchecked=self.options.format_name == NONE
+        )
 
     def run(self, blocks: Iterator[Block]) -> None:
         """Show what the blocks of the packets hold, to their end or to the limit."""

@@ -105,9 +105,10 @@ class WireMessage:
                 0,
                 DEFAULT_CAPS.body_bytes if self.ends is None else self.ends.caps.body_bytes,
             )
-            if self.ends is not None and not self._cut and any(p.code == "cap" for p in decoded.problems):
-                self._cut = True
-                self.ends.counts.hit("body_bytes")
+            if decoded.problems and self.ends is not None and not self._cut:
+                self._cut = any(problem.code == "cap" for problem in decoded.problems)
+                if self._cut:
+                    self.ends.counts.hit("body_bytes")
             if not self.complete:
                 # The cut is told by `complete` and by what cut it; that the bytes run out is no second problem.
                 problems = tuple(p for p in decoded.problems if p.code != "malformed")
@@ -133,31 +134,33 @@ class Exchange:
     run from 1 in the order of completion. `request`, `response`: the messages, None where there is none.
     """
 
+    # Defaults of the class: most of them stay, and an exchange is made a million times.
+    api_key: int | None = None
+    api_version: int | None = None
+    correlation_id: int | None = None
+    client_id: str | None = None
+    request: WireMessage | None = None
+    response: WireMessage | None = None
+    outcome = UNANSWERED
+    outcome_reason: str | None = None
+    api_candidates: tuple[str, ...] = ()
+    order = 0
+    completed_at: int | None = None
+    in_flight = 0
+    previous_response_end: int | None = None
+    latency_known = True
+    noted: tuple[Problem, ...] = ()
+    # What the session knew of the client when the exchange completed.
+    role: str | None = None
+    principal: str | None = None
+    software_name: str | None = None
+    software_version: str | None = None
+    _summary: summary.Summary | None = None
+    _problems: list[Problem] | None = None
+
     def __init__(self, connection: Ends, kind: str) -> None:
         self.connection = connection
         self.kind = kind
-        self.api_key: int | None = None
-        self.api_version: int | None = None
-        self.correlation_id: int | None = None
-        self.client_id: str | None = None
-        self.request: WireMessage | None = None
-        self.response: WireMessage | None = None
-        self.outcome = UNANSWERED
-        self.outcome_reason: str | None = None
-        self.api_candidates: tuple[str, ...] = ()
-        self.order = 0
-        self.completed_at: int | None = None
-        self.in_flight = 0
-        self.previous_response_end: int | None = None
-        self.latency_known = True
-        self.noted: tuple[Problem, ...] = ()
-        # What the session knew of the client when the exchange completed.
-        self.role: str | None = None
-        self.principal: str | None = None
-        self.software_name: str | None = None
-        self.software_version: str | None = None
-        self._summary: summary.Summary | None = None
-        self._problems: list[Problem] | None = None
 
     def __repr__(self) -> str:
         name = self.api or self.kind
@@ -171,10 +174,11 @@ class Exchange:
     @property
     def timestamp(self) -> int | None:
         """First byte of the earliest message present, nanoseconds since the epoch."""
-        times = [
-            m.first_time for m in (self.request, self.response) if m is not None and m.first_time is not None
-        ]
-        return min(times) if times else None
+        first = self.request.first_time if self.request is not None else None
+        second = self.response.first_time if self.response is not None else None
+        if first is None or second is None:
+            return first if second is None else second
+        return min(first, second)
 
     @property
     def latency_ns(self) -> int | None:
@@ -207,7 +211,7 @@ class Exchange:
 
     @property
     def summary(self) -> summary.Summary:
-        """Topics, partitions, groups, records and errors of both bodies."""
+        """Topics, partitions, groups, records and errors of both bodies; found out once."""
         found = self._summary
         if found is None:
             found = self._summary = summary.summarise(self)
@@ -215,7 +219,7 @@ class Exchange:
 
     @property
     def problems(self) -> list[Problem]:
-        """Everything that is wrong with either message, or with how they were paired."""
+        """Everything that is wrong with either message, or with how they were paired; found out once."""
         found = self._problems
         if found is None:
             found = self._problems = summary.problems(self)

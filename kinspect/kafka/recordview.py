@@ -79,8 +79,12 @@ class RecordView:
             for batch in batches:
                 records, is_control = batch["records"], batch["is_control"]
                 # In place: what was read and what is shown of it are not held both.
-                for index, record in enumerate(records):
-                    records[index] = self._record(record, is_control, topic, around)
+                if is_control or topic in internal.TOPICS or self._int64_text:
+                    for index, record in enumerate(records):
+                        records[index] = self._record(record, is_control, topic, around)
+                else:
+                    for index, record in enumerate(records):
+                        records[index] = self._plain(record)
         else:
             found = field.batches()
             batches = list(found)
@@ -89,6 +93,23 @@ class RecordView:
                 {**batch, **{name: integer_text(batch[name]) for name in BATCH_INT64S}} for batch in batches
             ]
         return {"batches": batches, "partial_bytes": found.partial_bytes}
+
+    def _plain(self, record: dict[str, Any]) -> dict[str, Any]:
+        """A record whose key and value are anyone's: nearly all are, so it has a way of its own."""
+        key, key_encoding = self._payload(record["key"])
+        value, value_encoding = self._payload(record["value"])
+        headers = record["headers"]
+        return {
+            "offset": record["offset"],
+            "timestamp_ms": record["timestamp_ms"],
+            "key": key,
+            "key_size": record["key_size"],
+            "key_encoding": key_encoding,
+            "value": value,
+            "value_size": record["value_size"],
+            "value_encoding": value_encoding,
+            "headers": [self._header(header) for header in headers] if headers else headers,
+        }
 
     def _record(
         self, record: dict[str, Any], is_control: bool, topic: str | None, around: Surroundings

@@ -38,6 +38,13 @@ class Site:
             for index, item in enumerate(value):
                 yield from site.walk(item, f"{at}[{index}]")
 
+    def paths(self, prefix: str = "") -> Iterator[str]:
+        """The dotted paths of the wanted fields, through arrays."""
+        for name in self.wanted:
+            yield prefix + name
+        for name, _, site in self.below:
+            yield from site.paths(f"{prefix}{name}.")
+
 
 def sites(fields: Sequence[Field], wanted: Callable[[Field, Sequence[Field]], bool]) -> Site | None:
     """The sites of the fields for which `wanted(field, all fields of its struct)` is true; None without any."""

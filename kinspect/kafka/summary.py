@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 ERRORS_SHOWN = 100
-FIND_COORDINATOR = 10
+NO_ERRORS: dict[int, int] = {}
+FIND_COORDINATOR, API_VERSIONS = 10, 18
+# APIs with error codes beyond their version's layout: in a message inside, in the version that a broker falls back to.
+_BEYOND_LAYOUT = frozenset({envelope.ENVELOPE, API_VERSIONS})
 COORDINATOR_KEYS = frozenset({"coordinator_keys", "key"})
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 UNALIGNED_RECORDS = "unaligned_records"
@@ -194,9 +197,10 @@ class Summary:
     """
 
     __slots__ = (
-        "_failed",
         "_inners",
+        "_layout",
         "_record_fields",
+        "_response",
         "error_codes",
         "error_count",
         "error_counts",
@@ -213,48 +217,43 @@ class Summary:
     )
 
     def __init__(self, found: _Found, request: Struct, response: Struct, layout: Layout | None) -> None:
-        self.topics = list(found.topics)
-        self.topic_ids = list(found.topic_ids)
-        self.unresolved_topic_ids = found.unresolved.keys()
-        self.partitions = list(found.partitions)
-        self.groups = list(found.groups)
-        self.transactional_ids = list(found.transactional_ids)
-        self.error_codes = list(found.codes)
-        self.error_names = [schema.error_name(code) for code in found.codes]
-        self.error_counts = found.codes
-        self.error_count = sum(found.codes.values())
+        codes = found.codes
+        self.topics = [*found.topics]
+        self.topic_ids = [*found.topic_ids]
+        self.unresolved_topic_ids = found.unresolved
+        self.partitions = [*found.partitions]
+        self.groups = [*found.groups]
+        self.transactional_ids = [*found.transactional_ids]
+        self.error_codes = [*codes]
+        self.error_names = [schema.error_name(code) for code in codes] if codes else []
+        self.error_counts = codes
+        self.error_count = sum(codes.values()) if codes else 0
         self.record_bytes = found.record_bytes
         self.throttle_time_ms: int | None = response.get("throttle_time_ms")
         self.max_wait_ms: int | None = request.get("max_wait_ms")
         self._record_fields = found.record_fields
         self._inners = found.inners
-        # Where errors may be: the path, the layout and the body.
-        self._failed = [("", layout, response)]
-        inner = self.inner(RESPONSE_DATA)
-        if inner is not None:
-            self._failed.append((INNER_RESPONSE, inner.decoded.layout, inner.decoded.body or {}))
+        self._layout = layout
+        self._response = response
 
     @property
     def record_count(self) -> int:
         """Records in all record sets."""
-        return sum(field.count for field in self._record_fields.values())
+        fields = self._record_fields
+        return sum([field.count for field in fields.values()]) if fields else 0
 
     @property
     def longest_list(self) -> int:
         """The length of the longest of the lists."""
-        return max(
-            len(self.topics),
-            len(self.topic_ids),
-            len(self.partitions),
-            len(self.groups),
-            len(self.transactional_ids),
-            len(self.error_codes),
-        )
+        longest = len(self.topics)
+        for entries in (self.topic_ids, self.partitions, self.groups, self.transactional_ids):
+            longest = max(longest, len(entries))
+        return max(longest, len(self.error_codes))
 
     def has_damaged_records(self, with_records: bool) -> bool:
         """Whether something is wrong with a record set, or, if looked for, with a record."""
         fields = self._record_fields
-        return bool(fields) and any(field.problems(with_records) for field in fields.values())
+        return bool(fields) and any([field.problems(with_records) for field in fields.values()])
 
     def record_field(self, value: bytes | None) -> RecordField | None:
         """A `records` field of the bodies summarised, known by its very bytes object; None for another."""
@@ -284,7 +283,11 @@ class Summary:
         ]
 
     def _errors(self) -> Iterator[tuple[str, int]]:
-        for prefix, layout, body in self._failed:
+        sides = [("", self._layout, self._response)]
+        inner = self.inner(RESPONSE_DATA)
+        if inner is not None:
+            sides.append((INNER_RESPONSE, inner.decoded.layout, inner.decoded.body or {}))
+        for prefix, layout, body in sides:
             if layout is not None and (site := _error_sites(layout)) is not None:
                 for path, struct, name in site.walk(body, prefix):
                     if struct[name]:
@@ -311,6 +314,36 @@ def _collect(message: WireMessage | None, found: _Found) -> tuple[Struct, Layout
     return decoded.body, decoded.layout
 
 
+def error_counts(exchange: Exchange) -> dict[int, int]:
+    """How often each error code occurs in the response: of the bodies nothing else is decoded."""
+    message = exchange.response
+    if message is None or message.api_key is None or message.api_version is None:
+        return NO_ERRORS
+    if message.api_key in _BEYOND_LAYOUT:
+        return exchange.summary.error_counts
+    fields = _error_fields(message.api_key, message.api_version)
+    if not fields:
+        return NO_ERRORS
+    decoded = message.decode(fields)
+    walk = _walk(decoded.layout) if decoded.layout is not None else None
+    if walk is None or decoded.body is None:
+        return NO_ERRORS
+    found = _Found(exchange)
+    walk(decoded.body, found, None)
+    return found.codes
+
+
+@lru_cache(maxsize=4096)
+def _error_fields(api_key: int, api_version: int) -> frozenset[str]:
+    """The paths of the error codes in the responses of that version."""
+    return frozenset(
+        path
+        for layout in schema.layouts(api_key, api_version, RESPONSE)
+        if (site := _error_sites(layout)) is not None
+        for path in site.paths()
+    )
+
+
 # ---------------------------------------------------------------------- problems
 
 
@@ -318,12 +351,13 @@ def problems(exchange: Exchange, with_records: bool = False) -> list[Problem]:
     """What the session noted, what the decoders found, what is wrong with the record sets: the request's, the
     response's, then what concerns both. `with_records`: the records themselves are read too, not only the batches."""
     found = list(exchange.noted)
-    damaged = exchange.summary.has_damaged_records(with_records)
+    summary = exchange.summary
+    damaged = summary.has_damaged_records(with_records)
     for message in (exchange.request, exchange.response):
         if message is not None:
             found += message.decode().problems
             if damaged:
-                found += _record_problems(message, exchange.summary, with_records)
+                found += _record_problems(message, summary, with_records)
     latency = exchange.latency_ns
     if latency is not None and latency < 0:
         found.append(

@@ -6,19 +6,19 @@ layout alone when that layout is first seen.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kinspect.errors import KinspectError
-from kinspect.kafka import bodynames, projection, summary
+from kinspect.kafka import projection, summary
 from kinspect.kafka.body import BodyView
 from kinspect.kafka.recordview import PAYLOADS, RecordView
 from kinspect.model import FRAME_BITS, FRAME_MASK, REQUEST, RESPONSE, Problem
-from kinspect.protocol import Decoded
+from kinspect.protocol import Decoded, schema
 
 if TYPE_CHECKING:
     from kinspect.kafka.exchange import Exchange, WireMessage
@@ -31,6 +31,8 @@ INT64_FORMS = ("number", "string")
 NS_PER_SECOND = 1_000_000_000
 NS_PER_MS = 1_000_000
 
+Line = Callable[["Exchange"], dict[str, Any]]
+
 NO_FIELDS: frozenset[str] = frozenset()
 NOTHING_ASKED = Decoded(None, None, False, ())
 
@@ -40,6 +42,7 @@ def milliseconds(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else nanoseconds / NS_PER_MS
 
 
+@lru_cache(maxsize=16)  # an exchange tells most of its times twice
 def iso_time(nanoseconds: int | None) -> str | None:
     """Nanoseconds since the epoch as `2026-11-21T06:43:01.123456000Z`; None for a year with more than four digits."""
     if nanoseconds is None:
@@ -60,83 +63,70 @@ def _second(seconds: int) -> str | None:
 # ---------------------------------------------------------------------- the table
 
 
-def _client(exchange: Exchange) -> dict[str, Any]:
-    connection = exchange.connection
-    return {
-        "ip": connection.client_ip,
-        "port": connection.client_port,
-        "id": exchange.client_id,
-        "role": exchange.role,
-        "principal": exchange.principal,
-        "software_name": exchange.software_name,
-        "software_version": exchange.software_version,
-    }
+CLIENT = """{
+    "ip": connection.client_ip,
+    "port": connection.client_port,
+    "id": exchange.client_id,
+    "role": exchange.role,
+    "principal": exchange.principal,
+    "software_name": exchange.software_name,
+    "software_version": exchange.software_version,
+}"""
+BROKER = """{
+    "ip": connection.broker_ip,
+    "port": connection.broker_port,
+    "node_id": connection.node_id,
+}"""
 
-
-def _broker(exchange: Exchange) -> dict[str, Any]:
-    connection = exchange.connection
-    return {"ip": connection.broker_ip, "port": connection.broker_port, "node_id": connection.node_id}
-
-
-Getter = Callable[["Exchange"], Any]
-
-
-def _formed(form: Callable[[Any], Any], attribute: str) -> Getter:
-    get = attrgetter(attribute)
-    return lambda exchange: form(get(exchange))
-
-
-def _listed(attribute: str) -> Getter:
-    """A list, cut to what a line holds at most."""
-    get = attrgetter(attribute)
-
-    def listed(exchange: Exchange) -> Any:
-        entries = get(exchange)
-        return entries if len(entries) <= LISTED else entries[:LISTED]
-
-    return listed
-
-
-KEYS: dict[str, Getter | str] = {
-    "type": lambda _: "exchange",
-    "schema_version": lambda _: SCHEMA_VERSION,
-    "timestamp": _formed(iso_time, "timestamp"),
-    "completed_at": _formed(iso_time, "completed_at"),
-    "client": _client,
-    "broker": _broker,
-    "connection_id": attrgetter("connection.connection_id"),
-    "community_id": attrgetter("connection.community_id"),
-    "tls": attrgetter("connection.tls"),
-    "kind": attrgetter("kind"),
-    "api": attrgetter("api"),
-    "api_key": attrgetter("api_key"),
-    "api_version": attrgetter("api_version"),
-    "correlation_id": attrgetter("correlation_id"),
-    "outcome": attrgetter("outcome"),
-    "outcome_reason": attrgetter("outcome_reason"),
-    "api_candidates": _formed(list, "api_candidates"),
-    "latency_ms": _formed(milliseconds, "latency_ns"),
-    "service_ms": _formed(milliseconds, "service_ns"),
-    "in_flight": attrgetter("in_flight"),
-    "max_wait_ms": attrgetter("summary.max_wait_ms"),
-    "throttle_time_ms": attrgetter("summary.throttle_time_ms"),
-    "topics": _listed("summary.topics"),
-    "topic_ids": _listed("summary.topic_ids"),
-    "partitions": _listed("summary.partitions"),
-    "groups": _listed("summary.groups"),
-    "transactional_ids": _listed("summary.transactional_ids"),
-    "truncated_lists": "_truncated",
-    "record_count": attrgetter("summary.record_count"),
-    "record_bytes": attrgetter("summary.record_bytes"),
-    "error_codes": _listed("summary.error_codes"),
-    "error_names": _listed("summary.error_names"),
-    "error_count": attrgetter("summary.error_count"),
-    "problem_count": "_problem_count",
-    "request": "_request",
-    "response": "_response",
-    "problems": "_problem_list",
+KEYS = {
+    "type": '"exchange"',
+    "schema_version": "SCHEMA_VERSION",
+    "timestamp": "iso_time(exchange.timestamp)",
+    "completed_at": "iso_time(exchange.completed_at)",
+    "client": CLIENT,
+    "broker": BROKER,
+    "connection_id": "connection.connection_id",
+    "community_id": "connection.community_id",
+    "tls": "connection.tls",
+    "kind": "exchange.kind",
+    "api": "api_name(exchange.api_key)",
+    "api_key": "exchange.api_key",
+    "api_version": "exchange.api_version",
+    "correlation_id": "exchange.correlation_id",
+    "outcome": "exchange.outcome",
+    "outcome_reason": "exchange.outcome_reason",
+    "api_candidates": "[*exchange.api_candidates]",
+    "latency_ms": "milliseconds(exchange.latency_ns)",
+    "service_ms": "milliseconds(exchange.service_ns)",
+    "in_flight": "exchange.in_flight",
+    "max_wait_ms": "summary.max_wait_ms",
+    "throttle_time_ms": "summary.throttle_time_ms",
+    "topics": "summary.topics[:LISTED]",
+    "topic_ids": "summary.topic_ids[:LISTED]",
+    "partitions": "summary.partitions[:LISTED]",
+    "groups": "summary.groups[:LISTED]",
+    "transactional_ids": "summary.transactional_ids[:LISTED]",
+    "truncated_lists": "summary.longest_list > LISTED or len(problems) > LISTED",
+    "record_count": "summary.record_count",
+    "record_bytes": "summary.record_bytes",
+    "error_codes": "summary.error_codes[:LISTED]",
+    "error_names": "summary.error_names[:LISTED]",
+    "error_count": "summary.error_count",
+    "problem_count": "len(problems)",
+    "request": "request_of(exchange)",
+    "response": "response_of(exchange)",
+    "problems": "[problem.to_dict() for problem in problems[:LISTED]]",
 }
-"""The keys of a line, in their order, and what gives their values: a name is that of a method of `View`."""
+"""The keys of a line, in their order, and the Python expressions of their values.
+
+A view compiles those it shows into one function: calls are what a line costs."""
+
+SHARED = {
+    "connection": "exchange.connection",
+    "summary": "exchange.summary",
+    "problems": "problems_of(exchange)",
+}
+"""What several expressions start from."""
 
 SUMMARY_KEYS = frozenset(
     {
@@ -198,7 +188,8 @@ class View:
     request_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
     response_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
     _bodies: BodyView = field(init=False, repr=False, compare=False)
-    _keys: tuple[tuple[str, Getter], ...] = field(init=False, repr=False, compare=False)
+    _keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _line: Line | None = field(init=False, repr=False, compare=False, default=None)
     _below: tuple[tuple[str, projection.Tree], ...] = field(init=False, repr=False, compare=False)
     _summarises: bool = field(init=False, repr=False, compare=False)
 
@@ -208,7 +199,7 @@ class View:
         tree = {} if self.fields is None else projection.parse(self.fields)
         _check(tree)
         int64_text = self.int64 == "string"
-        asked = {key: get for key, get in KEYS.items() if not tree or key in tree}
+        asked = tuple(key for key in KEYS if not tree or key in tree)
         summarises = not SUMMARY_KEYS.isdisjoint(asked) or _asks(tree, RESPONSE, ERRORS)
         settled: dict[str, Any] = {
             "_bodies": BodyView(
@@ -216,9 +207,7 @@ class View:
                 self.show_secrets,
                 int64_text,
             ),
-            "_keys": tuple(
-                (k, getattr(self, get) if isinstance(get, str) else get) for k, get in asked.items()
-            ),
+            "_keys": asked,
             "_below": tuple((key, below) for key, below in tree.items() if below),
             "_summarises": summarises,
             "request_fields": _needed(tree, REQUEST, summarises),
@@ -233,9 +222,34 @@ class View:
 
     def exchange(self, exchange: Exchange) -> dict[str, Any]:
         """The exchange's line, ready for JSON. It shares parts of the decoded bodies: do not change it."""
-        line = {key: get(exchange) for key, get in self._keys}
+        make = self._line
+        if make is None:
+            make = self._compiled()
+            object.__setattr__(self, "_line", make)
+        line = make(exchange)
         for key, below in self._below:
             line[key] = projection.restrict(line[key], below)
+        return line
+
+    def _compiled(self) -> Line:
+        """The function that makes a line of the keys shown."""
+        entries = "".join(f'"{key}": {KEYS[key]},\n' for key in self._keys)
+        shared = [
+            f" {name} = {value}\n" for name, value in SHARED.items() if re.search(rf"\b{name}\b", entries)
+        ]
+        source = f"def line(exchange):\n{''.join(shared)} return {{\n{entries}}}\n"
+        names = {
+            "SCHEMA_VERSION": SCHEMA_VERSION,
+            "LISTED": LISTED,
+            "iso_time": iso_time,
+            "milliseconds": milliseconds,
+            "api_name": schema.api_names().get,
+            "problems_of": self._problems,
+            "request_of": self._request,
+            "response_of": self._response,
+        }
+        exec(compile(source, f"<kinspect line of {len(self._keys)} keys>", "exec"), names)
+        line: Line = names["line"]  # type: ignore[assignment]
         return line
 
     def _request(self, exchange: Exchange) -> dict[str, Any] | None:
@@ -255,12 +269,15 @@ class View:
     ) -> dict[str, Any]:
         """A side of the exchange. Without `fields` to decode, what only the body tells is not asked for either."""
         body, layout, complete, _ = NOTHING_ASKED if fields == NO_FIELDS else message.decode(fields)
-        if body is not None and layout is not None:
-            body = self._bodies.body(layout, body, message, exchange, self._summarises)
-        first = message.first_frame
+        label = None
+        if layout is not None:
+            label = layout.label
+            if body is not None:
+                body = self._bodies.body(layout, body, message, exchange, self._summarises)
+        first, begin, end = message.first_frame, message.first_time, message.last_time
         return {
-            "timestamp": iso_time(message.first_time),
-            "duration_ms": milliseconds(message.duration_ns),
+            "timestamp": iso_time(begin),
+            "duration_ms": None if begin is None or end is None else (end - begin) / NS_PER_MS,
             "size": message.size,
             "frames": {
                 "file": exchange.connection.files[first >> FRAME_BITS],
@@ -268,7 +285,7 @@ class View:
                 "last": message.last_frame & FRAME_MASK,
                 "packets": message.packets,
             },
-            "layout": None if layout is None else layout.label,
+            "layout": label,
             # Every byte is there and, if it is known what they mean, was read.
             "complete": message.complete and (complete or message.api_key is None),
             "inferred": message.inferred,
@@ -277,15 +294,6 @@ class View:
 
     def _problems(self, exchange: Exchange) -> list[Problem]:
         return summary.problems(exchange, with_records=True) if self.records else exchange.problems
-
-    def _problem_count(self, exchange: Exchange) -> int:
-        return len(self._problems(exchange))
-
-    def _problem_list(self, exchange: Exchange) -> list[dict[str, Any]]:
-        return [problem.to_dict() for problem in self._problems(exchange)[:LISTED]]
-
-    def _truncated(self, exchange: Exchange) -> bool:
-        return exchange.summary.longest_list > LISTED or self._problem_count(exchange) > LISTED
 
 
 def _one_of(option: str, value: str, choices: Iterable[str]) -> None:
@@ -302,7 +310,10 @@ def _check(tree: projection.Tree) -> None:
             if name not in SHAPES.get(key, ()):
                 known = f"it has {', '.join(SHAPES[key])}" if key in SHAPES else "there is nothing below it"
                 raise KinspectError(f"unknown field '{key}.{name}'; {known}")
-            if name == BODY:
+            if name == BODY and below[name]:
+                # It reads the whole schema table.
+                from kinspect.kafka import bodynames
+
                 bodynames.check(below[name], f"{key}.{name}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kinspect.kafka.summary import error_counts
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
 from kinspect.tls import NONE_GIVEN
@@ -35,7 +36,8 @@ COUNTED = {
 class Tally:
     """What the output side adds to the pipeline's counts.
 
-    `error_counts`: how often each error code occurs. `unknown`: by filter option, the exchanges left out because
+    `error_counts`: how often each error code occurs. `unchecked`: nothing of the bodies but their error codes was
+    looked at, so that `problems` are unknown. `unknown`: by filter option, the exchanges left out because
     what it asks for is not known of them. `stopped`: the reading ended before the captures did, and why.
     `interface`: where the packets came from, if not from files.
     """
@@ -45,15 +47,21 @@ class Tally:
     errors: int = 0
     error_counts: dict[int, int] = field(default_factory=dict)
     filtered: bool = False
+    unchecked: bool = False
     unknown: dict[str, int] = field(default_factory=dict)
     stopped: str | None = None
     interface: str | None = None
 
     def count(self, exchange: Exchange) -> None:
-        """Add the problems and the error codes of an exchange that is shown; decodes its bodies."""
-        self.problems += len(exchange.problems)
-        self.errors += exchange.summary.error_count
-        _add(self.error_counts, exchange.summary.error_counts)
+        """Add the problems and the error codes of an exchange that passed the filters; decodes bodies for it."""
+        if self.unchecked:
+            counts = error_counts(exchange)
+        else:
+            self.problems += len(exchange.problems)
+            counts = exchange.summary.error_counts
+        if counts:
+            self.errors += sum(counts.values())
+            _add(self.error_counts, counts)
 
     def add(self, other: Tally) -> None:
         """Add what another process showed."""
@@ -115,6 +123,8 @@ def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
         parts.append(_count(tally.errors, "error code") + _named(tally.error_counts))
     if tally.problems:
         parts.append(_count(tally.problems, "problem"))
+    if tally.unchecked:
+        parts.append("problems not looked for")
     return ", ".join(parts)
 
 

@@ -20,15 +20,14 @@ that one version had in the named releases, where its bytes do not fit today's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kinspect.protocol.versions import format_versions, parse_versions
 
 _NONE: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDefinition:
+class FieldDefinition(NamedTuple):
     """One field in all versions of its message. `default` is text as Kafka writes it, None if there is none."""
 
     name: str
@@ -56,8 +55,7 @@ class FieldDefinition:
         return self.element[0].isupper()
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(NamedTuple):
     """The layout of one version in the releases `releases` (`3.5.0..3.6.2`), of other bytes than today's."""
 
     version: int
@@ -73,8 +71,7 @@ class Variant:
         return low if low == high else f"{low}–{high}"
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """A request, a response, a record or a header: `kind` and `name`, its valid and its flexible versions."""
 
     kind: str
@@ -82,12 +79,11 @@ class Message:
     versions: frozenset[int]
     flexible: frozenset[int]
     fields: tuple[FieldDefinition, ...]
-    attributes: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, str]
     variants: tuple[Variant, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ApiFile:
+class ApiFile(NamedTuple):
     key: int
     name: str
     attributes: dict[str, str]
@@ -95,8 +91,7 @@ class ApiFile:
     response: Message
 
 
-@dataclass(slots=True)
-class _Block:
+class _Block(NamedTuple):
     words: list[str]
     attributes: dict[str, str]
     lines: list[tuple[int, list[str]]]
@@ -172,15 +167,7 @@ def _with_variant(message: Message, block: _Block) -> Message:
         block.attributes["flexible"] == "yes",
         _read_fields(block.lines, frozenset({version})),
     )
-    return Message(
-        message.kind,
-        message.name,
-        message.versions,
-        message.flexible,
-        message.fields,
-        message.attributes,
-        (*message.variants, variant),
-    )
+    return message._replace(variants=(*message.variants, variant))
 
 
 def _read_fields(lines: list[tuple[int, list[str]]], versions: frozenset[int]) -> tuple[FieldDefinition, ...]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 # Far above any version Kafka has; int16 on the wire.
 _OPEN_END = 1 << 15
 
 
-def parse_versions(text: str, valid: Iterable[int] | None = None) -> frozenset[int]:
+@lru_cache(4096)  # a table says the same of most of its fields
+def parse_versions(text: str, valid: frozenset[int] | None = None) -> frozenset[int]:
     """The versions that `text` names; those of `valid` alone where that is given, as `5+` has no end of its own.
 
     Raises ValueError for text that is not a version set, or an open end without `valid`.

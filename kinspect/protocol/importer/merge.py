@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from kinspect.errors import KinspectError
 from kinspect.protocol.store import FieldDefinition, Message, Variant
@@ -70,10 +69,9 @@ def unite(newer: Message, older: Message, shared: frozenset[int]) -> Message:
     dropped = older.versions - newer.versions
     if not dropped:
         extra = _with_tags(newer.fields, older.fields, shared)
-        return replace(newer, fields=extra, variants=_variants(newer, older))
+        return newer._replace(fields=extra, variants=_variants(newer, older))
     fields = _unite(newer.fields, older.fields, dropped, shared)
-    result = replace(
-        newer,
+    result = newer._replace(
         versions=newer.versions | dropped,
         flexible=newer.flexible | (older.flexible & dropped),
         fields=_with_tags(fields, older.fields, shared),
@@ -137,8 +135,7 @@ def _partners(
 def _stretch(
     item: FieldDefinition, older: FieldDefinition, dropped: frozenset[int], shared: frozenset[int]
 ) -> FieldDefinition:
-    return replace(
-        item,
+    return item._replace(
         versions=item.versions | (older.versions & dropped),
         nullable=item.nullable | (older.nullable & dropped),
         tagged=item.tagged | (older.tagged & dropped),
@@ -147,8 +144,7 @@ def _stretch(
 
 
 def _restrict(item: FieldDefinition, versions: frozenset[int]) -> FieldDefinition:
-    return replace(
-        item,
+    return item._replace(
         versions=item.versions & versions,
         nullable=item.nullable & versions,
         tagged=item.tagged & versions,
@@ -170,8 +166,7 @@ def _with_tags(
             continue
         both = shared & item.versions & other.versions
         result.append(
-            replace(
-                item,
+            item._replace(
                 nullable=item.nullable | (other.nullable & both),
                 fields=_with_tags(item.fields, other.fields, both),
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +133,7 @@ def _retire(table: Table, key: int, release: str) -> None:
     left = valid - _versions_in(api.attributes.get("removed", ""), valid)
     if left:
         attributes = _noted(api.attributes, "removed", left, minor_release(release))
-        table.apis[key] = replace(api, attributes=_ordered(attributes))
+        table.apis[key] = api._replace(attributes=_ordered(attributes))
 
 
 def _add_api(
@@ -170,8 +170,8 @@ def _add_api(
         key,
         name,
         _ordered(attributes),
-        replace(message, attributes={}),
-        replace(response, attributes={}),
+        message._replace(attributes={}),
+        response._replace(attributes={}),
     )
 
 
@@ -185,7 +185,7 @@ def _add_record(table: Table, message: Message, stem: str, release: str, newer: 
         message = _merge(known, message, release, newer)
     attributes["versions"] = format_versions(message.versions)
     attributes["flexible"] = format_versions(message.flexible, message.versions)
-    messages[message.name] = replace(message, attributes=attributes)
+    messages[message.name] = message._replace(attributes=attributes)
 
 
 def _merge(known: Message, other: Message, release: str, newer: bool) -> Message:
@@ -240,7 +240,7 @@ def _ordered(attributes: dict[str, str]) -> dict[str, str]:
     return {part: attributes[part] for part in _HEAD if part in attributes}
 
 
-def _versions_in(text: str, valid: Iterable[int]) -> frozenset[int]:
+def _versions_in(text: str, valid: frozenset[int]) -> frozenset[int]:
     parts = (parse_versions(part.partition("=")[0], valid) for part in text.split())
     return frozenset().union(*parts)
 
@@ -254,7 +254,7 @@ def _number_values(table: Table) -> None:
                 number = (
                     {"record-type": key.attributes["record-type"]} if "record-type" in key.attributes else {}
                 )
-                messages[value.name] = replace(value, attributes={**value.attributes, **number})
+                messages[value.name] = value._replace(attributes={**value.attributes, **number})
 
 
 def _add_variant(table: Table, entry: dict[str, Any]) -> None:
@@ -271,14 +271,14 @@ def _add_variant(table: Table, entry: dict[str, Any]) -> None:
         ordered = sorted(
             (*others, variant), key=lambda one: (one.version, release_key(one.releases.partition("..")[0]))
         )
-        return replace(message, variants=tuple(ordered))
+        return message._replace(variants=tuple(ordered))
 
     if entry["apiKey"] is not None:
         api = table.apis[entry["apiKey"]]
         if entry["type"] == "request":
-            table.apis[api.key] = replace(api, request=extended(api.request))
+            table.apis[api.key] = api._replace(request=extended(api.request))
         else:
-            table.apis[api.key] = replace(api, response=extended(api.response))
+            table.apis[api.key] = api._replace(response=extended(api.response))
     for messages in table.records.values():
         if entry["apiKey"] is None and entry["name"] in messages:
             messages[entry["name"]] = extended(messages[entry["name"]])
@@ -294,7 +294,7 @@ def _add_header(table: Table, entry: dict[str, Any], exceptions: list[dict[str, 
         for one in exceptions
         if key in one
     ]
-    message = replace(message, attributes={**message.attributes, "exceptions": " ".join(places)})
+    message = message._replace(attributes={**message.attributes, "exceptions": " ".join(places)})
     table.headers = [*(old for old in table.headers if old.name != message.name), message]
 
 
