@@ -176,7 +176,12 @@ class Session:
         size = int.from_bytes(data[offset : offset + 4], signed=True)
         start, end = offset + 4, offset + 4 + size
         key, version = exchange.api_key, exchange.api_version
-        if not 4 <= size <= self._ledger.caps.message_bytes or end > len(data) or key is None or version is None:
+        if (
+            not 4 <= size <= self._ledger.caps.message_bytes
+            or end > len(data)
+            or key is None
+            or version is None
+        ):
             return False
         header = response_header(data, start, end, key, version)
         return header is not None and is_body(key, version, RESPONSE, data, header.body_start, end)

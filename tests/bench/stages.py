@@ -98,7 +98,8 @@ class Inputs:
         self.connections: list[Connection] = []
         self.fed = list(self._streams())
         inspector = Inspector(files=[str(path)])
-        lines = [line for block in self.blocks for line in inspector.feed(block)] + inspector.finish()
+        lines = [line for block in self.blocks for line in inspector.feed(block)]
+        lines += inspector.finish()
         self.exchanges = [line for line in lines if isinstance(line, Exchange)]
         self.messages = [
             message

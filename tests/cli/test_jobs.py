@@ -242,10 +242,11 @@ def test_a_second_ctrl_c_is_not_held_back(big_capture):
         os.killpg(process.pid, signal.SIGINT)
         # Two signals at once are one.
         signal.sigtimedwait([], 0.3)
-    numbers, said = end(process)
+    # The last line may be cut: this one asks for no order.
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert len(numbers) < 1900
-    assert said == []
+    assert len(out.splitlines()) < 1900
+    assert err.strip() in (b"", "")
 
 
 @pytest.mark.parametrize("place", [0, 1])
