@@ -52,7 +52,7 @@ def miscounted(capture: Capture) -> list[str]:
     counted = subprocess.run([TCPDUMP, "-r", path, "--count"], capture_output=True, text=True, check=True)
     checks = (
         ("--format none", none, f"{told.packets:,} packets,"),
-        ("--format none", none, f"\n{sum(told.messages.values()) // 2:,} exchanges\n"),
+        ("--format none", none, f"\n{sum(told.messages.values()) // 2:,} exchanges"),
         ("tcpdump", counted.stdout + counted.stderr, f"{told.packets} packets"),
     )
     return [
