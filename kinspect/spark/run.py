@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PARTITION_BYTES = 64 * 1024 * 1024
-_FEWEST = 2
+# Tasks at least, where there is little to do: that decode, and that read.
+_FEWEST, _FEWEST_READING = 2, 8
 
 
 class CaptureWarning(UserWarning):
@@ -54,9 +55,10 @@ class Run:
         self._spark = spark
         self._caps = caps or Caps()
         files = expand(list(paths))
+        self._bytes = _total(files)
         plans = [plan(number, path, split_bytes) for number, path in enumerate(files)]
         self.index = index.build(files, plans, self._examine, self._caps)
-        self._partitions = 1 if self.index.timeless else partitions or _partitions(files)
+        self._partitions = 1 if self.index.timeless else partitions or max(_FEWEST, _parts(self._bytes))
         self._kept = kept
         self._known: tuple[tuple[Any, ...], Known] | None = None
         self._sums: dict[str, Any] = {}
@@ -147,8 +149,8 @@ class Run:
         return self._known[1]
 
     def _numbers(self, count: int) -> DataFrame:
-        """One row and one task for each number."""
-        return self._spark.range(0, count, 1, max(count, 1))
+        """A row for each split; a task takes about as much as one split may have, of small captures several."""
+        return self._spark.range(0, count, 1, max(1, min(count, max(_FEWEST_READING, _parts(self._bytes)))))
 
     def _collected(self, data: DataFrame, task: tasks.Task, schema: pa.Schema) -> Iterator[bytes]:
         return (bytes(row[0]) for row in data.mapInArrow(task, spark_schema(schema)).collect())
@@ -160,11 +162,15 @@ def warn(errors: Sequence[CaptureError]) -> None:
         warnings.warn(str(error), CaptureWarning, stacklevel=3)
 
 
-def _partitions(files: Sequence[str]) -> int:
+def _parts(size: int) -> int:
+    return -(-size // _PARTITION_BYTES)
+
+
+def _total(files: Sequence[str]) -> int:
     total = 0
     for path in files:
         try:
             total += length(path)
         except CaptureError:
             continue
-    return max(_FEWEST, -(-total // _PARTITION_BYTES))
+    return total

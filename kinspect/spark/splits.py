@@ -94,7 +94,6 @@ def description(prefix: bytes) -> bytes:
 class _Format(NamedTuple):
     prefix: bytes
     variant: Variant | None
-    first_seconds: int
     limit: int
     order: str
 
@@ -104,14 +103,13 @@ def _format(head: bytes) -> _Format | None:
     variant = VARIANTS.get(head[:4])
     if variant is not None and len(head) >= _PCAP_HEADER + 16:
         snaplen = int.from_bytes(head[16:20], "little" if variant.order == "<" else "big")
-        first = Struct(variant.order + "I").unpack_from(head, _PCAP_HEADER)[0]
         limit = min(max(snaplen, 256 * 1024), PACKET_LIMIT)
-        return _Format(head[:_PCAP_HEADER], variant, first, limit, variant.order)
+        return _Format(head[:_PCAP_HEADER], variant, limit, variant.order)
     order = _PCAPNG_ORDERS.get(head[8:12]) if head.startswith(PCAPNG) else None
     if order is None:
         return None
     end = _descriptions_end(head, order)
-    return None if end is None else _Format(head[:end], None, 0, PACKET_LIMIT, order)
+    return None if end is None else _Format(head[:end], None, PACKET_LIMIT, order)
 
 
 def _descriptions_end(head: bytes, order: str) -> int | None:
