@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+SPARK_INSTALLED := .venv/.spark-installed
 
 .PHONY: demo test test-all lint docs fuzz clean
 
@@ -11,9 +12,10 @@ demo: $(INSTALLED)
 test: lint
 	$(BIN)/pytest -n auto -m "not tools"
 
-# What needs programs beyond Python (tshark); each test names what is missing.
-test-all: $(INSTALLED)
-	$(BIN)/pytest -n auto -m tools
+# What needs programs beyond Python (tshark, Java 17 for Spark); each test names what is missing. The tests of a file
+# stay together: those of Spark share a session.
+test-all: $(SPARK_INSTALLED)
+	$(BIN)/pytest -n auto --dist loadfile -m tools
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -36,6 +38,10 @@ $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+$(SPARK_INSTALLED): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test]"
 	touch $@
 
 clean:

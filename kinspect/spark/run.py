@@ -17,7 +17,7 @@ from kinspect.spark.plan import setting_of
 from kinspect.spark.rows import SEGMENT_ROWS
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import SPLIT_BYTES, Split, plan
-from kinspect.spark.storage import expand, length
+from kinspect.spark.storage import expand, length, shown
 from kinspect.spark.strand import Known, Setting
 from kinspect.spark.tables import open_table
 
@@ -57,7 +57,7 @@ class Run:
         files = expand(list(paths))
         self._bytes = _total(files)
         plans = [plan(number, path, split_bytes) for number, path in enumerate(files)]
-        self.index = index.build(files, plans, self._examine, self._caps)
+        self.index = index.build([shown(path) for path in files], plans, self._examine, self._caps)
         self._partitions = 1 if self.index.timeless else partitions or max(_FEWEST, _parts(self._bytes))
         self._kept = kept
         self._known: tuple[tuple[Any, ...], Known] | None = None

@@ -22,7 +22,7 @@ from kinspect.kafka.flow import ip_text
 from kinspect.model import FRAME_MASK, Block, Caps, Counts
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import SPLIT_BYTES, Split, description, plan
-from kinspect.spark.storage import expand
+from kinspect.spark.storage import expand, shown
 from kinspect.tcp.keys import address_size, scope
 
 PACKETS, SEGMENTS = "packets", "segments"
@@ -185,7 +185,7 @@ def _blocks(task: Task) -> Iterator[Block]:
 
 def _wrong_split(task: Task, why: str) -> CaptureError:
     return CaptureError(
-        f"{task.split.path}: cannot be read in parts: at byte {task.split.end} {why};"
+        f"{shown(task.split.path)}: cannot be read in parts: at byte {task.split.end} {why};"
         ' read it whole with .option("splitBytes", 0), or use kinspect.spark.read'
     )
 
@@ -195,7 +195,7 @@ def _micros(time: int | None) -> int | None:
 
 
 def _packets(task: Task) -> Iterator[tuple[Any, ...]]:
-    path, number = task.split.path, task.number
+    path, number = shown(task.split.path), task.number
     for block in _blocks(task):
         frame = (block.first_frame & FRAME_MASK) - 1
         for start, end, time, wire, kind in zip(
@@ -207,7 +207,7 @@ def _packets(task: Task) -> Iterator[tuple[Any, ...]]:
 
 
 def _segments(task: Task) -> Iterator[tuple[Any, ...]]:
-    path, number = task.split.path, task.number
+    path, number = shown(task.split.path), task.number
     dissector = link.Dissector(Caps(), Counts())
     for block in _blocks(task):
         for key, time, seq, ack, flags, data, start, end, missing, frame, _ in dissector.segments(block):

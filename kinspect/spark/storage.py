@@ -12,6 +12,8 @@ from kinspect.capture.source import FileSource, Source, size_of
 from kinspect.errors import CaptureError
 
 _WILD = frozenset("*?[")
+# In a URL a question mark begins the settings of its file system.
+_WILD_IN_URL = frozenset("*[")
 
 
 def expand(paths: list[str]) -> list[str]:
@@ -21,18 +23,27 @@ def expand(paths: list[str]) -> list[str]:
     """
     found: list[str] = []
     for path in paths:
-        if _WILD.isdisjoint(path):
-            found.append(path)
-            continue
-        matches = _url_glob(path) if is_url(path) else sorted(glob.glob(path, recursive=True))
+        if is_url(path):
+            matches = _url_glob(path)
+        else:
+            matches = [path] if _WILD.isdisjoint(path) else sorted(glob.glob(path, recursive=True))
         if not matches:
-            raise CaptureError(f"{path}: no file has such a name")
+            raise CaptureError(f"{shown(path)}: no file has such a name")
         found += matches
     return found
 
 
 def is_url(path: str) -> bool:
     return "://" in path
+
+
+def shown(path: str) -> str:
+    """How a capture is called in rows and messages: a URL without user, password and settings."""
+    if not is_url(path):
+        return path
+    scheme, _, rest = path.partition("?")[0].partition("://")
+    host, slash, name = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{name}"
 
 
 def length(path: str) -> int:
@@ -45,7 +56,7 @@ def length(path: str) -> int:
     except (OSError, ArrowException) as error:
         raise _clear(path, error) from error
     if info.type != fs.FileType.File:
-        raise CaptureError(f"{path}: no such file")
+        raise CaptureError(f"{shown(path)}: no such file")
     return int(info.size)
 
 
@@ -62,7 +73,7 @@ class Part:
     """A source: `prefix`, then the bytes of a capture from `start` to before `end` (None: to its end)."""
 
     def __init__(self, path: str, prefix: bytes, start: int, end: int | None) -> None:
-        self.name = path
+        self.name = shown(path)
         self._prefix = prefix
         self._source = open_at(path, start)
         self._end = end
@@ -90,19 +101,20 @@ class _Remote:
     """A file of an object store or HDFS."""
 
     def __init__(self, url: str, offset: int) -> None:
-        self.name = url
+        self.name = shown(url)
+        self._url = url
         self.position = offset
         self._file: BinaryIO | None = None
 
     def read(self, size: int) -> bytes:
         try:
             if self._file is None:
-                system, name = _file_system(self.name)
+                system, name = _file_system(self._url)
                 self._file = cast(BinaryIO, system.open_input_file(name))
                 self._file.seek(self.position)
             data = self._file.read(size)
         except (OSError, ArrowException) as error:
-            raise _clear(self.name, error) from error
+            raise _clear(self._url, error) from error
         self.position += len(data)
         return data
 
@@ -124,7 +136,7 @@ def _file_system(url: str) -> tuple[Any, str]:
             import fsspec
         except ImportError:
             raise CaptureError(
-                f"{url}: PyArrow cannot open it ({error}); with fsspec installed more kinds of URLs can be read"
+                f"{shown(url)}: PyArrow cannot open it ({error}); with fsspec installed more kinds of URLs can be read"
             ) from error
     try:
         system, name = fsspec.core.url_to_fs(url)
@@ -134,17 +146,20 @@ def _file_system(url: str) -> tuple[Any, str]:
 
 
 def _url_glob(url: str) -> list[str]:
-    folder, _, pattern = url.rpartition("/")
-    if not _WILD.isdisjoint(folder):
-        raise CaptureError(f"{url}: only the last part of a URL can have wildcards")
-    system, name = _file_system(folder)
+    path, mark, settings = url.partition("?")
+    if _WILD_IN_URL.isdisjoint(path):
+        return [url]
+    folder, _, pattern = path.rpartition("/")
+    if not _WILD_IN_URL.isdisjoint(folder):
+        raise CaptureError(f"{shown(url)}: only the last part of a URL can have wildcards")
+    system, name = _file_system(folder + mark + settings)
     try:
         infos = system.get_file_info(fs.FileSelector(name))
     except (OSError, ArrowException) as error:
         raise _clear(folder, error) from error
     names = (info.base_name for info in infos if info.type == fs.FileType.File)
-    return sorted(f"{folder}/{name}" for name in names if fnmatchcase(name, pattern))
+    return sorted(f"{folder}/{name}{mark}{settings}" for name in names if fnmatchcase(name, pattern))
 
 
 def _clear(path: str, error: Exception) -> CaptureError:
-    return CaptureError(f"{path}: cannot be read: {' '.join(str(error).split())}")
+    return CaptureError(f"{shown(path)}: cannot be read: {' '.join(str(error).split())}")
