@@ -50,23 +50,14 @@ def cli_page() -> str:
         f"{paragraph(group.help or '')}\n\n",
         table(("option of `kinspect` itself", "meaning"), _options(group)),
     ]
-    for name, command in _commands(group, context, "kinspect"):
-        parts.append(f"\n## {name}\n\n")
-        parts.append(f"`{name} {_usage(command)}`\n\n")
-        parts += [f"{paragraph(text)}\n\n" for text in (command.help or "").split("\n\n")]
-        parts.append(table(("option", "meaning"), _options(command)))
-    return "".join(parts)
-
-
-def _commands(group: click.Group, context: click.Context, path: str) -> Iterator[tuple[str, click.Command]]:
-    """The commands below a group; of a group among them its own commands."""
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
-        if isinstance(command, click.Group):
-            yield from _commands(command, context, f"{path} {name}")
-        else:
-            yield f"{path} {name}", command
+        parts.append(f"\n## kinspect {name}\n\n")
+        parts.append(f"`kinspect {name} {_usage(command)}`\n\n")
+        parts += [f"{paragraph(text)}\n\n" for text in (command.help or "").split("\n\n")]
+        parts.append(table(("option", "meaning"), _options(command)))
+    return "".join(parts)
 
 
 def _usage(command: click.Command) -> str:

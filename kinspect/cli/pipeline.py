@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from kinspect.cli.options import (
     usage,
 )
 from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError
+from kinspect.spark import session
 
 TABLES = ("exchanges", "batches", "records", "connections")
 DEFAULT_TABLES = "exchanges,batches,connections"
@@ -29,7 +29,10 @@ UNREADABLE, CUT = 1, 3
 
 @click.group()
 def pipeline() -> None:
-    """Decode many captures into Parquet tables, on Apache Spark."""
+    """Decode many captures into Parquet tables, on Apache Spark.
+
+    It needs Java 17 or newer and the extra: pip install 'kinspect[spark]'.
+    """
 
 
 @pipeline.command()
@@ -64,10 +67,11 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     tables = _tables(values["tables"])
     settings = dict(_setting(text) for text in values["conf"])
     make_filter(values)
-    session = import_module("kinspect.spark.session")
     session.check()
-    job_module = import_module("kinspect.spark.job")
-    job = job_module.Job(
+    from kinspect.spark.job import Job
+    from kinspect.spark.job import run as run_job
+
+    job = Job(
         captures=captures,
         out=values["out"],
         tables=tables,
@@ -81,7 +85,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     progress = sys.stderr.isatty() if values["progress"] is None else values["progress"]
     spark = session.open_session(values["master"], settings, progress)
     try:
-        result = job_module.run(spark, job, _step if progress else lambda _: None)
+        result = run_job(spark, job, _step if progress else lambda _: None)
     finally:
         spark.stop()
     for error in result.errors:

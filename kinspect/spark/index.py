@@ -7,8 +7,6 @@ of all captures, the frame number at which each split begins, and the clock of t
 
 from __future__ import annotations
 
-import pickle
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -68,8 +66,12 @@ class Report:
     carries_tcp: Flags = field(default_factory=lambda: np.empty(0, np.bool_))
 
 
-def examine(number: int, split: Split, caps: Caps) -> Iterator[bytes]:
-    """Reads a split: pieces for `Reports.add`."""
+Part: TypeAlias = "Report | tuple[int, int, Numbers, Flags]"
+"""A report without its times, or times: the split's number, the first packet, times, and which carry TCP."""
+
+
+def examine(number: int, split: Split, caps: Caps) -> Iterator[Part]:
+    """Reads a split: parts for `Reports.add`."""
     report, findings, collector = Report(number), Findings(), Collector()
     dissector = link.Dissector(caps, report.counts, collector)
     times: list[int] = []
@@ -82,16 +84,22 @@ def examine(number: int, split: Split, caps: Caps) -> Iterator[bytes]:
             if collector.seen:
                 report.fragments += fragments_of(block, caps)
             if len(times) >= _PACKETS_A_PIECE:
-                yield _pack_piece(number, report.packets, times, carries)
+                yield _part(number, report.packets, times, carries)
                 report.packets += len(times)
                 times, carries = [], []
     except CaptureError as error:
         report.error = isinstance(error, TruncatedCaptureError), str(error)
-    yield _pack_piece(number, report.packets, times, carries)
+    yield _part(number, report.packets, times, carries)
     report.packets += len(times)
     report.descriptions = tuple(findings.descriptions)
     report.secrets, report.drops = tuple(findings.secrets), findings.drops
-    yield zlib.compress(pickle.dumps(report), 1)
+    yield report
+
+
+def _part(number: int, first: int, times: list[int], carries: list[int]) -> Part:
+    flags = np.zeros(len(times), np.bool_)
+    flags[np.array(carries, np.int64) - first] = True
+    return number, first, np.array(times, np.int64), flags
 
 
 def fragments_of(block: Block, caps: Caps) -> Iterator[Fragment]:
@@ -124,38 +132,26 @@ def one_packet(data: bytes, frame: int, time: int | None, wire_length: int, link
     return Block(data, frame, [time], [0], [len(data)], [wire_length], [link_type])
 
 
-def _pack_piece(number: int, first: int, times: list[int], carries: list[int]) -> bytes:
-    array = np.array(times, np.int64)
-    flags = np.zeros(len(times), np.bool_)
-    flags[np.array(carries, np.int64) - first] = True
-    packed = number, first, np.diff(array, prepend=np.int64(0)), np.packbits(flags)
-    return zlib.compress(pickle.dumps(packed), 1)
-
-
 class Reports:
-    """The pieces of all tasks, put together again."""
+    """The parts of all tasks, put together again."""
 
     def __init__(self) -> None:
-        self._pieces: dict[int, list[tuple[int, Numbers, Flags]]] = {}
+        self._times: dict[int, list[tuple[int, Numbers, Flags]]] = {}
         self._reports: dict[int, Report] = {}
 
-    def add(self, piece: bytes) -> None:
-        content = pickle.loads(zlib.decompress(piece))
-        if isinstance(content, Report):
-            self._reports[content.number] = content
+    def add(self, part: Part) -> None:
+        if isinstance(part, Report):
+            self._reports[part.number] = part
         else:
-            number, first, differences, flags = content
-            self._pieces.setdefault(number, []).append((first, differences, flags))
+            number, first, times, carries = part
+            self._times.setdefault(number, []).append((first, times, carries))
 
     def of(self, number: int) -> Report:
         report = self._reports[number]
-        pieces = sorted(self._pieces.pop(number, ()), key=lambda piece: piece[0])
-        arrays = [np.cumsum(differences) for _, differences, _ in pieces]
-        flags = [
-            np.unpackbits(bits, count=len(differences)).astype(np.bool_) for _, differences, bits in pieces
-        ]
-        if pieces:
-            report.times, report.carries_tcp = np.concatenate(arrays), np.concatenate(flags)
+        parts = sorted(self._times.pop(number, ()), key=lambda part: part[0])
+        if parts:
+            report.times = np.concatenate([times for _, times, _ in parts])
+            report.carries_tcp = np.concatenate([carries for _, _, carries in parts])
         return report
 
 
@@ -194,8 +190,8 @@ class Index:
     counts: Counts
 
 
-Examine = Callable[[list[tuple[int, Split]]], Iterator[bytes]]
-"""Runs `examine` over splits with their numbers, in parallel; the pieces come in any order."""
+Examine = Callable[[list[tuple[int, Split]]], Iterator[Part]]
+"""Looks at splits, given with their numbers, in parallel; the parts come in any order."""
 
 
 def build(files: list[str], plans: list[list[Split]], examine_all: Examine, caps: Caps) -> Index:
@@ -217,8 +213,8 @@ def prove(plans: list[list[Split]], examine_all: Examine) -> list[tuple[Split, R
     while waiting:
         numbered = list(enumerate(split for splits in waiting.values() for split in splits))
         reports = Reports()
-        for piece in examine_all(numbered):
-            reports.add(piece)
+        for part in examine_all(numbered):
+            reports.add(part)
         number = 0
         again: dict[int, list[Split]] = {}
         for file, splits in waiting.items():

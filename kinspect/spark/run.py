@@ -13,6 +13,7 @@ from kinspect.filters import Filter
 from kinspect.kafka.view import SCHEMA_VERSION, View
 from kinspect.model import Caps
 from kinspect.spark import facts, index, tasks
+from kinspect.spark.pieces import unpack, unpack_facts
 from kinspect.spark.plan import setting_of
 from kinspect.spark.rows import SEGMENT_ROWS
 from kinspect.spark.schemas import spark_schema
@@ -131,8 +132,9 @@ class Run:
             "caps_hit": caps_hit,
         }
 
-    def _examine(self, splits: list[tuple[int, Split]]) -> Iterator[bytes]:
-        return self._collected(self._numbers(len(splits)), tasks.examining(splits, self._caps), tasks.PIECE)
+    def _examine(self, splits: list[tuple[int, Split]]) -> Iterator[index.Part]:
+        task = tasks.examining(splits, self._caps)
+        return map(unpack, self._collected(self._numbers(len(splits)), task, tasks.PIECE))
 
     def _shuffled(self) -> DataFrame:
         scan = tasks.scanning(self.index, self._caps)
@@ -144,7 +146,7 @@ class Run:
         asked = (tuple(setting.secrets), tuple(sorted(setting.names.items())), setting.kafka_ports)
         if self._known is None or self._known[0] != asked:
             pieces = self._collected(self._segments, tasks.learning(setting), tasks.PIECE)
-            known, self._sums = facts.merge([tasks.facts_of(piece) for piece in pieces])
+            known, self._sums = facts.merge([unpack_facts(piece) for piece in pieces])
             self._known = asked, known
         return self._known[1]
 

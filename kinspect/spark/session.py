@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -18,7 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
-_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
+# What a Java that does not say its version is taken for: Spark will say what it thinks of it.
+_UNKNOWN = OLDEST_JAVA
 _PACKAGES = ("pyspark", "pandas", "pyarrow")
 
 
@@ -39,17 +40,17 @@ def check() -> None:
 
 
 def java_version() -> int | None:
-    """The major version of the Java that Spark would start; None if there is none."""
+    """The major version of the Java that Spark would start, by the file `release` beside it; None if there is none."""
     home = os.environ.get("JAVA_HOME")
-    program = str(Path(home, "bin", "java")) if home else which("java")
+    program = which(str(Path(home, "bin", "java")) if home else "java")
     if program is None:
         return None
     try:
-        told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+        told = Path(program).resolve().parents[1].joinpath("release").read_text("utf-8", "replace")
     except OSError:
-        return None
-    version = _VERSION.search(told.stderr + told.stdout)
-    return int(version[1]) if version else None
+        return _UNKNOWN
+    version = _VERSION.search(told)
+    return int(version[1]) if version else _UNKNOWN
 
 
 def open_session(master: str | None, settings: Mapping[str, str], progress: bool) -> SparkSession:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -11,8 +10,9 @@ import pyarrow as pa
 from kinspect.filters import Filter
 from kinspect.kafka.exchange import Exchange
 from kinspect.model import Caps
-from kinspect.spark.facts import Facts, FactsLedger
-from kinspect.spark.index import Index, examine
+from kinspect.spark.facts import FactsLedger
+from kinspect.spark.index import Index, Report, examine
+from kinspect.spark.pieces import pack_facts, pack_report, pack_times
 from kinspect.spark.rows import segment_batch, segment_batches, segment_row, segments_of
 from kinspect.spark.splits import Split
 from kinspect.spark.strand import Line, Setting, Strand, StrandLedger
@@ -29,12 +29,12 @@ _ROW_BYTES = 1024
 
 
 def examining(splits: list[tuple[int, Split]], caps: Caps) -> Task:
-    """Looks at the splits whose positions in `splits` come in; gives pieces for `index.Reports`."""
+    """Looks at the splits whose positions in `splits` come in; gives pieces for `pieces.unpack`."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
         for position in _numbers(batches):
-            for piece in examine(*splits[position], caps):
-                yield _piece(piece)
+            for part in examine(*splits[position], caps):
+                yield _piece(pack_report(part) if isinstance(part, Report) else pack_times(*part))
 
     return task
 
@@ -68,7 +68,7 @@ def learning(setting: Setting) -> Task:
         if seen:
             for _ in strand.finish():
                 pass
-            yield _piece(pickle.dumps(ledger.facts()))
+            yield _piece(pack_facts(ledger.facts()))
 
     return task
 
@@ -133,12 +133,6 @@ class _Rows:
         if self._rows:
             yield make_batch(self._rows, self._schema)
         self._rows, self._bytes = [], 0
-
-
-def facts_of(piece: bytes) -> Facts:
-    """What `learning` gave."""
-    facts: Facts = pickle.loads(piece)
-    return facts
 
 
 def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:

@@ -38,12 +38,14 @@ def test_what_to_install_is_one_line(monkeypatch, capsys, missing, java, line):
 
 @pytest.mark.parametrize(
     ("told", "version"),
-    [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "1.8.0_402"', 8), ("nothing", None)],
+    [('JAVA_VERSION="17.0.15"', 17), ('X="1"\nJAVA_VERSION="1.8.0_402"\n', 8), (None, 17)],
 )
 def test_the_version_of_java(monkeypatch, tmp_path, told, version):
     program = tmp_path / "bin" / "java"
     program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\necho '{told}' >&2\n")
+    program.write_text("#!/bin/sh")
+    if told is not None:
+        (tmp_path / "release").write_text(told)
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert session.java_version() == version

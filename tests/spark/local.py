@@ -10,6 +10,7 @@ import pyarrow as pa
 from kinspect.kafka.view import View
 from kinspect.model import Caps
 from kinspect.spark import facts, index, splits, tables, tasks
+from kinspect.spark.pieces import unpack, unpack_facts
 from kinspect.spark.plan import setting_of
 from kinspect.spark.rows import SEGMENT_ROWS
 
@@ -29,7 +30,7 @@ def look(paths, split_bytes, caps):
     def examine(numbered):
         for position in reversed(positions(len(numbered))):
             for batch in tasks.examining(numbered, caps)([position]):
-                yield from batch.column(0).to_pylist()
+                yield from map(unpack, batch.column(0).to_pylist())
 
     files = [str(path) for path in paths]
     plans = [splits.plan(number, path, split_bytes) for number, path in enumerate(files)]
@@ -76,7 +77,7 @@ def rows(
     opened = tables.open_table(table, fields, view)
     setting = setting_of(found, caps, frozenset({opened.emit}), names=names, keylog=keylog)
     parts = [
-        tasks.facts_of(piece)
+        unpack_facts(piece)
         for share in shares
         for batch in tasks.learning(travelled(setting))(share)
         for piece in batch.column(0).to_pylist()
