@@ -1,6 +1,7 @@
 """Rows are the lines that `kinspect read` prints, whichever task has which connection and whichever split a packet."""
 
 import random
+import struct
 from pathlib import Path
 
 import orjson
@@ -8,7 +9,7 @@ import pytest
 from lines import WHOLE, line_of, lines
 from support.decoded import keylog_beside
 from support.pcap import Packet, pcap
-from traffic import captures, conversation, rotated, spread
+from traffic import captures, conversation, pcapng, rotated, spread
 
 from kinspect.model import Caps
 
@@ -145,3 +146,70 @@ def test_batches_and_records(local, table):
         for name in row.keys() & part.keys():
             assert row[name] == part[name], name
     assert rows[0].keys() >= {"base_offset", "magic"} if table == "batches" else {"offset", "value_size"}
+
+
+@pytest.fixture
+def packets():
+    """Times in nanoseconds and bytes of some connections' packets."""
+    talks = [conversation(random.Random(port), 40_000 + port) for port in range(12)]
+    return [(packet.time_us * 1000 + 7, packet.data) for talk in talks for packet in talk]
+
+
+def same(local, path):
+    rows = local.rows([path], view=WHOLE, split_bytes=3_000)
+    assert [line_of(row) for row in rows] == lines([path])
+    assert rows
+
+
+def test_a_pcapng_file_with_a_second_section_in_its_middle(local, tmp_path, packets):
+    """The splits behind it are looked at again, with what the second section says."""
+    half = len(packets) // 2
+    path = tmp_path / "two.pcapng"
+    path.write_bytes(pcapng(packets[:half]) + pcapng(packets[half:], resolution=6))
+    found = local.look([path], 3_000, Caps())
+    assert len({proven.split.prefix for proven in found.splits}) == 3
+    same(local, path)
+
+
+def test_a_boundary_that_is_none_is_not_used(local, tmp_path, packets):
+    """A packet that holds a pcap: its records look like the file's own."""
+    half = len(packets) // 2
+    inner = pcap([Packet(time // 1000, data) for time, data in packets])[24:]
+    path = tmp_path / "nested.pcap"
+    found = [Packet(time // 1000, data) for time, data in packets]
+    path.write_bytes(pcap([*found[:half], Packet(found[half].time_us, inner), *found[half:]]))
+    index = local.look([path], 3_000, Caps())
+    assert sum(proven.packets for proven in index.splits) == len(packets) + 1
+    assert not index.errors
+    same(local, path)
+
+
+def fragments(packet, number):
+    """An IPv4 packet in Ethernet, in fragments of 16 bytes of payload."""
+    frame, payload = bytearray(packet.data[:34]), packet.data[34:]
+    for at in range(0, len(payload), 16):
+        part = payload[at : at + 16]
+        more = 0x2000 if at + 16 < len(payload) else 0
+        frame[16:22] = struct.pack(">HHH", 20 + len(part), number, more | at // 8)
+        yield bytes(frame) + part
+
+
+def test_fragments_in_different_splits_and_files_are_put_together(local, tmp_path):
+    packets = []
+    for port in range(6):
+        packets += spread(random.Random(port), conversation(random.Random(port), 40_000 + port))
+    packets.sort(key=lambda packet: packet.time_us)
+    cut = []
+    for number, packet in enumerate(packets):
+        parts = fragments(packet, number) if number % 3 == 0 else [packet.data]
+        cut += [Packet(packet.time_us + late, data) for late, data in enumerate(parts)]
+    cut.sort(key=lambda packet: packet.time_us)
+    paths = [tmp_path / "one.pcap", tmp_path / "two.pcap"]
+    for share, path in enumerate(paths):
+        path.write_bytes(pcap(cut[share::2]))
+    index = local.look(paths, 3_000, Caps())
+    assert len(index.splits) > 4
+    assert len(index.fragments) > 20
+    for kind, table in KINDS:
+        rows = local.rows(paths, table, view=WHOLE, split_bytes=3_000, partitions=4)
+        assert comparable(line_of(row, kind) for row in rows) == comparable(lines(paths, kind))

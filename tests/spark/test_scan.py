@@ -4,6 +4,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from traffic import pcapng
 
 from kinspect import link
 from kinspect.capture import open_timeline
@@ -22,23 +23,6 @@ def packets(path):
         for block in open_timeline([str(path)])
         for time, start, end in zip(block.times, block.starts, block.ends, strict=True)
     ]
-
-
-def pcapng(found, order="<"):
-    """A pcapng file of packets: one section, two interfaces with nanoseconds, packets on them in turn."""
-
-    def block(kind, body):
-        body += bytes(-len(body) % 4)
-        size = struct.pack(order + "I", len(body) + 12)
-        return struct.pack(order + "I", kind) + size + body + size
-
-    resolution = struct.pack(order + "HHB3xHH", 9, 1, 9, 0, 0)
-    interface = block(1, struct.pack(order + "HHI", 1, 0, 0) + resolution)
-    parts = [block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1)), interface, interface]
-    for number, (time, data) in enumerate(found):
-        head = struct.pack(order + "IIIII", number % 2, time >> 32, time & 0xFFFFFFFF, len(data), len(data))
-        parts.append(block(6, head + data))
-    return b"".join(parts)
 
 
 @pytest.mark.parametrize("kind", ["pcap", "pcapng", "pcapng, big-endian"])

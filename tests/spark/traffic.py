@@ -126,3 +126,21 @@ def rotated(capture, folder, count):
         path.write_bytes(data[:24] + b"".join(share))
         paths.append(path)
     return paths
+
+
+def pcapng(found, order="<", resolution=9):
+    """A pcapng file of packets: one section, two interfaces with times in 10**-resolution seconds, packets in turn."""
+
+    def block(kind, body):
+        body += bytes(-len(body) % 4)
+        size = struct.pack(order + "I", len(body) + 12)
+        return struct.pack(order + "I", kind) + size + body + size
+
+    option = struct.pack(order + "HHB3xHH", 9, 1, resolution, 0, 0)
+    interface = block(1, struct.pack(order + "HHI", 1, 0, 0) + option)
+    parts = [block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1)), interface, interface]
+    for number, (time, data) in enumerate(found):
+        time //= 10 ** (9 - resolution)
+        head = struct.pack(order + "IIIII", number % 2, time >> 32, time & 0xFFFFFFFF, len(data), len(data))
+        parts.append(block(6, head + data))
+    return b"".join(parts)
