@@ -4,18 +4,34 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SPARK_INSTALLED := .venv/.spark-installed
 
-.PHONY: demo test test-all lint docs fuzz clean
+.PHONY: demo test test-all compiled lint docs fuzz bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
 
 test: lint
-	$(BIN)/pytest -n auto -m "not tools"
+	$(BIN)/pytest -n auto -m "not tools and not big"
 
-# What needs programs beyond Python (tshark, Java 17 for Spark); each test names what is missing. The tests of a file
-# stay together: those of Spark share a session.
+# What needs programs beyond Python (tshark, tcpdump, Java 17 for Spark), or minutes; each test names what is missing.
+# The tests of a file stay together: those of Spark share a session.
 test-all: $(SPARK_INSTALLED)
-	$(BIN)/pytest -n auto --dist loadfile -m tools
+	$(BIN)/pytest -n auto --dist loadfile -m "tools or big"
+
+# The same tests of the compiled form, as a wheel installs it, in an environment of its own (a C compiler is needed).
+# Python must not put the working directory before what is installed.
+COMPILED := .venv-compiled
+
+compiled: $(COMPILED)/.installed
+	PYTHONSAFEPATH=1 KINSPECT_FORM=compiled $(COMPILED)/bin/pytest -n auto -m "not tools and not big"
+
+$(COMPILED)/.installed: $(INSTALLED) setup.py MANIFEST.in tools/build_backend.py $(shell find kinspect -type f -not -name '*.pyc')
+	rm -rf build/wheel
+	KINSPECT_COMPILE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	test -d $(COMPILED) || $(PYTHON) -m venv $(COMPILED)
+	$(COMPILED)/bin/python -m pip install --quiet --upgrade pip
+	$(COMPILED)/bin/python -m pip install --quiet "$$(ls build/wheel/*.whl)[dev]"
+	$(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl
+	touch $@
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -29,6 +45,12 @@ FUZZ_SECONDS ?= 600
 fuzz: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[fuzz]"
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+
+# Against tshark and tcpdump; a quarter of an hour. BENCH=quick: two minutes, and nothing is kept.
+BENCH ?=
+
+bench: $(INSTALLED)
+	$(BIN)/python tests/bench/run.py $(addprefix --,$(BENCH))
 
 # The pages of docs/ that are made from the code.
 docs: $(INSTALLED)
@@ -45,4 +67,4 @@ $(SPARK_INSTALLED): $(INSTALLED)
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-compiled build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

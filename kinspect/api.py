@@ -9,7 +9,7 @@ from pathlib import Path
 from kinspect.capture import open_timeline
 from kinspect.kafka.exchange import Exchange
 from kinspect.model import Caps
-from kinspect.pipeline import Inspector
+from kinspect.pipeline import Inspector, one_by_one
 
 
 def read(
@@ -36,7 +36,7 @@ def read(
         for text in timeline.secrets[used:]:
             inspector.add_secrets(text)
         used = len(timeline.secrets)
-        for line in inspector.feed(block):
+        for line in one_by_one(inspector.feed(block)):
             if isinstance(line, Exchange):
                 yield line
     for line in inspector.finish():

@@ -40,6 +40,14 @@ _GLOB_CHARACTERS = re.compile(r"[*?\[]")
 _EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 
 Predicate = Callable[[str], bool]
+
+
+class TopicId(str):
+    """A topic's id among names: it matches a value that is this id, and no glob."""
+
+    __slots__ = ()
+
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 End = tuple[str, int]
 """An address and a port."""
@@ -140,7 +148,7 @@ class Filter:
             self._min_latency = _milliseconds(min_latency, "--min-latency")
             self._tests.append(("--min-latency", self._is_slow))
         self._add_patterns("--group", group, glob, _groups)
-        self._add_patterns("--topic", topic, glob, _topics)
+        self._add_patterns("--topic", topic, _topic_predicate, _topics)
         if errors_only:
             self._tests.append(("--errors-only", _has_error))
 
@@ -287,6 +295,11 @@ def _port_predicate(value: str) -> Predicate:
     return glob(value)
 
 
+def _topic_predicate(value: str) -> Predicate:
+    matches = glob(value)
+    return lambda text: text == value if isinstance(text, TopicId) else matches(text)
+
+
 def _host_predicate(value: str) -> Predicate:
     if "/" in value:
         try:
@@ -333,7 +346,8 @@ def _topics(exchange: Exchange) -> tuple[Sequence[str], bool]:
     summary = exchange.summary
     unresolved = summary.unresolved_topic_ids
     names = [topic for topic in summary.topics if topic not in unresolved] if unresolved else summary.topics
-    return names, not unresolved and _bodies_known(exchange)
+    known = not unresolved and _bodies_known(exchange)
+    return [*names, *map(TopicId, summary.topic_ids)], known
 
 
 def _bodies_known(exchange: Exchange) -> bool:

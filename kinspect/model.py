@@ -16,6 +16,9 @@ FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 # A packet that comes again within this time as it was is a copy that the capture made, not another sending.
 COPY_NS = 10_000_000
 
+# One part in so many of `Caps.total_bytes` is for what waits behind holes.
+BEHIND_HOLES = 4
+
 REQUEST, RESPONSE = "request", "response"
 
 # The closed list of problem codes; docs/output.md explains each.
@@ -129,15 +132,19 @@ class Caps:
     buffered_segments: int = 4096
     """Segments that wait in one direction of a connection behind a hole."""
     total_bytes: int = 64 * 1024 * 1024
-    """Bytes held over all connections, in each of the two stages that hold: behind holes (tcp), and in unfinished
-    messages, requests in flight and lines that wait for their order (kafka). The oldest gives way; the newest may
-    exceed it, up to `message_bytes`."""
+    """Bytes held over all connections: a quarter of it behind holes, the rest in unfinished messages, requests in
+    flight and lines that wait for their order. The oldest gives way; the newest may exceed it, up to
+    `message_bytes`."""
     in_flight: int = 10_000
     """Requests without a response on one connection."""
-    connections: int = 50_000
+    connections: int = 40_000
     """Connections tracked at once; the longest silent one gives way."""
-    records_bytes: int = 256 * 1024 * 1024
-    """Bytes that one compressed record batch may expand to."""
+    body_bytes: int = 112 * 1024 * 1024
+    """Memory that the decoded body of one message may take, estimated from its counts."""
+    records_bytes: int = 48 * 1024 * 1024
+    """Bytes that the compressed record batches of one exchange may expand to."""
+    records: int = 80_000
+    """Records and their headers kept of one exchange, and batches."""
     idle_timeout_ns: int = 600 * 1_000_000_000
     """Capture time without a packet after which a connection is flushed."""
     fragment_bytes: int = 16 * 1024 * 1024

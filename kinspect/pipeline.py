@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kinspect import link
@@ -16,6 +17,13 @@ from kinspect.tcp import Connection, Reassembler
 
 Line = Exchange | ConnectionLine | Gap
 EXCHANGES_ONLY = frozenset({"exchange"})
+
+
+def one_by_one(lines: list[Line]) -> Iterator[Line]:
+    """Empties the list from its front: what was decoded of a line is let go before the next is looked at."""
+    lines.reverse()
+    while lines:
+        yield lines.pop()
 
 
 class Inspector:
@@ -41,9 +49,8 @@ class Inspector:
         self.caps = caps or Caps()
         self.counts = Counts()
         self.files: list[str] = files if files is not None else []
-        self._ledger = Ledger(
-            self.caps, self.counts, TopicNames(names), emit, kafka_ports, heads_only, self.files
-        )
+        self.names = TopicNames(names)
+        self._ledger = Ledger(self.caps, self.counts, self.names, emit, kafka_ports, heads_only, self.files)
         self._link = link.Dissector(self.caps, self.counts)
         self._tcp = Reassembler(self._open, self.caps, self.counts)
         self._last: tuple[int | None, int] = (None, 0)
@@ -67,11 +74,13 @@ class Inspector:
             self._last = block.times[-1], block.first_frame + len(block) - 1
         return self._ledger.release(self._tcp.waiting_since)
 
-    def finish(self) -> list[Line]:
-        """The capture has ended: returns what was still open, in order. Nothing may be fed afterwards."""
+    def finish(self) -> Iterator[Line]:
+        """The capture has ended: hands on what was still open, in order, connection by connection, so that it
+        need not be there at once. Nothing may be fed afterwards."""
         self._link.flush()
-        self._tcp.flush(*self._last)
-        return self._ledger.release(None)
+        for _ in self._tcp.closing(*self._last):
+            yield from self._ledger.handed_on()
+        yield from self._ledger.rest()
 
     def abandon(self) -> None:
         """The run stops before the capture does: open connections are counted, what is in flight is not."""
@@ -109,6 +118,6 @@ class Inspector:
             "gaps": ledger.gaps,
             "gap_bytes": ledger.gap_bytes,
             "undecoded_bytes": ledger.skipped_bytes,
-            "unresolved_topic_ids": len(ledger.names.unresolved),
-            "caps_hit": dict(counts.caps_hit),
+            "unresolved_topic_ids": len(self.names.unresolved),
+            "caps_hit": dict(sorted(counts.caps_hit.items())),
         }

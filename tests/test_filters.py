@@ -24,7 +24,13 @@ def message(*, complete=True, last_time=START):
 
 def exchange(**changes):
     """An answered Fetch of `orders`; `changes` override anything."""
-    summary = {"topics": ["orders"], "groups": [], "unresolved_topic_ids": (), "error_count": 0}
+    summary = {
+        "topics": ["orders"],
+        "topic_ids": [],
+        "groups": [],
+        "unresolved_topic_ids": (),
+        "error_count": 0,
+    }
     summary |= {key: changes.pop(key) for key in list(changes) if key in summary}
     ends = {"client_ip": "10.0.0.1", "client_port": 41234, "broker_ip": "10.0.0.9", "broker_port": 9092}
     ends |= {key: changes.pop(key) for key in list(changes) if key in ends}
@@ -142,10 +148,22 @@ def test_several_topics():
     assert not Filter(topic=["orders"]).matches(exchange(topics=[]))
 
 
+@pytest.mark.parametrize("resolved", [False, True])
+def test_a_topic_by_its_id(resolved):
+    topic_id, other = "xtzWWN4bTjitpL3kfd9s5g", "AAAAAAAAAAAAAAAAAAAAAQ"
+    names, unresolved = (["orders"], ()) if resolved else ([topic_id], {topic_id})
+    found = exchange(topics=names, topic_ids=[topic_id], unresolved_topic_ids=unresolved)
+    assert Filter(topic=[topic_id]).matches(found)
+    assert Filter(topic=[f"{other},{topic_id}"]).matches(found)
+    assert not Filter(topic=[f"!{topic_id}"]).matches(found)
+    assert not Filter(topic=[other]).matches(found)
+    assert Filter(topic=[f"!{other}"]).matches(found)
+
+
 def test_an_unresolved_topic_id_matches_no_positive_value():
     topic_id = "xtzWWN4bTjitpL3kfd9s5g"
-    unresolved = exchange(topics=[topic_id], unresolved_topic_ids={topic_id})
-    for value in ("orders", "*", topic_id):
+    unresolved = exchange(topics=[topic_id], topic_ids=[topic_id], unresolved_topic_ids={topic_id})
+    for value in ("orders", "*", f"{topic_id[:-1]}?", f"{topic_id[:-1]}h"):
         positive = Filter(topic=[value])
         assert not positive.matches(unresolved)
         assert positive.unknown == {"--topic": 1}

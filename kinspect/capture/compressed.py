@@ -22,6 +22,9 @@ else:
     from backports import zstd
 
 _CHUNK = 64 * 1024
+_ZSTD_WINDOW_LOG = 26
+"""A decompressor holds its window: 64 MiB, what `zstd` asks for up to `--ultra -21` and `--long=26`."""
+_TOO_WIDE = "requires too much memory"  # libzstd's words for a larger one
 _MAGIC_SIZE = 4
 
 
@@ -58,6 +61,10 @@ class _GzipMember:
         return unpacked
 
 
+def _zstd() -> zstd.ZstdDecompressor:
+    return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG})
+
+
 class _Codec(NamedTuple):
     name: str
     magic: bytes
@@ -66,10 +73,10 @@ class _Codec(NamedTuple):
 
 _CODECS = (
     _Codec("gzip", b"\x1f\x8b\x08", _GzipMember),
-    _Codec("zstd", b"\x28\xb5\x2f\xfd", zstd.ZstdDecompressor),
+    _Codec("zstd", b"\x28\xb5\x2f\xfd", _zstd),
     _Codec("lz4", b"\x04\x22\x4d\x18", LZ4FrameDecompressor),
     # Skippable frames belong to zstd and lz4 alike, and zstd's decompressor skips them.
-    *(_Codec("zstd", bytes([low]) + b"\x2a\x4d\x18", zstd.ZstdDecompressor) for low in range(0x50, 0x60)),
+    *(_Codec("zstd", bytes([low]) + b"\x2a\x4d\x18", _zstd) for low in range(0x50, 0x60)),
 )
 # LZ4FrameDecompressor has no exception of its own.
 _DAMAGE = (zlib.error, zstd.ZstdError, RuntimeError)
@@ -145,6 +152,11 @@ class Decompressed:
         try:
             unpacked = member.decompress(self._input, size)
         except _DAMAGE as error:
+            if _TOO_WIDE in str(error):
+                raise CaptureError(
+                    f"{self.name}: the zstd data asks for a window of more than "
+                    f"{1 << _ZSTD_WINDOW_LOG - 20} MiB; unpack it first: zstd -d --long=31 {self.name}"
+                ) from error
             raise CaptureError(
                 f"{self.name}: the {self._kind} data is damaged near offset {self._offset()}: {error}"
             ) from error

@@ -13,6 +13,7 @@ from typing import TextIO
 import click
 
 from kinspect.errors import KinspectError
+from kinspect.form import COMPILED
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -57,7 +58,8 @@ class LazyGroup(click.Group):
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
-        click.echo(f"kinspect {metadata.version('kinspect')}")
+        form = "compiled" if COMPILED else "interpreted"
+        click.echo(f"kinspect {metadata.version('kinspect')} ({form})")
         ctx.exit()
 
 
@@ -68,7 +70,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     is_eager=True,
     expose_value=False,
     callback=_print_version,
-    help="Print the version.",
+    help="Print the version and the form: compiled or interpreted.",
 )
 @click.option("--debug", is_flag=True, help="Print tracebacks.")
 def group(debug: bool) -> None:

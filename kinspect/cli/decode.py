@@ -86,7 +86,7 @@ def decode(
     """Decode one message, with the offsets of each field.
 
     MESSAGE is hex or base64; without it the message is read from --file or standard input, as bytes, hex, base64,
-    or the dump of hexdump -C, xxd, tcpdump -X or Wireshark.
+    or the dump of hexdump -C, xxd, tcpdump -X, tshark -x or Wireshark.
     """
     if request and response:
         raise click.UsageError("--request and --response exclude each other")

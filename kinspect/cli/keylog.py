@@ -15,11 +15,16 @@ class KeyLogFile:
         self._path = Path(path)
         self._offset = 0
         self._pending = self._read()
+        self._closed = False
 
     def more(self) -> bytes:
         """The whole lines that came since the last call; at first, those that are there."""
         pending, self._pending = self._pending, b""
-        return pending or self._read()
+        return pending or (b"" if self._closed else self._read())
+
+    def close(self) -> None:
+        """What is written to it from now on is not read."""
+        self._closed = True
 
     def _read(self) -> bytes:
         try:

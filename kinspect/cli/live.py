@@ -11,22 +11,22 @@ import click
 
 from kinspect.capture.live import open_live
 from kinspect.cli import complain
-from kinspect.cli.options import FILTERS, INPUT, OUTPUT, options
+from kinspect.cli.interrupt import SIGNALS
+from kinspect.cli.options import FILTERS, INPUT, LIMITS, OUTPUT, Sectioned, options
 from kinspect.cli.run import open_run, wanted
 from kinspect.cli.types import COUNT, DURATION
 from kinspect.output.summary import COUNTED
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 DROPS = "kernel_drops"
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.option(
     "-i", "--iface", "interface", required=True, metavar="IFACE", help="Capture from this interface."
 )
 @click.option("--duration", type=DURATION, help="Stop after so long: 60, 90s, 10m.")
 @click.option("--count", type=COUNT, metavar="N", help="Stop after N packets of any kind.")
-@options(OUTPUT, FILTERS, INPUT)
+@options(OUTPUT, FILTERS, INPUT, LIMITS)
 def live(interface: str, duration: int | None, count: int | None, **values: Any) -> int:
     """Decode what passes an interface, until Ctrl-C, --duration or --count.
 
@@ -39,6 +39,7 @@ def live(interface: str, duration: int | None, count: int | None, **values: Any)
     # The socket first: it is what needs rights, and no file is made for a capture that cannot be.
     capture = open_live(interface, duration_ns=duration, count=count)
     run = open_run(asked, capture)
+    run.tally.interface = interface
     with Ending(capture.stop):
         if not values["quiet"]:
             complain(f"capturing on {interface}, Ctrl-C ends it")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kinspect.cli.types import COUNT, DURATION, PORT, SIZE
+from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Size
 from kinspect.errors import KinspectError
 from kinspect.filters import Filter
 from kinspect.kafka.view import View
@@ -22,12 +22,14 @@ AUTO = "auto"
 EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
 LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
 
+RECORDS_PATH = ".batches.records."
+
 PATTERN = "PATTERN"
 _MANY: dict[str, Any] = {"multiple": True, "metavar": PATTERN}
 
 FILTERS = (
     click.option("--api", **_MANY, help="APIs, by name in any case or by key."),
-    click.option("--topic", **_MANY, help="Topics, in the request or the response."),
+    click.option("--topic", **_MANY, help="Topics, by name or whole id, in the request or the response."),
     click.option("--group", **_MANY, help="Groups, in the request or the response."),
     click.option("--client-id", **_MANY, help="Client ids."),
     click.option("--host", **_MANY, help="Addresses or networks (10.0.0.0/8) of either side."),
@@ -51,7 +53,12 @@ FILTER_NAMES = (
 )
 
 OUTPUT = (
-    click.option("-o", "--output", metavar="FILE", help="Write to FILE (readable by its owner alone)."),
+    click.option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Write to FILE, readable by its owner alone; -: standard output.",
+    ),
     click.option("--force", is_flag=True, help="Overwrite FILE."),
     click.option(
         "--format",
@@ -70,7 +77,7 @@ OUTPUT = (
         "--fields",
         multiple=True,
         metavar="PATHS",
-        help="Only these keys of jsonl: a,b.c.",
+        help="Only these keys of jsonl: a,b.c. A key of records implies --records.",
     ),
     click.option("--records", is_flag=True, help="Decode records."),
     click.option(
@@ -94,26 +101,41 @@ OUTPUT = (
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
 )
 
-CAPS = {
-    "idle_timeout": (
-        "idle_timeout_ns",
-        DURATION,
-        "Flush connections after such a silence (capture time)",
-        "10m",
+CAPS: dict[str, tuple[str, Size | Duration | Count, str]] = {
+    "idle_timeout": ("idle_timeout_ns", DURATION, "Flush connections after such a silence (capture time)"),
+    "max_message_bytes": ("message_bytes", SIZE, "Do not decode the bodies of longer messages"),
+    "max_buffered_bytes": ("buffered_bytes", SIZE, "Bytes that wait behind a hole in one direction"),
+    "max_buffered_segments": (
+        "buffered_segments",
+        COUNT,
+        "Segments that wait behind a hole in one direction",
     ),
-    "max_message_bytes": ("message_bytes", SIZE, "Do not decode the bodies of longer messages", "128MiB"),
-    "max_buffered_bytes": ("buffered_bytes", SIZE, "Bytes that wait behind a hole in one direction", "16MiB"),
     "max_total_bytes": (
         "total_bytes",
         SIZE,
-        "Bytes held over all connections, behind holes and in messages each",
-        "64MiB",
+        "Bytes held over all connections, a quarter of it behind holes",
     ),
-    "max_in_flight": ("in_flight", COUNT, "Requests without a response on one connection", "10000"),
-    "max_connections": ("connections", COUNT, "Connections tracked at once", "50000"),
-    "max_records_bytes": ("records_bytes", SIZE, "Bytes that one compressed batch may expand to", "256MiB"),
+    "max_in_flight": ("in_flight", COUNT, "Requests without a response on one connection"),
+    "max_connections": ("connections", COUNT, "Connections tracked at once"),
+    "max_body_bytes": ("body_bytes", SIZE, "Memory that one message's decoded body may take"),
+    "max_records_bytes": (
+        "records_bytes",
+        SIZE,
+        "Bytes that the compressed batches of one exchange may expand to",
+    ),
+    "max_records": ("records", COUNT, "Records and headers kept of one exchange, and batches"),
+    "max_fragment_bytes": ("fragment_bytes", SIZE, "Bytes of IP fragments that wait for others"),
+    "max_fragments": ("fragments", COUNT, "Packets of which some IP fragments wait for others"),
+    "fragment_timeout": ("fragment_ns", DURATION, "Give up a packet that misses fragments after so long"),
+    "reorder_packets": (
+        "reorder_packets",
+        COUNT,
+        "Packets of a connection after which bytes that were acknowledged count as lost",
+    ),
+    "reorder_timeout": ("reorder_ns", DURATION, "Capture time after which such bytes count as lost"),
+    "clock_skew": ("skew_ns", DURATION, "How far the clocks of two capture points may differ"),
 }
-"""Options that are caps: the field of `Caps`, type, help, the default as people write it."""
+"""Options that are caps: the field of `Caps`, type, help."""
 
 INPUT = (
     click.option("--keylog", metavar="FILE", help="TLS secrets (NSS key log format, SSLKEYLOGFILE)."),
@@ -125,11 +147,42 @@ INPUT = (
         metavar="PORT",
         help="This port is Kafka; repeatable.",
     ),
-    *(
-        click.option(f"--{name.replace('_', '-')}", type=kind, help=f"{text}.  [default: {default}]")
-        for name, (_, kind, text, default) in CAPS.items()
+)
+
+JOBS = (
+    click.option(
+        "--jobs",
+        type=click.IntRange(0, 64),
+        default=1,
+        metavar="N",
+        help="Decode and print with N processes; 0: one a processor, 8 at most.  [default: 1]",
     ),
 )
+
+LIMITS = tuple(
+    click.option(
+        f"--{name.replace('_', '-')}",
+        type=kind,
+        help=f"{text}.  [default: {kind.written(getattr(Caps(), field))}]",
+    )
+    for name, (field, kind, text) in CAPS.items()
+)
+
+SECTIONS = {**dict.fromkeys(FILTER_NAMES, "Filters"), **dict.fromkeys(CAPS, "Limits")}
+"""Headings of `--help`, by the option's name; the others stand under `Options`."""
+
+
+class Sectioned(click.Command):
+    """A command whose `--help` lists filters and limits under headings of their own."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            if isinstance(option, click.Option) and (row := option.get_help_record(ctx)):
+                sections.setdefault(SECTIONS.get(option.name or "", "Options"), []).append(row)
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
 
 def options(*tables: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
@@ -154,11 +207,13 @@ def make_caps(values: dict[str, Any]) -> Caps:
 
 
 def make_view(values: dict[str, Any]) -> View:
-    """What lines hold of an exchange."""
+    """What lines hold of an exchange. To ask for a field of records is to ask for records."""
+    fields = split("--fields", values["fields"])
+    asks_for_records = any(RECORDS_PATH in f".{field}." for field in fields)
     return usage(
         lambda: View(
-            fields=split(values["fields"]) or None,
-            records=values["records"] or values["payload"] != "none",
+            fields=fields or None,
+            records=values["records"] or values["payload"] != "none" or asks_for_records,
             payload=values["payload"],
             show_secrets=values["show_secrets"],
             int64=values["int64"],
@@ -196,15 +251,18 @@ def choose_format(values: dict[str, Any], terminal: bool) -> str:
 
 def line_types(values: dict[str, Any]) -> frozenset[str]:
     """The line types of `--emit`."""
-    types = split(values["emit"])
+    types = split("--emit", values["emit"])
     if unknown := types - set(LINE_TYPES):
         raise click.UsageError(f"--emit: {sorted(unknown)[0]!r} is not one of {', '.join(LINE_TYPES)}")
     return types or frozenset({EXCHANGE})
 
 
-def split(values: Iterable[str]) -> frozenset[str]:
+def split(option: str, values: Iterable[str]) -> frozenset[str]:
     """Repeated and comma-separated values."""
-    return frozenset(piece.strip() for value in values for piece in value.split(",") if piece.strip())
+    found = [piece.strip() for value in values for piece in value.split(",")]
+    if not all(found):
+        raise click.UsageError(f"{option} has an empty value")
+    return frozenset(found)
 
 
 def usage(make: Callable[[], T]) -> T:

@@ -15,9 +15,13 @@ PRIVATE = 0o600
 """Captures hold other people's data: a file with it is for its owner alone."""
 
 
+STANDARD = "-"
+"""The name of standard output."""
+
+
 def check(path: str, force: bool, inputs: Sequence[str]) -> None:
-    """Refuse to overwrite a file unasked, and an input ever."""
-    if not os.path.exists(path):
+    """Refuse to overwrite a file unasked, and an input ever. Of a device or a pipe nothing is lost."""
+    if not os.path.isfile(path):
         return
     if not force:
         raise KinspectError(f"{path}: exists; give --force to overwrite it")
@@ -26,19 +30,28 @@ def check(path: str, force: bool, inputs: Sequence[str]) -> None:
 
 
 def open_output(path: str | None, force: bool) -> TextIO:
-    """The stream to write to, as text or (its `buffer`) bytes; None is standard output."""
+    """The stream to write to, as text or (its `buffer`) bytes; None is standard output.
+
+    A file keeps what it holds until `begin`.
+    """
     if path is None:
         # A name that the terminal cannot show must not end the run.
         if isinstance(sys.stdout, TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
         return sys.stdout
     try:
-        flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
-        descriptor = os.open(path, flags, PRIVATE)
+        over = force or (os.path.exists(path) and not os.path.isfile(path))
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | (0 if over else os.O_EXCL), PRIVATE)
     except FileExistsError:
         raise KinspectError(f"{path}: exists; give --force to overwrite it") from None
     except OSError as error:
         raise KinspectError(f"{path}: {error.strerror or error}") from None
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.fchmod(descriptor, PRIVATE)
     return os.fdopen(descriptor, "w", encoding="utf-8")
+
+
+def begin(stream: TextIO) -> None:
+    """Empty the file that was opened, and make it private, before the first byte goes into it."""
+    descriptor = stream.fileno()
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.ftruncate(descriptor, 0)
+        os.fchmod(descriptor, PRIVATE)

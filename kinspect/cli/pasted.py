@@ -13,14 +13,20 @@ from kinspect.errors import KinspectError
 from kinspect.model import Block, Counts, Segment
 
 _OFFSET_LINE = re.compile(r"\s*(?:0x)?([0-9A-Fa-f]{3,8})(:?)(\s.*)?", re.ASCII)
+_SECTION = re.compile(r"\s*([A-Z][A-Za-z ]*) \(\d+ bytes\):?\s*", re.ASCII)
 _GROUP = re.compile(r"(\s+)((?:[0-9A-Fa-f]{2}){1,16})(?=\s|$)", re.ASCII)
 _HEX_NOISE = re.compile(r"0[xX]|\\x|[\s:,;-]", re.ASCII)
 _HEX = re.compile(r"[0-9A-Fa-f]+", re.ASCII)
 
+SEVERAL = "this is a dump of several packets: paste one"
 MAGIC_BYTES = 4
 LINE_BYTES = 16
 TEXT_GAP = 3
 """Spaces between the bytes of a short last line and its text, at least."""
+
+PACKET_SECTION = "Frame"
+MESSAGE_SECTIONS = ("Reassembled TLS", "Decrypted TLS", "Reassembled TCP")
+"""Sections that `tshark -x` prints below a packet: what it put together, the innermost first."""
 
 LINK_TYPES = (1, 113, 276, 0, 101)
 """Ethernet, Linux cooked v1 and v2, loopback, bare IP: what a dumped packet may begin with."""
@@ -29,7 +35,8 @@ LINK_TYPES = (1, 113, 276, 0, 101)
 def message_bytes(data: bytes) -> bytes:
     """The bytes of a message: `data` itself unless it is text, else what the text stands for.
 
-    A dump of a whole packet (as `tcpdump -X` prints it) gives its TCP payload. Raises KinspectError for nothing,
+    A dump of a whole packet (as `tcpdump -X` prints it) gives its TCP payload, or what Wireshark put together of it
+    and others. Raises KinspectError for nothing,
     for a capture, for a dump of several packets, and for text that is neither hex, base64 nor a dump.
     """
     if not data.strip():
@@ -42,6 +49,9 @@ def message_bytes(data: bytes) -> bytes:
     text = _as_text(data)
     if text is None:
         return data
+    put_together = message_section(text)
+    if put_together is not None and (message := parse_dump(put_together)):
+        return message
     dumped = parse_dump(text)
     if dumped is not None:
         return tcp_payload(dumped) or dumped
@@ -78,6 +88,29 @@ def parse_base64(text: str) -> bytes:
     return data
 
 
+def message_section(text: str) -> str | None:
+    """The section of a dump by `tshark -x` that holds the message as a whole; None if there is none.
+
+    Raises KinspectError if there are several, or several packets.
+    """
+    sections: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        match = _SECTION.fullmatch(line)
+        if match is not None:
+            sections.append((match[1], []))
+        elif sections:
+            sections[-1][1].append(line)
+    if sum(name == PACKET_SECTION for name, _ in sections) > 1:
+        raise KinspectError(SEVERAL)
+    for wanted in MESSAGE_SECTIONS:
+        found = [lines for name, lines in sections if name == wanted]
+        if len(found) > 1:
+            raise KinspectError(f"the dump has several sections {wanted!r}: paste one")
+        if found:
+            return "\n".join(found[0])
+    return None
+
+
 def parse_dump(text: str) -> bytes | None:
     """What `hexdump -C`, `xxd`, `tcpdump -X` and Wireshark print; None if the text is no dump.
 
@@ -103,7 +136,7 @@ def parse_dump(text: str) -> bytes | None:
                 data += data[-LINE_BYTES:]
         set_off = marked or rest.startswith("  ")
         if index and set_off and rest.strip() and offset == base == 0:
-            raise KinspectError("this is a dump of several packets: paste one")
+            raise KinspectError(SEVERAL)
         if offset - base != len(data) or not (set_off or not rest.strip() or len(rows) > 1):
             return None
         following = rows[index + 1][0] - offset if index + 1 < len(rows) else LINE_BYTES

@@ -13,6 +13,8 @@ from kinspect.cli.options import (
     FILTER_NAMES,
     FILTERS,
     INPUT,
+    LIMITS,
+    Sectioned,
     make_caps,
     make_filter,
     make_view,
@@ -35,7 +37,7 @@ def pipeline() -> None:
     """
 
 
-@pipeline.command()
+@pipeline.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
 @click.option("--out", metavar="DIR", required=True, help="Where the tables go: a folder or a URL.")
 @click.option(
@@ -56,7 +58,7 @@ def pipeline() -> None:
 @click.option("--show-secrets", is_flag=True, help="Keep passwords, tokens and the like.")
 @click.option("-q", "--quiet", is_flag=True, help="No summary.")
 @click.option("--progress/--no-progress", default=None, help="Show how far the job is.")
-@options(FILTERS, INPUT)
+@options(FILTERS, INPUT, LIMITS)
 def run(captures: tuple[str, ...], **values: Any) -> int:
     """Decode captures into Parquet tables, a folder each, with a folder for each date (UTC) and API in it.
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import RawIOBase
 from typing import Any, NamedTuple, Protocol, TextIO
 
 import click
-import orjson
 
 from kinspect.cli import complain, outfile, topicnames
 from kinspect.cli.keylog import KeyLogFile
@@ -32,7 +31,7 @@ from kinspect.kafka.view import View
 from kinspect.model import Block
 from kinspect.output import Writer, open_writer
 from kinspect.output.summary import Tally, summary_text
-from kinspect.pipeline import Inspector, Line
+from kinspect.pipeline import Inspector, Line, one_by_one
 
 UNREADABLE, CUT = 1, 3
 
@@ -67,9 +66,10 @@ class Wanted(NamedTuple):
 
 def wanted(values: dict[str, Any], inputs: Sequence[str] = ()) -> Wanted:
     """Check the options before anything is opened. `inputs`: what the output must not overwrite."""
-    path = values["output"]
+    path = None if values["output"] == outfile.STANDARD else values["output"]
     if path is not None:
-        usage(lambda: outfile.check(path, values["force"], inputs))
+        read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
+        usage(lambda: outfile.check(path, values["force"], read))
     return Wanted(
         values,
         path,
@@ -77,13 +77,15 @@ def wanted(values: dict[str, Any], inputs: Sequence[str] = ()) -> Wanted:
         line_types(values),
         make_filter(values),
         make_view(values),
-        usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else None,
-        usage(lambda: KeyLogFile(values["keylog"])) if values["keylog"] else None,
+        usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] is not None else None,
+        usage(lambda: KeyLogFile(values["keylog"])) if values["keylog"] is not None else None,
     )
 
 
-def open_run(options: Wanted, packets: Packets) -> Run:
-    """Open the output and join everything."""
+def open_run(
+    options: Wanted, packets: Packets, written_through: Callable[[TextIO], TextIO] = lambda stream: stream
+) -> Run:
+    """Open the output and join everything. `written_through`: what to write to instead of the output itself."""
     values, view = options.values, options.view
     stream = _written_whole(usage(lambda: outfile.open_output(options.path, values["force"])))
     return Run(
@@ -98,7 +100,7 @@ def open_run(options: Wanted, packets: Packets) -> Run:
             files=[_printable(name) for name in packets.files],
         ),
         stream,
-        open_writer(options.format_name, stream, view, make_style(values)),
+        open_writer(options.format_name, written_through(stream), view, make_style(values)),
         Progress(packets) if _wants_progress(values["progress"], options.path) else None,
     )
 
@@ -120,6 +122,8 @@ class Run:
     tally: Tally = field(init=False)
     lines: int = field(init=False, default=0)
     secrets_used: int = field(init=False, default=0)
+    begun: bool = field(init=False, default=False)
+    follows: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         chosen = self.options.filter
@@ -127,23 +131,53 @@ class Run:
 
     def run(self, blocks: Iterator[Block]) -> None:
         """Show what the blocks of the packets hold, to their end or to the limit."""
-        if any(".pcapng" in name or name.endswith(".ntar") for name in self.packets.files):
-            self.inspector.expect_secrets()
-        chosen = self.options.filter
+        self.prepare()
         try:
             for block in blocks:
-                if chosen.start is None:
-                    chosen.start = next((time for time in block.times if time is not None), None)
-                self._add_secrets()
-                self._write(self.inspector.feed(block))
-                if self.progress is not None:
-                    self.progress.update()
-            self._write(self.inspector.finish())
+                self.show(self.take(block))
+            self.finish()
         except LimitReachedError:
             self.tally.stopped = f"stopped at --limit {self.options.values['limit']}"
             self.inspector.abandon()
         finally:
-            self._stop()
+            self.stop()
+
+    def prepare(self) -> None:
+        """Before the first block."""
+        if any(".pcapng" in name or name.endswith(".ntar") for name in self.packets.files):
+            self.inspector.expect_secrets()
+
+    def follow(self) -> None:
+        """This is a process beside the first one, which alone begins the output and speaks of anything else."""
+        self.follows = self.begun = True
+        self.progress = None
+
+    def take(self, block: Block) -> list[Line]:
+        """The lines that a block completes."""
+        self._begin()
+        chosen = self.options.filter
+        if chosen.start is None:
+            chosen.start = next((time for time in block.times if time is not None), None)
+        self._add_secrets()
+        if self.progress is not None:
+            self.progress.update()
+        return self.inspector.feed(block)
+
+    def show(self, lines: list[Line]) -> None:
+        """Write those that pass the filter; empties the list. Raises LimitReachedError."""
+        self._write(one_by_one(lines))
+
+    def finish(self) -> None:
+        """Write what the end of the input completes."""
+        if not self.nothing_read:
+            self._begin()
+            self._write(self.inspector.finish())
+
+    def stop(self) -> None:
+        """Nothing more is read."""
+        self.packets.close()
+        if self.progress is not None:
+            self.progress.stop()
 
     def close(self) -> int:
         """Print the summary; tells the exit status that the inputs call for."""
@@ -151,24 +185,42 @@ class Run:
         summary = {
             **self.inspector.summary(),
             "shown": self.tally.shown,
-            "unknown_to_filters": dict(self.tally.unknown),
+            "unknown_to_filters": dict(sorted(self.tally.unknown.items())),
         }
-        if SUMMARY in self.options.emit:
-            self.stream.buffer.write(orjson.dumps(summary, option=orjson.OPT_APPEND_NEWLINE))
+        # A file of an earlier run stays as it is if there is nothing to put in its place.
+        if SUMMARY in self.options.emit and (self.begun or self.options.path is None):
+            self.writer.line(summary)
+            self.writer.flush()
         self.stream.flush()
         if self.options.path is not None:
             self.stream.close()
         for error in self.packets.errors:
             complain(str(error))
-        nothing_read = self.packets.errors and not summary["packets"]
-        if not self.options.values["quiet"] and not nothing_read:
+        if not self.options.values["quiet"] and not self.nothing_read:
             click.echo(summary_text(summary, self.tally), nl=False, err=True)
         return max(map(_status, self.packets.errors), default=0)
+
+    @property
+    def nothing_read(self) -> bool:
+        """Whether no input could be read."""
+        return bool(self.packets.errors) and not self.inspector.counts.packets
+
+    def _begin(self) -> None:
+        """There is something to write: only now the output file loses what it held."""
+        if not self.begun:
+            self.begun = True
+            if self.options.path is not None:
+                outfile.begin(self.stream)
 
     def _add_secrets(self) -> None:
         """Hand on what the key log and the captures told since the last block."""
         keylog = self.options.keylog
-        if keylog is not None and (text := keylog.more()) and not self.inspector.add_secrets(text):
+        if (
+            keylog is not None
+            and (text := keylog.more())
+            and not self.inspector.add_secrets(text)
+            and not self.follows
+        ):
             complain(f"{self.options.values['keylog']}: no TLS secrets in it (NSS key log format)")
         for text in self.packets.secrets[self.secrets_used :]:
             self.inspector.add_secrets(text)
@@ -200,11 +252,6 @@ class Run:
         else:
             return False
         return True
-
-    def _stop(self) -> None:
-        self.packets.close()
-        if self.progress is not None:
-            self.progress.stop()
 
 
 def _status(error: CaptureError) -> int:

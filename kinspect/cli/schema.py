@@ -54,6 +54,7 @@ def schema(
     """
     if which is not None and name not in (ERRORS, RELEASES):
         raise click.UsageError(f"unexpected argument {which!r}")
+    _check_options(name, {"--version": version is not None, "--request": request, "--response": response})
     wanted = [direction for direction, asked in ((REQUEST, request), (RESPONSE, response)) if asked]
     wanted = wanted or [REQUEST, RESPONSE]
     if name is None:
@@ -72,6 +73,16 @@ def schema(
         rows = [_layout_row(layout) for layout in layouts]
         text = "\n".join(_layout_text(layout) for layout in layouts)
     click.echo(json.dumps(rows, indent=2) if format_name == JSON else text.rstrip("\n"))
+
+
+def _check_options(name: str | None, given: dict[str, bool]) -> None:
+    """Refuse what would be ignored: only APIs have two sides, and lists have no versions."""
+    if name not in (None, ERRORS, RELEASES) and table.api(name or "") is not None:
+        return
+    layouts = name not in (None, ERRORS, RELEASES) and _error(name or "") is None
+    for option, is_given in given.items():
+        if is_given and not (layouts and option == "--version"):
+            raise click.UsageError(f"{option} is for {'an API' if layouts else 'the name of a message'}")
 
 
 def _rows(rows: list[Row]) -> tuple[list[Row], str]:

@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from kinspect.errors import KinspectError
-from kinspect.filters import parse_duration
+from kinspect.filters import UNITS, parse_duration
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE | re.ASCII)
+SIZE_UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 class Size(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
@@ -27,6 +28,10 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # not generic before cli
         size = int(float(number) * base ** " KMGT".index(prefix.upper() or " "))
         return size or self.fail("must be more than 0", param, ctx)
 
+    def written(self, size: int) -> str:
+        """The size in the greatest unit that it is a whole number of: `64MiB`."""
+        return _written(size, SIZE_UNITS)
+
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # as above
     """Nanoseconds: `600`, `90s`, `500ms`, `10m`, `1.5h`."""
@@ -39,7 +44,25 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # as above
         except KinspectError as error:
             self.fail(str(error), param, ctx)
 
+    def written(self, nanoseconds: int) -> str:
+        """The duration in the greatest unit that it is a whole number of: `10m`."""
+        return _written(nanoseconds, UNITS)
+
+
+class Count(click.IntRange):
+    """A number of things."""
+
+    name = "n"
+
+    def written(self, count: int) -> str:
+        return str(count)
+
+
+def _written(value: int, units: dict[str, int]) -> str:
+    unit = max((unit for unit, size in units.items() if value % size == 0), key=units.__getitem__)
+    return f"{value // units[unit]}{unit}"
+
 
 SIZE, DURATION = Size(), Duration()
 PORT = click.IntRange(1, 65535)
-COUNT = click.IntRange(min=1)
+COUNT = Count(min=1)

@@ -16,7 +16,14 @@ from kinspect.kafka.names import ZERO_ID
 from kinspect.kafka.reading import ReadingView
 from kinspect.kafka.recordview import RecordView
 from kinspect.kafka.scalars import base64_text, float_value, integer_text, redact
-from kinspect.kafka.summary import REQUEST_DATA, RESPONSE_DATA, UNALIGNED_RECORDS, RecordField, Summary
+from kinspect.kafka.summary import (
+    REQUEST_DATA,
+    RESPONSE_DATA,
+    UNALIGNED_RECORDS,
+    RecordField,
+    RecordRoom,
+    Summary,
+)
 from kinspect.protocol import schema
 from kinspect.protocol.wire import UNKNOWN_TAGS
 
@@ -37,11 +44,12 @@ _PROTOCOL_TYPE = frozenset({PROTOCOL_TYPE})
 class Scope:
     """What stands around the field that is being shown. `redactions` counts the secrets left out so far."""
 
-    __slots__ = ("_exchange", "_summary", "protocol_type", "redactions", "sensitive", "topic")
+    __slots__ = ("_exchange", "_room", "_summary", "protocol_type", "redactions", "sensitive", "topic")
 
     def __init__(self, exchange: Exchange, summary: Summary | None, protocol_type: str | None) -> None:
         self._exchange = exchange
         self._summary = summary
+        self._room: RecordRoom | None = None
         self.protocol_type = protocol_type
         self.topic: str | None = None
         self.sensitive = False
@@ -54,7 +62,11 @@ class Scope:
     def record_field(self, name: str, value: bytes) -> RecordField:
         """The record set, read already if the summary has it."""
         found = self._summary.record_field(value) if self._summary is not None else None
-        return found or RecordField(value, name != UNALIGNED_RECORDS, self._exchange.connection)
+        if found is None:
+            ends = self._exchange.connection
+            self._room = self._room or RecordRoom(ends.caps)
+            found = RecordField(value, name != UNALIGNED_RECORDS, self._room, ends.counts)
+        return found
 
     def inner(self) -> Scope:
         """The scope of a message inside this one."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from kinspect.kafka.flow import Flow, ends, likely_client
-from kinspect.kafka.holdings import PIECE_BYTES
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import ConnectionLine
 from kinspect.kafka.orphans import are_responses
@@ -24,6 +25,10 @@ from kinspect.tls import Decryptor, looks_like_tls
 KAFKA, TLS, OTHER, EMPTY = "kafka", "tls", "other", "empty"
 # How much of a connection that was not seen from its start is held while a request is looked for in it.
 HELD_BYTES = 64 * 1024
+SEARCHED_BYTES = 2 * HELD_BYTES
+NOT_CUT = False, False
+# What a connection takes that holds something, about, and each piece of it beside its bytes.
+HELD_OVERHEAD, ITEM_OVERHEAD = 512, 160
 # So often every packet is worth a look at all that is held; afterwards it takes half as much again.
 LOOKS = 16
 # Why a request stays unanswered, by how the connection ended.
@@ -38,16 +43,15 @@ OUTCOME_REASONS = {
 
 
 class _Held:
-    """What came before the connection was recognised, by direction where there are two of a thing."""
+    """What came before the connection was recognised."""
 
-    __slots__ = ("cut", "heads", "items", "look_again", "looks", "needed", "runs", "size")
+    __slots__ = ("cut", "head_sizes", "items", "look_again", "looks", "needed", "size")
 
     def __init__(self) -> None:
         # Direction, time, frame, and bytes or the size of a gap with its cause.
         self.items: list[tuple[int, int | None, int, bytes | int, str]] = []
-        self.heads = (bytearray(), bytearray())  # the stream up to its first gap
-        self.runs = list(self.heads)  # the stream since its last gap
-        self.cut = [False, False]  # whether there was a gap
+        self.head_sizes = [0, 0]  # by direction, how long the stream is up to its first gap
+        self.cut = NOT_CUT  # by direction, whether there was a gap
         self.needed = 0  # how long the client's first message will be, once its size is known
         self.size = 0
         self.looks = 0
@@ -55,15 +59,38 @@ class _Held:
 
     def data(self, direction: int, time: int | None, frame: int, data: bytes) -> None:
         self.items.append((direction, time, frame, data, ""))
-        self.runs[direction].extend(data)
         self.size += len(data)
+        if not self.cut[direction]:
+            self.head_sizes[direction] += len(data)
 
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         self.items.append((direction, time, frame, size, cause))
-        self.runs[direction] = bytearray()
         if not self.cut[direction]:
-            self.cut[direction] = True
+            self.cut = (True, self.cut[1]) if direction == 0 else (self.cut[0], True)
             self.look_again = 0
+
+    def head(self, direction: int) -> bytes:
+        """The stream up to its first gap."""
+        return b"".join(self._run(direction, self.items))
+
+    def tail(self, direction: int) -> bytes:
+        """The stream since its last gap, its last bytes."""
+        parts, size = [], 0
+        for part in self._run(direction, reversed(self.items)):
+            parts.append(part)
+            size += len(part)
+            if size >= SEARCHED_BYTES:
+                break
+        return b"".join(reversed(parts))[-SEARCHED_BYTES:]
+
+    def _run(
+        self, direction: int, items: Iterable[tuple[int, int | None, int, bytes | int, str]]
+    ) -> Iterator[bytes]:
+        for sender, _, _, item, _ in items:
+            if sender == direction:
+                if isinstance(item, int):
+                    return
+                yield item
 
     def looked(self) -> None:
         """A look told nothing yet."""
@@ -102,8 +129,7 @@ class KafkaConnection:
             self._decryptor.data(direction, time, frame, buffer, start, end)
         elif self.kind is None:
             self._hold().data(direction, time, frame, buffer[start:end])
-            # Held twice: as it came, and as a stream.
-            self._look(2 * (end - start))
+            self._look(end - start)
 
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         if self._session is not None:
@@ -161,7 +187,8 @@ class KafkaConnection:
             self._recognise(held, final=False)
             held.looked()
         if self._held is not None:
-            self._ledger.holdings.hold(self, self, size + PIECE_BYTES)
+            overhead = ITEM_OVERHEAD if len(held.items) > 1 else HELD_OVERHEAD
+            self._ledger.holdings.hold(self, self, size + overhead)
 
     def make_room(self, key: KafkaConnection) -> None:
         """What is held must tell now."""
@@ -178,27 +205,29 @@ class KafkaConnection:
         forced = self._forced_client()
         waiting = False
         for client in candidates:
-            head = bytes(held.heads[client])
+            head = held.head(client)
             if looks_like_tls(head) and not self._tls:
                 self._decrypt(client, held)
                 return
             if forced is not None:
                 self._begin(forced, self._unseen_start())
                 return
-            verdict = first_request(head, self._ledger.caps.message_bytes, final or held.cut[client])
-            if verdict == MAYBE and answers(head, bytes(held.heads[1 - client])):
+            verdict = first_request(
+                head, self._ledger.caps.message_bytes, final or held.cut[client], syn is not None
+            )
+            if verdict == MAYBE and answers(head, held.head(1 - client)):
                 verdict = YES
             if verdict == YES:
                 self._begin(client, self._unseen_start())
                 return
-            if not self._flow.packets[client] and are_responses(bytes(held.heads[1 - client])):
+            if not self._flow.packets[client] and are_responses(held.head(1 - client)):
                 self._begin(client)
                 return
             waiting = waiting or verdict == MAYBE
             held.needed = announced_bytes(head)
         if not whole:
             for client in candidates:
-                if self._request_inside(bytes(held.runs[client][-2 * HELD_BYTES :])):
+                if self._request_inside(held.tail(client)):
                     cut = frozenset({RESPONSE}) if held.cut[1 - client] else self._unseen_start()
                     self._begin(client, cut | {REQUEST})
                     return
@@ -208,7 +237,9 @@ class KafkaConnection:
 
     def _waits_for_more(self, held: _Held, client: int) -> bool:
         """Nothing new can be told before the client's first message is whole, cut, or answered."""
-        return len(held.heads[client]) < held.needed and not held.heads[1 - client] and not held.cut[client]
+        return (
+            held.head_sizes[client] < held.needed and not held.head_sizes[1 - client] and not held.cut[client]
+        )
 
     def _forced_client(self) -> int | None:
         for direction, (_, port) in enumerate(self._flow.addresses):
@@ -263,8 +294,7 @@ class KafkaConnection:
         ledger = self._ledger
         named = ends(self._flow, client, ledger, self._tls)
         self._session = session = Session(named, ledger, adrift)
-        head = bytes(held.heads[client])
-        if is_gssapi_token(head):
+        if is_gssapi_token(held.head(client)):
             session.begin_with_tokens("GSSAPI")
         for direction, time, frame, item, cause in held.items:
             side = REQUEST if direction == client else RESPONSE
@@ -302,6 +332,7 @@ class KafkaConnection:
             exchanges=session.exchanges if session else 0,
             gaps=session.gaps if session else 0,
             gap_bytes=session.gap_bytes if session else 0,
+            conflicting_bytes=sum(flow.conflicts),
             undecoded_bytes=session.undecoded_bytes if session else 0,
             client_id=session.client_id if session else None,
             principal=session.principal if session else None,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kinspect.kafka import summary, view
-from kinspect.model import Problem
+from kinspect.model import Caps, Problem
 from kinspect.protocol import Decoded, decode_body, schema
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 ANSWERED, UNANSWERED, NO_RESPONSE, ORPHAN = "answered", "unanswered", "no_response", "orphan"
 KAFKA, SASL_TOKEN = "kafka", "sasl_token"
 
+DEFAULT_CAPS = Caps()
 NOTHING_DECODED = Decoded(None, None, False, ())
 
 
@@ -25,10 +25,12 @@ class WireMessage:
     `size` is what the 4-byte size announced; `body_start` is where the body begins in `raw`. Times are
     nanoseconds since the epoch (None: the capture has none), `first_frame`/`last_frame` frame references
     (`model.FRAME_BITS`). `complete` tells that every byte is there. `api_key` is None where the layout is not
-    known (an orphan response, a raw SASL token): then there is no body.
+    known (an orphan response, a raw SASL token): then there is no body. `ends`: of its connection, whose caps hold
+    and whose counts tell what they cut; None for a message alone.
     """
 
     __slots__ = (
+        "_cut",
         "_decoded",
         "_fields",
         "api_key",
@@ -36,6 +38,7 @@ class WireMessage:
         "body_start",
         "complete",
         "direction",
+        "ends",
         "first_frame",
         "first_time",
         "inferred",
@@ -70,8 +73,10 @@ class WireMessage:
         self.packets = packets
         self.complete = complete
         self.inferred = False
+        self.ends: Ends | None = None
         self.api_key: int | None = None
         self.api_version: int | None = None
+        self._cut = False
         self._decoded: Decoded | None = None
         self._fields: frozenset[str] | None = None
 
@@ -98,13 +103,21 @@ class WireMessage:
                 len(self.raw),
                 fields,
                 0,
+                DEFAULT_CAPS.body_bytes if self.ends is None else self.ends.caps.body_bytes,
             )
+            if self.ends is not None and not self._cut and any(p.code == "cap" for p in decoded.problems):
+                self._cut = True
+                self.ends.counts.hit("body_bytes")
             if not self.complete:
                 # The cut is told by `complete` and by what cut it; that the bytes run out is no second problem.
                 problems = tuple(p for p in decoded.problems if p.code != "malformed")
                 decoded = decoded._replace(complete=False, problems=problems)
         self._decoded, self._fields = decoded, fields
         return decoded
+
+    def forget(self) -> None:
+        """Let go of what was decoded; it is decoded anew when asked for."""
+        self._decoded = None
 
     @property
     def body(self) -> dict[str, Any] | None:
@@ -143,6 +156,8 @@ class Exchange:
         self.principal: str | None = None
         self.software_name: str | None = None
         self.software_version: str | None = None
+        self._summary: summary.Summary | None = None
+        self._problems: list[Problem] | None = None
 
     def __repr__(self) -> str:
         name = self.api or self.kind
@@ -190,15 +205,21 @@ class Exchange:
         """`latency_ns` in milliseconds."""
         return view.milliseconds(self.latency_ns)
 
-    @cached_property
+    @property
     def summary(self) -> summary.Summary:
         """Topics, partitions, groups, records and errors of both bodies."""
-        return summary.summarise(self)
+        found = self._summary
+        if found is None:
+            found = self._summary = summary.summarise(self)
+        return found
 
-    @cached_property
+    @property
     def problems(self) -> list[Problem]:
         """Everything that is wrong with either message, or with how they were paired."""
-        return summary.problems(self)
+        found = self._problems
+        if found is None:
+            found = self._problems = summary.problems(self)
+        return found
 
     def to_dict(self, options: view.View | None = None) -> dict[str, Any]:
         """The exchange as the JSON line's object: keys and meanings are in docs/output.md."""

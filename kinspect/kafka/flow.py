@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from struct import pack
 from typing import Protocol
@@ -31,6 +32,8 @@ class Flow(Protocol):
     def packets(self) -> tuple[int, int]: ...
     @property
     def bytes(self) -> tuple[int, int]: ...
+    @property
+    def conflicts(self) -> tuple[int, int]: ...
 
 
 class Shared(Protocol):
@@ -90,6 +93,7 @@ def likely_client(flow: Flow) -> int:
     return 0 if port >= other else 1
 
 
+@lru_cache(4096)
 def ip_text(address: bytes) -> str:
     """4 or 16 address bytes as text."""
     return str(ip_address(address))

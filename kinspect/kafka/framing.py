@@ -26,13 +26,16 @@ RESUMES = 64
 # What is left of an unfinished message when room is made: enough for its header, in most cases.
 HEAD_BYTES = 256
 
+NOTHING = bytearray()  # what no message keeps; never written to
+
 Chunk = tuple[int | None, int, bytes]
 
 
 class Framer:
     """Cuts one direction into `WireMessage`s.
 
-    `deliver(message, cause)` takes each message; `cause` tells what took bytes of an incomplete one (`gap`,
+    `offset` counts the stream's bytes, those missing too; `unannounced` is its owner's mark for a stream seen from
+    its middle. `deliver(message, cause)` takes each message; `cause` tells what took bytes of an incomplete one (`gap`,
     `snaplen`, `cap`, `total`, or None for the end of the stream). `locate(data)` finds the offset of the next message
     in a stream adrift, or returns None. What is held is counted in `holdings`.
     """
@@ -40,7 +43,7 @@ class Framer:
     __slots__ = (
         "_adrift",
         "_cause",
-        "_chunks",
+        "_counted",
         "_first_frame",
         "_first_time",
         "_have",
@@ -50,6 +53,7 @@ class Framer:
         "_last_frame",
         "_last_time",
         "_packets",
+        "_raw",
         "_search_at",
         "_search_bytes",
         "_searching",
@@ -58,7 +62,9 @@ class Framer:
         "direction",
         "locate",
         "message_bytes",
+        "offset",
         "skipped_bytes",
+        "unannounced",
     )
 
     def __init__(
@@ -74,6 +80,8 @@ class Framer:
         self.deliver = deliver
         self.locate = locate
         self.skipped_bytes = 0
+        self.offset = 0
+        self.unannounced = False
         self._holdings = holdings
         self._adrift: list[Chunk] | None = None
         self._search_bytes = 0
@@ -86,18 +94,14 @@ class Framer:
         self._keep = SIZE_BYTES  # how many bytes of what is being read are kept
         self._have = 0  # bytes of it seen or skipped, kept or not
         self._kept = 0
-        self._chunks: list[bytes] = []
+        self._counted = 0  # how many of them are counted in the holdings
+        self._raw = NOTHING
         self._packets = 0
         self._cause: str | None = None
         self._first_time: int | None = None
         self._last_time: int | None = None
         self._first_frame = 0
         self._last_frame = 0
-
-    @property
-    def at_boundary(self) -> bool:
-        """Nothing of an unfinished message is held."""
-        return self._adrift is None and self._size < 0 and not self._have
 
     @property
     def adrift(self) -> bool:
@@ -112,9 +116,13 @@ class Framer:
 
     def data(self, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
         """Take `buffer[start:end]`, the next bytes of the stream, delivered by packet `frame` at `time`."""
+        self.offset += end - start
         if self._adrift is not None:
             self._hold(time, frame, buffer[start:end])
-            return
+        else:
+            self._cut(time, frame, buffer, start, end)
+
+    def _cut(self, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
         position = start
         while position < end:
             if self._size < 0 and not self._have:
@@ -128,7 +136,7 @@ class Framer:
                         raw = buffer[position + SIZE_BYTES : stop]
                         position = stop
                         self.deliver(self._message(raw, size, True), None)
-                        if self._adrift is not None:
+                        if self.adrift:
                             self._hold(time, frame, buffer[position:end])
                             return
                         continue
@@ -139,7 +147,7 @@ class Framer:
                 if time is not None and (self._last_time is None or time > self._last_time):
                     self._last_time = time
             position = self._take(buffer, position, end)
-            if self._adrift is not None:
+            if self.adrift:
                 self._hold(time, frame, buffer[position:end])
                 return
 
@@ -147,24 +155,27 @@ class Framer:
         """Read on in the size or the message; returns the position after what was taken."""
         if self._size < 0:
             stop = min(end, position + SIZE_BYTES - self._have)
-            self._chunks.append(buffer[position:stop])
+            self._raw = self._raw + buffer[position:stop]
             self._have += stop - position
             if self._have == SIZE_BYTES:
-                self._begin(SIZE.unpack(b"".join(self._chunks))[0])
+                self._begin(SIZE.unpack(self._raw)[0])
             return stop
         stop = min(end, position + self._size - self._have)
         self._have += stop - position
         if self._kept < self._keep:
-            chunk = buffer[position : min(stop, position + self._keep - self._kept)]
-            self._chunks.append(chunk)
-            self._kept += len(chunk)
-            self._holdings.hold(self, self, len(chunk) + PIECE_BYTES)
+            with memoryview(buffer) as view:
+                self._raw += view[position : min(stop, position + self._keep - self._kept)]
+            self._kept = len(self._raw)
+            uncounted = self._kept - self._counted
+            if uncounted > self._counted >> 3:  # to count every packet would cost more than to keep it
+                self._counted = self._kept
+                self._holdings.hold(self, self, uncounted)
         if self._have == self._size:
             self._finish()
         return stop
 
     def _begin(self, size: int) -> None:
-        self._chunks = []
+        self._raw = bytearray()
         self._have = self._kept = 0
         self._size = size
         if size < 0:
@@ -180,7 +191,7 @@ class Framer:
                 self._finish()
 
     def _finish(self) -> None:
-        message = self._message(b"".join(self._chunks), self._size, self._cause is None)
+        message = self._message(bytes(self._raw), self._size, self._cause is None)
         cause = self._cause
         self._reset()
         self._holdings.release(self)
@@ -191,9 +202,8 @@ class Framer:
         if self._adrift is not None:
             self._give_up_search()
             return
-        head = b"".join(self._chunks)[:HEAD_BYTES]
-        self._chunks = [head]
-        self._keep = self._kept = len(head)
+        self._raw = self._raw[:HEAD_BYTES]
+        self._keep = self._kept = len(self._raw)
         self._cause = self._cause or "total"
 
     def _message(self, raw: bytes, size: int, complete: bool) -> WireMessage:
@@ -204,6 +214,7 @@ class Framer:
 
     def gap(self, time: int | None, frame: int, size: int, cause: str) -> None:
         """`size` bytes are missing here; `cause` is `capture_loss` or `snaplen`."""
+        self.offset += size
         if self._adrift is not None:
             self._give_up_search()
             return
@@ -216,15 +227,16 @@ class Framer:
             if self._have == self._size:
                 self._finish()
             return
-        self.lose()
+        self.lose(cause)
 
-    def lose(self) -> None:
+    def lose(self, cause: str = "capture_loss") -> None:
         """Nobody knows how many bytes are missing here."""
         if self._adrift is not None:
             self._give_up_search()
             return
         if self._size >= 0:
-            self._cause = "gap"
+            if self._cause != "gap":
+                self._cause = "snaplen" if cause == "snaplen" else "gap"
             self._finish()
         self._reset()
         self.drift()
@@ -234,7 +246,7 @@ class Framer:
         if self._adrift is not None:
             self._give_up_search()
         elif self._size >= 0:
-            message = self._message(b"".join(self._chunks), self._size, False)
+            message = self._message(bytes(self._raw), self._size, False)
             cause = self._cause
             self._reset()
             self._holdings.release(self)
@@ -254,7 +266,7 @@ class Framer:
             self.search()
             if self._search_bytes > SEARCH_EACH_BYTES:
                 self._search_at = self._search_bytes + self._search_bytes // 8
-        if too_much and self._adrift is not None:
+        if too_much and self.adrift:
             self._give_up_search()
 
     def search(self) -> None:
@@ -278,7 +290,10 @@ class Framer:
         self._holdings.release(self)
         for time, frame, data in chunks:
             if found < len(data):
-                self.data(time, frame, data, found, len(data))
+                if self.adrift:
+                    self._hold(time, frame, data[found:])
+                else:
+                    self._cut(time, frame, data, found, len(data))
                 found = 0
             else:
                 found -= len(data)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any, Protocol
 
-from kinspect.model import Caps, Counts
+from kinspect.model import Counts
 
 # What an exchange takes beside its raw bytes, about: objects, and its place among the requests in flight.
 EXCHANGE_BYTES = 2048
@@ -21,17 +22,18 @@ class Owner(Protocol):
 
 class Holdings:
     """Bytes held over all connections, oldest first: parts of messages, requests in flight, what is not
-    recognised yet. Above `Caps.total_bytes` the oldest is let go of, but never what was added just now: one
+    recognised yet. Above `limit` the oldest is let go of, but never what was added just now: one
     message may be as long as `Caps.message_bytes` allows.
     """
 
     __slots__ = ("_counts", "_held", "_making_room", "bytes", "limit")
 
-    def __init__(self, caps: Caps, counts: Counts) -> None:
-        self.limit = caps.total_bytes
+    def __init__(self, limit: int, counts: Counts) -> None:
+        self.limit = limit
         self.bytes = 0
         self._counts = counts
-        self._held: dict[Any, tuple[Owner, int]] = {}
+        # A plain dict looks for its first entry among all that were deleted before it.
+        self._held: OrderedDict[Any, tuple[Owner, int]] = OrderedDict()
         self._making_room = False
 
     def hold(self, key: Any, owner: Owner, size: int) -> None:
@@ -54,7 +56,7 @@ class Holdings:
             oldest = next(iter(self._held))
             if oldest is newest:
                 # It grows, and was begun before the others: its turn comes last.
-                self._held[newest] = self._held.pop(newest)
+                self._held.move_to_end(newest)
                 continue
             owner, size = self._held.pop(oldest)
             self.bytes -= size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from kinspect.kafka import told
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.holdings import EXCHANGE_BYTES, Holdings
 from kinspect.kafka.names import TopicNames
-from kinspect.model import FRAME_BITS, Caps, Counts
+from kinspect.model import BEHIND_HOLES, FRAME_BITS, Caps, Counts
 from kinspect.tls import Decryptor, KeyLog
 
 if TYPE_CHECKING:
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 USES_KEPT = 100_000
 # TLS connections that wait for their secrets, and what each of them may hold meanwhile.
 WAITING_DECRYPTORS, WAITING_BYTES = 256, 256 * 1024
-# Lines that wait until nothing can complete before them, at most.
+# Lines that wait until nothing can complete before them, at most. With more the first ones go ahead; what then
+# should have come before them is counted as `held_lines`.
 HELD_LINES = 10_000
+NEVER = 1 << 62
 
 
 class PacketOrder:
@@ -76,11 +78,12 @@ class Ledger:
         self.kafka_ports = kafka_ports
         self.heads_only = heads_only
         self.files = files
-        self.holdings = Holdings(caps, counts)
+        self.holdings = Holdings(caps.total_bytes - caps.total_bytes // BEHIND_HOLES, counts)
         self.order = PacketOrder()
         # Place, number, line, and how many bytes the line takes.
         self._held: list[tuple[int, int, Exchange | ConnectionLine | Gap, int]] = []
         self._held_bytes = 0
+        self._forced = -1  # the place of the last line that a cap handed on early
         self._noted = 0
         self.muted = False
         self._numbered = 0
@@ -109,12 +112,15 @@ class Ledger:
     def _hold(self, line: Exchange | ConnectionLine | Gap, frame: int) -> None:
         self._noted += 1
         size = _size(line)
-        heappush(self._held, (self.order.place(frame), self._noted, line, size))
+        place = self.order.place(frame)
+        if place < self._forced:
+            self.counts.hit("held_lines")
+        heappush(self._held, (place, self._noted, line, size))
         self._held_bytes += size
         while self._held and (
-            len(self._held) > HELD_LINES or self._held_bytes + self.holdings.bytes > self.caps.total_bytes
+            len(self._held) > HELD_LINES or self._held_bytes + self.holdings.bytes > self.holdings.limit
         ):
-            self.counts.hit("held_lines")
+            self._forced = self._held[0][0]
             self._hand_on_first()
 
     def _hand_on_first(self) -> None:
@@ -122,24 +128,27 @@ class Ledger:
         self._held_bytes -= size
         self._hand_on(line)
 
+    def handed_on(self) -> list[Exchange | ConnectionLine | Gap]:
+        """The lines that are out of the order's hands since the last call."""
+        lines, self._lines = self._lines, []
+        return lines
+
     def release(self, waiting_since: int | None) -> list[Exchange | ConnectionLine | Gap]:
         """The lines that nothing can come before any more, in order of completion.
 
         `waiting_since`: the frame from which on something may still be handed on late; None: there is no such thing.
         """
         held = self._held
-        if waiting_since is None:
-            held.sort()
-            for _, _, line, _ in held:
-                self._hand_on(line)
-            held.clear()
-            self._held_bytes = 0
-        else:
-            limit = self.order.place(waiting_since)
-            while held and held[0][0] < limit:
-                self._hand_on_first()
-        lines, self._lines = self._lines, []
-        return lines
+        limit = NEVER if waiting_since is None else self.order.place(waiting_since)
+        while held and held[0][0] < limit:
+            self._hand_on_first()
+        return self.handed_on()
+
+    def rest(self) -> Iterator[Exchange | ConnectionLine | Gap]:
+        """All lines left, in order, each let go of when it is taken."""
+        while self._held:
+            self._hand_on_first()
+            yield from self.handed_on()
 
     def _hand_on(self, line: Exchange | ConnectionLine | Gap) -> None:
         if isinstance(line, Exchange):

@@ -45,6 +45,7 @@ class ConnectionLine:
 
     `kind` is `kafka`, `tls`, `other` or `empty` (no payload). `packets` and `bytes` are the client's and the
     broker's; of a connection that is not Kafka "client" means the side that opened it, as far as known.
+    `conflicting_bytes` came again with another value; the first one holds.
     `end_reason` is the reassembly's word (docs/architecture.md).
     """
 
@@ -68,6 +69,7 @@ class ConnectionLine:
     exchanges: int
     gaps: int
     gap_bytes: int
+    conflicting_bytes: int
     undecoded_bytes: int
     client_id: str | None
     principal: str | None
@@ -111,5 +113,6 @@ class ConnectionLine:
             "exchanges": self.exchanges,
             "gaps": self.gaps,
             "gap_bytes": self.gap_bytes,
+            "conflicting_bytes": self.conflicting_bytes,
             "undecoded_bytes": self.undecoded_bytes,
         }

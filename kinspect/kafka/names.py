@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 # A cluster has fewer topics; a capture that claims more cannot fill the memory.
@@ -37,6 +39,13 @@ class TopicNames:
         learned = self._learned.get(topic_id)
         if learned is not None and learned < order:
             return self._names[topic_id]
-        if topic_id != ZERO_ID and len(self.unresolved) < UNRESOLVED_KEPT:
-            self.unresolved.add(topic_id)
+        if topic_id != ZERO_ID:
+            self.add_unresolved((topic_id,))
         return None
+
+    def add_unresolved(self, topic_ids: Iterable[str]) -> None:
+        """These were asked for and not known."""
+        for topic_id in topic_ids:
+            if len(self.unresolved) >= UNRESOLVED_KEPT:
+                return
+            self.unresolved.add(topic_id)

@@ -10,7 +10,15 @@ from __future__ import annotations
 import re
 from struct import Struct
 
-from kinspect.protocol import RequestHeader, decode_body, request_header, response_header, schema
+from kinspect.protocol import (
+    Decoded,
+    RequestHeader,
+    decode_body,
+    fits,
+    request_header,
+    response_header,
+    schema,
+)
 
 MIN_REQUEST = 8  # key, version, correlation id: request header v0
 _HEAD = Struct(">ihhi")
@@ -29,10 +37,17 @@ SURPLUS_BYTES = 8  # what clients are known to append to a request (facts in doc
 YES, NO, MAYBE = "yes", "no", "maybe"
 
 
-def fits(api_key: int, api_version: int, direction: str, data: bytes, start: int, end: int) -> bool:
+def is_body(api_key: int, api_version: int, direction: str, data: bytes, start: int, end: int) -> bool:
     """Whether `data[start:end]` is exactly one body of that API and version."""
     decoded = decode_body(api_key, api_version, direction, data, start, end)
+    if _is_cut(decoded):
+        return fits(api_key, api_version, direction, data, start, end)
     return decoded.complete and not decoded.problems
+
+
+def _is_cut(decoded: Decoded) -> bool:
+    """Whether the body is larger than is decoded at once."""
+    return any(problem.code == "cap" for problem in decoded.problems)
 
 
 def is_text(client_id: str | None) -> bool:
@@ -40,11 +55,12 @@ def is_text(client_id: str | None) -> bool:
     return client_id is not None and client_id != "" and client_id.isprintable()
 
 
-def first_request(data: bytes, message_bytes: int, final: bool) -> str:
+def first_request(data: bytes, message_bytes: int, final: bool, opened: bool) -> str:
     """Whether the client's stream `data` begins with a Kafka request: `yes`, `no` or `maybe`.
 
     `maybe`: the header could be Kafka's, but either more bytes are needed or only the broker's answer can tell.
-    With `final` no more bytes will come, and a sound header with a printable client id is enough.
+    With `final` no more bytes will come, and a sound header with a printable client id is enough, unless the body is
+    there and does not fit in a stream that was not seen to be `opened` by this side: it may be anything else.
     """
     if len(data) < _HEAD.size:
         plausible_size = len(data) < 4 or 0 <= int.from_bytes(data[:4], signed=True) <= message_bytes
@@ -68,6 +84,8 @@ def first_request(data: bytes, message_bytes: int, final: bool) -> str:
         return NO
     if schema.layout(key, version, "request") is not None and _sound(header, data, end):
         return YES
+    if final and not opened:
+        return NO
     return YES if final and is_text(header.client_id) else MAYBE
 
 
@@ -94,10 +112,13 @@ def cut_header(data: bytes, start: int) -> RequestHeader | None:
 
 def _sound(header: RequestHeader, data: bytes, end: int) -> bool:
     decoded = decode_body(header.api_key, header.api_version, "request", data, header.body_start, end)
+    exact = decoded.complete and not decoded.problems
+    if _is_cut(decoded):
+        exact = fits(header.api_key, header.api_version, "request", data, header.body_start, end)
+    if exact:
+        return is_text(header.client_id) or header.api_key != 0 or header.correlation_id != 0
     if not decoded.complete:
         return False
-    if not decoded.problems:
-        return is_text(header.client_id) or header.api_key != 0 or header.correlation_id != 0
     surplus = sum(p.bytes or 0 for p in decoded.problems if p.code == "trailing_bytes")
     return is_text(header.client_id) and 0 < surplus <= SURPLUS_BYTES
 
@@ -112,7 +133,7 @@ def answers(request: bytes, response: bytes) -> bool:
     if size < 4 or len(response) < end or int.from_bytes(response[4:8], signed=True) != correlation_id:
         return False
     header = response_header(response, 4, end, key, version)
-    return header is not None and fits(key, version, "response", response, header.body_start, end)
+    return header is not None and is_body(key, version, "response", response, header.body_start, end)
 
 
 def announced_bytes(data: bytes) -> int:
@@ -151,7 +172,7 @@ def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | No
         return NO
     if end <= len(data):
         known = seen and header.client_id == client_id
-        exact = fits(key, version, "request", data, header.body_start, end)
+        exact = is_body(key, version, "request", data, header.body_start, end)
         return YES if exact and (known or is_text(header.client_id)) else NO
     if seen and client_id:
         return YES if header.client_id == client_id else NO

@@ -73,18 +73,17 @@ class RecordView:
 
     def record_set(self, field: RecordField, topic: str | None, around: Surroundings) -> dict[str, Any]:
         """`topic`: whose records they are, None where it is not known."""
-        found = field.read(self.with_records)
-        batches = list(found)
         if self.with_records:
-            batches = [
-                {
-                    **batch,
-                    "records": [
-                        self._record(r, batch["is_control"], topic, around) for r in batch["records"]
-                    ],
-                }
-                for batch in batches
-            ]
+            found = field.take_records()
+            batches: list[dict[str, Any]] = found
+            for batch in batches:
+                records, is_control = batch["records"], batch["is_control"]
+                # In place: what was read and what is shown of it are not held both.
+                for index, record in enumerate(records):
+                    records[index] = self._record(record, is_control, topic, around)
+        else:
+            found = field.batches()
+            batches = list(found)
         if self._int64_text:
             batches = [
                 {**batch, **{name: integer_text(batch[name]) for name in BATCH_INT64S}} for batch in batches

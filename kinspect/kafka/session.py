@@ -22,7 +22,7 @@ from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import Gap
 from kinspect.kafka.orphans import candidates
 from kinspect.kafka.pending import Pending
-from kinspect.kafka.recognise import YES, cut_header, request_at, request_starts
+from kinspect.kafka.recognise import YES, cut_header, is_body, request_at, request_starts
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import request_header, response_header, schema
 
@@ -61,14 +61,12 @@ class Session:
         self._holdings = ledger.holdings
         self._requests = Framer(REQUEST, cap, self._request, self._locate_request, self._holdings)
         self._responses = Framer(RESPONSE, cap, self._response, self._locate_response, self._holdings)
-        self._framers = {REQUEST: self._requests, RESPONSE: self._responses}
-        self._offsets = {REQUEST: 0, RESPONSE: 0}
-        self._unannounced = set(adrift)
         for side in adrift:
-            self._framers[side].drift()
+            framer = self._framer(side)
+            framer.drift()
+            framer.unannounced = True
         self._pending = Pending()
         self._role: str | None = None
-        self._roles_seen: set[int] = set()
         self._uses: set[tuple[int, int]] = set()
         self._mechanism: str | None = None
         self._tokens = 0  # raw SASL tokens the client may still send
@@ -79,6 +77,9 @@ class Session:
         """Bytes that belong to no message."""
         return self._requests.skipped_bytes + self._responses.skipped_bytes
 
+    def _framer(self, side: str) -> Framer:
+        return self._requests if side == REQUEST else self._responses
+
     # ------------------------------------------------------------------ the stream
 
     def begin_with_tokens(self, mechanism: str) -> None:
@@ -88,25 +89,24 @@ class Session:
 
     def data(self, side: str, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
         """The next bytes of a direction."""
-        self._offsets[side] += end - start
-        self._framers[side].data(time, frame, buffer, start, end)
+        (self._requests if side == REQUEST else self._responses).data(time, frame, buffer, start, end)
 
     def gap(self, side: str, time: int | None, frame: int, size: int, cause: str) -> None:
         """`size` bytes of a direction are missing here."""
-        framer = self._framers[side]
+        framer = self._framer(side)
         if side == RESPONSE:
             self._pending.doubt()
-        self._note_gap(side, time, frame, self._offsets[side], size, cause, int(not framer.adrift))
-        self._offsets[side] += size
+        self._note_gap(side, time, frame, framer.offset, size, cause, int(not framer.adrift))
         framer.gap(time, frame, size, cause)
 
     def lose(self, side: str, time: int | None, frame: int, size: int | None) -> None:
         """Bytes of a direction are missing here: about `size`, None if nobody knows (lost TLS records)."""
         if side == RESPONSE:
             self._pending.doubt()
-        self._note_gap(side, time, frame, self._offsets[side], size or 0, "capture_loss", 1)
-        self._offsets[side] += size or 0
-        self._framers[side].lose()
+        framer = self._framer(side)
+        self._note_gap(side, time, frame, framer.offset, size or 0, "capture_loss", 1)
+        framer.offset += size or 0
+        framer.lose()
 
     def _note_gap(
         self, side: str, time: int | None, frame: int, offset: int, size: int, cause: str, hit: int
@@ -117,7 +117,7 @@ class Session:
 
     def fin(self, side: str, time: int | None, frame: int) -> None:
         """A direction ended. A client's end leaves the broker time to answer."""
-        self._framers[side].end()
+        self._framer(side).end()
         if side == RESPONSE:
             self._give_up(time, frame, "closed")
 
@@ -130,9 +130,10 @@ class Session:
     def _announce(self, message: WireMessage) -> None:
         """Of a stream seen from its middle, tell how much was passed over before its first message."""
         side = message.direction
-        if side in self._unannounced:
-            self._unannounced.remove(side)
-            skipped = self._framers[side].skipped_bytes
+        framer = self._framer(side)
+        if framer.unannounced:
+            framer.unannounced = False
+            skipped = framer.skipped_bytes
             if skipped:
                 self._note_gap(side, message.first_time, message.first_frame, 0, skipped, "mid_start", 1)
 
@@ -171,20 +172,24 @@ class Session:
 
     def _response_fits(self, data: bytes, offset: int, exchange: Exchange) -> bool:
         size = int.from_bytes(data[offset : offset + 4], signed=True)
-        end = offset + 4 + size
-        if not 4 <= size <= self._ledger.caps.message_bytes or end > len(data):
+        start, end = offset + 4, offset + 4 + size
+        key, version = exchange.api_key, exchange.api_version
+        if (
+            not 4 <= size <= self._ledger.caps.message_bytes
+            or end > len(data)
+            or key is None
+            or version is None
+        ):
             return False
-        message = WireMessage(RESPONSE, data[offset + 4 : end], size, 4, None, None, 0, 0, 0, True)
-        self._lay_out(message, exchange)
-        decoded = message.decode()
-        return decoded.complete and not decoded.problems
+        header = response_header(data, start, end, key, version)
+        return header is not None and is_body(key, version, RESPONSE, data, header.body_start, end)
 
     # ------------------------------------------------------------------ requests
 
     def _request(self, message: WireMessage, cause: str | None) -> None:
         self._announce(message)
         raw = message.raw or b""
-        if self._tokens and not self._is_header(raw):
+        if self._tokens and not self._is_header(raw, message.complete):
             self._token(message, raw)
             return
         self._tokens = 0
@@ -196,6 +201,7 @@ class Session:
         exchange = Exchange(self.ends, KAFKA)
         exchange.api_key = message.api_key = header.api_key
         exchange.api_version = message.api_version = header.api_version
+        message.ends = exchange.connection
         exchange.correlation_id = header.correlation_id
         if client_id_whole:
             self.client_id = header.client_id
@@ -203,9 +209,11 @@ class Session:
         message.body_start = header.body_start
         exchange.request = message
         self._note_damage(exchange, message, cause)
-        if message.complete:
-            self._note_use(header.api_key, header.api_version)
-        self._learn_from_request(exchange, message)
+        use = header.api_key, header.api_version
+        new_use = use not in self._uses
+        if new_use and message.complete:
+            self._note_use(use)
+        self._learn_from_request(exchange, message, new_use)
         exchange.in_flight = len(self._pending)
         acks = -1
         if header.api_key == PRODUCE and schema.layout(PRODUCE, header.api_version, REQUEST) is not None:
@@ -219,20 +227,15 @@ class Session:
         if acks == UNKNOWN_ACKS:
             self._pending.doubt()
 
-    def _note_use(self, api_key: int, api_version: int) -> None:
-        use = api_key, api_version
-        if use not in self._uses and schema.layout(api_key, api_version, REQUEST) is not None:
+    def _note_use(self, use: tuple[int, int]) -> None:
+        if schema.layout(*use, REQUEST) is not None:
             self._uses.add(use)
-            self._ledger.note_use(self.client_id, api_key, api_version)
+            self._ledger.note_use(self.client_id, *use)
 
-    def _is_header(self, raw: bytes) -> bool:
+    def _is_header(self, raw: bytes, complete: bool) -> bool:
         """Whether a message during a raw SASL exchange is a request again: no token looks like a known version."""
-        if len(raw) < 8:
-            return False
-        key, version = int.from_bytes(raw[:2], signed=True), int.from_bytes(raw[2:4], signed=True)
-        return (
-            schema.layout(key, version, REQUEST) is not None and request_header(raw, 0, len(raw)) is not None
-        )
+        header = request_header(raw, 0, len(raw)) if complete else cut_header(raw, 0)
+        return header is not None and schema.layout(header.api_key, header.api_version, REQUEST) is not None
 
     def _token(self, message: WireMessage, raw: bytes) -> None:
         if self._tokens > 0:
@@ -260,9 +263,11 @@ class Session:
                 self._finish(oldest, message.last_time, message.last_frame, UNANSWERED, "cap")
         if self._responses.adrift:
             self._pending.doubt()
-        # Who sends a raw token, or uses a correlation id again, has had the answer to the one before.
+        # Who sends a raw token, or uses a correlation id again, has had the answer to the one before; where no answer
+        # is seen at all that says nothing.
         while (
-            (older := self._pending.oldest()) is not None
+            self._responses.offset
+            and (older := self._pending.oldest()) is not None
             and self._pending.is_doubtful()
             and older.correlation_id in (None, exchange.correlation_id)
         ):
@@ -273,7 +278,7 @@ class Session:
         if self._responses.adrift:
             self._responses.search()
 
-    def _learn_from_request(self, exchange: Exchange, message: WireMessage) -> None:
+    def _learn_from_request(self, exchange: Exchange, message: WireMessage, new_use: bool) -> None:
         """Software, mechanism, user and role, from the requests that tell them."""
         key = exchange.api_key
         if key == API_VERSIONS:
@@ -286,8 +291,7 @@ class Session:
             token = (message.body or {}).get("auth_bytes")
             if isinstance(token, bytes):
                 self.principal = sasl.user_name(self._mechanism, token) or self.principal
-        elif key is not None and key not in self._roles_seen:
-            self._roles_seen.add(key)
+        elif key is not None and new_use:
             self._role = roles.stronger(self._role, roles.role_of(key, message))
 
     # ------------------------------------------------------------------ responses
@@ -342,6 +346,7 @@ class Session:
         if exchange.api_key is None or exchange.api_version is None or message.raw is None:
             return
         message.api_key, message.api_version = exchange.api_key, exchange.api_version
+        message.ends = exchange.connection
         header = response_header(message.raw, 0, len(message.raw), exchange.api_key, exchange.api_version)
         message.body_start = len(message.raw) if header is None else header.body_start
 

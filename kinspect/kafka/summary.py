@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kinspect.kafka import envelope, meaning
 from kinspect.kafka.names import ZERO_ID
 from kinspect.kafka.sites import Site, sites
-from kinspect.model import REQUEST, RESPONSE, Problem
+from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.protocol import schema
 from kinspect.records import RecordSet
 from kinspect.records import batches as read_records
@@ -22,7 +22,6 @@ from kinspect.records import summarise as read_batches
 
 if TYPE_CHECKING:
     from kinspect.kafka.exchange import Exchange, WireMessage
-    from kinspect.kafka.flow import Ends
     from kinspect.protocol.schema import Field, Layout
 
 
@@ -40,43 +39,110 @@ _SIDE_ORDER: dict[str | None, int] = {REQUEST: 0, RESPONSE: 1, None: 2}
 Struct = dict[str, Any]
 
 
+class RecordRoom:
+    """What the record sets of one exchange may still expand to, and how many records and batches are kept of them:
+    once for their batches alone, once with their records."""
+
+    __slots__ = ("_hit", "_left")
+
+    def __init__(self, caps: Caps) -> None:
+        self._left = dict.fromkeys((False, True), (caps.records_bytes, caps.records, caps.records))
+        self._hit: set[str] = set()
+
+    def left(self, with_records: bool) -> tuple[int, int, int]:
+        """Bytes, records, batches."""
+        return self._left[with_records]
+
+    def spend(self, with_records: bool, found: RecordSet, counts: Counts) -> None:
+        """Subtract what was found, and count the limits that were reached, each once an exchange."""
+        size, records, batches = self._left[with_records]
+        self._left[with_records] = (
+            max(size - found.expanded_bytes, 0),
+            max(records - found.kept, 0),
+            max(batches - len(found), 0),
+        )
+        for cap in found.caps_hit - self._hit:
+            counts.hit(cap)
+        self._hit |= found.caps_hit
+
+
 class RecordField:
     """One `records` field that is neither null nor absent, its batches read when asked for."""
 
-    __slots__ = ("_aligned", "_batches", "_ends", "_with_records", "value")
+    __slots__ = (
+        "_aligned",
+        "_batches",
+        "_count",
+        "_counts",
+        "_given",
+        "_problems",
+        "_records",
+        "_room",
+        "value",
+    )
 
-    def __init__(self, value: bytes, aligned: bool, ends: Ends) -> None:
+    def __init__(self, value: bytes, aligned: bool, room: RecordRoom, counts: Counts) -> None:
         self.value = value
         self._aligned = aligned
-        self._ends = ends
+        self._room = room
+        self._counts = counts
         self._batches: RecordSet | None = None
-        self._with_records: RecordSet | None = None
+        self._records: RecordSet | None = None
+        # Of the reading with records, which may have been taken since.
+        self._given: tuple[int, int, int] | None = None
+        self._problems: list[Problem] = []
+        self._count = 0
 
-    def read(self, with_records: bool) -> RecordSet:
-        """The batches, with or without their records; read once."""
-        if with_records:
-            if self._with_records is None:
-                self._with_records = self._read(read_records)
-            return self._with_records
+    def batches(self) -> RecordSet:
+        """The batches without their records; read once."""
         if self._batches is None:
-            self._batches = self._read(read_batches)
+            size, _, batches = self._room.left(False)
+            self._batches = read_batches(
+                self.value, max_bytes=size, max_batches=batches, aligned=self._aligned
+            )
+            self._room.spend(False, self._batches, self._counts)
         return self._batches
 
-    def _read(self, reader: Callable[..., RecordSet]) -> RecordSet:
-        found = reader(self.value, max_bytes=self._ends.caps.records_bytes, aligned=self._aligned)
-        if any(problem.code == "cap" for problem in found.problems):
-            self._ends.counts.hit("records_bytes")
-        return found
+    def take_records(self) -> RecordSet:
+        """The batches with their records, the caller's to change: they are held once. Read again if taken before."""
+        self._read_records()
+        found, self._records = self._records, None
+        assert self._given is not None
+        return found if found is not None else self._with_records(self._given)
+
+    def problems(self, with_records: bool) -> list[Problem]:
+        """What is wrong with the batches, or with them and their records."""
+        if not with_records:
+            return self.batches().problems
+        self._read_records()
+        return self._problems
 
     @property
     def count(self) -> int:
         """Records in all batches, but for those of a compressed batch v0/v1 that cannot be expanded."""
-        # A batch without compression holds no more records than bytes, whatever it says.
-        return sum(
-            max(min(count, batch["size"]) if batch["compression"] == "none" else count, 0)
-            for batch in self._with_records or self.read(False)
-            if (count := batch["count"]) is not None
+        return self._count if self._given is not None else _count(self.batches())
+
+    def _read_records(self) -> None:
+        if self._given is None:
+            self._given = self._room.left(True)
+            self._records = found = self._with_records(self._given)
+            self._room.spend(True, found, self._counts)
+            self._problems, self._count = found.problems, _count(found)
+
+    def _with_records(self, given: tuple[int, int, int]) -> RecordSet:
+        size, records, batches = given
+        return read_records(
+            self.value, max_bytes=size, max_records=records, max_batches=batches, aligned=self._aligned
         )
+
+
+def _count(batches: RecordSet) -> int:
+    # A batch without compression holds no more records than bytes, whatever it says.
+    return sum(
+        max(min(count, batch["size"]) if batch["compression"] == "none" else count, 0)
+        for batch in batches
+        if (count := batch["count"]) is not None
+    )
 
 
 class _Found:
@@ -93,6 +159,7 @@ class _Found:
         "partitions",
         "record_bytes",
         "record_fields",
+        "room",
         "topic_ids",
         "topics",
         "transactional_ids",
@@ -112,6 +179,7 @@ class _Found:
         self.codes: dict[int, int] = {}
         self.record_bytes = 0
         self.record_fields: dict[int, RecordField] = {}
+        self.room: RecordRoom | None = None
         self.key_type: int | None = None
         self.inners: dict[str, tuple[bytes, envelope.Inner | None]] = {}
 
@@ -186,7 +254,7 @@ class Summary:
     def has_damaged_records(self, with_records: bool) -> bool:
         """Whether something is wrong with a record set, or, if looked for, with a record."""
         fields = self._record_fields
-        return bool(fields) and any(field.read(with_records).problems for field in fields.values())
+        return bool(fields) and any(field.problems(with_records) for field in fields.values())
 
     def record_field(self, value: bytes | None) -> RecordField | None:
         """A `records` field of the bodies summarised, known by its very bytes object; None for another."""
@@ -205,13 +273,6 @@ class Summary:
         """The first 100 errors of the response, each with the path of the struct that holds its code."""
         if not self.error_count:
             return []
-        failed = (
-            (path, struct[name])
-            for prefix, layout, body in self._failed
-            if layout is not None and (site := _error_sites(layout)) is not None
-            for path, struct, name in site.walk(body, prefix)
-            if struct[name]
-        )
         return [
             {
                 "path": path,
@@ -219,8 +280,15 @@ class Summary:
                 "name": schema.error_name(code),
                 "retriable": schema.error_retriable(code),
             }
-            for path, code in islice(failed, ERRORS_SHOWN)
+            for path, code in islice(self._errors(), ERRORS_SHOWN)
         ]
+
+    def _errors(self) -> Iterator[tuple[str, int]]:
+        for prefix, layout, body in self._failed:
+            if layout is not None and (site := _error_sites(layout)) is not None:
+                for path, struct, name in site.walk(body, prefix):
+                    if struct[name]:
+                        yield path, struct[name]
 
 
 def summarise(exchange: Exchange) -> Summary:
@@ -275,13 +343,13 @@ def _record_problems(message: WireMessage, summary: Summary, with_records: bool)
         field = summary.record_field(struct[name])
         if field is None:
             continue
-        batches = field.read(with_records)
-        if not batches.problems:
+        found = field.problems(with_records)
+        if not found:
             continue
         # Fields follow each other on the wire as they do in the body, so the next occurrence is this one.
         position = max(message.raw.find(field.value, position), position)
         at = f"{path}.{name}" if path else name
-        for problem in batches.problems:
+        for problem in found:
             offset = None if problem.offset is None else position + problem.offset
             yield replace(problem, side=message.direction, offset=offset, path=at)
         position += len(field.value)
@@ -434,8 +502,10 @@ def _records(field: Field) -> Walk:
         value = struct.get(name)
         if value is not None:
             found.record_bytes += len(value)
+            if found.room is None:
+                found.room = RecordRoom(found.ends.caps)
             # By identity: hashing the bytes would read them all, and the body keeps them alive.
-            found.record_fields[id(value)] = RecordField(value, aligned, found.ends)
+            found.record_fields[id(value)] = RecordField(value, aligned, found.room, found.ends.counts)
 
     return step
 

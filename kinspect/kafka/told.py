@@ -14,6 +14,9 @@ from kinspect.protocol import schema
 if TYPE_CHECKING:
     from kinspect.kafka.exchange import Exchange
 
+LARGE = 256 * 1024
+"""Of a longer message what was decoded is not held until its line is written: others may wait with it."""
+
 
 def tells_names(api_key: int, api_version: int) -> bool:
     """Whether a response of this API and version may tell topic names beside topic ids."""
@@ -29,11 +32,14 @@ def told_names(exchange: Exchange) -> list[tuple[str, str]]:
     body = message.decode().body if site is not None else None
     if site is None or body is None:
         return []
-    return [
+    told = [
         (topic_id, struct[name])
         for _, struct, name in site.walk(body)
         if struct[name] and (topic_id := struct.get(TOPIC_ID, ZERO_ID)) != ZERO_ID
     ]
+    if message.size > LARGE:
+        message.forget()
+    return told
 
 
 @lru_cache(maxsize=4096)

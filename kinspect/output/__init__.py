@@ -51,7 +51,9 @@ class _Nothing:
 
 
 def _jsonl(stream: TextIO, view: View, style: Style) -> Writer:
-    writer: Writer = import_module("kinspect.output.jsonl").JsonLines(stream.buffer, view)
+    writer: Writer = import_module("kinspect.output.jsonl").JsonLines(
+        stream.buffer, view, terminal=stream.isatty()
+    )
     return writer
 
 

@@ -86,7 +86,7 @@ def _scalar(item: Any) -> Text:
 
 
 def _title(line: dict[str, Any], order: int) -> Text:
-    title = Text.assemble((f"#{order} ", "bold"), table.api(line), f"  {table.ends(line, True)}  ")
+    title = Text.assemble((f"#{order} ", "bold"), table.api(line), f"  {table.ends(line)}  ")
     outcome = line["outcome"]
     if outcome == ANSWERED:
         return title.append_text(table.latency(line["latency_ms"]))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+_BEYOND_ASCII = re.compile(r"[^\n -~]")
+
 
 def escape(text: str) -> str:
     """`text` with everything that is not printed as itself shown as `\\x1b`, `\\u202e` or `\\U000e0001`.
@@ -12,6 +16,21 @@ def escape(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
+
+
+def escape_json(line: bytes) -> bytes:
+    """A line of JSON that means the same, with what `escape` escapes as `\\u009b`; `line` ends with its line feed."""
+    if line.isascii() and b"\x7f" not in line:
+        return line
+    return _BEYOND_ASCII.sub(lambda found: _in_json(found[0]), line.decode()).encode()
+
+
+def _in_json(character: str) -> str:
+    if character.isprintable():
+        return character
+    # JSON has characters beyond U+FFFF as two surrogates.
+    pair = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{pair[at : at + 4]}" for at in range(0, len(pair), 4))
 
 
 def _escaped(code: int) -> str:

@@ -8,17 +8,22 @@ import orjson
 
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.view import View
+from kinspect.output.escape import escape_json
 
 BATCH_BYTES = 256 * 1024
 """What is kept back at most, so that a block full of large bodies is not held a second time as text."""
 
 
 class JsonLines:
-    """Writes exchanges, and the other line types, to a binary stream."""
+    """Writes exchanges, and the other line types, to a binary stream.
 
-    def __init__(self, stream: BinaryIO, view: View) -> None:
+    `terminal`: it is one, which must not obey what a capture says.
+    """
+
+    def __init__(self, stream: BinaryIO, view: View, *, terminal: bool = False) -> None:
         self._stream = stream
         self._view = view
+        self._terminal = terminal
         self._lines: list[bytes] = []
         self._waiting = 0
 
@@ -29,6 +34,8 @@ class JsonLines:
     def line(self, line: dict[str, Any]) -> None:
         """Write one object."""
         data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+        if self._terminal:
+            data = escape_json(data)
         self._lines.append(data)
         self._waiting += len(data)
         if self._waiting >= BATCH_BYTES:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
+from kinspect.tls import NONE_GIVEN
 
 if TYPE_CHECKING:
     from kinspect.kafka.exchange import Exchange
+
+K = TypeVar("K")
 
 SERVER_NAMES_SHOWN = 3
 COUNTS_SHOWN = 8
@@ -20,6 +23,7 @@ COUNTED = {
     "kernel_drops": "packets dropped by the capturing kernel: {}",
     "tls_not_decrypted": "TLS not decrypted: {}",
     "packets_without_tcp": "packets without TCP: {}",
+    "conflicting_bytes": "bytes that came again with another value, the first ones hold: {}",
     "undecoded_bytes": "bytes of Kafka connections not decoded: {}",
     "unresolved_topic_ids": "topic ids without a name: {}",
     "caps_hit": "caps hit: {}",
@@ -33,6 +37,7 @@ class Tally:
 
     `error_counts`: how often each error code occurs. `unknown`: by filter option, the exchanges left out because
     what it asks for is not known of them. `stopped`: the reading ended before the captures did, and why.
+    `interface`: where the packets came from, if not from files.
     """
 
     shown: int = 0
@@ -42,18 +47,31 @@ class Tally:
     filtered: bool = False
     unknown: dict[str, int] = field(default_factory=dict)
     stopped: str | None = None
+    interface: str | None = None
 
     def count(self, exchange: Exchange) -> None:
         """Add the problems and the error codes of an exchange that is shown; decodes its bodies."""
         self.problems += len(exchange.problems)
         self.errors += exchange.summary.error_count
-        for code, times in exchange.summary.error_counts.items():
-            self.error_counts[code] = self.error_counts.get(code, 0) + times
+        _add(self.error_counts, exchange.summary.error_counts)
+
+    def add(self, other: Tally) -> None:
+        """Add what another process showed."""
+        self.shown += other.shown
+        self.problems += other.problems
+        self.errors += other.errors
+        _add(self.error_counts, other.error_counts)
+        _add(self.unknown, other.unknown)
+
+
+def _add(counts: dict[K, int], more: dict[K, int]) -> None:
+    for key, times in more.items():
+        counts[key] = counts.get(key, 0) + times
 
 
 def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     """The lines to print after the last exchange; what did not happen is left out."""
-    lines = [_read(summary), _connections(summary)]
+    lines = [_read(summary, tally), _connections(summary)]
     if summary["connections"]["kafka"] or summary["exchanges"]:
         lines.append(_exchanges(summary, tally))
     if tally.unknown:
@@ -66,11 +84,12 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _read(summary: dict[str, Any]) -> str:
+def _read(summary: dict[str, Any], tally: Tally) -> str:
     files = _count(len(summary["files"]), "file")
+    where = f"in {files}" if tally.interface is None else f"on {escape(tally.interface)}"
     repeated = summary["duplicate_packets"]
     again = f", {repeated:,} of them seen twice" if repeated else ""
-    return f"{_count(summary['packets'], 'packet')}{again}, {summary['bytes']:,} bytes in {files}"
+    return f"{_count(summary['packets'], 'packet')}{again}, {summary['bytes']:,} bytes {where}"
 
 
 def _connections(summary: dict[str, Any]) -> str:
@@ -82,7 +101,7 @@ def _connections(summary: dict[str, Any]) -> str:
         named = f" (SNI {', '.join(names[:SERVER_NAMES_SHOWN])}{more})" if names else ""
         parts.append(f"{kinds['tls']:,} TLS{named}")
     parts += [f"{kinds[kind]:,} {text}" for kind, text in OTHER_KINDS.items() if kinds[kind]]
-    return ", ".join(parts) + (": give --keylog" if kinds["tls"] and not kinds["kafka"] else "")
+    return ", ".join(parts) + (": give --keylog" if NONE_GIVEN in summary["tls_not_decrypted"] else "")
 
 
 def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
@@ -100,8 +119,9 @@ def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
 
 
 def _named(error_counts: dict[int, int]) -> str:
-    """` (NOT_COORDINATOR 2, REBALANCE_IN_PROGRESS 1)`: the most frequent codes; of one alone its number is known."""
-    ranked = sorted(error_counts.items(), key=lambda item: -item[1])
+    """` (NOT_COORDINATOR 2, REBALANCE_IN_PROGRESS 1)`: the most frequent codes, of equals the lower one first; of one
+    alone its number is known."""
+    ranked = sorted(error_counts.items(), key=lambda item: (-item[1], item[0]))
     if not ranked:
         return ""
     if len(ranked) == 1:
@@ -119,8 +139,8 @@ def _shown(value: Any) -> str:
 
 
 def _listed(counts: dict[str, int]) -> str:
-    """The greatest counts by name, and how much the others are together."""
-    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    """The greatest counts by name, of equals in the order of names, and how much the others are together."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{escape(name)} {count:,}" for name, count in ranked[:COUNTS_SHOWN]]
     rest = sum(count for _, count in ranked[COUNTS_SHOWN:])
     return ", ".join(shown + [f"others {rest:,}"] * (rest > 0))

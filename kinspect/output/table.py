@@ -36,17 +36,17 @@ ERROR, PROBLEM, NOTE, DIM, API_STYLE = "bold red", "magenta", "yellow", "dim", "
 
 
 class Widths(NamedTuple):
-    """The columns' widths; the last column takes what is left. `ports`: client ports are shown too."""
+    """The columns' widths; the last column takes what is left. `client`: the client's address is shown too."""
 
     time: int
     ends: int
     client_id: int
     api: int
     latency: int
-    ports: bool
+    client: bool
 
 
-NARROW = Widths(8, 21, 7, 17, 7, False)
+NARROW = Widths(8, 15, 13, 17, 7, False)
 MEDIUM = Widths(12, 33, 12, 20, 8, True)
 BROAD = Widths(12, 36, 18, 22, 8, True)
 WIDE = Widths(29, 43, 24, 32, 10, True)
@@ -81,8 +81,12 @@ class Table:
         self._rows += self._row(
             (
                 Text(f"{day} {clock}" if self._wide else clock[: widths.time], style=DIM),
-                Text(ends(line, widths.ports)),
-                Text(escape(line["client"]["id"] or "")),
+                Text(
+                    ends(line, 0 if self._wide else widths.ends)
+                    if widths.client
+                    else broker(line, widths.ends)
+                ),
+                self._client(line["client"]),
             ),
             lambda width: api(line, width),
             latency(line["latency_ms"]),
@@ -96,11 +100,17 @@ class Table:
             rows, self._rows = self._rows, []
             self._console.print(Text("\n").join(rows), soft_wrap=True)
 
+    def _client(self, client: dict[str, Any]) -> Text:
+        """The client's id; without one its address, where no other column shows it."""
+        if client["id"] or self._widths.client:
+            return Text(escape(client["id"] or ""))
+        return Text(client["ip"], style=DIM)
+
     def _header(self) -> list[Text]:
         time = f"TIME ({self._zone_name})" if self._wide else "TIME"
+        ends = "CLIENT → BROKER" if self._widths.client else "BROKER"
         *first, api, latency, about = (
-            Text(title, style="bold")
-            for title in (time, "CLIENT → BROKER", "CLIENT ID", "API", "LATENCY", "ABOUT")
+            Text(title, style="bold") for title in (time, ends, "CLIENT ID", "API", "LATENCY", "ABOUT")
         )
         return self._row(first, lambda _: api, latency, About([about], []))
 
@@ -164,11 +174,26 @@ class Table:
         return f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S}.{fraction:09}"
 
 
-def ends(line: dict[str, Any], ports: bool) -> str:
-    """`10.0.0.1:41234→10.0.0.9:9092`."""
-    client, broker = line["client"], line["broker"]
-    left = _endpoint(client) if ports else client["ip"]
-    return escape(f"{left}→{_endpoint(broker)}")
+def ends(line: dict[str, Any], width: int = 0) -> str:
+    """`10.0.0.1:41234→10.0.0.9:9092`. In `width` columns (0: no limit) the client's port goes first, then the heads
+    of addresses; the broker's port is always there.
+    """
+    client, right = line["client"], _endpoint(line["broker"])
+    left = _endpoint(client)
+    if width and len(left) + 1 + len(right) > width:
+        left = _address(client)
+        right = _tail(right, max(width - 1 - len(left), width // 2))
+        left = _tail(left, width - 1 - len(right))
+    return f"{left}→{right}"
+
+
+def broker(line: dict[str, Any], width: int) -> str:
+    """`10.0.0.9:9092`; of a longer one the head is cut."""
+    return _tail(_endpoint(line["broker"]), width)
+
+
+def _tail(text: str, width: int) -> str:
+    return text if len(text) <= width else f"…{text[len(text) - width + 1 :]}"
 
 
 def api(line: dict[str, Any], width: int = 0) -> Text:
@@ -286,4 +311,8 @@ def _listed(names: list[str]) -> str:
 
 
 def _endpoint(end: dict[str, Any]) -> str:
-    return f"[{end['ip']}]:{end['port']}" if ":" in end["ip"] else f"{end['ip']}:{end['port']}"
+    return f"{_address(end)}:{end['port']}"
+
+
+def _address(end: dict[str, Any]) -> str:
+    return f"[{end['ip']}]" if ":" in end["ip"] else str(end["ip"])

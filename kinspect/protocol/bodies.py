@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from kinspect.model import RESPONSE, Problem
 from kinspect.protocol import compiler, interpreter, schema
 from kinspect.protocol.compiler import Body, Decode, Projection
+from kinspect.protocol.interpreter import Reading
+from kinspect.protocol.memory import MAX_MEMORY, MOST_PER_BYTE
 from kinspect.protocol.schema import Layout
 from kinspect.protocol.wire import DECODE_FAILURES, UNKNOWN_TAGS
 
@@ -34,7 +36,7 @@ class Decoded(NamedTuple):
 _Candidates = tuple[tuple[Layout, Decode], ...]
 
 # Only layouts that exist get in, so what captures hold cannot make it grow without end.
-_known: dict[tuple[Any, int, str | None, frozenset[str] | None], _Candidates] = {}
+_known: dict[tuple[Any, int, str | None, frozenset[str] | None, bool], _Candidates] = {}
 
 
 def decode_body(
@@ -46,50 +48,60 @@ def decode_body(
     end: int,
     fields: frozenset[str] | None = None,
     base: int | None = None,
+    max_memory: int = MAX_MEMORY,
 ) -> Decoded:
     """Decodes the body in `data[start:end]`. Never raises, whatever the bytes.
 
     `fields` are the dotted paths wanted, None all (of a version with several layouts, unknown tagged fields
     of the body come along). Offsets in problems count from `base`, the index in `data` at
-    which the message begins (after its 4-byte size); without it, from `start`.
+    which the message begins (after its 4-byte size); without it, from `start`. A body that would take more than
+    `max_memory` bytes, by the estimate of `memory`, is read as far as that, with a problem `cap`.
     """
-    key = (api_key, api_version, direction, fields)
+    bounded = (end - start) * MOST_PER_BYTE > max_memory
+    key = (api_key, api_version, direction, fields, bounded)
     candidates = _known.get(key)
     if candidates is None:
-        candidates = _candidates(schema.layouts(api_key, api_version, direction), fields)
+        candidates = _candidates(schema.layouts(api_key, api_version, direction), fields, bounded)
         if candidates:
             _known[key] = candidates
-    decoded = _fitting(candidates, data, start, end)
+    decoded = _fitting(candidates, data, start, end, max_memory)
     if decoded:
         return decoded
     if api_key == API_VERSIONS and direction == RESPONSE:
-        fallback = _version_fallback(data, start, end, fields)
+        fallback = _version_fallback(data, start, end, fields, max_memory)
         if fallback:
             return fallback
     if not candidates:
         return _unknown(api_key, api_version, direction)
-    return _explain(
-        [layout for layout, _ in candidates], data, start, end, fields, start if base is None else base
-    )
+    layouts = [layout for layout, _ in candidates]
+    return _explain(layouts, data, start, end, fields, start if base is None else base, max_memory)
 
 
 def decode_record(
-    name: str, version: int, data: bytes, start: int, end: int, fields: frozenset[str] | None = None
+    name: str,
+    version: int,
+    data: bytes,
+    start: int,
+    end: int,
+    fields: frozenset[str] | None = None,
+    max_memory: int = MAX_MEMORY,
 ) -> Decoded:
     """Decodes one record message (`TopicRecord`, `OffsetCommitValue`, ...) as `decode_body` does a body.
 
     Offsets in problems count from `start`.
     """
-    key = (name, version, None, fields)
+    bounded = (end - start) * MOST_PER_BYTE > max_memory
+    key = (name, version, None, fields, bounded)
     candidates = _known.get(key)
     if candidates is None:
-        candidates = _candidates(schema.record_layouts(name, version), fields)
+        candidates = _candidates(schema.record_layouts(name, version), fields, bounded)
         if not candidates:
             problem = Problem(None, "unknown_version", f"no layout known of {name} version {version}")
             return Decoded(None, None, False, (problem,))
         _known[key] = candidates
-    decoded = _fitting(candidates, data, start, end)
-    return decoded or _explain([layout for layout, _ in candidates], data, start, end, fields, start)
+    decoded = _fitting(candidates, data, start, end, max_memory)
+    layouts = [layout for layout, _ in candidates]
+    return decoded or _explain(layouts, data, start, end, fields, start, max_memory)
 
 
 def fits(api_key: int, api_version: int, direction: str, data: bytes, start: int, end: int) -> bool:
@@ -121,13 +133,13 @@ def _restrict_value(value: Any, wanted: Projection) -> Any:
     return value
 
 
-def _candidates(layouts: tuple[Layout, ...], fields: frozenset[str] | None) -> _Candidates:
+def _candidates(layouts: tuple[Layout, ...], fields: frozenset[str] | None, bounded: bool) -> _Candidates:
     if len(layouts) > 1 and fields is not None:
         fields |= {UNKNOWN_TAGS}
-    return tuple((layout, compiler.decoder(layout, fields)) for layout in layouts)
+    return tuple((layout, compiler.decoder(layout, fields, bounded)) for layout in layouts)
 
 
-def _fitting(candidates: _Candidates, data: bytes, start: int, end: int) -> Decoded | None:
+def _fitting(candidates: _Candidates, data: bytes, start: int, end: int, room: int) -> Decoded | None:
     """The first layout that uses up the bytes exactly.
 
     One that does so without tagged fields nobody knows goes first: the empty fields that only an early-access
@@ -136,7 +148,7 @@ def _fitting(candidates: _Candidates, data: bytes, start: int, end: int) -> Deco
     second = None
     for layout, decode in candidates:
         try:
-            body, pos = decode(data, start, end)
+            body, pos = decode(data, start, end, room)
         except DECODE_FAILURES:
             continue
         if pos == end:
@@ -147,13 +159,15 @@ def _fitting(candidates: _Candidates, data: bytes, start: int, end: int) -> Deco
     return second
 
 
-def _version_fallback(data: bytes, start: int, end: int, fields: frozenset[str] | None) -> Decoded | None:
+def _version_fallback(
+    data: bytes, start: int, end: int, fields: frozenset[str] | None, room: int
+) -> Decoded | None:
     """A broker that does not know the version asked for answers in version 0, with error 35 (KIP-511)."""
     layout = schema.layout(API_VERSIONS, 0, RESPONSE)
     if layout is None:
         return None
     try:
-        body, pos = compiler.decoder(layout)(data, start, end)
+        body, pos = compiler.decoder(layout, bounded=True)(data, start, end, room)
     except DECODE_FAILURES:
         return None
     if pos != end or body["error_code"] != _UNSUPPORTED_VERSION:
@@ -173,23 +187,46 @@ def _unknown(api_key: int, api_version: int, direction: str) -> Decoded:
 
 
 def _explain(
-    layouts: list[Layout], data: bytes, start: int, end: int, fields: frozenset[str] | None, base: int
+    layouts: list[Layout],
+    data: bytes,
+    start: int,
+    end: int,
+    fields: frozenset[str] | None,
+    base: int,
+    max_memory: int,
 ) -> Decoded:
     """What compiled decoders would not take: the layout that fits but for its text, else the stable one's story."""
-    readings = [(layout, interpreter.read(layout, data, start, end, base=base)) for layout in layouts]
-    fitting = [pair for pair in readings if pair[1].failure is None and pair[1].end == end]
-    layout, reading = min(fitting or readings[:1], key=lambda pair: UNKNOWN_TAGS in pair[1].body)
+    layout, reading = _best(layouts, data, start, end, base, max_memory)
     problems = reading.problems
     failure = reading.failure
     if failure is not None:
-        message = f"{layout.name} version {layout.version} does not fit at {failure.path}: {failure.message}"
+        code, how = ("cap", "is cut") if reading.full else ("malformed", "does not fit")
+        message = f"{layout.name} version {layout.version} {how} at {failure.path}: {failure.message}"
         offset = failure.offset - base
-        problems += (
-            Problem(layout.direction, "malformed", message, offset, end - failure.offset, failure.path),
-        )
+        problems += (Problem(layout.direction, code, message, offset, end - failure.offset, failure.path),)
     elif reading.end != end:
         surplus = end - reading.end
         message = f"{surplus} trailing byte{'s' if surplus > 1 else ''} after {layout.name} version {layout.version}"
         problems += (Problem(layout.direction, "trailing_bytes", message, reading.end - base, surplus),)
     body = reading.body if fields is None else restrict(reading.body, compiler.projection(fields))
     return Decoded(body, layout, failure is None, problems)
+
+
+def _best(
+    layouts: list[Layout], data: bytes, start: int, end: int, base: int, max_memory: int
+) -> tuple[Layout, Reading]:
+    """The first of the least strange readings; no other is held meanwhile."""
+    layout = layouts[0]
+    reading = interpreter.read(layout, data, start, end, base=base, max_memory=max_memory)
+    for other in layouts[1:]:
+        another = interpreter.read(other, data, start, end, base=base, max_memory=max_memory)
+        if _strangeness(another, end) < _strangeness(reading, end):
+            layout, reading = other, another
+    return layout, reading
+
+
+def _strangeness(reading: Reading, end: int) -> int:
+    """0 for a reading that uses up the bytes, 1 if with tagged fields nobody knows, 2 for one that does not."""
+    if reading.failure is not None or reading.end != end:
+        return 2
+    return 1 if UNKNOWN_TAGS in reading.body else 0

@@ -10,10 +10,11 @@ from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import compiler, interpreter, schema
 from kinspect.protocol.bodies import decode_body
 from kinspect.protocol.compiler import Body
+from kinspect.protocol.memory import MAX_MEMORY
 from kinspect.protocol.schema import Layout
 from kinspect.protocol.wire import DECODE_FAILURES
 
-_NOT_DECODABLE = ("malformed", "unknown_api", "unknown_version")
+_NOT_DECODABLE = ("cap", "malformed", "unknown_api", "unknown_version")
 
 
 class EncodeError(KinspectError):
@@ -47,26 +48,29 @@ class Message:
             self.api = schema.api_name(self.api_key)
 
 
-def decode_request(frame: bytes) -> Message:
+def decode_request(frame: bytes, *, max_memory: int = MAX_MEMORY) -> Message:
     """Decodes a request: header and body without the 4-byte size. Raises DecodeError, nothing else.
 
-    Surplus bytes and text that is not UTF-8 are told in `problems`.
+    Surplus bytes and text that is not UTF-8 are told in `problems`. `max_memory`: bytes of memory that the body may
+    take; the error for one that may take more holds what was read up to there.
     """
     data = bytes(frame)
     if len(data) < 4:
         raise DecodeError(f"a request has a header of at least 8 bytes, not {len(data)}")
     api_key, api_version = (int.from_bytes(data[at : at + 2], "big", signed=True) for at in (0, 2))
-    return _decode(data, api_key, api_version, REQUEST)
+    return _decode(data, api_key, api_version, REQUEST, max_memory)
 
 
-def decode_response(frame: bytes, api_key: int, api_version: int) -> Message:
-    """Decodes a response to a request of that API and version. Raises DecodeError, nothing else."""
-    return _decode(bytes(frame), api_key, api_version, RESPONSE)
+def decode_response(frame: bytes, api_key: int, api_version: int, *, max_memory: int = MAX_MEMORY) -> Message:
+    """Decodes a response to a request of that API and version; the rest is as for `decode_request`."""
+    return _decode(bytes(frame), api_key, api_version, RESPONSE, max_memory)
 
 
-def _decode(data: bytes, api_key: int, api_version: int, direction: str) -> Message:
+def _decode(data: bytes, api_key: int, api_version: int, direction: str, max_memory: int) -> Message:
     header, start, header_problems = _decode_header(data, api_key, api_version, direction)
-    decoded = decode_body(api_key, api_version, direction, data, start, len(data), base=0)
+    decoded = decode_body(
+        api_key, api_version, direction, data, start, len(data), base=0, max_memory=max_memory
+    )
     for problem in decoded.problems:
         if problem.code in _NOT_DECODABLE:
             raise DecodeError(

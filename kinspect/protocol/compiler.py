@@ -7,6 +7,9 @@ How the ends are kept. A Python slice past the end of a buffer is silently short
 itself. Generated code only ever moves `pos` forward (a negative length is an error at once), therefore one
 comparison of `pos` with `end` when all is read covers every field before it. What must not wait for that
 is anything that repeats or allocates: each array's count is compared with the bytes left before its loop.
+
+A decoder that is `bounded` also subtracts what its arrays' elements will take (`memory`) from `room` before it reads
+them: once an array, and only messages so long that it could matter are given to one.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ import linecache
 import struct
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kinspect.protocol import wire
+from kinspect.form import COMPILED
+from kinspect.protocol import memory, walker, wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +29,14 @@ if TYPE_CHECKING:
     from kinspect.protocol.schema import Field, Layout
 
 Body = dict[str, Any]
-Decode = Callable[[bytes, int, int], tuple[Body, int]]
+
+
+class Decode(Protocol):
+    """`room` matters to a bounded decoder alone."""
+
+    def __call__(self, data: bytes, pos: int, end: int, room: int = 0, /) -> tuple[Body, int]: ...
+
+
 Encode = Callable[[Body], bytes]
 
 # Which fields to decode: None is a whole subtree, a dict the wanted names below.
@@ -33,9 +44,11 @@ Projection = dict[str, "Projection | None"]
 
 _HELPERS: dict[str, Any] = {
     "Malformed": wire.Malformed,
+    "TooLarge": wire.TooLarge,
     "uvarint": wire.uvarint,
     "uvarint_bytes": wire.uvarint_bytes,
     "unknown_tags": wire.unknown_tags,
+    "skip_tags": wire.skip_tags,
     "tag_section": wire.tag_section,
     "uuid_text": wire.uuid_text,
     "uuid_bytes": wire.uuid_bytes,
@@ -43,22 +56,38 @@ _HELPERS: dict[str, Any] = {
     **{f"unpack_{code}": unpackers for code, unpackers in wire.ARRAYS.items()},
 }
 
-_decoders: dict[tuple[Layout, frozenset[str] | None], Decode] = {}
+_decoders: dict[tuple[Layout, frozenset[str] | None, bool], Decode] = {}
 _encoders: dict[Layout, Encode] = {}
 
 
-def decoder(layout: Layout, fields: frozenset[str] | None = None) -> Decode:
-    """`decode(data, pos, end) -> (body, pos)` for the layout, or for `fields` of it alone.
+def decoder(layout: Layout, fields: frozenset[str] | None = None, bounded: bool = False) -> Decode:
+    """`decode(data, pos, end, room) -> (body, pos)` for the layout, or for `fields` of it alone.
 
     `fields` are dotted paths through arrays (`topics.partitions.error_code`); a path to a container asks for all
     of it. The function raises one of `wire.DECODE_FAILURES` for bytes that do not fit; it does not ask for the
-    bytes to be used up.
+    bytes to be used up. A `bounded` one refuses a body that may take more than `room` bytes of memory, others do not
+    look at `room`.
     """
-    key = (layout, fields)
+    key = (layout, fields, bounded)
     found = _decoders.get(key)
     if found is None:
-        found = _decoders[key] = _load(decoder_source(layout, fields), _title(layout, "decode", fields))
+        found = _decoders[key] = _make(layout, fields, bounded)
     return found
+
+
+def generated(layout: Layout, fields: frozenset[str] | None = None, bounded: bool = False) -> Decode:
+    """`decoder`'s function of source made for the layout: the fastest that is interpreted."""
+    title = _title(layout, "decode within" if bounded else "decode", fields)
+    decode: Decode = _load(decoder_source(layout, fields, bounded), title)
+    return decode
+
+
+def walking(layout: Layout, fields: frozenset[str] | None = None, bounded: bool = False) -> Decode:
+    """`decoder`'s function as a walk of the layout: the fastest in the compiled form."""
+    return walker.Program(layout, None if fields is None else projection(fields), bounded).decode
+
+
+_make = walking if COMPILED else generated
 
 
 def skipper(layout: Layout) -> Decode:
@@ -77,9 +106,9 @@ def encoder(layout: Layout) -> Encode:
     return found
 
 
-def decoder_source(layout: Layout, fields: frozenset[str] | None = None) -> str:
+def decoder_source(layout: Layout, fields: frozenset[str] | None = None, bounded: bool = False) -> str:
     """The source of `decoder`'s function."""
-    return _DecodeWriter().write(layout, None if fields is None else projection(fields))
+    return _DecodeWriter(bounded).write(layout, None if fields is None else projection(fields))
 
 
 def encoder_source(layout: Layout) -> str:
@@ -154,8 +183,9 @@ class _DecodeWriter(_Writer):
     pad bytes of the run, or are stepped over.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bounded: bool) -> None:
         super().__init__()
+        self.bounded = bounded
         self.pending: list[tuple[str, int, str | None]] = []
 
     def write(self, layout: Layout, wanted: Projection | None) -> str:
@@ -166,7 +196,7 @@ class _DecodeWriter(_Writer):
         with self.block("if pos > end:"):
             self.line("raise Malformed")
         self.line("return body, pos")
-        return self.source("def run(data, pos, end):")
+        return self.source("def run(data, pos, end, room=0):")
 
     # Positions and lengths.
 
@@ -199,6 +229,13 @@ class _DecodeWriter(_Writer):
         self.flush()
         with self.block(f"if {name} > 127:"):
             self.line(f"{name}, pos = uvarint(data, pos, {name})")
+
+    def charge(self, count: str, size: int) -> None:
+        """Takes `count` values of `size` bytes each off the room."""
+        if self.bounded:
+            self.line(f"room -= {count} * {size}")
+            with self.block("if room < 0:"):
+                self.line("raise TooLarge")
 
     # Structs and their fields.
 
@@ -266,8 +303,10 @@ class _DecodeWriter(_Writer):
     def elements(
         self, field: Field, wanted: Projection | None, keep: bool, name: str, count: str, depth: int
     ) -> None:
-        width = _fixed_width(field)
-        if width is not None and (not keep or field.type in wire.FIXED):
+        if keep:
+            self.charge(count, memory.of_element(field))
+        width = wire.fixed_width(field)
+        if width and (not keep or field.type in wire.FIXED):
             if keep:
                 self.line(f"{name} = {_fixed_elements(field, count)}")
             self.line(f"pos += {count} * {width}")
@@ -333,15 +372,19 @@ class _DecodeWriter(_Writer):
         known = [field for field in fields if field.tag is not None]
         keep_unknown = wanted is None or wire.UNKNOWN_TAGS in wanted
         with self.block(f"if {count}:"):
-            if not known:
-                self.line(f"unknown, pos = unknown_tags(data, pos, end, {count})")
-                # A zero may be spelled in two bytes.
-                if keep_unknown:
-                    with self.block("if unknown:"):
-                        self.line(f'{row}["{wire.UNKNOWN_TAGS}"] = unknown')
-                return
             with self.block(f"if {count} > 127:"):
                 self.line(f"{count}, pos = uvarint(data, pos, {count})")
+            if keep_unknown:
+                self.charge(count, memory.UNKNOWN_TAG)
+            if not known:
+                if not keep_unknown:
+                    self.line(f"pos = skip_tags(data, pos, end, {count})")
+                    return
+                self.line(f"unknown, pos = unknown_tags(data, pos, end, {count})")
+                # A zero may be spelled in two bytes.
+                with self.block("if unknown:"):
+                    self.line(f'{row}["{wire.UNKNOWN_TAGS}"] = unknown')
+                return
             with self.block(f"if 2 * {count} > end - pos:"):
                 self.line("raise Malformed")
             with self.block(f"for _ in range({count}):"):
@@ -497,14 +540,6 @@ def _element(field: Field) -> Field:
         default=None,
         compact=field.compact,
     )
-
-
-def _fixed_width(field: Field) -> int | None:
-    """The bytes of one element if all have as many, None otherwise."""
-    if field.type in wire.FIXED:
-        return wire.FIXED[field.type][1]
-    plain = not field.compact and all(part.type in wire.FIXED and not part.array for part in field.fields)
-    return wire.minimum_size(field) if field.type == "struct" and plain else None
 
 
 def _fixed_elements(field: Field, count: str) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol.schema import header_version, layout
-from kinspect.protocol.wire import DECODE_FAILURES, unknown_tags
+from kinspect.protocol.wire import DECODE_FAILURES, skip_tags, uvarint
 
 _START = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">h")
@@ -91,7 +91,9 @@ def _skip_tags(data: bytes, pos: int, end: int) -> int | None:
     pos += 1
     if count:
         try:
-            _, pos = unknown_tags(data, pos, end, count)
+            if count > 127:
+                count, pos = uvarint(data, pos, count)
+            pos = skip_tags(data, pos, end, count)
         except DECODE_FAILURES:
             return None
     return pos if pos <= end else None

@@ -11,6 +11,7 @@ from base64 import urlsafe_b64encode
 from typing import Any, NamedTuple
 
 from kinspect.model import Problem
+from kinspect.protocol import memory
 from kinspect.protocol.schema import Field, Layout
 
 _NUMBERS = {
@@ -53,36 +54,65 @@ class Failure(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What the interpreter made of a message: `end` is where it stopped, `failure` None if it read all fields."""
+    """What the interpreter made of a message: `end` is where it stopped, `failure` None if it read all fields.
+
+    `full`: it stopped because what was read takes as much memory as it may.
+    """
 
     body: Body
     end: int
     problems: tuple[Problem, ...]
     failure: Failure | None
     spans: list[Span]
+    full: bool
 
 
 class _FailedError(Exception):
     pass
 
 
-def read(layout: Layout, data: bytes, start: int, end: int, *, base: int = 0, spans: bool = False) -> Reading:
+class _FullError(_FailedError):
+    pass
+
+
+def read(
+    layout: Layout,
+    data: bytes,
+    start: int,
+    end: int,
+    *,
+    base: int = 0,
+    spans: bool = False,
+    max_memory: int | None = None,
+) -> Reading:
     """Reads `data[start:end]`; surplus bytes are left, broken ones end the reading with what was read.
 
-    Offsets of problems count from `base`, those of spans and the failure are indexes into `data`.
+    Offsets of problems count from `base`, those of spans and the failure are indexes into `data`. A body that takes
+    more than `max_memory` bytes (`memory`) is read as far as that.
     """
-    reader = _Reader(layout, data, start, end, base, spans)
+    reader = _Reader(layout, data, start, end, base, spans, max_memory)
     body: Body = {}
     failure = None
+    full = False
     try:
         reader.struct(layout.fields, layout.flexible, body)
     except _FailedError as error:
         failure = Failure(reader.field_start, reader.text_path(), str(error))
-    return Reading(body, reader.pos, tuple(reader.problems), failure, reader.spans)
+        full = isinstance(error, _FullError)
+    return Reading(body, reader.pos, tuple(reader.problems), failure, reader.spans, full)
 
 
 class _Reader:
-    def __init__(self, layout: Layout, data: bytes, pos: int, end: int, base: int, spans: bool) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        data: bytes,
+        pos: int,
+        end: int,
+        base: int,
+        spans: bool,
+        max_memory: int | None,
+    ) -> None:
         self.layout = layout
         self.data = data
         self.pos = pos
@@ -93,6 +123,13 @@ class _Reader:
         self.spans: list[Span] = []
         self.wants_spans = spans
         self.field_start = pos
+        self.max_memory = max_memory
+        self.memory = 0
+
+    def charge(self, size: int) -> None:
+        self.memory += size
+        if self.max_memory is not None and self.memory > self.max_memory:
+            raise _FullError(f"the body takes more than {_bytes(self.max_memory)} of memory")
 
     def text_path(self) -> str:
         text = ""
@@ -173,6 +210,7 @@ class _Reader:
         self.span(start, "tag", number)
         outer, self.end = self.end, self.pos + size
         if field is None:
+            self.charge(memory.UNKNOWN_TAG)
             start = self.pos
             raw = self.take(size, "tag")
             body.setdefault("unknown_tagged_fields", []).append({"tag": number, "bytes": raw})
@@ -224,11 +262,12 @@ class _Reader:
         body[field.name] = items
         for index in range(count):
             self.path.append(index)
+            self.field_start = self.pos
+            self.charge(memory.of_element(field))
             if field.type == "struct":
                 items.append({})
                 self.struct(field.fields, field.compact, items[-1])
             else:
-                self.field_start = self.pos
                 items.append(self.value(field, False))
             self.path.pop()
 
@@ -256,6 +295,7 @@ class _Reader:
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError:
+            self.charge(memory.ODD_TEXT)
             path = self.text_path()
             self.problems.append(
                 Problem(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,11 @@ class _ArrayUnpackers(dict[int, Callable[[bytes, int], tuple[Any, ...]]]):
 
 ARRAYS = {code: _ArrayUnpackers(code) for code, _ in FIXED.values() if len(code) == 1}
 
+
+class TooLarge(Malformed):
+    """What is decoded would take more memory than it may."""
+
+
 # All that compiled decoders raise.
 DECODE_FAILURES = (Malformed, struct.error, IndexError, UnicodeDecodeError)
 
@@ -72,6 +77,16 @@ def minimum_size(field: Field) -> int:
         return 1
     inner = sum(minimum_field_size(part) for part in field.fields if part.tag is None)
     return inner + (1 if field.compact else 0)
+
+
+def fixed_width(field: Field) -> int:
+    """The bytes of one value of `field` (one element if it is an array's) if all have as many, else 0."""
+    if field.type in FIXED:
+        return FIXED[field.type][1]
+    if field.type != "struct" or field.compact or (field.nullable and not field.array):
+        return 0
+    plain = all(part.type in FIXED and not part.array for part in field.fields)
+    return minimum_size(field) if plain else 0
 
 
 def minimum_field_size(field: Field) -> int:
@@ -104,12 +119,25 @@ def uvarint_bytes(value: int) -> bytes:
 
 
 def unknown_tags(data: bytes, pos: int, end: int, count: int) -> tuple[list[dict[str, Any]], int]:
-    """A tagged section in which no tag has a name. `count` is the first byte of its count, just before `pos`."""
-    if count > 0x7F:
-        count, pos = uvarint(data, pos, count)
+    """The `count` tagged fields from `pos` on, none of which has a name."""
+    found = []
+    stop = pos
+    for tag, start, stop in _tags(data, pos, end, count):
+        found.append({"tag": tag, "bytes": data[start:stop]})
+    return found, stop
+
+
+def skip_tags(data: bytes, pos: int, end: int, count: int) -> int:
+    """Where `count` tagged fields end."""
+    for place in _tags(data, pos, end, count):
+        pos = place[2]
+    return pos
+
+
+def _tags(data: bytes, pos: int, end: int, count: int) -> Iterator[tuple[int, int, int]]:
+    """The tag of each field, and where its bytes begin and end."""
     if 2 * count > end - pos:
         raise Malformed
-    found = []
     for _ in range(count):
         tag = data[pos]
         pos += 1
@@ -119,9 +147,9 @@ def unknown_tags(data: bytes, pos: int, end: int, count: int) -> tuple[list[dict
         pos += 1
         if size > 0x7F:
             size, pos = uvarint(data, pos, size)
-        found.append({"tag": tag, "bytes": data[pos : pos + size]})
+        start = pos
         pos += size
-    return found, pos
+        yield tag, start, pos
 
 
 def tag_section(tags: list[tuple[int, bytes]]) -> bytes:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from types import ModuleType
 
@@ -31,10 +31,11 @@ _XERIAL_HEADER = 16
 # A copy element of three bytes yields at most 64, so nothing expands further than this.
 _SNAPPY_RATIO = 22
 
-_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_MAGIC = 0x184D2204
 # A match length byte of LZ4 stands for at most 255 bytes.
 _LZ4_RATIO = 255
 _LZ4_BLOCK_SIZES = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
+_ANY_SIZE = 1 << 62
 
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_BLOCK = 128 * 1024
@@ -163,12 +164,12 @@ def _snappy_block(data: bytes, room: int, limit: int) -> bytes:
 def _lz4(data: bytes, limit: int) -> bytes:
     bound = len(data) * _LZ4_RATIO
     if bound > limit:
-        bound = min(bound, _lz4_bound(data, limit))
+        bound = min(bound, _bound(data, limit, _LZ4_MAGIC, _lz4_blocks))
     return _bounded("lz4", data, bound, limit)
 
 
 def _zstd(data: bytes, limit: int) -> bytes:
-    return _bounded("zstd", data, _zstd_bound(data, limit), limit)
+    return _bounded("zstd", data, _bound(data, limit, _ZSTD_MAGIC, _zstd_blocks), limit)
 
 
 _DECODERS: tuple[Callable[[bytes, int], bytes], ...] = (lambda data, limit: data, _gzip, _snappy, _lz4, _zstd)
@@ -179,6 +180,7 @@ def _bounded(name: str, data: bytes, bound: int, limit: int) -> bytes:
     codec = getattr(_cramjam(), name)
     try:
         if bound <= limit:
+            # The one copy: slices of a cramjam buffer are no bytes, and a batch is cut into many.
             return bytes(codec.decompress(data))
         buffer = bytearray(limit)
         size = codec.decompress_into(data, buffer)
@@ -190,73 +192,67 @@ def _bounded(name: str, data: bytes, bound: int, limit: int) -> bytes:
         raise _damaged(name, min(bound, limit)) from None
 
 
-def _zstd_bound(data: bytes, limit: int) -> int:
-    """The most that zstd frames can expand to, by their block headers (RFC 8878 §3.1.1).
+_Blocks = Generator[int, None, int]
+"""The most that each block of a frame can expand to; returns where the frame ends."""
 
-    Above `limit` if that needs too many looks. Bytes that are no frames end the walk: the decoder says so.
+
+def _bound(data: bytes, limit: int, magic: int, blocks: Callable[[bytes, int], _Blocks]) -> int:
+    """The most that frames can expand to, by their block headers.
+
+    Above `limit` if that needs too many looks. Bytes that are no frames, or a cut-off one, end the walk: the decoder
+    gets no further either.
     """
-    bound, position, end, blocks = 0, 0, len(data), 0
+    bound = 0
     try:
-        while position < end:
-            (magic,) = _U32_LE.unpack_from(data, position)
-            if magic & _SKIPPABLE_MASK == _SKIPPABLE:
-                position += 8 + _U32_LE.unpack_from(data, position + 4)[0]
-                blocks += 1
-                if blocks > _WALK_BLOCKS:
-                    return limit + 1
-                continue
-            if magic != _ZSTD_MAGIC:
-                return bound
-            descriptor = data[position + 4]
-            single = descriptor >> 5 & 1
-            content_size = (single, 2, 4, 8)[descriptor >> 6]
-            position += 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3] + content_size
-            last = False
-            while not last:
-                header = data[position] | data[position + 1] << 8 | data[position + 2] << 16
-                last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
-                bound += _ZSTD_BLOCK if kind == 2 else size
-                position += 3 + (1 if kind == 1 else size)
-                blocks += 1
-                if bound > limit or blocks > _WALK_BLOCKS:
-                    return limit + 1
-            position += 4 * (descriptor >> 2 & 1)
+        for looks, size in enumerate(_frames(data, magic, blocks)):
+            bound += size
+            if bound > limit or looks == _WALK_BLOCKS:
+                return limit + 1
     except (IndexError, struct.error):
-        return bound  # cut off: the decoder gets no further either
+        pass
     return bound
 
 
-def _lz4_bound(data: bytes, limit: int) -> int:
-    """The most that lz4 frames can expand to, by their block headers; above `limit` if that is not known."""
-    bound, position, end, blocks = 0, 0, len(data), 0
-    try:
-        while position < end:
-            (magic,) = _U32_LE.unpack_from(data, position)
-            if magic & _SKIPPABLE_MASK == _SKIPPABLE:
-                position += 8 + _U32_LE.unpack_from(data, position + 4)[0]
-                blocks += 1
-                if blocks > _WALK_BLOCKS:
-                    return limit + 1
-                continue
-            if not data.startswith(_LZ4_MAGIC, position):
-                return bound
-            flags = data[position + 4]
-            block_size = _LZ4_BLOCK_SIZES.get(data[position + 5] >> 4 & 7, limit + 1)
-            position += 7 + _lz4_options(flags)
-            while True:
-                (header,) = _U32_LE.unpack_from(data, position)
-                position += 4
-                if header == 0:
-                    break
-                bound += block_size
-                position += (header & 0x7FFFFFFF) + 4 * (flags >> 4 & 1)
-                blocks += 1
-                if bound > limit or blocks > _WALK_BLOCKS:
-                    return limit + 1
-            position += 4 * (flags >> 2 & 1)
-    except (IndexError, struct.error):
-        return bound
-    return bound
+def _frames(data: bytes, magic: int, blocks: Callable[[bytes, int], _Blocks]) -> Iterator[int]:
+    """The blocks of all frames; a skippable frame is one of nothing (RFC 8878 §3.1.2)."""
+    position = 0
+    while position < len(data):
+        (found,) = _U32_LE.unpack_from(data, position)
+        if found & _SKIPPABLE_MASK == _SKIPPABLE:
+            yield 0
+            position += 8 + _U32_LE.unpack_from(data, position + 4)[0]
+        elif found == magic:
+            position = yield from blocks(data, position)
+        else:
+            return
+
+
+def _zstd_blocks(data: bytes, position: int) -> _Blocks:
+    """RFC 8878 §3.1.1."""
+    descriptor = data[position + 4]
+    single = descriptor >> 5 & 1
+    content_size = (single, 2, 4, 8)[descriptor >> 6]
+    position += 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3] + content_size
+    last = False
+    while not last:
+        header = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+        last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+        yield _ZSTD_BLOCK if kind == 2 else size
+        position += 3 + (1 if kind == 1 else size)
+    return position + 4 * (descriptor >> 2 & 1)
+
+
+def _lz4_blocks(data: bytes, position: int) -> _Blocks:
+    flags = data[position + 4]
+    block_size = _LZ4_BLOCK_SIZES.get(data[position + 5] >> 4 & 7, _ANY_SIZE)
+    position += 7 + _lz4_options(flags)
+    while True:
+        (header,) = _U32_LE.unpack_from(data, position)
+        position += 4
+        if header == 0:
+            return position + 4 * (flags >> 2 & 1)
+        yield block_size
+        position += (header & 0x7FFFFFFF) + 4 * (flags >> 4 & 1)
 
 
 def _lz4_options(flags: int) -> int:
@@ -270,7 +266,7 @@ def _with_right_checksum(data: bytes) -> bytes:
     Kafka before 0.10 computed it over the magic number too, and so do all writers of message format 0
     (KAFKA-3160).
     """
-    if len(data) < 7 or not data.startswith(_LZ4_MAGIC):
+    if len(data) < 7 or _U32_LE.unpack_from(data)[0] != _LZ4_MAGIC:
         return data
     at = 6 + _lz4_options(data[4])
     right = _xxh32_short(data[4:at]) >> 8 & 0xFF

@@ -24,7 +24,7 @@ METADATA_TOPICS = {
     "__remote_log_metadata": "__remote_log_metadata",
 }
 """Topics and whose record types theirs are."""
-TOPICS = COORDINATOR_TOPICS | METADATA_TOPICS.keys()
+TOPICS = COORDINATOR_TOPICS | frozenset(METADATA_TOPICS)
 
 _TYPE = struct.Struct(">h")
 _UVARINT_BYTES = 5
@@ -88,8 +88,10 @@ def _metadata(topic: str, value: bytes) -> Reading | None:
     kind = schema.record_types(topic).get(number)
     if kind is None or frame_version > 1:
         return None
-    found = (read(name, version, value, position) for name in kind.values)
-    return next(filter(None, found), None)
+    for name in kind.values:
+        if found := read(name, version, value, position):
+            return found
+    return None
 
 
 def _uvarint(data: bytes, position: int) -> tuple[int | None, int]:

@@ -58,6 +58,11 @@ class Run:
         return self.kind & _CODEC
 
     @property
+    def was_read(self) -> bool:
+        """Whether the content of a wrapper could be read."""
+        return self.count is not None and self.first is not None
+
+    @property
     def log_append_time(self) -> bool:
         return bool(self.kind & LOG_APPEND_TIME)
 
@@ -122,7 +127,7 @@ def _plain(run: Run, data: bytes, position: int, context: _Context) -> None:
                 if not fits:
                     odd = offset if odd is None else odd
                 elif reader.records_left > 0:
-                    reader.records_left -= 1
+                    reader.keep(1)
                     run.records.append(_record(offset, stamp, key, value))
                 else:
                     reader.too_many_records(context.origin)
@@ -154,7 +159,7 @@ def _wrapper(run: Run, data: bytes, position: int, context: _Context) -> None:
     if inner is None:
         return
     _fill(run, inner, context._replace(depth=context.depth + 1))
-    if run.count is None or run.first is None:
+    if not run.was_read:
         return
     if magic:
         _make_absolute(run, offset, context)

@@ -30,8 +30,10 @@ def read_prefixed(names: Iterable[str], data: bytes) -> Reading | None:
     if len(data) < _VERSION.size:
         return None
     (version,) = _VERSION.unpack_from(data)
-    found = (read(name, version, data, _VERSION.size) for name in names)
-    return next(filter(None, found), None)
+    for name in names:
+        if found := read(name, version, data, _VERSION.size):
+            return found
+    return None
 
 
 def read_any_version(name: str, data: bytes) -> Reading | None:
@@ -40,5 +42,7 @@ def read_any_version(name: str, data: bytes) -> Reading | None:
     assert definition is not None, name
     said = _VERSION.unpack_from(data)[0] if len(data) >= _VERSION.size else None
     versions = sorted(definition.versions, key=lambda version: (version != said, -version))
-    found = (read(name, version, data, 0) for version in versions)
-    return next(filter(None, found), None)
+    for version in versions:
+        if found := read(name, version, data, 0):
+            return found
+    return None

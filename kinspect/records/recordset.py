@@ -8,10 +8,7 @@ from kinspect.model import Caps, Problem
 from kinspect.records.compression import CompressionError, decompress
 
 MAX_BYTES = Caps().records_bytes
-MAX_RECORDS = 1_000_000
-"""Records and headers kept of one record set; one takes some 500 bytes of memory."""
-MAX_BATCHES = 250_000
-"""Entries of one record set: a hostile message could hold millions of the smallest batches."""
+MAX_RECORDS = Caps().records
 
 LOG_APPEND_TIME = 0x08
 """The attribute bit of magic 1 and 2: timestamps are the broker's append time (KIP-32)."""
@@ -27,16 +24,19 @@ class RecordSet(list[dict[str, Any]]):
     `partial_bytes`: bytes of a cut-off batch at the end (and, for sets read with `aligned=False`, at the
     start). `problems`: damage; `offset` counts within the record set, `bytes` are those that were skipped.
     The sizes of the batches, `partial_bytes` and the problems' `bytes` add up to the record set.
-    `expanded_bytes`: what compressed batches were expanded to.
+    `expanded_bytes`: what compressed batches were expanded to. `kept`: how many records and headers they hold.
+    `caps_hit`: the limits that were reached, by the names of `model.Caps`.
     """
 
-    __slots__ = ("expanded_bytes", "partial_bytes", "problems")
+    __slots__ = ("caps_hit", "expanded_bytes", "kept", "partial_bytes", "problems")
 
     def __init__(self) -> None:
         super().__init__()
         self.partial_bytes = 0
         self.expanded_bytes = 0
+        self.kept = 0
         self.problems: list[Problem] = []
+        self.caps_hit: set[str] = set()
 
     def problem(self, code: str, message: str, offset: int, skipped: int | None = None) -> None:
         """Add a problem, once a code and place: a wrapper may hold millions of broken messages."""
@@ -51,12 +51,13 @@ class Reader:
     `with_records` False: only headers are wanted.
     """
 
-    __slots__ = ("bytes_left", "records_left", "result", "with_records")
+    __slots__ = ("bytes_left", "max_batches", "records_left", "result", "with_records")
 
-    def __init__(self, max_bytes: int, max_records: int, with_records: bool) -> None:
+    def __init__(self, max_bytes: int, max_records: int, max_batches: int, with_records: bool) -> None:
         self.result = RecordSet()
         self.bytes_left = max_bytes
         self.records_left = max_records
+        self.max_batches = max_batches
         self.with_records = with_records
 
     def expand(self, codec: int, data: bytes, offset: int, *, any_lz4_checksum: bool = False) -> bytes | None:
@@ -65,6 +66,8 @@ class Reader:
             expanded = decompress(codec, data, self.bytes_left, any_lz4_checksum=any_lz4_checksum)
         except CompressionError as error:
             self._spend(error.spent)
+            if error.code == "cap":
+                self.result.caps_hit.add("records_bytes")
             self.result.problem(error.code, str(error), offset)
             return None
         self._spend(len(expanded))
@@ -74,5 +77,17 @@ class Reader:
         self.bytes_left -= size
         self.result.expanded_bytes += size
 
+    def keep(self, records: int) -> None:
+        """Note that so many records and headers were kept."""
+        self.records_left -= records
+        self.result.kept += records
+
     def too_many_records(self, offset: int) -> None:
-        self.result.problem("cap", "more records than the limit; the others are only counted", offset)
+        self._too_many("records than the limit; the others are only counted", offset, None)
+
+    def too_many_batches(self, offset: int, skipped: int) -> None:
+        self._too_many("batches than the limit", offset, skipped)
+
+    def _too_many(self, what: str, offset: int, skipped: int | None) -> None:
+        self.result.caps_hit.add("records")
+        self.result.problem("cap", f"more {what}", offset, skipped)

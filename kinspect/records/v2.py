@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kinspect.records.recordset import FARTHEST, NO_TIMESTAMP
 
-HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER: struct.Struct = struct.Struct(">qiibIhiqqqhii")
 """base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp,
 producer id, producer epoch, base sequence, record count."""
 CRC_FROM = 21

@@ -20,7 +20,6 @@ from kinspect.records.compression import codec_name
 from kinspect.records.recordset import (
     FARTHEST,
     LOG_APPEND_TIME,
-    MAX_BATCHES,
     MAX_BYTES,
     MAX_RECORDS,
     NO_TIMESTAMP,
@@ -41,12 +40,19 @@ _BOUNDARY_PLACES, _BOUNDARY_CRCS = 1_000_000, 64
 
 
 def batches(
-    record_set: bytes, *, max_bytes: int = MAX_BYTES, max_records: int = MAX_RECORDS, aligned: bool = True
+    record_set: bytes,
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_records: int = MAX_RECORDS,
+    max_batches: int = MAX_RECORDS,
+    aligned: bool = True,
 ) -> RecordSet:
     """Read what a `records` field holds: the batches with their records.
 
     `max_bytes` bounds what all compressed batches together may expand to, `max_records` how many records and
-    headers are kept. `aligned=False` is for a set that may begin in the middle of a batch (FetchSnapshot hands
+    headers are kept, `max_batches` how many batches.
+
+    `aligned=False` is for a set that may begin in the middle of a batch (FetchSnapshot hands
     out byte ranges): it is read from the first header of a v2 batch whose length and CRC-32C fit, and what lies
     before is part of `partial_bytes`.
 
@@ -59,15 +65,17 @@ def batches(
 
     Damage is in `problems`; nothing is raised, whatever the bytes.
     """
-    return _read(record_set, Reader(max_bytes, max_records, True), aligned)
+    return _read(record_set, Reader(max_bytes, max_records, max_batches, True), aligned)
 
 
-def summarise(record_set: bytes, *, max_bytes: int = MAX_BYTES, aligned: bool = True) -> RecordSet:
+def summarise(
+    record_set: bytes, *, max_bytes: int = MAX_BYTES, max_batches: int = MAX_RECORDS, aligned: bool = True
+) -> RecordSet:
     """Like `batches` without `records`: reads headers and checks CRCs.
 
     Only wrappers of magic 0 and 1 are expanded, for their count and offsets.
     """
-    return _read(record_set, Reader(max_bytes, 0, False), aligned)
+    return _read(record_set, Reader(max_bytes, 0, max_batches, False), aligned)
 
 
 @cache
@@ -88,7 +96,7 @@ def _read(data: bytes, reader: Reader, aligned: bool) -> RecordSet:
     unpack = v2.HEADER.unpack_from
     crc32c = _crc32c()
     with memoryview(data) as view:
-        for _ in range(MAX_BATCHES):
+        for _ in range(reader.max_batches):
             if end - position >= _HEADER_SIZE:
                 (
                     base_offset,
@@ -159,7 +167,7 @@ def _read(data: bytes, reader: Reader, aligned: bool) -> RecordSet:
             else:
                 position = _no_batch(data, position, result)
     if position < end:
-        result.problem("cap", "more batches than the limit", position, end - position)
+        reader.too_many_batches(position, end - position)
     return result
 
 
@@ -181,7 +189,7 @@ def _records(
         payload = expanded
     base_timestamp = NO_TIMESTAMP if batch["base_timestamp_ms"] is None else batch["base_timestamp_ms"]
     found = v2.read_records(payload, count, batch["base_offset"], base_timestamp, reader.records_left)
-    reader.records_left -= found.room
+    reader.keep(found.room)
     if found.failure is not None:
         result.problem("malformed_records", found.failure, position)
     elif found.full:

@@ -173,16 +173,9 @@ class _Tcp(Reassembler):
         self.feed(segments[begin:])
         self._last_ordinal = ordinals[-1]
 
-    def close_all(self, time: int | None, frame: int) -> Iterator[None]:
-        """The end of the capture: closes what is open, a connection at a time."""
+    def closing(self, time: int | None = None, frame: int | None = None) -> Iterator[Connection]:
         self._pass_others(self._last_ordinal + 1, self._run_clock.segments)
-        connections = {half.connection.serial: half.connection for half in self._halves.values()}
-        waiting = [serial for serial in self._waiting if serial in connections]
-        for serial in (*waiting, *sorted(connections.keys() - set(waiting))):
-            connection = connections.pop(serial)
-            if connection.end_reason is None:
-                self._close(connection, time, frame, "capture_end")
-                yield
+        yield from super().closing(time, frame)
 
     def _run_timers(self, time: int | None, frame: int) -> None:
         clock = self._clock
@@ -209,7 +202,9 @@ class _Tcp(Reassembler):
         if reason == "idle":
             self._ledger.closing = frame, (_TIMERS, connection.last.clock, place(connection.start_frame))
         elif reason == "capture_end":
-            closing = (_END, 0, place(connection.start_frame))
+            since = self._waiting.get(connection.serial)
+            order = (0, place(since)) if since is not None else (1, place(connection.start_frame))
+            closing = (_END, *order)
             self._ledger.closing = frame, closing
             self._moment = (place(frame), *closing)
         super()._close(connection, time, frame, reason)
@@ -235,6 +230,6 @@ class Strand:
 
     def finish(self) -> Iterator[tuple[bytes, Line]]:
         """The capture has ended: hands on what was still open."""
-        for _ in self._tcp.close_all(*self._last):
+        for _ in self._tcp.closing(*self._last):
             yield from self.ledger.taken()
         yield from self.ledger.taken()

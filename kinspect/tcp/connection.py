@@ -133,7 +133,8 @@ class Connection:
     counts connections in the order of their first packets. `opening`: a packet other than a SYN came first, and
     what came before may still come. `skewed`: no handshake shows that the capture has the two directions in
     the order in which they were sent; their times may come from two clocks. `aliases` are the keys of its
-    packets in other scopes. `reset` is the time and frame of the reset that ended it.
+    packets in other scopes. `reset` is the time and frame of the reset that ended it. `lingers`: how often it waits for
+    packets out of order around its begin or end.
     """
 
     __slots__ = (
@@ -141,6 +142,7 @@ class Connection:
         "end_reason",
         "halves",
         "key",
+        "lingers",
         "opening",
         "reset",
         "serial",
@@ -161,6 +163,7 @@ class Connection:
         self.syn: int | None = None
         self.end_reason: str | None = None
         self.opening = False
+        self.lingers = 0
         self.skewed = False
         self.aliases: tuple[bytes, ...] = ()
         self.reset: tuple[int | None, int] | None = None

@@ -12,9 +12,9 @@ on what waits give up every hole.
 
 from __future__ import annotations
 
-from ..model import ACK, FIN, RST, SYN, Caps, Counts
+from ..model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts
 from .connection import Connection, Half, Nobody
-from .held import CUT, DATA, FINISH, RESET, Acknowledged, Arrival, Held
+from .held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, Held
 from .sequence import MASK, MAX_WINDOW, distance
 
 PATIENCE = 8
@@ -176,17 +176,20 @@ class Delivery:
     def _begin(self, half: Half, seq: int, length: int, syn: bool) -> None:
         """Decides where a direction's stream starts, at its first packet.
 
-        The SYN says it. Without one it is the first byte seen while the connection was opening, or, where
-        the peer was seen before, the first byte that the peer had not acknowledged.
+        The SYN says it, or the answer to it. Without them it is the first byte seen while the connection was
+        opening, or, where the peer was seen before, the first byte that the peer had not acknowledged.
         """
         known = half.next
+        if half.isn >= 0 and distance(seq, (half.isn + 1) & MASK) >= 0:
+            seq, syn = (half.isn + 1) & MASK, True
         half.seen = True
         half.next = seq
         if known < 0:
             return
         behind = distance(known, seq)
         if 0 < behind < FIRST_WINDOW and (syn or length > 1):
-            half.held = Held()
+            if half.held is None:
+                half.held = Held()
             half.held.acknowledge(Acknowledged(behind, half.packets + half.peer.packets, self.clock))
         elif not syn and -FIRST_WINDOW < behind < FIRST_WINDOW:
             half.next = known
@@ -215,7 +218,9 @@ class Delivery:
         held = half.held
         if held is None:
             held = half.held = Held()
-        before = held.size
+        elif offset < end <= held.acked:
+            half.connection.skewed = True  # it was acknowledged before it came
+        before = held.weight
         if captured > offset:
             begin = max(at, offset)
             known = held.conflicting
@@ -225,7 +230,7 @@ class Delivery:
             self._repeated(half, held.add(max(captured, offset), end, CUT, b"", arrival))
         if fin and end >= offset:
             held.add_mark(end, FINISH, arrival)
-        self.held_bytes += held.size - before
+        self.held_bytes += held.weight - before
         if half.connection.opening and self._holds_much(half):
             half.connection.opening = False
         self._drain(half)
@@ -236,7 +241,9 @@ class Delivery:
         if half.held is None:
             half.held = Held()
         ahead = max(0, distance(seq, half.next)) if half.seen else 0
+        before = half.held.weight
         half.held.add_mark(half.offset + ahead, RESET, arrival)
+        self.held_bytes += half.held.weight - before
 
     def _repeated(self, half: Half, size: int) -> None:
         if size > 0:
@@ -278,10 +285,10 @@ class Delivery:
         held = half.held
         assert held is not None
         piece = held.pop()
+        self.held_bytes -= len(piece.data) + PIECE_BYTES
         time, frame = piece.arrival.time, piece.arrival.frame
         if piece.kind == DATA:
             size = len(piece.data)
-            self.held_bytes -= size
             half.bytes += size
             half.next = (half.next + size) & MASK
             half.handler.data(half.direction, time, frame, piece.data, 0, size)
@@ -294,7 +301,10 @@ class Delivery:
 
     def _finish(self, half: Half, time: int | None, frame: int) -> None:
         if half.held is not None:
-            self.held_bytes -= half.held.size
+            self.held_bytes -= half.held.weight
+            for piece in half.held.pieces:
+                if piece.kind == RESET and half.connection.reset is None:
+                    half.connection.reset = piece.arrival.time, piece.arrival.frame
             half.held = None
         half.finished = True
         half.next = (half.next + 1) & MASK
@@ -369,7 +379,7 @@ class Delivery:
                 self.counts.hit("buffered_bytes")
             elif len(held.pieces) > caps.buffered_segments:
                 self.counts.hit("buffered_segments")
-            elif self.held_bytes > caps.total_bytes:
+            elif self.held_bytes > caps.total_bytes // BEHIND_HOLES:
                 self.counts.hit("total_bytes")
             else:
                 break

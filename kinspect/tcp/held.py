@@ -6,6 +6,8 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 DATA, CUT, FINISH, RESET = range(4)
+# What a piece takes beside its bytes, about.
+PIECE_BYTES = 400
 
 
 class Arrival(NamedTuple):
@@ -64,6 +66,11 @@ class Held:
         """Before which offset everything was acknowledged; 0 if that is nothing new."""
         return self.acks[-1].end if self.acks else 0
 
+    @property
+    def weight(self) -> int:
+        """About how much memory the pieces take."""
+        return self.size + PIECE_BYTES * len(self.pieces)
+
     def acknowledge(self, ack: Acknowledged) -> None:
         if ack.end > self.acked:
             self.acks.append(ack)
@@ -110,9 +117,13 @@ class Held:
         return stop - start
 
     def add_mark(self, at: int, kind: int, arrival: Arrival) -> None:
-        """Keeps a `FINISH` or `RESET` before the byte at offset `at`; a repeated one is dropped."""
+        """Keeps a `FINISH` or `RESET` before the byte at offset `at`, behind the piece that holds that byte if there is
+        one; a repeated one is dropped."""
         pieces = self.pieces
         place = bisect_left(pieces, (at,))
+        if place and pieces[place - 1].end > at:
+            at = pieces[place - 1].end
+            place = bisect_left(pieces, (at,))
         # Before the bytes that begin here, or what comes again would not be found among them.
         while place < len(pieces) and pieces[place].end == at:
             if pieces[place].kind == kind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ..model import ACK, FIN, RST, SYN, Caps, Counts, Segment
 from .connection import Connection, Half, StreamHandler
@@ -118,25 +118,25 @@ class Reassembler:
                 self._unusual(half, segment)
         self._clock = clock
 
-    def flush(self, time: int | None = None, frame: int | None = None) -> None:
-        """The end of the capture: hands on what waits and closes every connection, the oldest first.
+    def closing(self, time: int | None = None, frame: int | None = None) -> Iterator[Connection]:
+        """The end of the capture: hands on what waits and closes every connection, one for each that is taken.
 
-        `time` and `frame` are the capture's last packet's; without them each connection ends with its own last.
+        Those that keep something back come first, for its packets lie before the end. `time` and `frame` are the
+        capture's last packet's; without them each connection ends with its own last. Nothing may be fed afterwards.
         """
         connections = {half.connection.serial: half.connection for half in self._halves.values()}
-        for _, connection in sorted(connections.items()):
+        waiting = [serial for serial in self._waiting if serial in connections]
+        for serial in (*waiting, *sorted(connections.keys() - set(waiting))):
+            connection = connections.pop(serial)
             if connection.end_reason is None:
                 end = (connection.end_time, connection.end_frame) if frame is None else (time, frame)
                 self._close(connection, *end, "capture_end")
-        self._halves.clear()
-        self._ended.clear()
-        self._silent.clear()
-        self._holes.clear()
-        self._overdue.clear()
-        self._lingering.clear()
-        self._skewed.clear()
-        self._waiting.clear()
-        self._deadline = NEVER
+                yield connection
+
+    def flush(self, time: int | None = None, frame: int | None = None) -> None:
+        """`closing`, all at once."""
+        for _ in self.closing(time, frame):
+            pass
 
     def _unusual(self, half: Half | None, segment: Segment) -> None:
         """Any packet that is not simply the next one of its direction."""
@@ -214,7 +214,8 @@ class Reassembler:
             return size > 1 and self._is_replayed(half, seq, size)
         connection, peer = half.connection, half.peer
         age = self._clock - connection.start_clock
-        late = age < self._caps.reorder_ns and half.packets + peer.packets < SYN_PACKETS
+        few = half.packets + peer.packets < SYN_PACKETS
+        late = few and age < self._caps.reorder_ns
         if half.isn >= 0:
             if seq != half.isn:
                 return True
@@ -223,8 +224,10 @@ class Reassembler:
             waiting = half.offset == 0 and not half.finished and connection.end_reason is None
             return not waiting and not late
         if half.seen:
-            # Its stream was first seen without a SYN. Is this the SYN of that stream, delayed?
-            return not late or not 0 <= distance(half.next - half.offset, seq + 1) <= SYN_DISTANCE
+            # Its stream was first seen without a SYN. Is this the SYN of that stream, delayed? The very number before
+            # its first byte says so after a silence too.
+            ahead = distance(half.next - half.offset, seq + 1)
+            return not (few and ahead == 0) and not (late and 0 <= ahead <= SYN_DISTANCE)
         if flags & ACK and peer.isn >= 0:
             # It acknowledges the peer's SYN, and with it perhaps data.
             return not 0 < distance(ack, peer.isn) <= SYN_DISTANCE
@@ -346,14 +349,17 @@ class Reassembler:
             self._set_deadline()
 
     def _linger(self, connection: Connection) -> None:
+        connection.lingers += 1
         self._lingering.append((self._ticks + LINGER_PACKETS, connection))
         self._set_deadline()
 
     def _end_lingering(self, connection: Connection, frame: int) -> None:
+        connection.lingers -= 1
         if connection.end_reason is None:
             connection.opening = False
+            had_reset = connection.reset is not None
             self._delivery.advance(connection)
-            self._after_timer(connection, frame)
+            self._after_timer(connection, frame, had_reset)
 
     def _set_deadline(self) -> None:
         if self._overdue or self._lingering:
@@ -385,8 +391,9 @@ class Reassembler:
             _, connection = self._overdue.popleft()
             connection.timed = False
             if connection.end_reason is None:
+                had_reset = connection.reset is not None
                 delivery.expire(connection)
-                self._after_timer(connection, frame)
+                self._after_timer(connection, frame, had_reset)
         while self._lingering and self._lingering[0][0] <= self._ticks:
             _, connection = self._lingering.popleft()
             if connection.skewed and time is not None:
@@ -398,12 +405,14 @@ class Reassembler:
         self._close_silent(time, frame)
         self._set_deadline()
 
-    def _after_timer(self, connection: Connection, frame: int) -> None:
+    def _after_timer(self, connection: Connection, frame: int, had_reset: bool) -> None:
         if connection.end_reason is not None:
             self._forget_later(connection)
-        elif connection.reset is not None:
+        elif had_reset and connection.reset is not None and not connection.lingers:
             self._close(connection, *connection.reset, "reset")
         else:
+            if connection.reset is not None and not had_reset:
+                self._linger(connection)
             if not connection.timed:
                 self._watch(connection)
             self._note_waiting(connection, frame)

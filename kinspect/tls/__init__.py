@@ -8,7 +8,7 @@
 Pure: it opens nothing. `cryptography` is imported when the first connection has its secrets.
 """
 
-from .decryptor import DECRYPTING, FAILED, HANDSHAKE, NO_SECRETS, UNSUPPORTED, Decryptor
+from .decryptor import DECRYPTING, FAILED, HANDSHAKE, NO_SECRETS, NONE_GIVEN, UNSUPPORTED, Decryptor
 from .handshake import ClientHello, looks_like_tls, parse_client_hello
 from .keylog import KeyLog
 
@@ -16,6 +16,7 @@ __all__ = [
     "DECRYPTING",
     "FAILED",
     "HANDSHAKE",
+    "NONE_GIVEN",
     "NO_SECRETS",
     "UNSUPPORTED",
     "ClientHello",

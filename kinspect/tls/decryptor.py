@@ -36,6 +36,9 @@ TLS_12, TLS_13 = 0x0303, 0x0304
 _VERSIONS = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", TLS_12: "TLS 1.2", TLS_13: "TLS 1.3"}
 _FATAL = 2
 
+NONE_GIVEN = "no secrets were given"
+_NONE_FITS = "no secrets for this connection in the key log"
+_NOT_ALL = "not all secrets for this connection in the key log"
 _NOT_AUTHENTIC = "a record does not authenticate: damage"
 _FIRST_NOT_AUTHENTIC = "the first protected record does not authenticate: damage, or other secrets"
 _NOTHING_FOUND = "records were lost, and none after them authenticates"
@@ -383,8 +386,8 @@ class Decryptor:
         if len(secrets) == len(wanted):
             self._begin(secrets)
             return
-        amount = "not all" if secrets else "no"
-        self.status, self.reason = NO_SECRETS, f"{amount} secrets for this connection in the key log"
+        self.status = NO_SECRETS
+        self.reason = _NOT_ALL if secrets else _NONE_FITS if self._keylog else NONE_GIVEN
         if not self._held_bytes:
             self._end()
 

@@ -6,8 +6,8 @@
 first half of a request; `in-flight`: as many with small requests that nobody answers; `announcing`: connections whose
 messages announce 2 GiB, and as much as may be held, and go on for a while; `requests`: large requests that nobody
 answers, on many connections; `middle`: connections seen from their middle, full of what looks like the beginning of a
-request; `bombs`: records that expand to gigabytes, zstd and gzip; `lists`: messages that are nothing but counts,
-elements and tagged fields, as many as fit.
+request; `holes`: small segments behind holes; `bombs`: records that expand to gigabytes, zstd and gzip; `lists`:
+messages that are nothing but counts, elements and tagged fields, as many as fit.
 """
 
 from __future__ import annotations
@@ -87,14 +87,14 @@ def half_open(to: Hostile) -> None:
 
 
 def greeted(to: Hostile) -> None:
-    request = heartbeat()[0][1]
+    request = heartbeat()[0].data
     for connection in range(MANY):
         to.open(connection)
         to.send(connection, CLIENT, request[: len(request) // 2])
 
 
 def in_flight(to: Hostile) -> None:
-    request = heartbeat()[0][1] * 20
+    request = heartbeat()[0].data * 20
     for connection in range(MANY):
         to.open(connection)
         to.send(connection, CLIENT, request)
@@ -104,8 +104,8 @@ def announcing(to: Hostile) -> None:
     hello = heartbeat()
     for connection in range(1_000):
         to.open(connection)
-        for direction, message in hello:
-            to.send(connection, direction, message)
+        for message in hello:
+            to.send(connection, message.direction, message.data)
     for announced in (0x7FFFFFFF, 128 << 20, 0x7FFFFFFF):
         for connection in range(1_000):
             head = struct.pack(">ihhih", announced, 0, 7, 2, 4) + b"evil"
@@ -114,7 +114,7 @@ def announcing(to: Hostile) -> None:
 
 
 def requests(to: Hostile) -> None:
-    message = produce(bytes(200_000))[0][1]
+    message = produce(bytes(200_000))[0].data
     for connection in range(100):
         to.open(connection)
     for number in range(40):
@@ -130,6 +130,19 @@ def middle(to: Hostile) -> None:
         to.open(connection)
         to.send(connection, BROKER, b"x")
         to.send(connection, CLIENT, struct.pack(">ihhih", 100 << 20, 3, 1, 7, 4) + b"evil" + bytes(8 << 20))
+
+
+def holes(to: Hostile) -> None:
+    """The peer acknowledges nothing, so every hole may still be filled."""
+    for connection in range(4_000):
+        to.open(connection)
+        for direction, message in heartbeat():
+            to.send(connection, direction, message)
+    for _ in range(60):
+        for connection in range(4_000):
+            for direction in (CLIENT, BROKER):
+                to.sent[connection][direction] += 5
+                to.packet(connection, direction, ACK | PSH, b"abc")
 
 
 def gzip_bomb(size: int) -> bytes:
@@ -160,8 +173,8 @@ def bombs(to: Hostile) -> None:
     for connection, records in enumerate(sets):
         to.open(connection)
         for _ in range(3):
-            for direction, message in produce(records):
-                to.send(connection, direction, message)
+            for message in produce(records):
+                to.send(connection, message.direction, message.data)
 
 
 def tagged(count: int) -> bytes:
@@ -206,6 +219,7 @@ PROFILES: dict[str, Callable[[Hostile], None]] = {
     "announcing": announcing,
     "requests": requests,
     "middle": middle,
+    "holes": holes,
     "bombs": bombs,
     "lists": lists,
 }

@@ -6,6 +6,7 @@ import pytest
 from capture_files import COMPRESS, Packet, packets, pcap, pcapng, read
 
 from kinspect.capture import open_timeline
+from kinspect.capture.compressed import zstd
 from kinspect.errors import CaptureError, TruncatedCaptureError
 
 CODECS = list(COMPRESS)
@@ -136,3 +137,20 @@ def test_memory_stays_small_whatever_the_data_expand_to(tmp_path, codec):
         tracemalloc.stop()
     assert result == 600
     assert peak < 4 * 1024 * 1024
+
+
+@pytest.mark.parametrize(("window", "fits"), [(26, True), (27, False)])
+def test_a_zstd_window_that_is_too_wide(tmp_path, window, fits):
+    options = {zstd.CompressionParameter.window_log: window}
+    compressor = zstd.ZstdCompressor(options=options)
+    path = tmp_path / "x.pcap.zst"
+    path.write_bytes(compressor.compress(pcap(CONTENT)) + compressor.flush())
+    result = read(path)
+    if fits:
+        assert result.packets == CONTENT
+        assert result.messages == []
+    else:
+        assert result.messages == [
+            f"{path}: the zstd data asks for a window of more than 64 MiB; "
+            f"unpack it first: zstd -d --long=31 {path}"
+        ]

@@ -2,7 +2,6 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 from capture_files import COMPRESS, Pcapng, packets, pcap, pcapng, read
@@ -72,12 +71,10 @@ print(timeline.bytes_total, timeline.bytes_read, [str(error) for error in timeli
 
 
 def start(*paths: str, **options: object) -> subprocess.Popen[bytes]:
-    root = Path(__file__).parents[2]
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, *paths],
         stdin=options.get("stdin", subprocess.PIPE),
         stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(root)},
     )
 
 
@@ -119,12 +116,7 @@ def test_empty_closed_and_text_standard_input(tmp_path):
     out, _ = start("-").communicate(b"hello world")
     assert f"'standard input: {NOT_A_CAPTURE}'".encode() in out
     script = "import sys; sys.stdin = None\n" + SCRIPT
-    out = subprocess.run(
-        [sys.executable, "-c", script, "-"],
-        capture_output=True,
-        check=True,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-    ).stdout
+    out = subprocess.run([sys.executable, "-c", script, "-"], capture_output=True, check=True).stdout
     assert b"'standard input: is closed'" in out
 
 

@@ -6,19 +6,20 @@ import pytest
 from kinspect.cli.interrupt import Interrupt
 
 
-def press():
-    os.kill(os.getpid(), signal.SIGINT)
+def press(number=signal.SIGINT):
+    os.kill(os.getpid(), number)
 
 
-def test_an_item_at_work_is_worked_on_to_its_end():
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_item_at_work_is_worked_on_to_its_end(number):
     done = []
     with Interrupt() as interrupt:
         for item in interrupt.guard(iter(range(5))):
             if item == 2:
-                press()
+                press(number)
             done.append(item)
     assert done == [0, 1, 2]
-    assert interrupt.asked
+    assert interrupt.asked == number
 
 
 def test_waiting_for_an_item_is_broken_off():

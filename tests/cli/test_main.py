@@ -1,8 +1,11 @@
 """What all commands share."""
 
+import re
+
 import pytest
 
 from kinspect.cli import COMMANDS, group, main
+from kinspect.cli.options import CAPS
 from kinspect.errors import KinspectError
 
 
@@ -67,3 +70,12 @@ def test_a_full_disk_is_one_line(process):
         result = process("schema", stdout=full)
     assert result.returncode == 1
     assert result.stderr == b"kinspect: cannot write the output: No space left on device\n"
+
+
+def test_limits_and_filters_stand_under_headings_of_their_own(kinspect):
+    sections = kinspect("read", "--help").out.split("\n\n")[-3:]
+    assert [section.splitlines()[0] for section in sections] == ["Options:", "Filters:", "Limits:"]
+    found = [re.findall(r"^  (?:-\w, )?(--[\w-]+)", section, re.MULTILINE) for section in sections]
+    assert (found[0][0], found[0][-1]) == ("--output", "--help")
+    assert "--api" in found[1]
+    assert found[2] == [f"--{name.replace('_', '-')}" for name in CAPS]

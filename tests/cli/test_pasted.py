@@ -128,6 +128,51 @@ def test_several_packets(dump):
         message_bytes(f"{dump(MESSAGE)}\n{dump(MESSAGE)}\n".encode())
 
 
+def tshark(**sections):
+    """As `tshark -x` prints a packet and what it put together."""
+    return "\n\n".join(
+        f"{name.replace('_', ' ')} ({len(data)} bytes):\n{wireshark(data)}" for name, data in sections.items()
+    )
+
+
+def frame(payload):
+    talk = Conversation()
+    talk.client_sends(payload)
+    return talk.packets[0].data
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"Frame": frame(MESSAGE)},
+        {"Frame": frame(b"the end"), "Reassembled_TCP": MESSAGE},
+        {"Frame": frame(b"a record"), "Decrypted_TLS": MESSAGE},
+        {
+            "Frame": frame(b"a record"),
+            "Reassembled_TCP": b"records",
+            "Decrypted_TLS": b"the end",
+            "Reassembled_TLS": MESSAGE,
+        },
+        {"Reassembled_TCP": MESSAGE},
+    ],
+    ids=" ".join,
+)
+def test_what_tshark_put_together(sections):
+    assert message_bytes(tshark(**sections).encode()) == MESSAGE
+
+
+def test_sections_that_leave_open_which_is_meant():
+    put_together = tshark(Frame=frame(b"the end"), Reassembled_TCP=MESSAGE)
+    with pytest.raises(KinspectError, match="several packets: paste one"):
+        message_bytes(f"{tshark(Frame=frame(b'other'))}\n\n{put_together}\n".encode())
+    with pytest.raises(KinspectError, match="several sections 'Reassembled TCP': paste one"):
+        message_bytes(f"{put_together}\n\n{tshark(Reassembled_TCP=MESSAGE)}\n".encode())
+
+
+def test_a_section_that_is_a_packet_by_chance_is_no_packet():
+    assert message_bytes(tshark(Reassembled_TCP=frame(MESSAGE)).encode()) == frame(MESSAGE)
+
+
 @pytest.mark.parametrize("data", [b"", b" \n"])
 def test_nothing(data):
     with pytest.raises(KinspectError, match="there is no message"):

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from support.pcap import pcap
+from support.pcap import Conversation, framed, pcap
+
+from kinspect.protocol import Message, encode_request
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
 
@@ -81,6 +83,13 @@ def test_filters(kinspect, capture, options, expected):
         ["--decode-as", "70000"],
         ["--topic-names", "/nowhere/names.json"],
         ["-o", "/nowhere/out.jsonl"],
+        ["-o", "/"],
+        ["-o", ""],
+        ["--fields", ""],
+        ["--fields", "api,"],
+        ["--emit", ""],
+        ["--keylog", ""],
+        ["--topic-names", ""],
     ],
 )
 def test_usage_errors_come_before_any_output(kinspect, capture, options):
@@ -99,6 +108,16 @@ def test_fields(kinspect, capture):
     }
 
 
+def test_a_field_of_records_implies_records(kinspect):
+    path = "captures/4.4.0/nano.pcap"
+    field = "request.body.topic_data.partition_data.records.batches"
+    asked = ["read", path, "--api", "Produce", "--limit", "1", "--fields"]
+    assert '"value_size":6' in kinspect(*asked, f"{field}.records.value_size").out
+    assert '"records":[{"offset":0' in kinspect(*asked, f"{field}.records").out
+    assert kinspect(*asked, f"{field}.records.value").out.count('"value":null') == 20
+    assert '"offset"' not in kinspect(*asked, field).out
+
+
 def test_emit(kinspect, capture):
     result = kinspect("read", "--emit", "summary", "-q", capture)
     (summary,) = lines(result)
@@ -107,6 +126,17 @@ def test_emit(kinspect, capture):
     both = lines(kinspect("read", "--emit", "exchange,connection", "-q", capture))
     assert [line["type"] for line in both].count("exchange") == 5
     assert [line["type"] for line in both].count("connection") == 1
+
+
+def test_bytes_that_came_again_with_another_value(kinspect, packets, tmp_path):
+    time, frame = packets[-2]
+    packets.append(packets[-2]._replace(time_us=time + 50_000, data=frame[:-3] + b"??" + frame[-1:]))
+    path = tmp_path / "conflict.pcap"
+    path.write_bytes(pcap(packets))
+    result = kinspect("read", "--emit", "connection,summary", path)
+    connection, summary = lines(result)
+    assert connection["conflicting_bytes"] == summary["conflicting_bytes"] == 2
+    assert "bytes that came again with another value, the first ones hold: 2\n" in result.err
 
 
 def test_the_summary_counts_what_filters_could_not_tell(kinspect, capture):
@@ -200,10 +230,54 @@ def test_no_file_is_overwritten_unasked(kinspect, capture, tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_an_input_is_never_overwritten(kinspect, capture):
-    before = capture.read_bytes()
-    assert kinspect("read", "-o", capture, "--force", capture).status == 2
-    assert capture.read_bytes() == before
+@pytest.mark.parametrize("option", [[], ["--keylog"], ["--topic-names"]])
+def test_an_input_is_never_overwritten(kinspect, capture, tmp_path, option):
+    path = tmp_path / "given"
+    path.write_bytes(b"# nothing\n" if option else capture.read_bytes())
+    before = path.read_bytes()
+    assert kinspect("read", "-o", path, "--force", capture, *option, path).status == 2
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("format_name", ["jsonl", "table"])
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [([], 1), (["--emit", "exchange,summary"], 1), (["--since", "soon"], 2), (["--topic-names", "/no"], 2)],
+)
+def test_a_file_is_replaced_only_by_something(kinspect, tmp_path, options, status, format_name):
+    path = tmp_path / "out"
+    path.write_text("precious")
+    if "--emit" in options:
+        format_name = "jsonl"
+    result = kinspect("read", "/nowhere/x.pcap", "-o", path, "--force", "--format", format_name, *options)
+    assert result.status == status
+    assert path.read_text() == "precious"
+
+
+def test_an_empty_result_replaces_a_file_too(kinspect, capture, tmp_path):
+    path = tmp_path / "out"
+    path.write_text("of an earlier run")
+    assert kinspect("read", capture, "-o", path, "--force", "--group", "nobody").status == 0
+    assert path.read_text() == ""
+    path.write_text("of an earlier run")
+    capture.write_bytes(pcap([]))
+    assert kinspect("read", capture, "-o", path, "--force").status == 0
+    assert path.read_text() == ""
+
+
+def test_a_dash_is_standard_output(kinspect, capture, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(lines(kinspect("read", "-o", "-", capture))) == 5
+    assert not (tmp_path / "-").exists()
+
+
+def test_what_is_no_file_is_written_to_unasked(kinspect, process, capture, tmp_path):
+    assert kinspect("read", "-o", "/dev/null", capture).status == 0
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert process("read", "-q", "-o", pipe, capture).returncode == 0
+        assert len(reader.stdout.readlines()) == 5
 
 
 def test_a_table_in_a_file(kinspect, capture, tmp_path):
@@ -264,7 +338,10 @@ def test_a_reader_that_left_before_anything_was_written(command, capture):
     assert result.stderr == b""
 
 
-def test_ctrl_c_flushes_and_sums_up(command, capture):
+@pytest.mark.parametrize(
+    ("number", "name", "status"), [(signal.SIGINT, b"Ctrl-C", 130), (signal.SIGTERM, b"SIGTERM", 143)]
+)
+def test_a_signal_to_end_flushes_and_sums_up(command, capture, number, name, status):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen([*command, "read", "-"], **pipes)
     process.stdin.write(capture.read_bytes())
@@ -273,13 +350,13 @@ def test_ctrl_c_flushes_and_sums_up(command, capture):
     first = process.stdout.readline()
     assert json.loads(first)["api"] == "Metadata"
     time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     rest, err = process.stdout.readlines(), process.stderr.read()
-    assert process.wait(60) == 130
+    assert process.wait(60) == status
     assert len(rest) == 4
     assert json.loads(rest[-1])["outcome"] == "unanswered"
     assert b"5 exchanges" in err
-    assert err.endswith(b"stopped by Ctrl-C\n")
+    assert err.endswith(b"stopped by " + name + b"\n")
     assert b"Traceback" not in err
 
 
@@ -323,22 +400,49 @@ def test_every_line_type_follows_its_schema(kinspect, packets, tmp_path):
         assert list(line) == list(schema["properties"])
 
 
-def test_a_terminal_gets_a_table_a_pipe_json(command, capture):
+def on_a_terminal(*command):
+    """What a command prints on a terminal of 80 columns."""
     controller, terminal = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     environment.pop("NO_COLOR", None)
     with os.fdopen(controller, "rb", buffering=0) as screen:
-        subprocess.run(
-            [*command, "read", "-q", capture], stdout=terminal, env=environment, timeout=60, check=True
-        )
-        os.close(terminal)
-        shown = b""
-        # Linux ends a pseudo-terminal's output with an error.
-        with suppress(OSError):
-            while data := screen.read(65536):
-                shown += data
+        with subprocess.Popen(command, stdout=terminal, env=environment) as process:
+            os.close(terminal)
+            shown = b""
+            # Linux ends a pseudo-terminal's output with an error.
+            with suppress(OSError):
+                while data := screen.read(65536):
+                    shown += data
+        assert process.returncode == 0
+    return shown
+
+
+def test_a_terminal_gets_a_table_a_pipe_json(command, capture):
+    shown = on_a_terminal(*command, "read", "-q", capture)
     assert b"\x1b[1mTIME" in shown
     assert b"REBALANCE" in shown
+
+
+def from_client(client_id):
+    """A request by a client of this name."""
+    talk = Conversation()
+    talk.open()
+    body = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+    talk.client_sends(framed(encode_request(Message(12, 4, 1, body, client_id))))
+    return talk
+
+
+def test_json_on_a_terminal_is_harmless(command, kinspect, tmp_path):
+    evil = "\x9b2J\u202e\x7f\U000e0041caf\xe9"
+    path = tmp_path / "evil.pcap"
+    path.write_bytes(pcap(from_client(evil).packets))
+    asked = ["read", "-q", "--emit", "exchange,connection,summary", path]
+    shown = on_a_terminal(*command, *asked).decode()
+    assert "\\u009b2J\\u202e\\u007f\\udb40\\udc41caf\xe9" in shown
+    assert not set(shown) & set(evil[:-4]) - set("2J")
+    assert [json.loads(line) for line in shown.splitlines()] == lines(kinspect(*asked))
+    # Who reads a pipe gets the text as it is.
+    assert evil in kinspect(*asked).out
 
 
 @pytest.mark.parametrize("format_name", ["jsonl", "table", "detail"])

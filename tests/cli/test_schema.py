@@ -125,6 +125,27 @@ def test_unknown_names_are_one_line_with_a_hint(kinspect, arguments, hint):
     assert result.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--version", "3"],
+        ["--request"],
+        ["errors", "--version", "3"],
+        ["errors", "3", "--response"],
+        ["UNKNOWN_TOPIC_OR_PARTITION", "--request"],
+        ["releases", "--version", "3"],
+        ["releases", "3.7", "--request"],
+        ["RequestHeader", "--response"],
+        ["OffsetCommitValue", "--request"],
+    ],
+)
+def test_no_option_is_ignored(kinspect, arguments):
+    result = kinspect("schema", *arguments)
+    assert result.status == 2
+    assert result.out == ""
+    assert "is for" in result.err
+
+
 def test_an_argument_too_many(kinspect):
     assert kinspect("schema", "Fetch", "3.7").status == 2
 

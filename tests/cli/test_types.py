@@ -1,8 +1,12 @@
+import re
+from dataclasses import fields
+
 import click
 import pytest
 
 from kinspect.cli.options import CAPS
-from kinspect.cli.types import DURATION, SIZE
+from kinspect.cli.read import read
+from kinspect.cli.types import COUNT, DURATION, SIZE
 from kinspect.model import Caps
 
 
@@ -41,7 +45,29 @@ def test_what_is_no_duration(text):
         DURATION.convert(text, None, None)
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (SIZE, 64 << 20, "64MiB"),
+        (SIZE, 1536, "1536"),
+        (DURATION, 600 * 10**9, "10m"),
+        (DURATION, 90 * 10**9, "90s"),
+        (DURATION, 10**8, "100ms"),
+        (COUNT, 4096, "4096"),
+    ],
+)
+def test_written_and_read_again(kind, value, text):
+    assert kind.written(value) == text
+    assert kind.convert(text, None, None) == value
+
+
+def test_every_cap_is_an_option():
+    assert sorted(field for field, *_ in CAPS.values()) == sorted(field.name for field in fields(Caps))
+
+
 @pytest.mark.parametrize("name", CAPS)
 def test_the_help_tells_the_true_defaults(name):
-    field, kind, _, default = CAPS[name]
+    field, kind, _ = CAPS[name]
+    (option,) = (option for option in read.params if option.name == name)
+    default = re.search(r"\[default: (.+)\]", option.help)[1]
     assert kind.convert(default, None, None) == getattr(Caps(), field)

@@ -51,6 +51,7 @@ class Wire:
 
     syn: int | None = CLIENT
     start_time: int | None = 0
+    conflicts: tuple[int, int] = (0, 0)
     packets: tuple[int, int] = (1, 1)
     bytes: tuple[int, int] = (1, 1)
     addresses: tuple[tuple[bytes, int], tuple[bytes, int]] = (

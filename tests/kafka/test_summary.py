@@ -8,11 +8,12 @@ import pytest
 from exchanges import OTHER_ID, TOPIC_ID, bare, batch, encoded, exchange, fetched
 
 from kinspect.filters import Filter
-from kinspect.kafka import envelope
+from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.names import METADATA_TOPIC_ID, ZERO_ID
 from kinspect.kafka.roles import role_of, stronger
 from kinspect.kafka.summary import _walk
 from kinspect.kafka.told import tells_names, told_names
+from kinspect.kafka.view import View
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import Message, encode_request, encode_response, schema
 
@@ -217,17 +218,16 @@ def test_an_envelope_that_cannot_be_read() -> None:
     assert exchange(58, 0, None, response).summary.topics == []
 
 
-def test_the_message_in_an_envelope_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    decode = envelope.decode_body
-
-    def counting(*arguments: Any) -> Any:
-        calls.append(arguments)
-        return decode(*arguments)
-
-    monkeypatch.setattr(envelope, "decode_body", counting)
-    exchange(58, 0, *enveloped(19, 7, {"topics": []}, {"topics": []})).to_dict()
-    assert len(calls) == 2
+def test_the_message_in_an_envelope_is_decoded_once() -> None:
+    carried = exchange(58, 0, *enveloped(19, 7, {"topics": []}, {"topics": []}))
+    for name in ("request_data", "response_data"):
+        read = carried.summary.inner(name)
+        assert read is not None
+        # Who decoded the bytes again would not see this.
+        read.decoded.body["topics"] = [{"name": "marked"}]
+    line = carried.to_dict()
+    assert "marked" in str(line["request"]["body"])
+    assert "marked" in str(line["response"]["body"])
 
 
 def enveloped(
@@ -249,9 +249,36 @@ def test_record_sets_are_counted_and_read_once() -> None:
     assert body is not None
     field = found.record_field(body["responses"][0]["partitions"][0]["records"])
     assert field is not None
-    assert field.read(False) is field.read(False)
-    assert field.read(True) is field.read(True)
+    assert field.batches() is field.batches()
+    assert field.problems(True) is field.problems(True)
+    first, again = field.take_records(), field.take_records()
+    assert first == again
+    assert first is not again
+    assert field.count == 2
     assert found.record_field(bytes(bytearray(records))) is None
+
+
+def test_all_record_sets_of_an_exchange_have_one_limit() -> None:
+    def partitions(count: int) -> Exchange:
+        rows = [{"partition_index": n, "records": batch((b"k", b"v"), (b"k", b"w"))} for n in range(count)]
+        made = exchange(1, 12, None, {"responses": [{"topic": "orders", "partitions": rows}]})
+        made.connection.caps.records = 10  # each record has a header
+        return made
+
+    def shown(made: Exchange) -> list[int]:
+        rows = made.to_dict(View(records=True))["response"]["body"]["responses"][0]["partitions"]
+        return [len(found["records"]) for row in rows for found in row["records"]["batches"]]
+
+    within, beyond = partitions(2), partitions(4)
+    assert shown(within) == [2, 2]
+    assert within.connection.counts.caps_hit == {}
+    assert shown(beyond) == shown(beyond) == [2, 2, 2, 0]
+    line = beyond.to_dict(View(records=True))
+    assert [(p["code"], p["path"]) for p in line["problems"]] == [
+        ("cap", "responses[0].partitions[3].records")
+    ]
+    assert line["record_count"] == 8
+    assert beyond.connection.counts.caps_hit == {"records": 1}
 
 
 def test_snapshot_chunks_need_not_begin_with_a_batch() -> None:

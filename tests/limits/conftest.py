@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ class Run(NamedTuple):
 
 # The peak must be the process's own: what `wait4` tells counts its parent's memory before `exec` too.
 LAUNCH = """
+import os
 import resource, sys
 from pathlib import Path
 from kinspect.cli import main
@@ -58,7 +60,9 @@ def generate(tmp_path):
     def make(script, *arguments):
         path = tmp_path / "made.pcap"
         command = [sys.executable, str(BENCH / script), *map(str, arguments), "-o", str(path)]
-        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        # They import each other, also where Python is told not to look beside a script.
+        environment = os.environ | {"PYTHONPATH": str(BENCH)}
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env=environment)
         return path
 
     return make

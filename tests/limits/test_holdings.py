@@ -19,6 +19,7 @@ class Wire:
     syn = CLIENT
     start_time = 0
     packets = bytes = (1, 1)
+    conflicts = (0, 0)
 
     def __init__(self, port):
         self.addresses = ((b"\x0a\0\0\1", port), (b"\x0a\0\0\2", 9092))
@@ -60,7 +61,7 @@ def answer(number):
 
 def test_the_newest_is_never_let_go_of():
     counts = Counts()
-    holdings = Holdings(Caps(total_bytes=100), counts)
+    holdings = Holdings(100, counts)
     gone = []
 
     class Owner:

@@ -1,13 +1,13 @@
 """What a run may take, measured: memory does not grow with the capture, and hostile captures get no more."""
 
 import gzip
-import os
+import json
 
 import lz4.frame
 import pytest
 
 LIMIT = 150  # MiB
-BIG = pytest.mark.skipif("KINSPECT_BIG" not in os.environ, reason="takes minutes; set KINSPECT_BIG=1")
+BIG = pytest.mark.big
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,12 @@ def test_memory_does_not_grow_with_the_capture(measured, generate, profile, size
 @pytest.mark.parametrize(
     ("profile", "hit"),
     [
-        ("half-open", "connections 50,000"),
+        ("half-open", "connections 60,000"),
+        pytest.param("greeted", "connections 60,000", marks=BIG),
         pytest.param("announcing", "total_bytes", marks=BIG),
+        pytest.param("requests", "total_bytes", marks=BIG),
+        pytest.param("middle", "total_bytes", marks=BIG),
+        pytest.param("holes", "total_bytes", marks=BIG),
     ],
 )
 def test_hostile_connections(measured, generate, profile, hit):
@@ -40,6 +44,28 @@ def test_hostile_connections(measured, generate, profile, hit):
     assert result.status == 0, result.err
     assert result.peak <= LIMIT
     assert hit in result.err
+
+
+@pytest.mark.parametrize(
+    ("profile", "hit"), [("lists", "body_bytes 3"), ("bombs", "records_bytes 15")], ids=["lists", "bombs"]
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(["--format", "none"], marks=BIG),
+        pytest.param(["--format", "jsonl", "--records"], marks=BIG),
+        ["--format", "jsonl", "--payload", "text"],
+    ],
+    ids=["none", "records", "text"],
+)
+def test_hostile_messages(measured, generate, profile, hit, options):
+    result = measured("read", generate("hostile.py", profile), *options)
+    assert result.status == 0, result.err
+    assert result.peak <= LIMIT
+    assert hit in result.err or "none" in options
+    if "none" not in options:
+        lines = [json.loads(line) for line in result.out.splitlines()]
+        assert all("cap" in {problem["code"] for problem in line["problems"]} for line in lines)
 
 
 def zstd_zeros(size):

@@ -13,7 +13,7 @@ UNITS = {"": 1, "MiB": 1 << 20, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 
 
 def limits():
-    rows = re.findall(r"^\| `(\w+)` \| ([\d,]+) ?(\w*) \| (?:`(--[\w-]+)`)? ?\|", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| ([\d,]+) ?(\w*) \| `(--[\w-]+)` \|", PAGE, re.MULTILINE)
     return {name: (int(number.replace(",", "")) * UNITS[unit], option) for name, number, unit, option in rows}
 
 
@@ -25,7 +25,7 @@ def test_limits_and_their_defaults():
 
 def test_options():
     options = {field: f"--{name.replace('_', '-')}" for name, (field, *_) in CAPS.items()}
-    assert {name: option for name, (_, option) in limits().items() if option} == options
+    assert {name: option for name, (_, option) in limits().items()} == options
 
 
 def test_tests_exist():

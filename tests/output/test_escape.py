@@ -1,10 +1,11 @@
 import unicodedata
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinspect.output.escape import escape
+from kinspect.output.escape import escape, escape_json
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,18 @@ def test_escape(text, shown):
 @given(st.text(alphabet=st.characters()))
 def test_nothing_that_controls_a_terminal_gets_through(text):
     assert not {unicodedata.category(c) for c in escape(text)} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"])))
+def test_json_is_the_same_json(text):
+    line = orjson.dumps({"text": text}, option=orjson.OPT_APPEND_NEWLINE)
+    shown = escape_json(line)
+    assert orjson.loads(shown) == {"text": text}
+    assert shown.endswith(b"}\n")
+    assert escape(shown[:-1].decode()) == shown[:-1].decode()
+
+
+def test_json_keeps_what_is_printed_as_itself():
+    line = orjson.dumps("h\xe9llo \u65e5\u672c\u8a9e") + b"\n"
+    assert escape_json(line) == line
+    assert escape_json('"\x9b2J\U000e0041"\n'.encode()) == b'"\\u009b2J\\udb40\\udc41"\n'

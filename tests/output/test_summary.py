@@ -1,6 +1,7 @@
 from kinspect.model import Problem
 from kinspect.output.summary import Tally, summary_text
 from kinspect.pipeline import Inspector
+from kinspect.tls import NONE_GIVEN
 
 HEARTBEAT = 12
 BEAT = {"group_id": "workers", "generation_id": 1, "member_id": "m"}
@@ -41,12 +42,24 @@ def test_what_was_read():
     ]
 
 
+def test_an_interface_is_no_file():
+    assert text(Tally(interface="et\x1bh0"), packets=1).startswith("1 packet, 0 bytes on et\\x1bh0\n")
+
+
 def test_encrypted_connections_are_named():
     names = {f"broker{i}": 1 for i in range(1, 6)}
-    line = text(connections=connections(tls=9, other=403), server_names=names).splitlines()[1]
+    found = connections(tls=9, other=403)
+    line = text(connections=found, server_names=names, tls_not_decrypted={NONE_GIVEN: 9}).splitlines()[1]
     assert line == (
         "412 connections, 0 Kafka, 9 TLS (SNI broker1, broker2, broker3…), 403 other: give --keylog"
     )
+
+
+def test_a_key_log_is_asked_for_where_there_was_none():
+    found = connections(tls=9, kafka=2)
+    given = "no secrets for this connection in the key log"
+    assert "--keylog" in text(connections=found, tls_not_decrypted={NONE_GIVEN: 1})
+    assert "--keylog" not in text(connections=found, tls_not_decrypted={given: 9})
 
 
 def test_a_server_name_is_escaped():

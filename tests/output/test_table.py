@@ -4,7 +4,7 @@ import pytest
 
 from kinspect.kafka.view import View
 from kinspect.output.console import make_console
-from kinspect.output.table import Table, about, api, latency, widths_for
+from kinspect.output.table import Table, about, api, broker, ends, latency, widths_for
 from kinspect.protocol import Message, encode_request
 
 HEARTBEAT, CREATE_TOPICS, ENVELOPE = 12, 19, 58
@@ -221,6 +221,54 @@ def test_api(changes, width, text):
 )
 def test_latency(milliseconds, text):
     assert latency(milliseconds).plain == text
+
+
+def test_a_narrow_row_has_the_brokers_port_and_the_client_id(exchanges, stream):
+    made = exchanges((HEARTBEAT, 4, BEAT, {}), client_id="billing-eu-1")
+    rows = printed(stream, made, width=80, utc=True).splitlines()
+    assert rows[0].split() == ["TIME", "BROKER", "CLIENT", "ID", "API", "LATENCY", "ABOUT"]
+    assert rows[2].startswith("22:13:20 10.0.0.9:9092   billing-eu-1  Heartbeat v4       0.20ms group")
+
+
+@pytest.mark.parametrize("client_id", [None, ""])
+def test_a_client_without_an_id_is_its_address_where_that_is_not_shown(exchanges, stream, client_id):
+    made = exchanges((HEARTBEAT, 4, BEAT, {}), client_id=client_id)
+    assert " 10.0.0.9:9092   10.0.0.1      Heartbeat" in printed(stream, made, width=80, utc=True)
+    assert printed(stream, made, width=120, utc=True).count("10.0.0.1") == 2
+
+
+SHORT = {"client": {"ip": "10.0.0.1", "port": 40000}, "broker": {"ip": "10.0.0.9", "port": 9092}}
+LONG = {
+    "client": {"ip": "10.244.103.117", "port": 40000},
+    "broker": {"ip": "192.168.100.200", "port": 19092},
+}
+V6 = {
+    "client": {"ip": "2001:db8:aaaa:bbbb::1", "port": 40000},
+    "broker": {"ip": "2001:db8:aaaa:bbbb:cccc::2", "port": 9092},
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "width", "text"),
+    [
+        (SHORT, 33, "10.0.0.1:40000→10.0.0.9:9092"),
+        (LONG, 0, "10.244.103.117:40000→192.168.100.200:19092"),
+        (LONG, 36, "10.244.103.117→192.168.100.200:19092"),
+        (LONG, 33, "10.244.103.117→…168.100.200:19092"),
+        (V6, 0, "[2001:db8:aaaa:bbbb::1]:40000→[2001:db8:aaaa:bbbb:cccc::2]:9092"),
+        (V6, 33, "…8:aaaa:bbbb::1]→…b:cccc::2]:9092"),
+    ],
+)
+def test_ends(line, width, text):
+    assert ends(line, width) == text
+    assert len(text) <= (width or 99)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"), [(SHORT, "10.0.0.9:9092"), (LONG, "….100.200:19092"), (V6, "…:cccc::2]:9092")]
+)
+def test_broker(line, text):
+    assert broker(line, 15) == text
 
 
 def test_columns_grow_with_the_terminal():

@@ -45,15 +45,6 @@ PROBLEMS = (
     ),
 )
 
-DEFERRED = {
-    r"(packets|packet) (dropped|removed) at random|payload packet removed": "packets are missing",
-    r"packets cut off|real mid-stream|mid-stream start": "begins in the middle",
-    r"(client|broker) packets only": "one direction is missing",
-    r"packet truncated|truncated packets|longer than 96 bytes": "packets are cut",
-    r"cut off in the middle|first 400 packets only \(reference": "holds a part of its original",
-}
-"""What a row's text, or the names of its facts, may say that sets it aside here: those have tests of their own."""
-
 
 def short_name(row: Row) -> str:
     """The capture's name without folder, scenario number, recording's suffix and extension."""
@@ -61,17 +52,13 @@ def short_name(row: Row) -> str:
     return re.sub(r"^(?:s\d+_|k\d+-)|_p[a-g]$", "", name)
 
 
-def deferred(row: Row) -> str | None:
-    """Why the row cannot be checked as a whole."""
-    text = row.what + " " + " ".join(row.facts)
-    return next((reason for pattern, reason in DEFERRED.items() if re.search(pattern, text)), None)
-
-
 def explains_problem(row: Row, line: Line, problem: dict[str, Any]) -> bool:
     if problem["code"] == "negative_latency":
         return bool(
             re.search("swapped|delayed", row.what)
         )  # packets change places, and their times with them
+    if problem["code"] == "truncated_capture":
+        return row.is_cut
     name = short_name(row)
     return any(
         entry.capture in (None, name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -53,6 +54,21 @@ class Row:
     def original(self) -> str | None:
         """The capture this one was made from by changing packets or the container."""
         return self.facts.get("mutated_from")
+
+    @property
+    def expect(self) -> str:
+        """What the capture must give, if the manifest says so."""
+        return str(self.facts.get("expect", ""))
+
+    @property
+    def is_partial(self) -> bool:
+        """The recording itself lacks something: its packets are cut, or it began late."""
+        return self.is_cut or bool(re.search("mid-stream", self.what))
+
+    @property
+    def is_cut(self) -> bool:
+        """tcpdump kept the beginning of each packet alone."""
+        return "truncated" in self.facts or "snaplen" in self.facts
 
     @cached_property
     def truth(self) -> list[dict[str, Any]] | None:

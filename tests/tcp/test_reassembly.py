@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from playbook import END, MS, SECOND, Play, a, b, closed, data, fin, gap, handshake
 
-from kinspect.model import Caps
+from kinspect.model import BEHIND_HOLES, Caps
+from kinspect.tcp.held import PIECE_BYTES
 
 HELLO = handshake()
 GET, ANSWER = b"get it", b"answer"
@@ -366,9 +367,15 @@ def test_the_longest_silent_connection_gives_way():
         assert play.tcp.open_connections == 3
 
 
-@pytest.mark.parametrize("cap", ["buffered_bytes", "buffered_segments", "total_bytes"])
-def test_caps_on_what_waits(cap):
-    limit = 10 if cap == "buffered_segments" else 60
+@pytest.mark.parametrize(
+    ("cap", "limit"),
+    [
+        ("buffered_bytes", 60),
+        ("buffered_segments", 10),
+        ("total_bytes", BEHIND_HOLES * 10 * (PIECE_BYTES + 6)),
+    ],
+)
+def test_caps_on_what_waits(cap, limit):
     packets = [*HELLO, *[a("A", 4 + 9 * turn, 1, b"waits!") for turn in range(11)]]
     play = Play(packets, Caps(**{cap: limit}), flush=False)
     assert play.events == [gap(0, 3), data(0, b"waits!")]

@@ -10,7 +10,8 @@ import kinspect.tls
 from kinspect.tls import ClientHello, looks_like_tls, parse_client_hello
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
-NONE = "no secrets for this connection in the key log"
+NONE = "no secrets were given"
+NONE_FITS = "no secrets for this connection in the key log"
 
 
 @pytest.fixture(params=VERSIONS, ids=["tls12", "tls13"], scope="module")
@@ -66,6 +67,11 @@ def test_no_secrets(talk):
     assert 0 < reading.decryptor.held <= 1024 * 1024
     reading.decryptor.closed()
     assert (reading.status, reading.reason, reading.decryptor.held) == ("no_secrets", NONE, 0)
+
+
+def test_secrets_of_another_connection(talk):
+    reading = read(talk, keys=f"CLIENT_RANDOM {'00' * 32} {'00' * 48}", close=False)
+    assert (reading.status, reading.reason) == ("no_secrets", NONE_FITS)
 
 
 def test_the_cap_on_what_is_held(talk):

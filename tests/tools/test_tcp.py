@@ -175,7 +175,7 @@ def test_connections(reading: Reading) -> None:
 def test_connection_lines(reading: Reading) -> None:
     """What users are shown of the connections: their Community IDs, where they began, and their payload."""
     inspector = Inspector(emit=frozenset({"connection"}))
-    lines = [line for block in _blocks(reading) for line in inspector.feed(block)] + inspector.finish()
+    lines = [line for block in _blocks(reading) for line in inspector.feed(block)] + [*inspector.finish()]
     ours = sorted(
         (
             line.community_id,

@@ -45,6 +45,7 @@ class Flow:
     addresses: tuple[Address, Address] = (b"\x0a\0\0\x01", 41234), (b"\x0a\0\0\x09", 9092)
     packets: tuple[int, int] = (1, 1)
     bytes: tuple[int, int] = (1, 1)
+    conflicts: tuple[int, int] = (0, 0)
 
 
 def write(first: int, pieces: list[tuple[int, bytes | int]]) -> bytes:

@@ -1,0 +1,62 @@
+"""How much memory decoded values take, estimated from counts before anything is built.
+
+What a message's bytes bound need not be estimated: text and bytes take about what they took on the wire. Python's
+objects around them do: an element of two bytes may become a dict of two hundred. A struct is charged with its dict and
+what its fields take at least, an array with its elements, each with what is made of it later; numbers count as if none
+were small.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+
+from kinspect.model import Caps
+from kinspect.protocol.schema import Field
+
+MAX_MEMORY = Caps().body_bytes
+
+MOST_PER_BYTE = 384
+"""No byte of a message is charged with more: what is shorter than a limit by this factor cannot exceed it."""
+
+_GC = 16  # in front of every container
+_SLOT = 8
+_LIST = sys.getsizeof([]) + _GC
+_NUMBER = sys.getsizeof(1 << 20) + 4
+_TEXT = 56
+_VALUES = {"bool": 0, "float64": 24, "uuid": 72, "string": _TEXT, "bytes": _TEXT, "records": _TEXT}
+
+
+def _dict(keys: int) -> int:
+    return sys.getsizeof(dict.fromkeys(map(str, range(keys)))) + _GC
+
+
+_NAMED = 144
+"""What is made of an element beyond the body: a partition's name in summaries, a dict's copy in lines."""
+_BROKER = "brokerId"
+
+UNKNOWN_TAG = _SLOT + _dict(2) + _NUMBER + _TEXT + 3 * _NAMED
+"""An unknown tagged field: its dict with the tag and the bytes, and the same again with its text in lines."""
+ODD_TEXT = 512
+"""A text that is not UTF-8: the problem that tells it."""
+
+
+@cache
+def of_element(field: Field) -> int:
+    """One element of the array `field`, but for the arrays in it."""
+    if field.type == "struct":
+        return _SLOT + _struct(field) + _NAMED
+    # Of a list of numbers each may be a partition; those of brokers are none.
+    named = _NAMED if field.type == "int32" and field.entity != _BROKER else 0
+    return _SLOT + _VALUES.get(field.type, _NUMBER) + named
+
+
+def _struct(field: Field) -> int:
+    # One more key for unknown tagged fields.
+    return _dict(len(field.fields) + 1) + sum(map(_value, field.fields))
+
+
+def _value(field: Field) -> int:
+    if field.array:
+        return _LIST
+    return _struct(field) if field.type == "struct" else _VALUES.get(field.type, _NUMBER)

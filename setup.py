@@ -1,0 +1,48 @@
+"""The compiled form: what runs for every packet or message, through mypyc. Else the same source is interpreted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from glob import glob
+
+from setuptools import Extension, setup
+
+COMPILED = (
+    "kinspect/form.py",
+    "kinspect/model.py",
+    "kinspect/pipeline.py",
+    "kinspect/output/jsonl.py",
+    *(f"kinspect/{package}/*.py" for package in ("capture", "kafka", "link", "protocol", "records", "tcp")),
+)
+INTERPRETED = {
+    "kinspect/capture/live.py",  # waits for packets
+    "kinspect/protocol/codec.py",  # takes what users give it: compiled code would refuse types before it could
+    "kinspect/records/recordset.py",  # a subclass of `list` cannot be compiled
+}
+
+# What kinspect needs when it runs is not there when it is built: its types are Any. `make lint` checks with them.
+CHECKS = ("--config-file=", "--ignore-missing-imports")
+
+
+def modules() -> list[str]:
+    found = {path.replace(os.sep, "/") for pattern in COMPILED for path in glob(pattern)}
+    return sorted(path for path in found - INTERPRETED if not path.endswith("__init__.py"))
+
+
+def extensions() -> list[Extension]:
+    # tools/build_backend.py sets the variable; what only asks for metadata must not wait for a compilation.
+    if os.environ.get("KINSPECT_COMPILE") != "1" or "bdist_wheel" not in sys.argv:
+        return []
+    from mypyc.build import mypycify
+
+    return mypycify(
+        [*CHECKS, *modules()],
+        opt_level=os.environ.get("KINSPECT_OPT_LEVEL", "2"),
+        debug_level="0",
+        multi_file=True,  # one file of C would take two gigabytes to compile, on one core
+        group_name="kinspect",
+    )
+
+
+setup(ext_modules=extensions())

@@ -1,0 +1,43 @@
+"""The captures of a plan, made once: in `build/bench`, named by what makes them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+
+import generate
+from generate import Told
+from plan import Capture
+
+DIRECTORY = Path(__file__).parents[2] / "build" / "bench"
+"""What runs make, ignored by git."""
+
+
+def path_of(capture: Capture) -> Path:
+    """The file of a capture, made if it is not there."""
+    return _made(capture)[0]
+
+
+def told_of(capture: Capture) -> Told:
+    """What the generator wrote into it."""
+    return _made(capture)[1]
+
+
+@cache
+def _made(capture: Capture) -> tuple[Path, Told]:
+    key = f"{_source()} {capture}".encode()
+    path = DIRECTORY / f"{capture.profile}-{hashlib.sha256(key).hexdigest()[:12]}.pcap"
+    told = path.with_suffix(".told.json")
+    if not told.exists():
+        DIRECTORY.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as out:
+            found = generate.generate(capture.profile, out, capture.size, capture.times, capture.connections)
+        told.write_text(json.dumps(found._asdict()))
+    return path, Told(**json.loads(told.read_text()))
+
+
+@cache
+def _source() -> str:
+    return hashlib.sha256(Path(generate.__file__).read_bytes()).hexdigest()

@@ -1,0 +1,182 @@
+"""What `make bench` measures: captures, commands, and the rows with their targets."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+MIB, GIB = 1 << 20, 1 << 30
+PYTHON = sys.executable
+KINSPECT = str(Path(PYTHON).parent / "kinspect")
+TSHARK, TCPDUMP = (shutil.which(name) or name for name in ("tshark", "tcpdump"))
+TWO = ("api_key", "correlation_id")
+FILE = "{}"
+
+COMMANDS = {
+    "full": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text"),
+    "default": (KINSPECT, "read", FILE, "-q", "--format", "jsonl"),
+    "two fields": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--fields", ",".join(TWO)),
+    "none": (KINSPECT, "read", FILE, "--format", "none"),
+    "one job": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text", "--jobs", "1"),
+    "two jobs": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text", "--jobs", "2"),
+    "version": (KINSPECT, "--version"),
+    "tshark ek": (TSHARK, "-r", FILE, "-T", "ek"),
+    "tshark fields": (TSHARK, "-r", FILE, "-T", "fields", *(word for name in TWO for word in ("-e", f"kafka.{name}"))),
+    "tcpdump": (TCPDUMP, "-r", FILE, "-w", "/dev/null"),
+    "import click": (PYTHON, "-c", "import click"),
+}  # fmt: skip
+TO_FILE = {"one job", "two jobs"}
+
+
+class Capture(NamedTuple):
+    """A capture of `generate.py`; `connections` is None as the profile has them."""
+
+    profile: str
+    size: int
+    times: int = 1
+    connections: int | None = None
+
+
+class Run(NamedTuple):
+    """A command on a capture."""
+
+    command: str
+    capture: Capture | None = None
+
+
+FASTER, SLOWER, PEAKS, PEAK = "times faster", "times the time", "times the peak", "MiB"
+"""How a row compares: `against / work`, `work / against`, the same of their peaks, the peak itself."""
+AT_LEAST = {FASTER}
+
+
+class Row(NamedTuple):
+    """What is compared with what; the targets are those of pure Python and of the compiled form (None: none)."""
+
+    work: str
+    run: Run
+    against: Run | None
+    kind: str
+    targets: tuple[float | None, float | None] = (None, None)
+
+
+class Group(NamedTuple):
+    """Runs that are measured in turn, round after round: `rounds` of them, fewer but two if they take more than about
+    `seconds`."""
+
+    name: str
+    rows: list[Row]
+    rounds: int = 5
+    seconds: float = 90
+
+    @property
+    def runs(self) -> list[Run]:
+        both = [run for row in self.rows for run in (row.run, row.against) if run is not None]
+        return list(dict.fromkeys(both))
+
+
+class Plan(NamedTuple):
+    """`witnesses`: the captures of which all programs must have read the same messages, `counted`: as many."""
+
+    groups: list[Group]
+    witnesses: list[Capture]
+    counted: list[Capture]
+
+    def only(self, names: tuple[str, ...]) -> Plan:
+        """The groups whose names begin so, and the captures they use."""
+        groups = [group for group in self.groups if group.name.startswith(names)]
+        used = {run.capture for group in groups for run in group.runs}
+        return Plan(
+            groups,
+            [capture for capture in self.witnesses if capture in used],
+            [capture for capture in self.counted if capture in used],
+        )
+
+
+FULL_TARGETS = {"bulk": (5.5, 15), "records": (5.5, 15), "chatty": (12, 25), "wide": (12, 25)}
+DEFAULT_TARGETS = {"bulk": (28, 45), "chatty": (15, 30)}
+USUAL = {"bulk": 49_000_000, "chatty": 9_340_000, "records": 25_000_000, "wide": 1_060_000}
+
+
+def plan(quick: bool) -> Plan:
+    """All of it, or as much of each row as two minutes allow."""
+    part = {"bulk": 4, "chatty": 4, "records": 8, "wide": 5} if quick else dict.fromkeys(USUAL, 1)
+    sizes = {profile: size // part[profile] for profile, size in USUAL.items()}
+    big, middle, small = (64 * MIB, 32 * MIB, 16 * MIB) if quick else (GIB, 256 * MIB, 64 * MIB)
+    rounds, few = (2, 1) if quick else (5, 3)
+    ones = {profile: Capture(profile, size) for profile, size in sizes.items()}
+
+    def longer(profile: str, times: int) -> Capture:
+        return Capture(profile, sizes[profile], times)
+
+    groups = [Group(profile, _against_tshark(profile, one), rounds) for profile, one in ones.items()]
+    huge, large = Capture("bulk", big), Capture("bulk", middle)
+    least = Capture("bulk", small)
+    groups.append(
+        Group(
+            "floor", [Row("`--format none`", Run("none", huge), Run("tcpdump", huge), SLOWER, (6, 4))], rounds
+        )
+    )
+    groups.append(
+        Group(
+            "jobs",
+            [Row("`--jobs 2`, to a file", Run("two jobs", large), Run("one job", large), FASTER, (1.7, 1.7))],
+            rounds,
+        )
+    )
+    for name, command, longest, shortest in (
+        ("records with payload", "full", huge, least),
+        ("default", "default", huge, least),
+        ("default", "default", longer("chatty", 4 if quick else 20), longer("chatty", 1 if quick else 4)),
+    ):
+        groups.append(
+            Group(
+                f"memory {longest.profile} {name}",
+                [
+                    Row(name, Run(command, longest), Run(command, shortest), PEAKS, (1.1, 1.1)),
+                    Row(name, Run(command, longest), None, PEAK, (60, 60)),
+                ],
+                1,
+            )
+        )
+    for profile in ones:
+        short, four, twenty = (Run("full", longer(profile, times)) for times in (1, 4, 20))
+        groups.append(
+            Group(f"length {profile}", [Row("four times the capture", four, short, SLOWER, (4.1, 4.1))], few)
+        )
+        if not quick:
+            groups.append(
+                Group(f"length {profile} × 20", [Row("twenty times the capture", twenty, short, SLOWER)], 1)
+            )
+    ten = Capture("chatty", sizes["chatty"], connections=10)
+    connections = Row(
+        "1,000 connections, 10 of the same bytes",
+        Run("default", ones["chatty"]),
+        Run("default", ten),
+        SLOWER,
+        (1.2, 1.2),
+    )
+    groups.append(Group("connections", [connections], rounds))
+    click = Run("import click")
+    little = Capture("chatty", 100_000, connections=10)
+    groups.append(
+        Group(
+            "start",
+            [
+                Row("`kinspect --version`", Run("version"), click, SLOWER, (2, 2)),
+                Row("`read` of 100 kB", Run("default", little), click, SLOWER, (4, 4)),
+            ],
+            5 if quick else 21,
+        )
+    )
+    return Plan(groups, [*ones.values(), ten, little], [huge])
+
+
+def _against_tshark(profile: str, capture: Capture) -> list[Row]:
+    ek, fields = Run("tshark ek", capture), Run("tshark fields", capture)
+    return [
+        Row("records with payload", Run("full", capture), ek, FASTER, FULL_TARGETS[profile]),
+        Row("default", Run("default", capture), ek, FASTER, DEFAULT_TARGETS.get(profile, (None, None))),
+        Row(f"`--fields {','.join(TWO)}`", Run("two fields", capture), fields, FASTER, (10, 20)),
+    ]
