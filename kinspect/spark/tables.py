@@ -123,6 +123,7 @@ _CONNECTION: Fields = [
     ("exchanges", pa.int64()),
     ("gaps", pa.int64()),
     ("gap_bytes", pa.int64()),
+    ("conflicting_bytes", pa.int64()),
     ("undecoded_bytes", pa.int64()),
 ]
 
