@@ -69,6 +69,8 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     tables = _tables(values["tables"])
     settings = dict(_setting(text) for text in values["conf"])
     make_filter(values)
+    keylog = usage(lambda: _bytes(values["keylog"])) if values["keylog"] else b""
+    names = usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {}
     session.check()
     from kinspect.spark.job import Job
     from kinspect.spark.job import run as run_job
@@ -80,8 +82,8 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
         caps=make_caps(values),
         view=make_view({**values, "fields": (), "records": False, "int64": "number"}),
         filter={name: values[name] for name in FILTER_NAMES if values[name]},
-        keylog=usage(lambda: _bytes(values["keylog"])) if values["keylog"] else b"",
-        names=usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {},
+        keylog=keylog,
+        names=names,
         kafka_ports=frozenset(values["decode_as"]),
     )
     progress = sys.stderr.isatty() if values["progress"] is None else values["progress"]
