@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+SPARK_INSTALLED := .venv/.spark-installed
 
 .PHONY: demo test test-all compiled lint docs fuzz bench clean
 
@@ -11,9 +12,10 @@ demo: $(INSTALLED)
 test: lint
 	$(BIN)/pytest -n auto -m "not tools and not big"
 
-# What needs programs beyond Python (tshark, tcpdump); each test names what is missing.
-test-all: $(INSTALLED)
-	$(BIN)/pytest -n auto -m "tools or big"
+# What needs programs beyond Python (tshark, tcpdump, Java 17 for Spark), or minutes; each test names what is missing.
+# The tests of a file stay together: those of Spark share a session.
+test-all: $(SPARK_INSTALLED)
+	$(BIN)/pytest -n auto --dist loadfile -m "tools or big"
 
 # The same tests of the compiled form, as a wheel installs it, in an environment of its own (a C compiler is needed).
 # Python must not put the working directory before what is installed.
@@ -58,6 +60,10 @@ $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+$(SPARK_INSTALLED): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test]"
 	touch $@
 
 clean:

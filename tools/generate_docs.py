@@ -50,14 +50,23 @@ def cli_page() -> str:
         f"{paragraph(group.help or '')}\n\n",
         table(("option of `kinspect` itself", "meaning"), _options(group)),
     ]
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        parts.append(f"\n## kinspect {name}\n\n")
-        parts.append(f"`kinspect {name} {_usage(command)}`\n\n")
+    for name, command in _commands(group, context):
+        parts.append(f"\n## {name}\n\n")
+        parts.append(f"`{name} {_usage(command)}`\n\n")
         parts += [f"{paragraph(text)}\n\n" for text in (command.help or "").split("\n\n")]
         parts.append(table(("option", "meaning"), _options(command)))
     return "".join(parts)
+
+
+def _commands(above: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """The commands of a group by their whole names, those of the groups in it behind each."""
+    for name in above.list_commands(context):
+        command = above.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, context, name)
+        yield inner.command_path, command
+        if isinstance(command, click.Group):
+            yield from _commands(command, inner)
 
 
 def _usage(command: click.Command) -> str:

@@ -208,6 +208,7 @@ class _Walker:
         self._order = order
         self._interfaces = []
         self._sections += 1
+        self._describe(block, start, end)
 
     def _interface(self, block: Block, start: int, end: int) -> None:
         _need(start, end, 8)
@@ -226,6 +227,11 @@ class _Walker:
         if numerator % denominator == 0:
             numerator, denominator = numerator // denominator, 1
         self._interfaces.append(_Interface(link_type, snaplen, fcs, numerator, denominator, offset_ns))
+        self._describe(block, start, end)
+
+    def _describe(self, block: Block, start: int, end: int) -> None:
+        """Keep a block whole, with its type and its two lengths."""
+        self._findings.descriptions.append(block.data[start - 8 : end + 4])
 
     def _enhanced_packet(self, block: Block, start: int, end: int) -> None:
         """The rare one that `_enhanced_packets` left: damaged, so that `_packet` will say what is wrong."""

@@ -24,6 +24,8 @@ class Findings:
     """Packets the kernel dropped, the latest count a (capture run, interface)."""
     secrets: list[bytes] = field(default_factory=list)
     """TLS key logs in the order they stand in the captures."""
+    descriptions: list[bytes] = field(default_factory=list)
+    """The section and interface blocks of pcapng files, which say how the packets behind them are to be read."""
 
 
 Reader = Callable[[bytes, Source, int, int, Findings], Iterator[Block]]

@@ -23,6 +23,7 @@ COMMANDS = {
     "live": "Decode what passes an interface, until Ctrl-C, --duration or --count.",
     "decode": "Decode one message, with the offsets of each field.",
     "schema": "Show what Kafka's messages look like.",
+    "pipeline": "Decode many captures into Parquet tables, on Apache Spark.",
 }
 """Each command and its line in `--help`; command `x` is the function `x` in the module `kinspect.cli.x`."""
 

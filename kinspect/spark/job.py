@@ -1,0 +1,91 @@
+"""`kinspect pipeline run`: captures to Parquet tables and aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.functions import to_date
+
+from kinspect.errors import CaptureError
+from kinspect.kafka.view import View
+from kinspect.model import Caps
+from kinspect.spark.aggregates import QUERIES, aggregate
+from kinspect.spark.commit import Output
+from kinspect.spark.run import Run
+from kinspect.spark.tables import EXCHANGES, RECORDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_TABLES = (EXCHANGES, "batches", "connections")
+
+_BY_DATE = ("date",)
+_BY_DATE_AND_API = ("date", "api")
+
+
+@dataclass(slots=True)
+class Job:
+    """What to do. The aggregates come with the table `exchanges`; the rest is as for `kinspect.spark.read`."""
+
+    captures: Sequence[str]
+    out: str
+    tables: Sequence[str] = DEFAULT_TABLES
+    caps: Caps = field(default_factory=Caps)
+    view: View = field(default_factory=View)
+    filter: dict[str, Any] = field(default_factory=dict)
+    keylog: bytes = b""
+    names: dict[str, str] = field(default_factory=dict)
+    kafka_ports: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class Result:
+    """What was done: the `summary` line's object, rows and dates of each table, and what could not be read."""
+
+    summary: dict[str, Any]
+    rows: dict[str, int]
+    dates: dict[str, list[str]]
+    errors: list[CaptureError]
+
+
+def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
+    """Does the job; `step` is told what is being done. Nothing changes in the folder before all tables are written."""
+    output = Output(spark, job.out)
+    step("looking at the captures")
+    captures = Run(spark, job.captures, caps=job.caps, kept=True)
+    rows: dict[str, int] = {}
+    try:
+        for name in job.tables:
+            step(f"decoding {name}")
+            table = captures.table(
+                name,
+                filter=job.filter,
+                view=_view(name, job.view),
+                keylog=job.keylog,
+                names=job.names,
+                kafka_ports=job.kafka_ports,
+            )
+            dated = table.withColumn("date", to_date("timestamp"))
+            output.write(name, dated, _BY_DATE_AND_API if "api" in table.columns else _BY_DATE)
+            written = spark.read.schema(dated.schema).parquet(output.staged(name))
+            rows[name] = written.count()
+            if name == EXCHANGES:
+                for query in QUERIES:
+                    step(f"adding up {query}")
+                    output.write(query, aggregate(query, written), _BY_DATE)
+    except BaseException:
+        output.abandon()
+        raise
+    finally:
+        captures.close()
+    step("putting the tables in place")
+    dates = output.commit()
+    return Result(captures.summary(), rows, dates, captures.index.errors)
+
+
+def _view(name: str, view: View) -> View:
+    if name != RECORDS or view.records:
+        return view
+    return View(records=True, payload=view.payload, show_secrets=view.show_secrets, int64=view.int64)

@@ -1,0 +1,178 @@
+"""A run over captures on Spark: a look at all of them, a pass for what connections tell of others, then tables."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark import StorageLevel
+
+from kinspect.errors import CaptureError
+from kinspect.filters import Filter
+from kinspect.kafka.view import SCHEMA_VERSION, View
+from kinspect.model import Caps
+from kinspect.spark import facts, index, tasks
+from kinspect.spark.pieces import unpack, unpack_facts
+from kinspect.spark.plan import setting_of
+from kinspect.spark.rows import SEGMENT_ROWS
+from kinspect.spark.schemas import spark_schema
+from kinspect.spark.splits import SPLIT_BYTES, Split, plan
+from kinspect.spark.storage import expand, length, shown
+from kinspect.spark.strand import Known, Setting
+from kinspect.spark.tables import open_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_PARTITION_BYTES = 64 * 1024 * 1024
+# Tasks at least, where there is little to do: that decode, and that read.
+_FEWEST, _FEWEST_READING = 2, 8
+
+
+class CaptureWarning(UserWarning):
+    """A capture, or its end, could not be read; what was before is in the tables."""
+
+
+class Run:
+    """Captures, looked at once; then tables of them.
+
+    Making one runs a Spark job that reads all captures. `index` has what it found. The first table that needs it
+    runs a second one over all segments. `kept`: the segments are kept on the executors' disks between jobs until
+    `close`, for who asks for more than one table.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        paths: Sequence[str],
+        *,
+        caps: Caps | None = None,
+        split_bytes: int = SPLIT_BYTES,
+        partitions: int | None = None,
+        kept: bool = False,
+    ) -> None:
+        self._spark = spark
+        self._caps = caps or Caps()
+        files = expand(list(paths))
+        self._bytes = _total(files)
+        plans = [plan(number, path, split_bytes) for number, path in enumerate(files)]
+        self.index = index.build([shown(path) for path in files], plans, self._examine, self._caps)
+        self._partitions = 1 if self.index.timeless else partitions or max(_FEWEST, _parts(self._bytes))
+        self._kept = kept
+        self._known: tuple[tuple[Any, ...], Known] | None = None
+        self._sums: dict[str, Any] = {}
+        self._segments = self._shuffled()
+
+    def close(self) -> None:
+        """Nothing more will be asked for."""
+        if self._kept:
+            self._segments.unpersist()
+
+    def table(
+        self,
+        name: str,
+        *,
+        fields: Collection[str] | None = None,
+        filter: Mapping[str, Any] | None = None,
+        view: View | None = None,
+        keylog: bytes = b"",
+        names: dict[str, str] | None = None,
+        kafka_ports: frozenset[int] = frozenset(),
+    ) -> DataFrame:
+        """A table; see `kinspect.spark.read`."""
+        chosen = dict(filter or {})
+        Filter(**chosen)
+        shown = view or View()
+        asked = None if fields is None else tuple(fields)
+        opened = open_table(name, asked, shown)
+        setting = setting_of(
+            self.index,
+            self._caps,
+            frozenset({opened.emit}),
+            names=names,
+            keylog=keylog,
+            kafka_ports=kafka_ports,
+        )
+        setting.known = self._learn(setting)
+        task = tasks.tabling(setting, name, asked, shown, chosen, self.index.start)
+        return self._segments.mapInArrow(task, spark_schema(opened.schema))
+
+    def summary(self) -> dict[str, Any]:
+        """The `summary` line's object, once a table was asked for."""
+        counts, sums = self.index.counts, self._sums
+        kinds = sums.get("connections", {})
+        outcomes = sums.get("outcomes", {})
+        caps_hit = dict(counts.caps_hit)
+        for cap, hits in sums.get("caps_hit", {}).items():
+            caps_hit[cap] = caps_hit.get(cap, 0) + hits
+        return {
+            "type": "summary",
+            "schema_version": SCHEMA_VERSION,
+            "files": list(self.index.files),
+            "packets": counts.packets,
+            "bytes": counts.bytes,
+            "kernel_drops": counts.kernel_drops,
+            "tcp_segments": counts.tcp_segments,
+            "packets_without_tcp": dict(sorted(counts.undecoded_packets.items())),
+            "duplicate_packets": counts.duplicate_packets + sums.get("duplicate_packets", 0),
+            "retransmitted_bytes": sums.get("retransmitted_bytes", 0),
+            "conflicting_bytes": sums.get("conflicting_bytes", 0),
+            "fragments": counts.fragments,
+            "overlapping_fragments": counts.overlapping_fragments,
+            "connections": {kind: kinds.get(kind, 0) for kind in ("kafka", "tls", "other", "empty")},
+            "server_names": sums.get("server_names", {}),
+            "tls_not_decrypted": sums.get("tls_not_decrypted", {}),
+            "exchanges": sums.get("exchanges", 0),
+            "outcomes": {o: outcomes.get(o, 0) for o in ("answered", "unanswered", "no_response", "orphan")},
+            "gaps": sums.get("gaps", 0),
+            "gap_bytes": sums.get("gap_bytes", 0),
+            "undecoded_bytes": sums.get("undecoded_bytes", 0),
+            "caps_hit": caps_hit,
+        }
+
+    def _examine(self, splits: list[tuple[int, Split]]) -> Iterator[index.Part]:
+        task = tasks.examining(splits, self._caps)
+        return map(unpack, self._collected(self._numbers(len(splits)), task, tasks.PIECE))
+
+    def _shuffled(self) -> DataFrame:
+        scan = tasks.scanning(self.index, self._caps)
+        segments = self._numbers(len(self.index.splits) + 1).mapInArrow(scan, spark_schema(SEGMENT_ROWS))
+        shuffled = segments.repartition(self._partitions, "ends").sortWithinPartitions("ordinal")
+        return shuffled.persist(StorageLevel.DISK_ONLY) if self._kept else shuffled
+
+    def _learn(self, setting: Setting) -> Known:
+        asked = (tuple(setting.secrets), tuple(sorted(setting.names.items())), setting.kafka_ports)
+        if self._known is None or self._known[0] != asked:
+            pieces = self._collected(self._segments, tasks.learning(setting), tasks.PIECE)
+            known, self._sums = facts.merge([unpack_facts(piece) for piece in pieces])
+            self._known = asked, known
+        return self._known[1]
+
+    def _numbers(self, count: int) -> DataFrame:
+        """A row for each split; a task takes about as much as one split may have, of small captures several."""
+        return self._spark.range(0, count, 1, max(1, min(count, max(_FEWEST_READING, _parts(self._bytes)))))
+
+    def _collected(self, data: DataFrame, task: tasks.Task, schema: pa.Schema) -> Iterator[bytes]:
+        return (bytes(row[0]) for row in data.mapInArrow(task, spark_schema(schema)).collect())
+
+
+def warn(errors: Sequence[CaptureError]) -> None:
+    """Tell what could not be read."""
+    for error in errors:
+        warnings.warn(str(error), CaptureWarning, stacklevel=3)
+
+
+def _parts(size: int) -> int:
+    return -(-size // _PARTITION_BYTES)
+
+
+def _total(files: Sequence[str]) -> int:
+    total = 0
+    for path in files:
+        try:
+            total += length(path)
+        except CaptureError:
+            continue
+    return total

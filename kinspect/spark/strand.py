@@ -1,0 +1,235 @@
+"""Some of a run's connections, inspected as the whole run would be.
+
+A task has all segments of some connections, in the order of the run, and none of the others'. What the connections
+of a run have in common reaches it in other ways: the clock and the places of packets from the first look
+(`kinspect.spark.clock`), topic names and the APIs that clients use from a pass before (`Known`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from operator import length_hint
+from struct import Struct
+
+from kinspect.kafka.connection import KafkaConnection
+from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.ledger import Ledger
+from kinspect.kafka.lines import ConnectionLine, Gap
+from kinspect.kafka.names import TopicNames
+from kinspect.model import Caps, Counts, Segment
+from kinspect.spark.clock import Clock, Places
+from kinspect.tcp import Connection, Reassembler
+from kinspect.tcp.connection import Half
+from kinspect.tcp.recent import LOOK_BACK, Recent
+
+Line = Exchange | ConnectionLine | Gap
+Use = tuple[str, int, int]
+"""Client id, API key, API version."""
+
+# The place of the packet that completed the line, then what orders lines of one packet: a phase, what it sorts
+# by, and the order in which they were completed. Its bytes sort as it does.
+_KEY = Struct(">QBQQI")
+KEY_SIZE = _KEY.size
+# The phases of a packet: silent connections are closed by it, it is taken, and the last one ends the capture.
+_TIMERS, _TAKEN, _END = range(3)
+_OWN = (_TAKEN, 0, 0)
+
+Moment = tuple[int, int, int, int]
+"""When something was processed: place, phase, and what the phase sorts by."""
+
+
+@dataclass(slots=True)
+class Known:
+    """What other connections tell.
+
+    `names`: topic id to its name and the key of the line that told it. `uses`: when an API and version was first
+    seen in use by a client.
+    """
+
+    names: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    uses: dict[Use, Moment] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Setting:
+    """What all tasks of a run are told. `emit`: the kinds of lines wanted, as for `Inspector`."""
+
+    caps: Caps
+    files: list[str]
+    clock: Clock
+    places: Places
+    last: tuple[int | None, int]
+    emit: frozenset[str]
+    names: dict[str, str]
+    kafka_ports: frozenset[int]
+    secrets: list[bytes]
+    heads_only: bool = False
+    known: Known = field(default_factory=Known)
+
+
+class StrandLedger(Ledger):
+    """Lines get their key at once, and need not wait for one another."""
+
+    def __init__(self, setting: Setting, counts: Counts) -> None:
+        names = TopicNames(setting.names)
+        for topic_id, (name, key) in setting.known.names.items():
+            names.learn(topic_id, name, int.from_bytes(key))
+        super().__init__(
+            setting.caps, counts, names, setting.emit, setting.kafka_ports, setting.heads_only, setting.files
+        )
+        self._places = setting.places
+        self._foreign_uses = setting.known.uses
+        self._keyed: list[tuple[bytes, Line]] = []
+        self.first_uses: dict[Use, Moment] = {}
+        self.now: Callable[[], Moment] = lambda: (0, *_OWN)
+        self.closing: tuple[int, tuple[int, int, int]] | None = None
+        """The frame that closes a connection from outside, and how its lines sort among those of that frame."""
+
+    def _hold(self, line: Line, frame: int) -> None:
+        key = self._next_key(frame)
+        if isinstance(line, Exchange):
+            line.order = int.from_bytes(key)
+            if "exchange" not in self.emit:
+                return
+        self._keyed.append((key, line))
+
+    def _next_key(self, frame: int) -> bytes:
+        """The key of a line that the packet `frame` completed."""
+        self._noted += 1
+        phase = self.closing[1] if self.closing is not None and self.closing[0] == frame else _OWN
+        return _KEY.pack(self._places.place(frame), *phase, self._noted & 0xFFFFFFFF)
+
+    def taken(self) -> list[tuple[bytes, Line]]:
+        """The lines since the last call, with their keys."""
+        lines, self._keyed = self._keyed, []
+        return lines
+
+    def note_use(self, client_id: str | None, api_key: int, api_version: int) -> None:
+        super().note_use(client_id, api_key, api_version)
+        if client_id:
+            self.first_uses.setdefault((client_id, api_key, api_version), self.now())
+
+    def uses(self, client_id: str | None, api_key: int, api_version: int) -> bool:
+        if super().uses(client_id, api_key, api_version):
+            return True
+        first = self._foreign_uses.get((client_id or "", api_key, api_version))
+        return first is not None and first < self.now()
+
+
+class _Seen(Recent):
+    """Looks back over as many packets of the capture as the whole run does, though it has only some of them."""
+
+    def __init__(self, halves: dict[bytes, Half]) -> None:
+        super().__init__(halves)
+        self.ordinals: dict[int, int] = {}
+
+    def current(self) -> Segment:
+        """The row that is being taken."""
+        return self._rows[len(self._rows) - length_hint(self._walk) - 1]
+
+    def recent_ordinals(self) -> dict[int, int]:
+        """The ordinals, by frame, of what may still be looked back at."""
+        rows = (self._before + self._rows)[-LOOK_BACK:]
+        return {row[9]: self.ordinals[row[9]] for row in rows}
+
+    def _last(self) -> list[Segment]:
+        rows = super()._last()
+        first = self.ordinals[self.current()[9]] - LOOK_BACK
+        return rows[bisect_left(rows, first, key=lambda row: self.ordinals[row[9]]) :]
+
+
+class _Tcp(Reassembler):
+    """A reassembly whose timers also run at the segments of connections that it does not have."""
+
+    def __init__(self, setting: Setting, counts: Counts, ledger: StrandLedger) -> None:
+        super().__init__(lambda connection: KafkaConnection(connection, ledger), setting.caps, counts)
+        self._recent = self._seen = _Seen(self._halves)
+        self._ledger = ledger
+        self._run_clock = setting.clock
+        self._places = setting.places
+        self._before: dict[int, int] = {}
+        self._last_ordinal = -1
+        self._moment: Moment | None = None
+        ledger.now = self._now
+
+    def _now(self) -> Moment:
+        return self._moment or (self._places.place(self._seen.current()[9]), *_OWN)
+
+    def take(self, segments: list[Segment], ordinals: list[int]) -> None:
+        """Takes segments in the order of the run; `ordinals`: which of all segments they are."""
+        last = self._last_ordinal
+        frames = [segment[9] for segment in segments]
+        self._seen.ordinals = self._seen.recent_ordinals() | dict(zip(frames, ordinals, strict=True))
+        self._before = dict(zip(frames, [last, *ordinals], strict=False))
+        begin = 0
+        for at, ordinal in enumerate(ordinals):
+            clock = self._run_clock.at(ordinal)
+            if clock is not None:
+                self.feed(segments[begin:at])
+                begin = at
+                self._clock = max(self._clock, clock)
+        self.feed(segments[begin:])
+        self._last_ordinal = ordinals[-1]
+
+    def closing(self, time: int | None = None, frame: int | None = None) -> Iterator[Connection]:
+        self._pass_others(self._last_ordinal + 1, self._run_clock.segments)
+        yield from super().closing(time, frame)
+
+    def _run_timers(self, time: int | None, frame: int) -> None:
+        clock = self._clock
+        ordinals = self._seen.ordinals
+        self._pass_others(self._before[frame] + 1, ordinals[frame])
+        self._clock = clock
+        if clock >= self._deadline:
+            self._run_timers_at(time, frame)
+
+    def _pass_others(self, begin: int, end: int) -> None:
+        """Runs the timers at those of the segments from `begin` to before `end`, all of other tasks, that are due."""
+        while (due := self._run_clock.first_due(begin, end, self._deadline)) is not None:
+            ordinal, time, frame, self._clock = due
+            self._run_timers_at(time, frame)
+            begin = ordinal + 1
+
+    def _run_timers_at(self, time: int | None, frame: int) -> None:
+        self._moment = (self._places.place(frame), _TIMERS, 0, 0)
+        super()._run_timers(time, frame)
+        self._moment = None
+
+    def _close(self, connection: Connection, time: int | None, frame: int, reason: str) -> None:
+        place = self._places.place
+        if reason == "idle":
+            self._ledger.closing = frame, (_TIMERS, connection.last.clock, place(connection.start_frame))
+        elif reason == "capture_end":
+            since = self._waiting.get(connection.serial)
+            order = (0, place(since)) if since is not None else (1, place(connection.start_frame))
+            closing = (_END, *order)
+            self._ledger.closing = frame, closing
+            self._moment = (place(frame), *closing)
+        super()._close(connection, time, frame, reason)
+        self._ledger.closing = None
+
+
+class Strand:
+    """Feed it the segments of some connections, it gives lines with the keys that order them in the run."""
+
+    def __init__(self, setting: Setting, ledger: type[StrandLedger] = StrandLedger) -> None:
+        self.counts = Counts()
+        self.ledger = ledger(setting, self.counts)
+        self._tcp = _Tcp(setting, self.counts, self.ledger)
+        self._last = setting.last
+        for text in setting.secrets:
+            self.ledger.add_secrets(text)
+
+    def feed(self, segments: list[Segment], ordinals: list[int]) -> list[tuple[bytes, Line]]:
+        """Takes segments in the order of the run, with their ordinals; returns what they completed."""
+        if segments:
+            self._tcp.take(segments, ordinals)
+        return self.ledger.taken()
+
+    def finish(self) -> Iterator[tuple[bytes, Line]]:
+        """The capture has ended: hands on what was still open."""
+        for _ in self._tcp.closing(*self._last):
+            yield from self.ledger.taken()
+        yield from self.ledger.taken()

@@ -1,0 +1,144 @@
+"""What tasks do, without Spark: iterators of Arrow batches in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from kinspect.filters import Filter
+from kinspect.kafka.exchange import Exchange
+from kinspect.model import Caps
+from kinspect.spark.facts import FactsLedger
+from kinspect.spark.index import Index, Report, examine
+from kinspect.spark.pieces import pack_facts, pack_report, pack_times
+from kinspect.spark.rows import segment_batch, segment_batches, segment_row, segments_of
+from kinspect.spark.splits import Split
+from kinspect.spark.strand import Line, Setting, Strand, StrandLedger
+from kinspect.spark.tables import COMPLETION, Row, make_batch, open_table
+
+Batches = Iterator[pa.RecordBatch]
+Task = Callable[[Iterable[pa.RecordBatch]], Batches]
+
+PIECE = pa.schema([("piece", pa.binary())])
+# A batch of rows is handed on when its lines' messages take so many bytes, or it has so many rows.
+_ROWS, _BYTES = 1000, 2 * 1024 * 1024
+# What a row takes beside the messages it shows.
+_ROW_BYTES = 1024
+
+
+def examining(splits: list[tuple[int, Split]], caps: Caps) -> Task:
+    """Looks at the splits whose positions in `splits` come in; gives pieces for `pieces.unpack`."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Batches:
+        for position in _numbers(batches):
+            for part in examine(*splits[position], caps):
+                yield _piece(pack_report(part) if isinstance(part, Report) else pack_times(*part))
+
+    return task
+
+
+def scanning(index: Index, caps: Caps) -> Task:
+    """Gives the segments of the index's splits whose positions come in; behind the last, those from fragments."""
+    splits = index.splits
+    fragments = [segment_row(ordinal, segment) for _, ordinal, segment in index.fragments]
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Batches:
+        for position in _numbers(batches):
+            if position < len(splits):
+                yield from segment_batches(splits[position], caps)
+            elif fragments:
+                yield segment_batch(fragments)
+
+    return task
+
+
+def learning(setting: Setting) -> Task:
+    """Takes the segments of some connections in the order of the run; gives their `Facts`."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Batches:
+        strand = Strand(setting, FactsLedger)
+        ledger = strand.ledger
+        assert isinstance(ledger, FactsLedger)
+        seen = False
+        for batch in batches:
+            seen = True
+            strand.feed(*segments_of(batch))
+        if seen:
+            for _ in strand.finish():
+                pass
+            yield _piece(pack_facts(ledger.facts()))
+
+    return task
+
+
+def tabling(
+    setting: Setting,
+    name: str,
+    fields: tuple[str, ...] | None,
+    view: Any,
+    chosen: Mapping[str, Any],
+    start: int | None,
+) -> Task:
+    """Takes the segments of some connections in the order of the run; gives the rows of a table."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Batches:
+        table = open_table(name, fields, view)
+        passes = Filter(**chosen)
+        passes.start = start
+        strand = Strand(setting, StrandLedger)
+        rows = _Rows(table.schema)
+        for batch in batches:
+            yield from rows.add(strand.feed(*segments_of(batch)), passes, table.rows)
+        yield from rows.add(strand.finish(), passes, table.rows)
+        yield from rows.rest()
+
+    return task
+
+
+class _Rows:
+    """Lines made rows, in batches."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._rows: list[Row] = []
+        self._bytes = 0
+
+    def add(
+        self,
+        lines: Iterable[tuple[bytes, Line]],
+        passes: Filter,
+        rows_of: Callable[[Any], Iterator[Row]],
+    ) -> Batches:
+        for key, line in lines:
+            if isinstance(line, Exchange):
+                if not passes.matches(line):
+                    continue
+                self._bytes += sum(
+                    len(message.raw or b"")
+                    for message in (line.request, line.response)
+                    if message is not None
+                )
+            elif not passes.matches_line(line):
+                continue
+            for row in rows_of(line):
+                row[COMPLETION] = key
+                self._rows.append(row)
+                self._bytes += _ROW_BYTES
+                if len(self._rows) >= _ROWS or self._bytes >= _BYTES:
+                    yield from self.rest()
+
+    def rest(self) -> Batches:
+        if self._rows:
+            yield make_batch(self._rows, self._schema)
+        self._rows, self._bytes = [], 0
+
+
+def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _piece(data: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([data], pa.binary())], schema=PIECE)

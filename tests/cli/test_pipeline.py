@@ -1,0 +1,72 @@
+"""`kinspect pipeline`: its options, and what it says where Spark cannot run."""
+
+import pytest
+
+from kinspect.cli import main
+from kinspect.spark import session
+
+ARGUMENTS = ["pipeline", "run", "x.pcap", "--out", "tables"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "java", "line"),
+    [
+        (
+            {"pyspark", "pyarrow"},
+            17,
+            "kinspect: the pipeline needs pyspark and pyarrow, which are not installed:"
+            " pip install 'kinspect[spark]'\n",
+        ),
+        (
+            set(),
+            None,
+            "kinspect: the pipeline needs Java 17 or later, there is none: install one, or let JAVA_HOME name it\n",
+        ),
+        (
+            set(),
+            11,
+            "kinspect: the pipeline needs Java 17 or later, found 11: install one, or let JAVA_HOME name it\n",
+        ),
+    ],
+)
+def test_what_to_install_is_one_line(monkeypatch, capsys, missing, java, line):
+    monkeypatch.setattr(session, "find_spec", lambda name: None if name in missing else object())
+    monkeypatch.setattr(session, "java_version", lambda: java)
+    assert main(ARGUMENTS) == 1
+    assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [('JAVA_VERSION="17.0.15"', 17), ('X="1"\nJAVA_VERSION="1.8.0_402"\n', 8), (None, 17)],
+)
+def test_the_version_of_java(monkeypatch, tmp_path, told, version):
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh")
+    if told is not None:
+        (tmp_path / "release").write_text(told)
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert session.java_version() == version
+
+
+def test_without_java(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert session.java_version() is None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--tables", "topics"], "'topics' is not one of exchanges"),
+        (["--tables", ","], "is not one of"),
+        (["--conf", "x"], "is not a setting"),
+        (["--api", "nope"], "there is no API"),
+        (["--keylog", "/nonexistent"], "/nonexistent"),
+    ],
+)
+def test_usage_errors(monkeypatch, capsys, options, words):
+    monkeypatch.setattr(session, "check", lambda: None)
+    assert main([*ARGUMENTS, *options]) == 2
+    assert words in capsys.readouterr().err

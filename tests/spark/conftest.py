@@ -1,0 +1,36 @@
+"""A Spark session for all tests of a process. These tests need the extra `spark` and Java: `make test-all`."""
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+@pytest.fixture(scope="session")
+def local():
+    """The module `local`, which runs a job's tasks without Spark."""
+    return import_module("local")
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A session on `local[2]`."""
+    sql = import_module("pyspark.sql")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = sql.SparkSession.builder.master("local[2]")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

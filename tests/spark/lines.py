@@ -1,0 +1,53 @@
+"""The lines of `kinspect read`, and rows of the tables in their shape."""
+
+from __future__ import annotations
+
+import orjson
+
+from kinspect.capture import open_timeline
+from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.view import View, iso_time
+from kinspect.model import Caps
+from kinspect.pipeline import Inspector
+
+WHOLE = View(records=True, payload="text")
+
+
+def lines(paths, emit="exchange", view=WHOLE, caps=None, keylog=b""):
+    """The lines of one type, in the order of completion."""
+    timeline = open_timeline([str(path) for path in paths])
+    inspector = Inspector(files=timeline.files, emit=frozenset({emit}), caps=caps or Caps())
+    if keylog:
+        inspector.add_secrets(keylog)
+    found = []
+    for block in timeline:
+        for text in timeline.secrets:
+            inspector.add_secrets(text)
+        found += inspector.feed(block)
+    found += inspector.finish()
+    shown = (view.exchange(line) if isinstance(line, Exchange) else line.to_dict() for line in found)
+    return [orjson.loads(orjson.dumps(line)) for line in shown]
+
+
+def line_of(row, kind="exchange"):
+    """A row of `exchanges` or `connections` as the line it was made of."""
+    line = {"type": kind, "schema_version": 1, **row}
+    del line["completion"]
+    _to_text(line, "timestamp")
+    _to_text(line, "completed_at")
+    for side in ("request", "response"):
+        if line.get(side) is not None:
+            shown = line[side] = dict(line[side])
+            _to_text(shown, "timestamp")
+            if shown["body"] is not None:
+                shown["body"] = orjson.loads(shown["body"])
+    return line
+
+
+def _to_text(shown, name):
+    """Both forms of a time become the line's; they must say the same."""
+    nanoseconds, time = shown.pop(f"{name}_ns"), shown[name]
+    assert (time is None) == (nanoseconds is None)
+    if time is not None:
+        assert round(time.timestamp() * 1e6) == nanoseconds // 1000
+    shown[name] = iso_time(nanoseconds)

@@ -1,0 +1,88 @@
+"""The tasks of a Spark job run here, one after the other: what Spark does between them is done with lists."""
+
+from __future__ import annotations
+
+import pickle
+from zlib import crc32
+
+import pyarrow as pa
+
+from kinspect.kafka.view import View
+from kinspect.model import Caps
+from kinspect.spark import facts, index, splits, tables, tasks
+from kinspect.spark.pieces import unpack, unpack_facts
+from kinspect.spark.plan import setting_of
+from kinspect.spark.rows import SEGMENT_ROWS
+
+
+def positions(count):
+    return [pa.RecordBatch.from_arrays([pa.array([number])], ["id"]) for number in range(count)]
+
+
+def travelled(value):
+    """As it arrives in another process."""
+    return pickle.loads(pickle.dumps(value))
+
+
+def look(paths, split_bytes, caps):
+    """The index of captures."""
+
+    def examine(numbered):
+        for position in reversed(positions(len(numbered))):
+            for batch in tasks.examining(numbered, caps)([position]):
+                yield from map(unpack, batch.column(0).to_pylist())
+
+    files = [str(path) for path in paths]
+    plans = [splits.plan(number, path, split_bytes) for number, path in enumerate(files)]
+    return index.build(files, plans, examine, caps)
+
+
+def strands(found, partitions, caps, batch_rows):
+    """The segments as the shuffle hands them to each task."""
+    task = tasks.scanning(found, caps)
+    batches = [batch for position in positions(len(found.splits) + 1) for batch in task([position])]
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    partitions = 1 if found.timeless else partitions
+    shares = [[] for _ in range(partitions)]
+    for row in sorted(rows, key=lambda row: row["ordinal"]):
+        shares[crc32(row["ends"]) % partitions].append(row)
+    return [
+        [
+            pa.RecordBatch.from_pylist(share[at : at + batch_rows], SEGMENT_ROWS)
+            for at in range(0, len(share), batch_rows)
+        ]
+        for share in shares
+    ]
+
+
+def rows(
+    paths,
+    table=tables.EXCHANGES,
+    *,
+    partitions=3,
+    split_bytes=1 << 30,
+    view=None,
+    fields=None,
+    chosen=None,
+    caps=None,
+    batch_rows=100,
+    keylog=b"",
+    names=None,
+):
+    """The rows of a table, in the order of completion."""
+    caps = caps or Caps()
+    view = view or View()
+    found = look(paths, split_bytes, caps)
+    shares = strands(found, partitions, caps, batch_rows)
+    opened = tables.open_table(table, fields, view)
+    setting = setting_of(found, caps, frozenset({opened.emit}), names=names, keylog=keylog)
+    parts = [
+        unpack_facts(piece)
+        for share in shares
+        for batch in tasks.learning(travelled(setting))(share)
+        for piece in batch.column(0).to_pylist()
+    ]
+    setting.known, _ = facts.merge(parts)
+    task = tasks.tabling(travelled(setting), table, fields, view, chosen or {}, found.start)
+    made = [row for share in shares for batch in task(share) for row in batch.to_pylist()]
+    return sorted(made, key=lambda row: row["completion"])

@@ -1,0 +1,134 @@
+"""`kinspect pipeline run`: tables that are all there or not at all, the same when run again."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from lines import lines
+
+pytestmark = pytest.mark.tools
+
+CAPTURE = Path(__file__).parents[2] / "captures/4.3.1/telemetry.pcap.gz"
+AGGREGATES = {"latency_by_minute", "topic_clients", "client_versions", "errors"}
+
+
+@pytest.fixture(scope="module")
+def job():
+    return import_module("kinspect.spark.job")
+
+
+@pytest.fixture(scope="module")
+def made(spark, job, tmp_path_factory):
+    """The tables of a capture, beside those of another date that was there before."""
+    out = tmp_path_factory.mktemp("out")
+    old = out / "exchanges/date=2020-01-01/api=Fetch"
+    old.mkdir(parents=True)
+    (old / "part-0.parquet").write_bytes(b"left alone")
+    job.run(spark, job.Job([str(CAPTURE)], str(out), ("exchanges", "records", "connections")), lambda _: None)
+    return out
+
+
+def tables(out):
+    return {path.name for path in out.iterdir()}
+
+
+def contents(out, without=("2020-01-01",)):
+    """Every table's rows by date and API, as text without order."""
+    parquet = import_module("pyarrow.parquet")
+    found = {}
+    for path in sorted(out.rglob("*.parquet")):
+        folder = str(path.parent.relative_to(out))
+        if not any(date in folder for date in without):
+            found.setdefault(folder, []).extend(map(str, parquet.ParquetFile(path).read().to_pylist()))
+    return {folder: sorted(rows) for folder, rows in found.items()}
+
+
+def test_rows_are_those_of_read(made):
+    expected = lines([CAPTURE])
+    found = contents(made)
+    count = {
+        name: sum(len(rows) for folder, rows in found.items() if folder.startswith(name))
+        for name in tables(made)
+    }
+    assert tables(made) == {"exchanges", "records", "connections"} | AGGREGATES
+    assert count["exchanges"] == len(expected)
+    assert {folder for folder in found if folder.startswith("exchanges")} == {
+        f"exchanges/date={line['timestamp'][:10]}/api={line['api']}" for line in expected
+    }
+
+
+def test_run_again_it_is_the_same_and_other_dates_stay(made, spark, job):
+    before = contents(made)
+    job.run(
+        spark, job.Job([str(CAPTURE)], str(made), ("exchanges", "records", "connections")), lambda _: None
+    )
+    assert contents(made) == before
+    assert (made / "exchanges/date=2020-01-01/api=Fetch/part-0.parquet").read_bytes() == b"left alone"
+
+
+def test_a_failed_run_leaves_nothing(spark, job, tmp_path, monkeypatch):
+    def fails(name, exchanges):
+        raise RuntimeError("disk full")
+
+    monkeypatch.setattr(job, "aggregate", fails)
+    with pytest.raises(RuntimeError, match="disk full"):
+        job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), ("exchanges",)), lambda _: None)
+    assert tables(tmp_path) == set()
+
+
+def test_a_run_that_was_killed_while_it_put_tables_in_place_is_finished_by_the_next(spark, tmp_path):
+    commit = import_module("kinspect.spark.commit")
+    output = commit.Output(spark, str(tmp_path))
+    frame = spark.createDataFrame([("2026-11-21", 1), ("2026-11-22", 2)], "date string, n int")
+    for name in ("one", "two"):
+        output.write(name, frame, ("date",))
+    replaced = []
+
+    def killed(day, table):
+        if replaced:
+            raise KeyboardInterrupt
+        replaced.append(commit.Output._replace(output, day, table))
+
+    output._replace = killed
+    with pytest.raises(KeyboardInterrupt):
+        output.commit()
+    assert "_staging" in tables(tmp_path)
+    commit.Output(spark, str(tmp_path))
+    assert tables(tmp_path) == {"one", "two"}
+    assert sorted(contents(tmp_path)) == [
+        f"{name}/date={date}" for name in ("one", "two") for date in ("2026-11-21", "2026-11-22")
+    ]
+
+
+def test_a_run_that_was_killed_before_leaves_nothing_to_the_next(spark, tmp_path):
+    commit = import_module("kinspect.spark.commit")
+    output = commit.Output(spark, str(tmp_path))
+    output.write("one", spark.createDataFrame([("2026-11-21", 1)], "date string, n int"), ("date",))
+    commit.Output(spark, str(tmp_path))
+    assert tables(tmp_path) == set()
+
+
+def test_duckdb_and_pandas_read_it_as_it_lies_there(made):
+    duckdb, pandas = import_module("duckdb"), import_module("pandas")
+    files = f"'{made}/exchanges/date=2026*/**/*.parquet'"
+    total, first = duckdb.sql(
+        f"select count(*), min(timestamp_ns) from read_parquet({files}, hive_partitioning=true)"
+    ).fetchall()[0]
+    assert total == len(lines([CAPTURE]))
+    frame = pandas.read_parquet(made / "records")
+    rows = [line for line in contents(made) if line.startswith("records")]
+    assert {
+        f"records/date={day}/api={api}" for day, api in zip(frame["date"], frame["api"], strict=True)
+    } == set(rows)
+    assert len(frame) == sum(len(contents(made)[folder]) for folder in rows) > 0
+    assert frame["timestamp_ns"].min() >= first
+
+
+def test_latencies_add_up(made):
+    duckdb = import_module("duckdb")
+    files = f"'{made}/latency_by_minute/**/*.parquet'"
+    rows = duckdb.sql(f"select api, sum(exchanges) from {files} group by api").fetchall()
+    counted = {}
+    for line in lines([CAPTURE]):
+        counted[line["api"]] = counted.get(line["api"], 0) + 1
+    assert dict(rows) == counted

@@ -1,0 +1,92 @@
+"""Captures in an object store: an S3-compatible server on the loopback interface."""
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from lines import lines
+
+from kinspect.kafka.view import View
+
+pytestmark = pytest.mark.tools
+
+CAPTURES = Path(__file__).parents[2] / "captures/2.8.2"
+NAMES = ("console-none.pcap", "console-zstd.pcap")
+PATIENCE_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """A bucket with captures; the URL of its folder, and how to reach the server."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        address = f"127.0.0.1:{port}"
+        _wait(address, server)
+        fs = import_module("pyarrow.fs")
+        system = fs.S3FileSystem(
+            access_key="test",
+            secret_key="test",
+            scheme="http",
+            endpoint_override=address,
+            region="us-east-1",
+            allow_bucket_creation=True,
+        )
+        system.create_dir("captures")
+        for name in NAMES:
+            with system.open_output_stream(f"captures/day/{name}") as stream:
+                stream.write((CAPTURES / name).read_bytes())
+        yield f"s3://test:test@captures/day/{{}}?scheme=http&endpoint_override={address}&region=us-east-1"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _wait(address, server):
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            urllib.request.urlopen(f"http://{address}/moto-api/", timeout=5).close()
+            return
+        except OSError:
+            if server.poll() is not None or time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+def test_rows_of_captures_in_a_bucket(spark, bucket):
+    read = import_module("kinspect.spark").read
+    paths = [bucket.format(name) for name in NAMES]
+    frame = read(spark, paths, fields=["connection_id", "correlation_id", "topics"], split_bytes=2_000)
+    made = [(row[0], row[1], row[2]) for row in frame.orderBy("completion").collect()]
+    expected = lines([CAPTURES / name for name in NAMES], view=View())
+    assert made == [(line["connection_id"], line["correlation_id"], line["topics"]) for line in expected]
+
+
+def test_a_scan_of_captures_in_a_bucket(spark, bucket):
+    frame = spark.read.format("kinspect").option("splitBytes", 2_000).load(bucket.format(NAMES[0]))
+    plain = spark.read.format("kinspect").load(str(CAPTURES / NAMES[0]))
+    columns = ("timestamp_ns", "wire_length", "data")
+    assert sorted(frame.select(*columns).collect()) == sorted(plain.select(*columns).collect())
+
+
+def test_a_glob_and_names_without_secrets(spark, bucket):
+    frame = spark.read.format("kinspect").option("fields", "file").load(bucket.format("console-*.pcap"))
+    assert {row["file"] for row in frame.collect()} == {f"s3://captures/day/{name}" for name in NAMES}
+
+
+def test_what_is_not_there_is_told(spark, bucket):
+    frame = spark.read.format("kinspect").load(bucket.format("missing.pcap"))
+    with pytest.raises(Exception, match=r"s3://captures/day/missing\.pcap: cannot be read"):
+        frame.count()

@@ -1,0 +1,81 @@
+"""`kinspect.spark.read` in a session: the same rows as `kinspect read`."""
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from lines import WHOLE, line_of, lines
+from traffic import rotated
+
+from kinspect.errors import KinspectError
+
+pytestmark = pytest.mark.tools
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+ALL = sorted(str(path) for path in CAPTURES.rglob("*.pcap*"))
+
+
+@pytest.fixture(scope="module")
+def read():
+    return import_module("kinspect.spark").read
+
+
+def collected(frame, kind="exchange"):
+    return [line_of(row.asDict(True), kind) for row in frame.orderBy("completion").collect()]
+
+
+@pytest.mark.filterwarnings("ignore::kinspect.spark.run.CaptureWarning")
+def test_all_captures(spark, read):
+    made = collected(read(spark, ALL, records=True, payload="text", partitions=5))
+    assert made == lines(ALL)
+    assert len(made) > 5_000
+
+
+def test_connections(spark, read):
+    frame = read(spark, str(CAPTURES / "4.4.0/*.pcap*"), "connections", partitions=3)
+    paths = sorted((CAPTURES / "4.4.0").glob("*.pcap*"))
+    assert collected(frame, "connection") == lines(paths, "connection")
+
+
+def test_a_capture_cut_into_twenty_files(spark, read, tmp_path):
+    paths = rotated(CAPTURES / "2.8.2/console-zstd.pcap", tmp_path, 20)
+    frame = read(spark, f"file://{tmp_path}/ring*.pcap", records=True, payload="text", split_bytes=2_000)
+    made = collected(frame)
+    for line in made:
+        for side in ("request", "response"):
+            if line[side]:
+                line[side]["frames"]["file"] = line[side]["frames"]["file"].removeprefix("file://")
+    assert made == lines(paths, view=WHOLE)
+
+
+def test_what_cannot_be_read_is_told(spark, read, tmp_path):
+    run = import_module("kinspect.spark.run")
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes((CAPTURES / "2.8.2/console-zstd.pcap").read_bytes()[:-10])
+    with pytest.warns(run.CaptureWarning) as told:
+        frame = read(spark, [str(cut), str(tmp_path / "missing.pcap")], records=True, payload="text")
+    assert [
+        "ends in the middle of packet" in str(told[0].message),
+        "no such file" in str(told[1].message),
+    ] == [True] * 2
+    assert collected(frame) == lines([cut])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"table": "topics"}, "it is one of exchanges"),
+        ({"table": "batches", "fields": ["nope"]}, "no column 'nope'"),
+        ({"fields": ["nope"]}, "unknown field 'nope'"),
+        ({"filter": {"api": ["nope"]}}, "there is no API"),
+        ({"payload": "nope"}, "payload cannot be 'nope'"),
+    ],
+)
+def test_wrong_arguments_are_told(spark, read, arguments, words):
+    with pytest.raises(KinspectError, match=words):
+        read(spark, str(CAPTURES / "4.3.1/*"), **arguments)
+
+
+def test_a_glob_without_files_is_told(spark, read):
+    with pytest.raises(KinspectError, match="no file has such a name"):
+        read(spark, "/nonexistent/*.pcap")
