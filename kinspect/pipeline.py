@@ -75,8 +75,9 @@ class Inspector:
         return self._ledger.release(self._tcp.waiting_since)
 
     def finish(self) -> Iterator[Line]:
-        """The capture has ended: hands on what was still open, in order, connection by connection, so that it
-        need not be there at once. Nothing may be fed afterwards."""
+        """The capture has ended: closes the connections that are open and hands on their lines in order, of which no
+        more than the caps allow are there at once. Take them all: only then is every connection closed and counted.
+        Nothing may be fed afterwards."""
         self._link.flush()
         for _ in self._tcp.closing(*self._last):
             yield from self._ledger.handed_on()

@@ -155,7 +155,7 @@ class Decompressed:
             if _TOO_WIDE in str(error):
                 raise CaptureError(
                     f"{self.name}: the zstd data asks for a window of more than "
-                    f"{1 << _ZSTD_WINDOW_LOG - 20} MiB; unpack it first: zstd -d --long=31 {self.name}"
+                    f"{1 << _ZSTD_WINDOW_LOG - 20} MiB; unpack it first, with zstd -d --long=31"
                 ) from error
             raise CaptureError(
                 f"{self.name}: the {self._kind} data is damaged near offset {self._offset()}: {error}"

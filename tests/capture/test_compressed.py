@@ -152,5 +152,5 @@ def test_a_zstd_window_that_is_too_wide(tmp_path, window, fits):
     else:
         assert result.messages == [
             f"{path}: the zstd data asks for a window of more than 64 MiB; "
-            f"unpack it first: zstd -d --long=31 {path}"
+            "unpack it first, with zstd -d --long=31"
         ]
