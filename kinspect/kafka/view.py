@@ -189,7 +189,7 @@ class View:
     response_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
     _bodies: BodyView = field(init=False, repr=False, compare=False)
     _keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    _line: Line | None = field(init=False, repr=False, compare=False, default=None)
+    _line: Line | None = field(init=False, repr=False, compare=False)
     _below: tuple[tuple[str, projection.Tree], ...] = field(init=False, repr=False, compare=False)
     _summarises: bool = field(init=False, repr=False, compare=False)
 
@@ -208,6 +208,7 @@ class View:
                 int64_text,
             ),
             "_keys": asked,
+            "_line": None,
             "_below": tuple((key, below) for key, below in tree.items() if below),
             "_summarises": summarises,
             "request_fields": _needed(tree, REQUEST, summarises),

@@ -160,7 +160,7 @@ def _api_file(key: int) -> ApiFile:
     return read_api(_api_paths()[key].read_text("utf-8"))
 
 
-def _version_map(text: str, valid: frozenset[int]) -> dict[int, str]:
+def _version_map(text: str, valid: Iterable[int]) -> dict[int, str]:
     found: dict[int, str] = {}
     for part in text.split():
         versions, _, release = part.partition("=")

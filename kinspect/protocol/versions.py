@@ -9,12 +9,16 @@ from functools import lru_cache
 _OPEN_END = 1 << 15
 
 
-@lru_cache(4096)  # a table says the same of most of its fields
-def parse_versions(text: str, valid: frozenset[int] | None = None) -> frozenset[int]:
+def parse_versions(text: str, valid: Iterable[int] | None = None) -> frozenset[int]:
     """The versions that `text` names; those of `valid` alone where that is given, as `5+` has no end of its own.
 
     Raises ValueError for text that is not a version set, or an open end without `valid`.
     """
+    return _parsed(text, None if valid is None else frozenset(valid))
+
+
+@lru_cache(4096)  # the table says the same of most of its fields
+def _parsed(text: str, valid: frozenset[int] | None) -> frozenset[int]:
     if text == "none":
         return frozenset()
     ranges = version_ranges(text)

@@ -240,7 +240,7 @@ def _ordered(attributes: dict[str, str]) -> dict[str, str]:
     return {part: attributes[part] for part in _HEAD if part in attributes}
 
 
-def _versions_in(text: str, valid: frozenset[int]) -> frozenset[int]:
+def _versions_in(text: str, valid: Iterable[int]) -> frozenset[int]:
     parts = (parse_versions(part.partition("=")[0], valid) for part in text.split())
     return frozenset().union(*parts)
 
