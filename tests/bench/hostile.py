@@ -136,8 +136,8 @@ def holes(to: Hostile) -> None:
     """The peer acknowledges nothing, so every hole may still be filled."""
     for connection in range(4_000):
         to.open(connection)
-        for direction, message in heartbeat():
-            to.send(connection, direction, message)
+        for message in heartbeat():
+            to.send(connection, message.direction, message.data)
     for _ in range(60):
         for connection in range(4_000):
             for direction in (CLIENT, BROKER):

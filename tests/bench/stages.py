@@ -33,6 +33,7 @@ from kinspect.kafka.connection import KafkaConnection
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.names import TopicNames
+from kinspect.kafka.summary import summarise
 from kinspect.kafka.view import View
 from kinspect.link import Dissector
 from kinspect.model import Block, Caps, Counts, Segment
@@ -211,8 +212,7 @@ def decode(inputs: Inputs) -> None:
 
 def summaries(inputs: Inputs) -> None:
     for exchange in inputs.exchanges:
-        exchange.__dict__.pop("summary", None)
-        exchange.summary  # noqa: B018
+        summarise(exchange)
 
 
 def to_dicts(inputs: Inputs, view: View) -> None:
