@@ -53,5 +53,5 @@ def begin(stream: TextIO) -> None:
     """Empty the file that was opened, and make it private, before the first byte goes into it."""
     descriptor = stream.fileno()
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.fchmod(descriptor, PRIVATE)  # refused for another's file, which then keeps what it holds
         os.ftruncate(descriptor, 0)
-        os.fchmod(descriptor, PRIVATE)
