@@ -133,8 +133,9 @@ class Connection:
     connections in the order of their first packets. `opening`: a packet other than a SYN came first, and what came
     before may still come. `skewed`: the directions' times may come from two clocks, as no handshake shows that the
     capture has them in the order in which they were sent, or bytes came long after their acknowledgment. `aliases`
-    are the keys of its packets in other scopes. `reset` is the time and frame of the reset that ended it. `lingers`:
-    how often it waits for packets out of order around its begin or end.
+    are the keys of its packets in other scopes. `reset` is the time and frame of the reset that ended it. `may_wait`:
+    packets around its begin or end may be out of order, and it does not wait for them yet; `lingers`: how often it
+    does.
     """
 
     __slots__ = (
@@ -143,6 +144,7 @@ class Connection:
         "halves",
         "key",
         "lingers",
+        "may_wait",
         "opening",
         "reset",
         "serial",
@@ -164,6 +166,7 @@ class Connection:
         self.end_reason: str | None = None
         self.opening = False
         self.lingers = 0
+        self.may_wait = False
         self.skewed = False
         self.aliases: tuple[bytes, ...] = ()
         self.reset: tuple[int | None, int] | None = None

@@ -177,7 +177,7 @@ class Delivery:
     def _answered_early(self, connection: Connection) -> None:
         """A SYN-ACK was acknowledged that has not come yet: the peer's packets may be late by its clock."""
         if not connection.skewed:
-            connection.skewed = connection.opening = True
+            connection.skewed = connection.opening = connection.may_wait = True
 
     def _begin(self, half: Half, seq: int, length: int, syn: bool) -> None:
         """Decides where a direction's stream starts, at its first packet.
@@ -303,15 +303,21 @@ class Delivery:
             self._gap(half, time, frame, piece.end - piece.start, "snaplen")
         elif piece.kind == FINISH:
             self._finish(half, time, frame)
-        elif half.connection.reset is None:
-            half.connection.reset = time, frame
+        else:
+            self._reset(half.connection, piece.arrival)
+
+    def _reset(self, connection: Connection, arrival: Arrival) -> None:
+        """The first reset counts; the data it answers may come behind it."""
+        if connection.reset is None:
+            connection.reset = arrival.time, arrival.frame
+            connection.may_wait = True
 
     def _finish(self, half: Half, time: int | None, frame: int) -> None:
         if half.held is not None:
             self.held_bytes -= half.held.weight
             for piece in half.held.pieces:
-                if piece.kind == RESET and half.connection.reset is None:
-                    half.connection.reset = piece.arrival.time, piece.arrival.frame
+                if piece.kind == RESET:
+                    self._reset(half.connection, piece.arrival)
             half.held = None
         half.finished = True
         half.next = (half.next + 1) & MASK

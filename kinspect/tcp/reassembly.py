@@ -170,17 +170,12 @@ class Reassembler:
             half.scope = scope(key)
             half.hops = mark >> 24 & 0xFF
         self._count_conflicts(half, segment)
-        had_reset, was_opening = connection.reset is not None, connection.opening
         self._delivery.clock = self._clock
         self._delivery.take(half, time, seq, ack, flags, data, start, end, missing, frame)
         if connection.end_reason is not None:
             self._forget_later(connection)
             return
-        if (connection.reset is not None and not had_reset) or (connection.opening and not was_opening):
-            self._linger(connection)
-        if not connection.timed:
-            self._watch(connection)
-        self._note_waiting(connection, frame)
+        self._go_on(connection, frame)
 
     def _join(self, segment: Segment, but: Connection | None) -> Half | None:
         """The connection, other than `but`, that a packet belongs to although its scope is new there."""
@@ -255,8 +250,7 @@ class Reassembler:
         if flags & SYN:
             connection.syn = 0
         if answer or not flags & SYN:
-            connection.opening = connection.skewed = True
-            self._linger(connection)
+            connection.opening = connection.skewed = connection.may_wait = True
         if answer:
             first.isn = (ack - 1) & MASK
         first.clock = second.clock = self._clock
@@ -344,6 +338,7 @@ class Reassembler:
             self._set_deadline()
 
     def _linger(self, connection: Connection) -> None:
+        connection.may_wait = False
         connection.lingers += 1
         self._lingering.append((self._ticks + LINGER_PACKETS, connection))
         self._set_deadline()
@@ -352,9 +347,8 @@ class Reassembler:
         connection.lingers -= 1
         if connection.end_reason is None:
             connection.opening = False
-            had_reset = connection.reset is not None
             self._delivery.advance(connection)
-            self._after_timer(connection, frame, had_reset)
+            self._after_timer(connection, frame)
 
     def _set_deadline(self) -> None:
         if self._overdue or self._lingering:
@@ -386,9 +380,8 @@ class Reassembler:
             _, connection = self._overdue.popleft()
             connection.timed = False
             if connection.end_reason is None:
-                had_reset = connection.reset is not None
                 delivery.expire(connection)
-                self._after_timer(connection, frame, had_reset)
+                self._after_timer(connection, frame)
         while self._lingering and self._lingering[0][0] <= self._ticks:
             _, connection = self._lingering.popleft()
             if connection.skewed and time is not None:
@@ -400,17 +393,21 @@ class Reassembler:
         self._close_silent(time, frame)
         self._set_deadline()
 
-    def _after_timer(self, connection: Connection, frame: int, had_reset: bool) -> None:
+    def _after_timer(self, connection: Connection, frame: int) -> None:
         if connection.end_reason is not None:
             self._forget_later(connection)
-        elif had_reset and connection.reset is not None and not connection.lingers:
+        elif connection.reset is not None and not connection.may_wait and not connection.lingers:
             self._close(connection, *connection.reset, "reset")
         else:
-            if connection.reset is not None and not had_reset:
-                self._linger(connection)
-            if not connection.timed:
-                self._watch(connection)
-            self._note_waiting(connection, frame)
+            self._go_on(connection, frame)
+
+    def _go_on(self, connection: Connection, frame: int) -> None:
+        """Sets the timers that an open connection needs behind packet `frame`."""
+        if connection.may_wait:
+            self._linger(connection)
+        if not connection.timed:
+            self._watch(connection)
+        self._note_waiting(connection, frame)
 
     def _close_silent(self, time: int | None, frame: int) -> None:
         clock, idle = self._clock, self._caps.idle_timeout_ns
