@@ -26,7 +26,7 @@ KAFKA, TLS, OTHER, EMPTY = "kafka", "tls", "other", "empty"
 # How much of a connection that was not seen from its start is held while a request is looked for in it.
 HELD_BYTES = 64 * 1024
 SEARCHED_BYTES = 2 * HELD_BYTES
-NOT_CUT = False, False
+NOWHERE: frozenset[int] = frozenset()
 # What a connection takes that holds something, about, and each piece of it beside its bytes.
 HELD_OVERHEAD, ITEM_OVERHEAD = 512, 160
 # So often every packet is worth a look at all that is held; afterwards it takes half as much again.
@@ -51,7 +51,7 @@ class _Held:
         # Direction, time, frame, and bytes or the size of a gap with its cause.
         self.items: list[tuple[int, int | None, int, bytes | int, str]] = []
         self.head_sizes = [0, 0]  # by direction, how long the stream is up to its first gap
-        self.cut = NOT_CUT  # by direction, whether there was a gap
+        self.cut = NOWHERE  # the directions in which there was a gap
         self.needed = 0  # how long the client's first message will be, once its size is known
         self.size = 0
         self.looks = 0
@@ -60,13 +60,13 @@ class _Held:
     def data(self, direction: int, time: int | None, frame: int, data: bytes) -> None:
         self.items.append((direction, time, frame, data, ""))
         self.size += len(data)
-        if not self.cut[direction]:
+        if direction not in self.cut:
             self.head_sizes[direction] += len(data)
 
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         self.items.append((direction, time, frame, size, cause))
-        if not self.cut[direction]:
-            self.cut = (True, self.cut[1]) if direction == 0 else (self.cut[0], True)
+        if direction not in self.cut:
+            self.cut |= {direction}
             self.look_again = 0
 
     def head(self, direction: int) -> bytes:
@@ -199,7 +199,7 @@ class KafkaConnection:
         """Decide what the connection is, as soon as its bytes tell."""
         syn = self._flow.syn
         candidates = (0, 1) if syn is None else (syn,)
-        whole = syn is not None and not any(held.cut)
+        whole = syn is not None and not held.cut
         forced = self._forced_client()
         waiting = False
         for client in candidates:
@@ -211,7 +211,7 @@ class KafkaConnection:
                 self._begin(forced, self._unseen_start())
                 return
             verdict = first_request(
-                head, self._ledger.caps.message_bytes, final or held.cut[client], syn is not None
+                head, self._ledger.caps.message_bytes, final or client in held.cut, syn is not None
             )
             if verdict == MAYBE and answers(head, held.head(1 - client)):
                 verdict = YES
@@ -226,7 +226,7 @@ class KafkaConnection:
         if not whole:
             for client in candidates:
                 if self._request_inside(held.tail(client)):
-                    cut = frozenset({RESPONSE}) if held.cut[1 - client] else self._unseen_start()
+                    cut = frozenset({RESPONSE}) if 1 - client in held.cut else self._unseen_start()
                     self._begin(client, cut | {REQUEST})
                     return
         patience = self._ledger.caps.buffered_bytes if waiting else 0 if whole else HELD_BYTES
@@ -240,7 +240,7 @@ class KafkaConnection:
             client is not None
             and held.head_sizes[client] < held.needed
             and not held.head_sizes[1 - client]
-            and not held.cut[client]
+            and client not in held.cut
         )
 
     def _forced_client(self) -> int | None:

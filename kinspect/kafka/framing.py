@@ -49,7 +49,6 @@ class Framer:
         "_have",
         "_holdings",
         "_keep",
-        "_kept",
         "_last_frame",
         "_last_time",
         "_packets",
@@ -93,8 +92,7 @@ class Framer:
         self._size = -1  # unknown: the size itself is being read
         self._keep = SIZE_BYTES  # how many bytes of what is being read are kept
         self._have = 0  # bytes of it seen or skipped, kept or not
-        self._kept = 0
-        self._counted = 0  # how many of them are counted in the holdings
+        self._counted = 0  # how many of those kept are counted in the holdings
         self._raw = NOTHING
         self._packets = 0
         self._cause: str | None = None
@@ -162,13 +160,13 @@ class Framer:
             return stop
         stop = min(end, position + self._size - self._have)
         self._have += stop - position
-        if self._kept < self._keep:
+        kept = len(self._raw)
+        if kept < self._keep:
             with memoryview(buffer) as view:
-                self._raw += view[position : min(stop, position + self._keep - self._kept)]
-            self._kept = len(self._raw)
-            uncounted = self._kept - self._counted
+                self._raw += view[position : min(stop, position + self._keep - kept)]
+            uncounted = len(self._raw) - self._counted
             if uncounted > self._counted >> 3:  # to count every packet would cost more than to keep it
-                self._counted = self._kept
+                self._counted += uncounted
                 self._holdings.hold(self, self, uncounted)
         if self._have == self._size:
             self._finish()
@@ -176,7 +174,7 @@ class Framer:
 
     def _begin(self, size: int) -> None:
         self._raw = bytearray()
-        self._have = self._kept = 0
+        self._have = 0
         self._size = size
         if size < 0:
             self.skipped_bytes += SIZE_BYTES
@@ -203,7 +201,7 @@ class Framer:
             self._give_up_search()
             return
         self._raw = self._raw[:HEAD_BYTES]
-        self._keep = self._kept = len(self._raw)
+        self._keep = len(self._raw)
         self._cause = self._cause or "total"
 
     def _message(self, raw: bytes, size: int, complete: bool) -> WireMessage:
@@ -221,7 +219,7 @@ class Framer:
         if self._size >= 0 and self._have + size <= self._size:
             # The hole lies within the message: the next boundary is where it always was.
             self._have += size
-            self._keep = self._kept
+            self._keep = len(self._raw)
             if self._cause != "gap":
                 self._cause = "snaplen" if cause == "snaplen" else "gap"
             if self._have == self._size:
