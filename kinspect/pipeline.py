@@ -91,34 +91,40 @@ class Inspector:
 
     def summary(self) -> dict[str, Any]:
         """The `summary` line's object: what was read, what it was, and everything that could not be told."""
-        ledger, counts = self._ledger, self.counts
-        return {
-            "type": "summary",
-            "schema_version": SCHEMA_VERSION,
-            "files": list(self.files),
-            "packets": counts.packets,
-            "bytes": counts.bytes,
-            "kernel_drops": counts.kernel_drops,
-            "tcp_segments": counts.tcp_segments,
-            "packets_without_tcp": dict(sorted(counts.undecoded_packets.items())),
-            "duplicate_packets": counts.duplicate_packets,
-            "retransmitted_bytes": counts.retransmitted_bytes,
-            "conflicting_bytes": counts.conflicting_bytes,
-            "fragments": counts.fragments,
-            "overlapping_fragments": counts.overlapping_fragments,
-            "connections": {
-                kind: ledger.connections.get(kind, 0) for kind in ("kafka", "tls", "other", "empty")
-            },
-            "server_names": dict(ledger.server_names),
-            "tls_not_decrypted": dict(ledger.tls_reasons),
-            "exchanges": ledger.exchanges,
-            "outcomes": {
-                outcome: ledger.outcomes.get(outcome, 0)
-                for outcome in ("answered", "unanswered", "no_response", "orphan")
-            },
-            "gaps": ledger.gaps,
-            "gap_bytes": ledger.gap_bytes,
-            "undecoded_bytes": ledger.skipped_bytes,
-            "unresolved_topic_ids": len(self.names.unresolved),
-            "caps_hit": dict(sorted(counts.caps_hit.items())),
-        }
+        return summary_line(self.files, self.counts, self._ledger.totals(), len(self.names.unresolved))
+
+
+def summary_line(
+    files: list[str], counts: Counts, totals: dict[str, Any], unresolved: int | None
+) -> dict[str, Any]:
+    """The `summary` line's object. `counts`: of the packets; `totals`: those of `Ledger.totals`, added up (empty if
+    nothing was); `unresolved`: topic ids without a name, None if nobody counted them."""
+
+    def of_all(key: str, kinds: tuple[str, ...]) -> dict[str, int]:
+        return {kind: totals.get(key, {}).get(kind, 0) for kind in kinds}
+
+    return {
+        "type": "summary",
+        "schema_version": SCHEMA_VERSION,
+        "files": list(files),
+        "packets": counts.packets,
+        "bytes": counts.bytes,
+        "kernel_drops": counts.kernel_drops,
+        "tcp_segments": counts.tcp_segments,
+        "packets_without_tcp": dict(sorted(counts.undecoded_packets.items())),
+        "duplicate_packets": totals.get("duplicate_packets", 0),
+        "retransmitted_bytes": totals.get("retransmitted_bytes", 0),
+        "conflicting_bytes": totals.get("conflicting_bytes", 0),
+        "fragments": counts.fragments,
+        "overlapping_fragments": counts.overlapping_fragments,
+        "connections": of_all("connections", ("kafka", "tls", "other", "empty")),
+        "server_names": totals.get("server_names", {}),
+        "tls_not_decrypted": totals.get("tls_not_decrypted", {}),
+        "exchanges": totals.get("exchanges", 0),
+        "outcomes": of_all("outcomes", ("answered", "unanswered", "no_response", "orphan")),
+        "gaps": totals.get("gaps", 0),
+        "gap_bytes": totals.get("gap_bytes", 0),
+        "undecoded_bytes": totals.get("undecoded_bytes", 0),
+        **({} if unresolved is None else {"unresolved_topic_ids": unresolved}),
+        "caps_hit": dict(sorted(totals.get("caps_hit", {}).items())),
+    }

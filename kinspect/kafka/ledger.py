@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kinspect.kafka import told
 from kinspect.kafka.exchange import Exchange
@@ -170,6 +170,24 @@ class Ledger:
         ):
             for topic_id, name in told.told_names(exchange):
                 self.names.learn(topic_id, name, exchange.order)
+
+    def totals(self) -> dict[str, Any]:
+        """What the `summary` line adds up of connections and what they carried."""
+        counts = self.counts
+        return {
+            "duplicate_packets": counts.duplicate_packets,
+            "retransmitted_bytes": counts.retransmitted_bytes,
+            "conflicting_bytes": counts.conflicting_bytes,
+            "connections": dict(self.connections),
+            "server_names": dict(self.server_names),
+            "tls_not_decrypted": dict(self.tls_reasons),
+            "exchanges": self.exchanges,
+            "outcomes": dict(self.outcomes),
+            "gaps": self.gaps,
+            "gap_bytes": self.gap_bytes,
+            "undecoded_bytes": self.skipped_bytes,
+            "caps_hit": dict(counts.caps_hit),
+        }
 
     def note_use(self, client_id: str | None, api_key: int, api_version: int) -> None:
         """A whole request of this API and version came from this client."""

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from kinspect.kafka import told
 from kinspect.kafka.exchange import Exchange
 from kinspect.model import Counts
-from kinspect.spark.strand import Known, Line, Moment, Setting, StrandLedger, Use
+from kinspect.pipeline import Line
+from kinspect.spark.strand import Known, Moment, Setting, StrandLedger, Use
 
 
 class Told(NamedTuple):
@@ -32,7 +33,7 @@ class Facts:
 
     told: list[Told] = field(default_factory=list)
     uses: dict[Use, Moment] = field(default_factory=dict)
-    summary: dict[str, Any] = field(default_factory=dict)
+    totals: dict[str, Any] = field(default_factory=dict)
 
 
 class FactsLedger(StrandLedger):
@@ -75,36 +76,18 @@ class FactsLedger(StrandLedger):
 
     def facts(self) -> Facts:
         """What was found so far."""
-        return Facts([*self._told.values(), *self._doubtful], self.first_uses, self.summary())
-
-    def summary(self) -> dict[str, Any]:
-        """What the `summary` line adds up, of this task's connections."""
-        counts = self.counts
-        return {
-            "duplicate_packets": counts.duplicate_packets,
-            "retransmitted_bytes": counts.retransmitted_bytes,
-            "conflicting_bytes": counts.conflicting_bytes,
-            "connections": dict(self.connections),
-            "server_names": dict(self.server_names),
-            "tls_not_decrypted": dict(self.tls_reasons),
-            "exchanges": self.exchanges,
-            "outcomes": dict(self.outcomes),
-            "gaps": self.gaps,
-            "gap_bytes": self.gap_bytes,
-            "undecoded_bytes": self.skipped_bytes,
-            "caps_hit": dict(counts.caps_hit),
-        }
+        return Facts([*self._told.values(), *self._doubtful], self.first_uses, self.totals())
 
 
 def merge(parts: list[Facts]) -> tuple[Known, dict[str, Any]]:
     """What is known of all connections, and the sums."""
     known = Known()
-    summary: dict[str, Any] = {}
+    totals: dict[str, Any] = {}
     for part in parts:
         for use, moment in part.uses.items():
             if use not in known.uses or moment < known.uses[use]:
                 known.uses[use] = moment
-        _add(summary, part.summary)
+        totals = added(totals, part.totals)
     for found in (found for part in parts for found in part.told):
         if found.if_used is not None:
             first = known.uses.get(found.if_used)
@@ -112,12 +95,15 @@ def merge(parts: list[Facts]) -> tuple[Known, dict[str, Any]]:
                 continue
         if found.topic_id not in known.names or found.key < known.names[found.topic_id][1]:
             known.names[found.topic_id] = found.name, found.key
-    return known, summary
+    return known, totals
 
 
-def _add(total: dict[str, Any], part: dict[str, Any]) -> None:
+def added(total: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """Both sums, key by key, those of dicts below too."""
+    found = dict(total)
     for key, value in part.items():
         if isinstance(value, dict):
-            _add(total.setdefault(key, {}), value)
+            found[key] = added(found.get(key, {}), value)
         else:
-            total[key] = total.get(key, 0) + value
+            found[key] = found.get(key, 0) + value
+    return found

@@ -87,7 +87,7 @@ def pack_facts(facts: Facts) -> bytes:
                 [topic_id, name, _text(key), use, moment] for topic_id, name, key, use, moment in facts.told
             ],
             "uses": [[use, moment] for use, moment in facts.uses.items()],
-            "summary": facts.summary,
+            "totals": facts.totals,
         }
     )
 
@@ -99,7 +99,7 @@ def unpack_facts(piece: bytes) -> Facts:
         Told(topic_id, name, b64decode(key), use and tuple(use), moment and tuple(moment))
         for topic_id, name, key, use, moment in value["told"]
     ]
-    return Facts(told, {tuple(use): tuple(moment) for use, moment in value["uses"]}, value["summary"])
+    return Facts(told, {tuple(use): tuple(moment) for use, moment in value["uses"]}, value["totals"])
 
 
 def _text(data: bytes) -> str:

@@ -10,8 +10,9 @@ from pyspark import StorageLevel
 
 from kinspect.errors import CaptureError
 from kinspect.filters import Filter
-from kinspect.kafka.view import SCHEMA_VERSION, View
+from kinspect.kafka.view import View
 from kinspect.model import Caps
+from kinspect.pipeline import summary_line
 from kinspect.spark import facts, index, tasks
 from kinspect.spark.pieces import unpack, unpack_facts
 from kinspect.spark.plan import setting_of
@@ -101,36 +102,9 @@ class Run:
 
     def summary(self) -> dict[str, Any]:
         """The `summary` line's object, once a table was asked for."""
-        counts, sums = self.index.counts, self._sums
-        kinds = sums.get("connections", {})
-        outcomes = sums.get("outcomes", {})
-        caps_hit = dict(counts.caps_hit)
-        for cap, hits in sums.get("caps_hit", {}).items():
-            caps_hit[cap] = caps_hit.get(cap, 0) + hits
-        return {
-            "type": "summary",
-            "schema_version": SCHEMA_VERSION,
-            "files": list(self.index.files),
-            "packets": counts.packets,
-            "bytes": counts.bytes,
-            "kernel_drops": counts.kernel_drops,
-            "tcp_segments": counts.tcp_segments,
-            "packets_without_tcp": dict(sorted(counts.undecoded_packets.items())),
-            "duplicate_packets": counts.duplicate_packets + sums.get("duplicate_packets", 0),
-            "retransmitted_bytes": sums.get("retransmitted_bytes", 0),
-            "conflicting_bytes": sums.get("conflicting_bytes", 0),
-            "fragments": counts.fragments,
-            "overlapping_fragments": counts.overlapping_fragments,
-            "connections": {kind: kinds.get(kind, 0) for kind in ("kafka", "tls", "other", "empty")},
-            "server_names": sums.get("server_names", {}),
-            "tls_not_decrypted": sums.get("tls_not_decrypted", {}),
-            "exchanges": sums.get("exchanges", 0),
-            "outcomes": {o: outcomes.get(o, 0) for o in ("answered", "unanswered", "no_response", "orphan")},
-            "gaps": sums.get("gaps", 0),
-            "gap_bytes": sums.get("gap_bytes", 0),
-            "undecoded_bytes": sums.get("undecoded_bytes", 0),
-            "caps_hit": caps_hit,
-        }
+        counts = self.index.counts
+        looked = {"duplicate_packets": counts.duplicate_packets, "caps_hit": counts.caps_hit}
+        return summary_line(self.index.files, counts, facts.added(self._sums, looked), None)
 
     def _examine(self, splits: list[tuple[int, Split]]) -> Iterator[index.Part]:
         task = tasks.examining(splits, self._caps)

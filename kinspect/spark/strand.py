@@ -16,22 +16,20 @@ from struct import Struct
 from kinspect.kafka.connection import KafkaConnection
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.ledger import Ledger
-from kinspect.kafka.lines import ConnectionLine, Gap
 from kinspect.kafka.names import TopicNames
 from kinspect.model import Caps, Counts, Segment
+from kinspect.pipeline import Line
 from kinspect.spark.clock import Clock, Places
 from kinspect.tcp import Connection, Reassembler
 from kinspect.tcp.connection import Half
 from kinspect.tcp.recent import LOOK_BACK, Recent
 
-Line = Exchange | ConnectionLine | Gap
 Use = tuple[str, int, int]
 """Client id, API key, API version."""
 
 # The place of the packet that completed the line, then what orders lines of one packet: a phase, what it sorts
 # by, and the order in which they were completed. Its bytes sort as it does.
 _KEY = Struct(">QBQQI")
-KEY_SIZE = _KEY.size
 # The phases of a packet: silent connections are closed by it, it is taken, and the last one ends the capture.
 _TIMERS, _TAKEN, _END = range(3)
 _OWN = (_TAKEN, 0, 0)

@@ -10,12 +10,13 @@ import pyarrow as pa
 from kinspect.filters import Filter
 from kinspect.kafka.exchange import Exchange
 from kinspect.model import Caps
+from kinspect.pipeline import Line
 from kinspect.spark.facts import FactsLedger
 from kinspect.spark.index import Index, Report, examine
 from kinspect.spark.pieces import pack_facts, pack_report, pack_times
 from kinspect.spark.rows import segment_batch, segment_batches, segment_row, segments_of
 from kinspect.spark.splits import Split
-from kinspect.spark.strand import Line, Setting, Strand, StrandLedger
+from kinspect.spark.strand import Setting, Strand, StrandLedger
 from kinspect.spark.tables import COMPLETION, Row, make_batch, open_table
 
 Batches = Iterator[pa.RecordBatch]
