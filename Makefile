@@ -44,7 +44,7 @@ FUZZ_SECONDS ?= 600
 
 fuzz: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[fuzz]"
-	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
 
 # Against tshark and tcpdump; a quarter of an hour. BENCH=quick: two minutes, and nothing is kept.
 BENCH ?=

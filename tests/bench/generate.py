@@ -29,6 +29,7 @@ import crc32c
 import lz4.frame
 
 from kinspect.protocol import Message, encode_request, encode_response
+from kinspect.protocol.wire import uvarint_bytes
 
 PRODUCE, FETCH, METADATA, HEARTBEAT = 0, 1, 3, 12
 NO_CODEC, LZ4 = 0, 3
@@ -68,14 +69,8 @@ def batch(values: list[bytes], codec: int = NO_CODEC) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """A zigzag varint."""
-    value <<= 1
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    """A zigzag varint of no negative number."""
+    return uvarint_bytes(value << 1)
 
 
 def sized(message: bytes) -> bytes:

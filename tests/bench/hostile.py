@@ -39,6 +39,8 @@ from generate import (
     varint,
 )
 
+from kinspect.protocol.wire import uvarint_bytes
+
 MANY = 100_000
 GIB = 1 << 30
 NUMBERS = (1_000, 5_000)
@@ -180,7 +182,7 @@ def bombs(to: Hostile) -> None:
 def tagged(count: int) -> bytes:
     """A Heartbeat v4 request with so many tagged fields nobody knows."""
     body = b"\x02g" + bytes(4) + b"\x02m\0"
-    return sized(struct.pack(">hhih", 12, 4, 1, 1) + b"c\0" + body + uvarint(count) + b"\x07\0" * count)
+    return sized(struct.pack(">hhih", 12, 4, 1, 1) + b"c\0" + body + uvarint_bytes(count) + b"\x07\0" * count)
 
 
 def array(count: int) -> bytes:
@@ -192,15 +194,6 @@ def numbers(count: int) -> bytes:
     """An OffsetFetch v1 request for so many partitions of a topic."""
     head = struct.pack(">hhih", 9, 1, 1, 1) + b"c" + b"\0\1g" + struct.pack(">ih", 1, 1) + b"t"
     return sized(head + struct.pack(">i", count) + b"\1\2\3\4" * count)
-
-
-def uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 LISTS: tuple[Callable[[int], bytes], ...] = (tagged, array, numbers)

@@ -1,4 +1,4 @@
-"""Fuzzes targets side by side: `python -m tests.fuzz [TARGET...] --seconds 600`. Prints a row a target.
+"""Fuzzes targets side by side: `PYTHONPATH=tests python -m fuzz [TARGET...] --seconds 600`. Prints a row a target.
 
 What a target said is in `build/fuzz/<target>/log`, its inputs in `corpus` and `failures` beside it.
 """
@@ -47,7 +47,7 @@ def run(name: str, seconds: int) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(NAMES)}; default: all")
     parser.add_argument("--seconds", type=int, default=600, help="how long each target runs")
     parser.add_argument("--jobs", type=int, default=2, help="how many run at the same time")

@@ -1,4 +1,4 @@
-"""Fuzzes one target under atheris: `python -m tests.fuzz.run pcap --seconds 60`.
+"""Fuzzes one target under atheris: `PYTHONPATH=tests python -m fuzz.run pcap --seconds 60`.
 
 It goes on after an input that breaks a rule: a failure is shown once a place, as small as it can be made in short
 time, and written to the folder `failures` of the target. The inputs that reached new code are kept beside it.

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-import re
+import os
 
 import lz4.frame
 import pytest
@@ -21,11 +21,13 @@ BIG = pytest.mark.big
     ],
 )
 def test_memory_does_not_grow_with_the_capture(measured, generate, profile, size):
-    result = measured("read", generate("generate.py", profile, "--size", size), "--format", "none")
+    # Not with `--format none`, which looks for no problems.
+    path = generate("generate.py", profile, "--size", size)
+    result = measured("read", path, "--format", "jsonl", "-o", os.devnull)
     assert result.status == 0, result.err
     assert result.peak <= LIMIT
     assert "unanswered" not in result.err
-    assert not re.search(r"\d problem", result.err)
+    assert "problem" not in result.err
     assert "caps hit" not in result.err
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from support.layouts import all_layouts
 
-from kinspect.protocol import schema
 from kinspect.protocol.schema import Field, Layout
 
 VECTORS = Path(__file__).parents[1] / "vectors"
@@ -62,26 +62,8 @@ def vectors() -> list[Vector]:
     return [*_load("messages.jsonl.gz"), *_load("variants.jsonl.gz")]
 
 
-def all_layouts() -> list[Layout]:
-    """Every layout of the table: requests, responses, records and headers."""
-    found = [
-        layout
-        for api in schema.apis()
-        for version in api.versions
-        for direction in ("request", "response")
-        for layout in schema.layouts(api.key, version, direction)
-    ]
-    for name in schema.record_names():
-        message = schema.record(name)
-        assert message is not None
-        for version in sorted(message.versions):
-            found += schema.record_layouts(name, version)
-    found += [schema.header_layout("request", version) for version in range(3)]
-    return [*found, *(schema.header_layout("response", version) for version in range(2))]
-
-
 @pytest.fixture(scope="session")
-def layouts() -> list[Layout]:
+def layouts() -> tuple[Layout, ...]:
     return all_layouts()
 
 

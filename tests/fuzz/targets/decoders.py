@@ -6,12 +6,13 @@ import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import fields
-from functools import cache
 from operator import itemgetter
 from typing import Any
 
+from support.layouts import all_layouts
+
 from kinspect.errors import DecodeError
-from kinspect.model import REQUEST, RESPONSE
+from kinspect.model import REQUEST
 from kinspect.protocol import (
     Message,
     compiler,
@@ -36,31 +37,9 @@ from ..traffic import TESTS
 FRAME = 128
 
 
-@cache
-def layouts() -> tuple[Layout, ...]:
-    """Every layout there is; an input begins with an index into it."""
-    found = [
-        layout
-        for api in schema.apis()
-        for version in api.versions
-        for direction in (REQUEST, RESPONSE)
-        for layout in schema.layouts(api.key, version, direction)
-    ]
-    for name in schema.record_names():
-        message = schema.record(name)
-        assert message is not None
-        for version in sorted(message.versions):
-            found += schema.record_layouts(name, version)
-    for direction in (REQUEST, RESPONSE):
-        found += [
-            schema.header_layout(direction, version) for version in sorted(schema.header_versions(direction))
-        ]
-    return tuple(found)
-
-
 def fuzz(data: bytes) -> None:
     steps = Script(data)
-    layout = layouts()[steps.short() % len(layouts())]
+    layout = all_layouts()[steps.short() % len(all_layouts())]
     option = steps.byte()
     body = steps.rest()
     check(layout, body, option)
@@ -155,7 +134,7 @@ def ordered(value: Any) -> Any:
 
 
 def seeds() -> Iterator[bytes]:
-    numbers = {layout: number for number, layout in enumerate(layouts())}
+    numbers = {layout: number for number, layout in enumerate(all_layouts())}
     for name in ("messages", "variants"):
         with gzip.open(TESTS / "vectors" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
             for line in lines:
