@@ -37,7 +37,7 @@ from kinspect.pipeline import Inspector, Line, one_by_one
 UNREADABLE, CUT = 1, 3
 # How many more objects there are before Python looks for unreachable cycles among the newest, how often among the
 # others. Only what is left of an ended connection is one; with the usual numbers a fifth of the time goes there.
-COLLECTED_EACH = (50_000, 10, 10)
+COLLECTED_EACH = (10_000, 3, 3)
 
 
 class Packets(Reading, Protocol):
