@@ -30,7 +30,7 @@ from kinspect.kafka.names import TopicNames
 from kinspect.kafka.pending import Pending
 from kinspect.kafka.session import Session
 from kinspect.link.fragments import Fragments, Parts
-from kinspect.model import REQUEST, Counts, Problem
+from kinspect.model import FRAME_MASK, REQUEST, Counts, Problem
 from kinspect.pipeline import Inspector
 from kinspect.tcp import Connection, Reassembler
 from kinspect.tcp.connection import Half
@@ -210,12 +210,18 @@ _DICT, _BYTES, _BUFFER, _LARGE, _OBJECT, _GIVEN, _METHOD, _EPOCH = range(
 _INT64 = 1 << 63
 
 
-def dump(places: Mapping[str, object], given: Mapping[str, object], rest: Any = None) -> bytes:
+def dump(
+    places: Mapping[str, object],
+    given: Mapping[str, object],
+    rest: Any = None,
+    frames: set[int] | None = None,
+) -> bytes:
     """The fields of `places`, and `rest`, as bytes, with all that they refer to.
 
-    `places` and `given` have names by which whoever loads has the like: of `given` nothing is carried.
+    `places` and `given` have names by which whoever loads has the like: of `given` nothing is carried. `frames` is
+    given every number that may be the frame reference of a file other than the first: all that are large enough.
     """
-    writer = _Writer({**given, **places, "nobody": NOBODY})
+    writer = _Writer({**given, **places, "nobody": NOBODY}, set() if frames is None else frames)
     filled = {name: writer.fields(place, _kind_of(place).carried) for name, place in places.items()}
     text = orjson.dumps([filled, writer.value(rest), writer.objects()])
     blob = b"".join(writer.blob)
@@ -262,7 +268,8 @@ def _kind_of(place: object) -> Kind:
 class _Writer:
     """Values as what JSON has: scalars as they are, all else as a list that begins with what it is."""
 
-    def __init__(self, given: Mapping[str, object]) -> None:
+    def __init__(self, given: Mapping[str, object], frames: set[int]) -> None:
+        self._frames = frames
         self.blob: list[bytes] = []
         self._size = 0
         self._given = {id(value): name for name, value in given.items()}
@@ -287,6 +294,8 @@ class _Writer:
         if value is None or kind is bool or kind is str:
             return value
         if kind is int:
+            if value > FRAME_MASK:
+                self._frames.add(value)
             return value if -_INT64 <= value < _INT64 else [_LARGE, f"{value:x}"]
         if kind is bytes or kind is bytearray:
             self.blob.append(bytes(value))
