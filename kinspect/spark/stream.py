@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
-from pyspark.sql.functions import to_date
+from pyspark.sql.functions import count, to_date
 
 from kinspect import link
 from kinspect.errors import CaptureError, KinspectError
@@ -296,7 +296,9 @@ class Stream:
             complete = min((place for place, _ in learned), default=NOTHING_WAITS)
             task = carry.decoding(setting, self._wanted, portion.standing.start, complete, ends_here)
             decoded = dealt.mapInArrow(task, self._schema).persist(StorageLevel.DISK_ONLY)
-            rows = {name: _write(attempt, name, decoded) for name in self._settings.tables}
+            rows = _counts(decoded, self._settings.tables)
+            for name in (name for name, count in rows.items() if count):
+                _write(attempt, name, decoded)
             progress.standing = portion.standing
             places = {} if ends_here else _places(decoded)
             frame = portion.standing.last[1]
@@ -343,12 +345,12 @@ class Stream:
         rows = self._numbers(len(portion.slices) + 1).mapInArrow(task, spark_schema(STRAND_ROWS))
         if self._progress.is_open:
             rows = rows.unionByName(self._carry().where(f"{STRAND} >= 0"), allowMissingColumns=True)
-        count = max(_FEWEST, min(strands, 2 * self._spark.sparkContext.defaultParallelism))
-        dealt = rows.repartition(count, STRAND).sortWithinPartitions(STRAND, "ordinal")
+        parts = max(_FEWEST, min(strands, 2 * self._spark.sparkContext.defaultParallelism))
+        dealt = rows.repartition(parts, STRAND).sortWithinPartitions(STRAND, "ordinal")
         return dealt.persist(StorageLevel.DISK_ONLY)
 
-    def _numbers(self, count: int) -> DataFrame:
-        return self._spark.range(0, count, 1, max(1, count))
+    def _numbers(self, positions: int) -> DataFrame:
+        return self._spark.range(0, positions, 1, max(1, positions))
 
     # ------------------------------------------------------------------ what is carried
 
@@ -389,12 +391,16 @@ def _check(chosen: list[Capture]) -> None:
             raise _OverwrittenError(f"{shown(capture.path)}: was overwritten or removed while it was read")
 
 
-def _write(attempt: Attempt, name: str, decoded: DataFrame) -> int:
-    """Stages a table. Out: its rows."""
+def _counts(decoded: DataFrame, tables: tuple[str, ...]) -> dict[str, int]:
+    """How many rows there are of each table."""
+    found = decoded.select(*(count(name).alias(name) for name in tables)).collect()[0]
+    return {name: int(found[name]) for name in tables}
+
+
+def _write(attempt: Attempt, name: str, decoded: DataFrame) -> None:
+    """Stages a table."""
     rows = decoded.where(f"{name} is not null").select(f"{name}.*").withColumn("date", to_date("timestamp"))
     attempt.write(name, rows, BY_DATE_AND_API if "api" in rows.columns else BY_DATE)
-    count: int = rows.count()
-    return count
 
 
 def _places(decoded: DataFrame) -> dict[int, int]:
