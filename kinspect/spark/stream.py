@@ -7,6 +7,7 @@ are those of one run over all files.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from pyspark import StorageLevel
 from pyspark.sql.functions import count, to_date
 
 from kinspect import link
-from kinspect.errors import CaptureError, KinspectError
+from kinspect.errors import CaptureError, KinspectError, StateError
 from kinspect.filters import Filter
 from kinspect.kafka.view import View
 from kinspect.model import Caps, Counts
@@ -45,6 +46,7 @@ INTERVAL_SECONDS = 2.0
 # What a batch takes at most, unless one file has more: packets are ordered on the driver.
 _BATCH_BYTES, _BATCH_FILES = 1024 * 1024 * 1024, 1000
 _FEWEST = 2
+_DAMAGE = re.compile(r"StateError: (.*)")
 
 
 @dataclass(slots=True)
@@ -115,17 +117,21 @@ class Stream:
     # ------------------------------------------------------------------ what to do next
 
     def batches(self, drain: bool = False) -> Iterator[Batch | None]:
-        """One batch after the other as captures become complete, None after each look that found nothing to do.
+        """One batch after the other as captures become complete, None before it waits to look again.
 
         `drain`: what is there now, for which is waited no longer than it may take to settle; then what is open is
         flushed as at the end of a capture, and that is all. Otherwise it never ends.
         """
         while not drain:
-            yield self._next(self._folder.look())
+            batch = self._next(self._folder.look())
+            yield batch
+            if batch is None:
+                time.sleep(self._settings.interval)
         waits_until = time.monotonic() + self._settings.settle + 2 * self._settings.interval
         captures = self._folder.look()
         while time.monotonic() < waits_until and not all(map(self._is_settled, captures)):
             yield None
+            time.sleep(self._settings.interval)
             captures = self._folder.look()
         for capture in captures:
             if not self._is_settled(capture):
@@ -314,8 +320,12 @@ class Stream:
             attempt.write_carry(decoded.where(f"{CARRY} is not null").select(f"{CARRY}.*").unionAll(run))
             _check(chosen)
             self._log.decide(attempt)
-        except BaseException:
+        except BaseException as error:
             self._log.abandon(attempt)
+            damage = _DAMAGE.search(str(error))
+            if damage is not None:
+                # Told by a task, in the middle of its traceback.
+                raise StateError(damage[1]) from error
             raise
         finally:
             dealt.unpersist()
