@@ -68,12 +68,14 @@ class Names(Sequence[str]):
 
 # ---------------------------------------------------------------------- a strand
 
-LEFT = {
+CARRIED: dict[str, set[str]] = {"StrandLedger": set(), "_Tcp": {"_last_ordinal"}, "_Seen": {"ordinals"}}
+LEFT: dict[str, set[str]] = {
     "StrandLedger": {"_places", "_foreign_uses", "_keyed", "first_uses", "now", "closing"},
     "_Tcp": {"_recent", "_seen", "_ledger", "_run_clock", "_places", "_before", "_moment"},
     "_Seen": set(),
 }
-"""Fields of the classes beside `Strand` that need not be carried; a test fails when there are others."""
+"""Fields that classes of `strand.py` have beyond those of `state.PLACES`: which `carried` carries, and which need not
+be. A test fails when there are others."""
 
 
 def begin(

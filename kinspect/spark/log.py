@@ -59,6 +59,12 @@ class Log:
         """The next batch."""
         return Attempt(self, str(self._path(self._own, _ATTEMPT + uuid4().hex).toString()))
 
+    def make(self, name: str) -> str:
+        """Makes a table's folder, still empty, for who wants to look into it. Out: its path."""
+        path = self._path(self._folder, name)
+        self._system.mkdirs(path)
+        return str(path.toString())
+
     def decide(self, attempt: Attempt) -> None:
         """The attempt is the next batch. Raises KinspectError if there is one already: two streams write here."""
         name = attempt.folder.rpartition("/")[2]

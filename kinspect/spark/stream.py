@@ -109,6 +109,10 @@ class Stream:
                 " a stream keeps its tables"
             )
 
+    def make(self, table: str) -> str:
+        """Makes a table's folder, if no batch had rows for it yet. Out: its path."""
+        return self._log.make(table)
+
     def summary(self) -> dict[str, Any]:
         """What all batches add up to, also those of earlier processes."""
         progress = self._progress
@@ -183,6 +187,7 @@ class Stream:
         try:
             return self._batch(chosen, until, captures, ends_here=False)
         except _OverwrittenError as error:
+            self._tried = None
             self._noted["lost_files"] = self._noted.get("lost_files", 0) + 1
             self._complain(error)
             return None

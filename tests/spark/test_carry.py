@@ -1,5 +1,6 @@
 """However a run is cut into batches, its rows are the lines that `kinspect read` prints for all files at once."""
 
+import ast
 import random
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +11,7 @@ from lines import WHOLE, line_of, lines
 from support.decoded import keylog_beside
 from traffic import captures, rotated
 
+from kinspect import state
 from kinspect.capture import open_timeline
 from kinspect.model import Caps
 
@@ -78,3 +80,28 @@ def test_what_connections_have_in_common(streamed, tmp_path, seed):
     for kind, table in KINDS:
         made = comparable(line_of(row, kind) for row in rows[table])
         assert made == comparable(lines(paths, kind, caps=caps))
+
+
+def fields_of(name):
+    """What a class of `strand.py` has beyond the one it is made of."""
+    source = ast.parse((ROOT / "kinspect/spark/strand.py").read_text())
+    of = next(node for node in source.body if isinstance(node, ast.ClassDef) and node.name == name)
+    return {
+        node.attr
+        for node in ast.walk(of)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+
+
+BASES = {"StrandLedger": "Ledger", "_Tcp": "Reassembler", "_Seen": "Recent"}
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_every_field_is_carried_or_left(streamed, name):
+    """A field that is new in a strand must be carried, or be left on purpose."""
+    carry = import_module("kinspect.spark.carry")
+    base = next(kind for kind in state.PLACES if kind.type.__name__ == BASES[name])
+    assert fields_of(name) - set(base.carried) == carry.CARRIED[name] | carry.LEFT[name]

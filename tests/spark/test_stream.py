@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 from lines import line_of, lines
 from support.pcap import pcap
-from traffic import conversation, spread
+from traffic import conversation, pcapng, spread
 
+from kinspect.errors import KinspectError, StateError
 from kinspect.kafka.view import View
 
 pytestmark = pytest.mark.tools
@@ -117,6 +119,145 @@ def test_a_ring_that_uses_its_names_again(spark, module, folder, tmp_path):
     assert not summary["lost_packets"]
 
 
+def stream_of(module, spark, folder, out, tell=lambda _: None, **more):
+    options = {"settle": 0.0, "interval": 0.01, "strands": 3, **more}
+    return module.Stream(spark, module.Settings(str(folder), str(out), **options), tell)
+
+
+def test_a_file_that_is_still_written_is_not_touched(spark, module, folder, tmp_path):
+    """It may have packets that come before those of complete files: these wait for it."""
+    found = packets(2)
+    half = len(found) // 2
+    shares = [found[:half][::2], found[:half][1::2] + found[half:]]
+    paths = [folder / "east1.pcap", folder / "west1.pcap"]
+    for path, share in zip(paths, shares, strict=True):
+        path.write_bytes(pcap(share))
+    (folder / "east2.pcap").write_bytes(pcap(found[-1:]))
+    out = tmp_path / "out"
+    looks = stream_of(module, spark, folder, out, settle=3600.0).batches()
+    assert next(looks) is None  # nobody knows yet whether east1 is written to
+    first = next(looks)
+    assert first.captures == [str(paths[0])]
+    before = sum(packet.time_us < shares[1][0].time_us for packet in shares[0])
+    assert 0 < first.packets <= before + 1 < len(shares[0])
+    assert next(looks) is None
+    for path in (*paths, folder / "east2.pcap"):
+        os.utime(path, (time.time() - 3601,) * 2)
+    second = next(looks)
+    assert set(second.captures) == {*map(str, paths), str(folder / "east2.pcap")}
+    assert first.packets + second.packets == len(found) + 1
+    stream = stream_of(module, spark, folder, out)
+    assert [batch.captures for batch in stream.batches(drain=True)] == [[]]
+    assert not stream.summary()["late_packets"]
+    for kind, name in KINDS:
+        assert written(out, kind, name) == lines([*paths, folder / "east2.pcap"], kind, view=View())
+
+
+def test_files_that_are_not_what_they_seemed(spark, module, folder, tmp_path, monkeypatch):
+    """Overwritten while it was read; no capture; without times; longer than when it was complete; not read in time."""
+    found = packets(3)
+    path = folder / "cap1.pcap"
+    path.write_bytes(pcap(found[:100]))
+    (folder / "notes.txt").write_bytes(b"this is no capture, and says so by its first bytes")
+    (folder / "simple.pcapng").write_bytes(simple_packets())
+    told = []
+    stream = stream_of(module, spark, folder, tmp_path / "out", told.append)
+    monkeypatch.setattr(module, "first_time", lambda path: 7)
+    assert stream._next(stream._folder.look()) is None
+    assert [text for text in told if "was overwritten or removed while it was read" in text]
+    monkeypatch.undo()
+    batch = stream._next(stream._folder.look())
+    assert batch.packets == 100
+    assert [text for text in told if "notes.txt" in text]
+    assert [text for text in told if "packets without a time" in text]
+    assert len(stream.errors) == 3
+    assert stream._next(stream._folder.look()) is None
+    with path.open("ab") as file:
+        file.write(pcap(found[100:])[24:])
+    batch = stream._next(stream._folder.look())
+    assert batch.packets == len(found) - 100
+    [*stream.batches(drain=True)]
+    for kind, name in KINDS:
+        assert written(tmp_path / "out", kind, name) == lines([path], kind, view=View())
+    assert stream.summary()["lost_files"] == 1
+
+
+def simple_packets():
+    """A pcapng file of one packet that has no time."""
+    empty = pcapng([])
+    packet = struct.pack("<I", 60) + bytes(60)
+    size = struct.pack("<I", len(packet) + 12)
+    return empty + struct.pack("<I", 3) + size + packet + size
+
+
+@pytest.mark.parametrize("strand", [-1, 0])
+def test_damage_of_what_is_carried_is_one_clear_error(spark, module, folder, tmp_path, strand):
+    found = packets(4)
+    paths = files_of(found, folder, 2)
+    late = paths.pop().rename(tmp_path / "late.pcap")
+    out = tmp_path / "out"
+    stream = stream_of(module, spark, folder, out, strands=1)
+    assert stream._next(stream._folder.look()).packets
+    parquet, arrow = import_module("pyarrow.parquet"), import_module("pyarrow")
+    for file in (out / "_stream").rglob("*.parquet"):
+        rows = parquet.read_table(file, schema=None).to_pylist()
+        for row in rows:
+            if row["strand"] == strand:
+                row["payload"] = row["payload"][:-1] + bytes([row["payload"][-1] ^ 1])
+        if rows:
+            (file.parent / f".{file.name}.crc").unlink()
+            parquet.write_table(arrow.Table.from_pylist(rows, module.CARRY_ROWS), file)
+    late.rename(folder / "late.pcap")
+    before = written(out, *KINDS[0])
+    with pytest.raises(StateError) as told:
+        stream = stream_of(module, spark, folder, out, strands=1)
+        stream._next(stream._folder.look())
+    assert str(told.value) == "the carried state is damaged: its checksum does not fit"
+    assert written(out, *KINDS[0]) == before
+
+
+def test_a_stream_keeps_its_tables(spark, module, folder, tmp_path):
+    paths = files_of(packets(4), folder, 1)
+    stream = stream_of(module, spark, folder, tmp_path / "out", tables=("connections",))
+    [*stream.batches(drain=True)]
+    assert written(tmp_path / "out", *KINDS[1]) == lines(paths, "connection", view=View())
+    with pytest.raises(KinspectError, match="was begun with the tables connections"):
+        stream_of(module, spark, folder, tmp_path / "out")
+
+
+def test_streaming_dataframes(spark, folder, tmp_path):
+    """Two tables of one stream, each read by a query; what is still open is in neither."""
+    api = import_module("kinspect.spark")
+    paths = files_of(packets(5), folder, 2)
+    options = {"out": str(tmp_path / "out"), "settle": 0.0, "strands": 2}
+    queries = []
+    for name in ("exchanges", "connections"):
+        frame = api.stream(spark, str(folder), name, **options)
+        assert frame.isStreaming
+        queries.append(
+            frame.writeStream.format("memory").queryName(f"{name}_seen").outputMode("append").start()
+        )
+    running = import_module("kinspect.spark.follow")._RUNNING[options["out"]]
+    with pytest.raises(KinspectError, match="other settings"):
+        api.stream(spark, str(folder), **{**options, "settle": 1.0})
+    end = time.monotonic() + 120
+    while running._stream.summary().get("packets", 0) < len(packets(5)) and time.monotonic() < end:
+        time.sleep(0.1)
+    running.stop()
+    assert running.failure is None
+    seen = {}
+    for query, name in zip(queries, ("exchanges", "connections"), strict=True):
+        query.processAllAvailable()
+        query.stop()
+        seen[name] = spark.sql(f"select * from {name}_seen").collect()
+    assert len(seen["exchanges"]) == len(table(tmp_path / "out", "exchanges")) > 0
+    assert {row["api"] for row in seen["exchanges"]} <= {"Metadata", "Heartbeat", None}
+    assert all(str(row["date"]) == str(row["timestamp"].date()) for row in seen["exchanges"])
+    whole = lines(paths, view=View())
+    assert len(seen["exchanges"]) <= len(whole)
+    assert len(seen["connections"]) == len(table(tmp_path / "out", "connections"))
+
+
 PROGRAM = "import sys; from kinspect.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -197,6 +338,10 @@ def test_killed_twice_it_loses_and_doubles_nothing(folder, tmp_path, seed, local
         driver.kill()
         totals.append(count(out, "exchanges"))
     come(paths[8:])
+    driver = Driver(folder, out)
+    driver.wait_for("kinspect: batch ")
+    assert driver.kill(signal.SIGTERM) == 128 + signal.SIGTERM
+    assert [line for line in driver.said if "captures, " in line]
     driver = Driver(folder, out, "--drain")
     assert driver.end() == 0, "".join(driver.said)
     for kind, name in KINDS:
