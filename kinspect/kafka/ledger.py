@@ -104,7 +104,7 @@ class Ledger:
         self.tls_reasons: dict[str, int] = {}
         self.keylog = KeyLog()
         self.expects_secrets = False
-        self._decryptors: dict[int, Decryptor] = {}
+        self._decryptors: dict[Decryptor, None] = {}
         self._uses: set[tuple[str, int, int]] = set()
 
     def finish(self, exchange: Exchange, frame: int) -> None:
@@ -237,19 +237,19 @@ class Ledger:
         waits = self.expects_secrets and len(self._decryptors) < WAITING_DECRYPTORS
         decryptor = Decryptor(self.keylog, client, deliver, lost, WAITING_BYTES if waits else 0)
         if waits:
-            self._decryptors[id(decryptor)] = decryptor
+            self._decryptors[decryptor] = None
         return decryptor
 
     def forget_decryptor(self, decryptor: Decryptor) -> None:
         """Its connection is closed."""
-        self._decryptors.pop(id(decryptor), None)
+        self._decryptors.pop(decryptor, None)
 
     def add_secrets(self, text: bytes) -> int:
         """Lines of a TLS key log, for connections to come and for those that wait."""
         self.expects_secrets = True
         new = self.keylog.add(text)
         if new:
-            for decryptor in tuple(self._decryptors.values()):
+            for decryptor in tuple(self._decryptors):
                 decryptor.retry()
         return new
 
