@@ -23,22 +23,33 @@ _NO_CAPABILITIES = bytes(24)
 _HELD = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
 
+def will_become(environment: Mapping[str, str] = os.environ) -> tuple[int, int] | None:
+    """The user and group that `drop` changes to; None if it does not."""
+    return _user_behind_sudo(environment) if os.geteuid() == 0 else None
+
+
 def drop(environment: Mapping[str, str] = os.environ) -> None:
     """Become the user behind sudo, for good, and give capabilities back.
 
     Root without sudo stays root: nobody says who to be. Raises KinspectError if anything of it did not happen, so that
-    nothing goes on with more rights than the user has.
+    nothing goes on with more rights than the user has; and if that user cannot read what is loaded later.
     """
-    user = _user_behind_sudo(environment)
+    user = will_become(environment)
     if os.geteuid() == 0 and user is None:
         return
     try:
-        if os.geteuid() == 0 and user is not None:
+        if user is not None:
             _become(*user)
         if sys.platform == "linux":
             _give_up_capabilities()
     except OSError as error:
         raise KinspectError(f"cannot drop privileges: {error.strerror or error}") from None
+    package = Path(__file__).parents[1]
+    if not os.access(package, os.R_OK | os.X_OK):
+        raise KinspectError(
+            f"cannot drop privileges: the user behind sudo cannot read {package}; install kinspect where everybody can,"
+            " or stay root with `env -u SUDO_UID kinspect live ...`"
+        )
 
 
 def _user_behind_sudo(environment: Mapping[str, str]) -> tuple[int, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
@@ -11,7 +12,7 @@ import click
 
 from kinspect.capture.handover import QUEUE_BYTES
 from kinspect.capture.live import Live, Settings, open_rings
-from kinspect.capture.privileges import drop
+from kinspect.capture.privileges import drop, will_become
 from kinspect.capture.ring import BLOCK_BYTES, RING_BYTES
 from kinspect.capture.save import Rotation, Saving
 from kinspect.capture.worker import Plan
@@ -24,6 +25,13 @@ from kinspect.cli.types import COUNT, DURATION, SIZE
 from kinspect.output.summary import COUNTED
 
 DROPS = ("kernel_drops", "queue_drops")
+
+LOADED_LATE = (
+    *(f"kinspect.output.{name}" for name in ("detail", "jsonl", "table")),
+    *("kinspect.kafka.bodynames", "kinspect.tls.protection", "kinspect.tls.keys"),
+    *("cramjam", "crc32c", "rich.progress", "scapy.arch.common"),
+    *("ctypes.util", "shutil", "subprocess", "tempfile"),
+)
 
 CAPTURE = (
     click.option(
@@ -91,6 +99,8 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     """
     # The sockets first: they are what needs rights, and no file is touched before these are given up.
     rings = open_rings(interfaces)
+    if will_become():
+        _load_beforehand()
     drop()
     asked = wanted(values)
     saving = _saving(values)
@@ -116,6 +126,12 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     if not values["quiet"]:
         _tell_no_drops(capture)
     return status
+
+
+def _load_beforehand() -> None:
+    """What is else loaded when it is first needed: the user may have no right to read where Python lies."""
+    for name in LOADED_LATE:
+        import_module(name)
 
 
 def _saving(values: dict[str, Any]) -> Saving | None:

@@ -68,7 +68,7 @@ def live():
     @contextmanager
     def run(*arguments, before=(), stdout=subprocess.PIPE, **options):
         command = [*before, sys.executable, "-m", "kinspect", "live", *map(str, arguments)]
-        process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, **options)
+        process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, bufsize=0, **options)
         try:
             yield Running(process)
         finally:

@@ -7,13 +7,13 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 
 import pytest
 
 from kinspect.capture import open_timeline
 
 from .loopback import free_port, talk
+from .processes import waiting_for, worker_of
 from .tlstraffic import talk_tls
 
 pytestmark = [pytest.mark.tools, pytest.mark.usefixtures("root")]
@@ -32,20 +32,6 @@ def lines(text):
 def read(*paths, options=()):
     command = [sys.executable, "-m", "kinspect", "read", "-q", *map(str, options), *map(str, paths)]
     return lines(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
-
-
-def worker_of(running):
-    """The process that captures."""
-    pid = running.process.pid
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return int(file.read())
-
-
-def waiting_for(condition):
-    until = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def test_read_again_it_gives_what_live_printed(live, tmp_path):
