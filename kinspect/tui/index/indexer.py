@@ -54,8 +54,11 @@ class Inputs:
 
 
 class Batch(NamedTuple):
-    """What an indexer found since the one before. `seen`: names, each with the filter that takes it. `start`: the time of the first packet. With `done` it is the last
-    one, and has the `summary` line's object, and what could not be read with the exit status that calls for."""
+    """What an indexer found since the one before.
+
+    `seen`: names, each with the filter that takes it; `start`: the time of the first packet. With `done` it is the
+    last one, and has the `summary` line's object, and what could not be read with the exit status that calls for.
+    """
 
     rows: bytes
     texts: list[bytes]

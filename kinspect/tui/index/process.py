@@ -42,7 +42,6 @@ class IndexProcess:
             return
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        self._reader.close()
 
 
 def _work(reader: Connection, writer: Connection, inputs: Inputs, spool: Spool) -> None:
