@@ -84,11 +84,17 @@ class Choice:
         verdicts = self._verdicts
         found = []
         for index, values in enumerate(row.STRUCT.iter_unpack(view), start):
-            connection = values[_CONNECTION]
+            connection = values[row.CONNECTION]
             if self.connection is not None and connection != self.connection:
                 continue
             if shared:
-                key = (values[_FLAGS], connection, values[_CLIENT], values[_SUBJECT], values[_API])
+                key = (
+                    values[row.FLAGS],
+                    connection,
+                    values[row.CLIENT],
+                    values[row.SUBJECT],
+                    values[row.API],
+                )
                 verdict = verdicts.get(key)
                 if verdict is None:
                     verdict = self._asked(index)
@@ -99,7 +105,7 @@ class Choice:
                     if unknown is not None:
                         self.unknown[unknown] = self.unknown.get(unknown, 0) + 1
                     continue
-            if each and not self._passes_each(index):
+            if each and not self._passes_each(values):
                 continue
             found.append(index)
         view.release()
@@ -116,18 +122,49 @@ class Choice:
         unknown = (name for name, count in self._shared.unknown.items() if before.get(name) != count)
         return passed, next(unknown, None)
 
-    def _passes_each(self, index: int) -> bool:
-        before = sum(self._each.unknown.values())
-        passed = self._each.matches(cast(Exchange, _Asked(self._store, self._store[index])))
-        if sum(self._each.unknown.values()) != before:
-            for option, count in self._each.unknown.items():
-                self.unknown[option] = count
+    def _passes_each(self, values: row.Values) -> bool:
+        passed = self._each.matches(cast(Exchange, _Timed(values)))
+        if not passed:
+            self.unknown.update(self._each.unknown)
         return passed
 
 
-_FLAGS, _CONNECTION, _CLIENT, _SUBJECT, _API = map(
-    Row._fields.index, ("flags", "connection", "client", "subject", "api_key")
-)
+class _Timed:
+    """The times of a row in the shape that filters ask: of an `Exchange`."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: row.Values) -> None:
+        self._values = values
+
+    @property
+    def outcome(self) -> str:
+        return row.OUTCOMES[self._values[row.FLAGS] & 3]
+
+    @property
+    def timestamp(self) -> int | None:
+        return row.timestamp_of(self._values)
+
+    @property
+    def latency_ns(self) -> int | None:
+        return row.latency_of(self._values)
+
+    @property
+    def completed_at(self) -> int | None:
+        return _time(self._values[row.COMPLETED_AT])
+
+    @property
+    def request(self) -> _Timed | None:
+        return self if self._values[row.FLAGS] >> row.REQUEST_AT & row.PRESENT else None
+
+    @property
+    def last_time(self) -> int | None:
+        """Of the request."""
+        return _time(self._values[row.REQUEST_LAST])
+
+
+def _time(time: int) -> int | None:
+    return None if time == NONE else time
 
 
 class _Asked:
@@ -140,17 +177,13 @@ class _Asked:
         self.client_id = store.texts[found.client][0] if found.client else None
         self.connection = _Ends(*store.connection(found)[:4])
         self.outcome, self.outcome_reason = found.outcome, found.reason
-        self.timestamp = found.timestamp
-        self.latency_ns = found.latency_ns
-        self.completed_at = None if found.completed_at == NONE else found.completed_at
         self.problems = bool(found.flags & row.FAILED)
         topics, ids, unresolved, _, groups, *_ = store.texts[found.subject] or ((), (), (), (), ())
         self.summary = _Names(topics, ids, unresolved, groups)
         kept = found.subject != UNKEPT
-        (request, request_bits), (_, response_bits) = found.sides
-        last = None if request.last_time == NONE else request.last_time
-        self.request = _Body(request_bits, last, kept) if request_bits & row.PRESENT else None
-        self.response = _Body(response_bits, None, kept) if response_bits & row.PRESENT else None
+        (_, request_bits), (_, response_bits) = found.sides
+        self.request = _Body(request_bits, kept) if request_bits & row.PRESENT else None
+        self.response = _Body(response_bits, kept) if response_bits & row.PRESENT else None
 
 
 class _Ends:
@@ -169,8 +202,7 @@ class _Names:
 
 
 class _Body:
-    def __init__(self, bits: int, last_time: int | None, kept: bool) -> None:
-        self.last_time = last_time
+    def __init__(self, bits: int, kept: bool) -> None:
         self.complete = bool(bits & row.READ) and kept
 
     def decode(self) -> _Body:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from kinspect.tui.index import row
 from kinspect.tui.index.choice import Choice
-from kinspect.tui.index.row import Row
 from kinspect.tui.index.store import Store
 
-PIECE = 8192
+PIECE = 4096
 """Rows worked on without a pause."""
 _UNKNOWN = -(1 << 63)
 
@@ -23,18 +23,10 @@ class Order(NamedTuple):
     down: bool = False
 
 
-def _size(found: Row) -> int:
-    return found.request.size + found.response.size
-
-
-def _latency(found: Row) -> int | None:
-    return found.latency_ns
-
-
-KEYS: dict[str, Callable[[Row], int | None]] = {
-    "time": lambda found: found.completed_at,
-    "latency": _latency,
-    "size": _size,
+KEYS: dict[str, Callable[[row.Values], int | None]] = {
+    "time": lambda values: values[row.COMPLETED_AT],
+    "latency": row.latency_of,
+    "size": row.size_of,
 }
 """What rows can be ordered by. `time` is the order of completion, which needs no sorting."""
 
@@ -103,24 +95,28 @@ class Listing:
     def _sorted(self, choice: Choice, order: Order) -> Iterator[None]:
         value = KEYS[order.key]
         rows = self.store.rows
-        runs: list[int] = []
         key = self._values.__getitem__
         places = len(self._passed)
         if len(self._ordered) == places and self._ordered is not self._passed:
             return
         while len(self._values) < places:
             for index in self._passed[len(self._values) : len(self._values) + PIECE]:
-                found = value(row.unpack(rows, index))
+                found = value(row.values(rows, index))
                 self._values.append(_UNKNOWN if found is None else found if order.down else -found)
             yield
             if (self.choice, self.order) != (choice, order):
                 return
-        # Pieces sorted beforehand make the last step, which cannot pause, a short one.
-        for start in range(0, places, PIECE):
-            runs += sorted(range(start, min(start + PIECE, places)), key=key, reverse=True)
-            yield
-            if (self.choice, self.order) != (choice, order):
-                return
-        runs.sort(key=key, reverse=True)
+        # Pieces that are in order, and then pairs of them: no step is long, and the last one only joins two.
+        runs = [range(start, min(start + PIECE, places)) for start in range(0, places, PIECE)]
+        merged: list[Sequence[int]] = []
+        pairs: list[tuple[Sequence[int], Sequence[int]]]
+        while len(merged) > 1 or runs:
+            pairs = [(run, ()) for run in runs] or [*zip_longest(merged[::2], merged[1::2], fillvalue=())]
+            runs, merged = [], []
+            for one, two in pairs:
+                merged.append(sorted([*one, *two], key=key, reverse=True))
+                yield
+                if (self.choice, self.order) != (choice, order):
+                    return
         passed = self._passed
-        self._ordered = array("I", [passed[place] for place in runs])
+        self._ordered = array("I", [passed[place] for run in merged for place in run])

@@ -102,24 +102,41 @@ class Row(NamedTuple):
         """Both messages, each with its bits."""
         return (self.request, self.flags >> REQUEST_AT), (self.response, self.flags >> RESPONSE_AT)
 
-    @property
-    def timestamp(self) -> int | None:
-        """As `Exchange.timestamp`."""
-        times = [side.first_time for side, bits in self.sides if bits & PRESENT and side.first_time != NONE]
-        return min(times, default=None)
-
-    @property
-    def latency_ns(self) -> int | None:
-        """As `Exchange.latency_ns`."""
-        begin, end = self.request.last_time, self.response.first_time
-        if self.flags & 3 or not self.flags & LATENCY_KNOWN or NONE in (begin, end):
-            return None
-        return end - begin
-
 
 STRUCT = Struct(f"<qqQQIiIIIIIIIhh{_SIDE}{_SIDE}")
 SIZE = STRUCT.size
 _FIXED = len(Row._fields) - 2
+
+# Where values stand in what STRUCT gives: for loops over all rows, which cannot make a `Row` of each.
+COMPLETED_AT, FLAGS, CONNECTION, CLIENT, SUBJECT, API = map(
+    Row._fields.index, ("completed_at", "flags", "connection", "client", "subject", "api_key")
+)
+_FIRST, _LAST, _BYTES = map(Side._fields.index, ("first_time", "last_time", "size"))
+REQUEST_FIRST, REQUEST_LAST, REQUEST_BYTES = _FIXED + _FIRST, _FIXED + _LAST, _FIXED + _BYTES
+RESPONSE_FIRST, RESPONSE_BYTES = _FIXED + SIDE_FIELDS + _FIRST, _FIXED + SIDE_FIELDS + _BYTES
+Values = tuple[int, ...]
+
+
+def latency_of(values: Values) -> int | None:
+    """As `Exchange.latency_ns`."""
+    begin, end, flags = values[REQUEST_LAST], values[RESPONSE_FIRST], values[FLAGS]
+    if flags & 3 or not flags & LATENCY_KNOWN or NONE in (begin, end):
+        return None
+    return end - begin
+
+
+def timestamp_of(values: Values) -> int | None:
+    """As `Exchange.timestamp`."""
+    flags, times = values[FLAGS], (values[REQUEST_FIRST], values[RESPONSE_FIRST])
+    present = flags >> REQUEST_AT & PRESENT, flags >> RESPONSE_AT & PRESENT
+    return min(
+        (time for time, there in zip(times, present, strict=True) if there and time != NONE), default=None
+    )
+
+
+def size_of(values: Values) -> int:
+    """What both messages announce."""
+    return values[REQUEST_BYTES] + values[RESPONSE_BYTES]
 
 
 class Numbers(NamedTuple):
@@ -176,9 +193,14 @@ def pack(exchange: Exchange, numbers: Numbers) -> bytes:
 
 def unpack(data: bytes | bytearray, index: int) -> Row:
     """Row number `index` of many."""
-    values = STRUCT.unpack_from(data, index * SIZE)
-    request = Side(*values[_FIXED : _FIXED + SIDE_FIELDS])
-    return Row._make((*values[:_FIXED], request, Side(*values[_FIXED + SIDE_FIELDS :])))
+    found = values(data, index)
+    request = Side(*found[_FIXED : _FIXED + SIDE_FIELDS])
+    return Row._make((*found[:_FIXED], request, Side(*found[_FIXED + SIDE_FIELDS :])))
+
+
+def values(data: bytes | bytearray, index: int) -> Values:
+    """The values of row number `index` of many, as they stand in it."""
+    return STRUCT.unpack_from(data, index * SIZE)
 
 
 def _bits(message: WireMessage | None) -> int:

@@ -85,9 +85,10 @@ class Store:
         )
         error_names, problems, candidates = self.texts[found.fault] or ([], [], [])
         has_api = bool(found.flags & row.HAS_API)
-        latency = found.latency_ns
+        values = row.values(self.rows, index)
+        latency = row.latency_of(values)
         return {
-            "timestamp": found.timestamp,
+            "timestamp": row.timestamp_of(values),
             "client": {"ip": client_ip, "port": client_port, "id": (self.texts[found.client] or [None])[0]},
             "broker": {"ip": broker_ip, "port": broker_port},
             "kind": found.kind,

@@ -418,8 +418,6 @@ class Main(Screen[None]):
         """The next of list, fields and bytes."""
         panes: list[Lines] = [self.exchanges, self.fields, self.hex]
         there = [pane for pane in panes if pane.display and (pane is self.exchanges or self.details_shown)]
-        if self.has_class("details"):
-            there.remove(self.exchanges)
         now = next((place for place, pane in enumerate(there) if pane.has_focus), -1)
         there[(now + by) % len(there)].focus()
 
