@@ -47,7 +47,7 @@ COPIED_BYTES = 1_000_000
 
 SHORT = {
     "help": "Help",
-    "quit": "Quit",
+    "app.quit": "Quit",
     "filter": "Filter",
     "order('latency')": "Slowest",
     "errors": "Errors",
