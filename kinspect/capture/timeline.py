@@ -85,6 +85,10 @@ class Timeline:
         return sum(self._findings.drops.values()) if self._findings.drops else None
 
     @property
+    def queue_drops(self) -> None:
+        """Files wait to be decoded."""
+
+    @property
     def secrets(self) -> list[bytes]:
         """The TLS key logs found so far; one may stand after the packets it is for."""
         return self._findings.secrets
