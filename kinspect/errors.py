@@ -17,6 +17,10 @@ class TruncatedCaptureError(CaptureError):
     """An input ended in the middle of a packet or block; everything before it was handed on."""
 
 
+class StateError(KinspectError):
+    """Carried state is damaged, or of another version."""
+
+
 class DecodeError(KinspectError):
     """A message's bytes do not fit its layout.
 

@@ -91,6 +91,7 @@ def read_pcapng(
             raise truncated(source, walker.name_of(data), offset, len(data), need)
         block = new_block(data, walker.frame)
         why = None
+        walker.base = offset
         try:
             need = walker.walk(block)
         except _DamageError as damage:
@@ -111,6 +112,8 @@ class _Walker:
         """Frame reference of the next packet."""
         self.position = 0
         """In the data walked last: where the first block starts that was not walked."""
+        self.base = 0
+        """Where the data walked lies in the file."""
         self._file = first_frame >> FRAME_BITS
         self._findings = findings
         self._sections = 0
@@ -232,6 +235,7 @@ class _Walker:
     def _describe(self, block: Block, start: int, end: int) -> None:
         """Keep a block whole, with its type and its two lengths."""
         self._findings.descriptions.append(block.data[start - 8 : end + 4])
+        self._findings.described.append((self._file, self.base + start - 8))
 
     def _enhanced_packet(self, block: Block, start: int, end: int) -> None:
         """The rare one that `_enhanced_packets` left: damaged, so that `_packet` will say what is wrong."""

@@ -94,6 +94,18 @@ class Timeline:
         return self._findings.secrets
 
     @property
+    def descriptions(self) -> list[tuple[int, int, bytes]]:
+        """The blocks of pcapng files that say how packets behind them are to be read: file, offset, block."""
+        found = self._findings
+        return [(*place, text) for place, text in zip(found.described, found.descriptions, strict=True)]
+
+    def offset(self, block: Block) -> int:
+        """Where the buffer of the block handed out last begins in its file; of a compressed one it is not told."""
+        file = block.first_frame >> FRAME_BITS
+        cursor = next(cursor for cursor in self._cursors if cursor.index == file)
+        return cursor.source.position - len(block.data)
+
+    @property
     def bytes_read(self) -> int:
         """How much of `bytes_total` was read."""
         return sum(cursor.source.position for cursor in self._cursors)

@@ -8,7 +8,7 @@ of a run have in common reaches it in other ways: the clock and the places of pa
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import length_hint
 from struct import Struct
@@ -55,7 +55,7 @@ class Setting:
     """What all tasks of a run are told. `emit`: the kinds of lines wanted, as for `Inspector`."""
 
     caps: Caps
-    files: list[str]
+    files: Sequence[str]
     clock: Clock
     places: Places
     last: tuple[int | None, int]
@@ -86,16 +86,16 @@ class StrandLedger(Ledger):
         """The frame that closes a connection from outside, and how its lines sort among those of that frame."""
 
     def _hold(self, line: Line, frame: int) -> None:
-        key = self._next_key(frame)
+        key = self._next_key(line, frame)
         if isinstance(line, Exchange):
             line.order = int.from_bytes(key)
             if "exchange" not in self.emit:
                 return
         self._keyed.append((key, line))
 
-    def _next_key(self, frame: int) -> bytes:
-        """The key of a line that the packet `frame` completed."""
-        self._noted += 1
+    def _next_key(self, line: Line, frame: int) -> bytes:
+        """The key of a line that the packet `frame` completed; exchanges are counted, whatever else is asked for."""
+        self._noted += isinstance(line, Exchange)
         phase = self.closing[1] if self.closing is not None and self.closing[0] == frame else _OWN
         return _KEY.pack(self._places.place(frame), *phase, self._noted & 0xFFFFFFFF)
 

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections.abc import Callable
 from struct import Struct
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -20,12 +20,15 @@ from .keys import IV_BYTES, Keys, keys_12, keys_13, next_secret
 from .records import HEADER_BYTES
 from .suites import CBC, CCM, CCM_8, CHACHA, GCM, Suite
 
-__all__ = ["Epoch", "UnsupportedAlgorithm", "epoch_13", "epochs_12"]
+__all__ = ["Epoch", "UnsupportedAlgorithm", "epoch_13", "epoch_of", "epochs_12"]
 
 _BLOCK = 16
 _EXPLICIT_NONCE = 8
 # Sequence number, type and version, length (RFC 5246 §6.2.3.1).
 _AUTHENTICATED = Struct(">Q3sH")
+
+
+Origin: TypeAlias = tuple[Any, ...]
 
 
 class _Aead(Protocol):
@@ -161,15 +164,21 @@ class Cbc12:
 class Epoch:
     """How long one key of a direction lasts. `is_handshake`: it protects the handshake of TLS 1.3.
 
-    `successor()` gives the epoch that follows; TLS 1.2 has none.
+    `successor()` gives the epoch that follows; TLS 1.2 has none. `origin` is what `epoch_of` makes it of again: the
+    cipher suite, the keys or secrets, and whether the MAC is outside.
     """
 
-    __slots__ = ("is_handshake", "opener", "successor")
+    __slots__ = ("is_handshake", "opener", "origin", "successor")
 
     def __init__(
-        self, opener: Opener, is_handshake: bool = False, successor: Callable[[], Epoch | None] = lambda: None
+        self,
+        opener: Opener,
+        origin: Origin,
+        is_handshake: bool = False,
+        successor: Callable[[], Epoch | None] = lambda: None,
     ) -> None:
         self.opener = opener
+        self.origin = origin
         self.is_handshake = is_handshake
         self.successor = successor
 
@@ -179,15 +188,29 @@ def epochs_12(
 ) -> list[Epoch]:
     """The epochs of client and server under TLS 1.2."""
     pair = keys_12(suite, master, client_random, server_random)
-    if suite.mode == CBC:
-        return [Epoch(Cbc12(suite, keys, encrypt_then_mac)) for keys in pair]
-    return [Epoch(Aead12(suite, keys)) for keys in pair]
+    return [_epoch_12(suite, keys, encrypt_then_mac) for keys in pair]
 
 
 def epoch_13(suite: Suite, traffic: bytes, handshake: bytes | None = None) -> Epoch:
     """The first epoch of a direction under TLS 1.3 whose secret is known: the handshake's, or that of its data."""
     return Epoch(
         Aead13(suite, keys_13(suite, handshake or traffic)),
+        (suite, traffic, handshake),
         handshake is not None,
         lambda: epoch_13(suite, traffic if handshake else next_secret(suite, traffic)),
     )
+
+
+def epoch_of(suite: Suite, *made_of: Any) -> Epoch:
+    """The epoch with this `origin`."""
+    if suite.is_13:
+        return epoch_13(suite, *made_of)
+    *keys, encrypt_then_mac = made_of
+    return _epoch_12(suite, Keys(*keys), encrypt_then_mac)
+
+
+def _epoch_12(suite: Suite, keys: Keys, encrypt_then_mac: bool) -> Epoch:
+    origin = (suite, *keys, encrypt_then_mac)
+    if suite.mode == CBC:
+        return Epoch(Cbc12(suite, keys, encrypt_then_mac), origin)
+    return Epoch(Aead12(suite, keys), origin)
