@@ -18,6 +18,9 @@ from kinspect.spark.strand import Known
 SECRETS_KEPT = 64 * 1024 * 1024
 """Bytes of TLS secrets that captures brought along; of more the oldest are forgotten."""
 
+UNKNOWN_OF_BATCHES = ("kernel_drops", "queue_drops")
+"""Counts that are of whole captures."""
+
 
 class Done(NamedTuple):
     """What was taken of a file: its first packet's time, its size then, its number, and how many of its packets."""
@@ -67,7 +70,7 @@ class Progress:
 
     def count(self, counts: Counts) -> None:
         """Adds what was counted in a batch."""
-        told = {f.name: getattr(counts, f.name) for f in fields(counts) if f.name != "kernel_drops"}
+        told = {f.name: getattr(counts, f.name) for f in fields(counts) if f.name not in UNKNOWN_OF_BATCHES}
         self.sums = added(self.sums, told)
 
     def learn(self, parts: list[Facts]) -> None:
