@@ -161,7 +161,7 @@ def stream(folder: str, **values: Any) -> int:
         usage(lambda: _bytes(values["keylog"]))
     names = usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {}
     session.check()
-    from kinspect.spark.stream import Settings, Stream
+    from kinspect.spark.streaming import Settings, Stream
 
     wanted = Settings(
         folder=folder,

@@ -28,7 +28,7 @@ NANOSECONDS = 1_000_000_000
 
 @pytest.fixture
 def module():
-    return import_module("kinspect.spark.stream")
+    return import_module("kinspect.spark.streaming")
 
 
 @pytest.fixture
@@ -210,8 +210,7 @@ def test_damage_of_what_is_carried_is_one_clear_error(spark, module, folder, tmp
     late.rename(folder / "late.pcap")
     before = written(out, *KINDS[0])
     with pytest.raises(StateError) as told:
-        stream = stream_of(module, spark, folder, out, strands=1)
-        stream._next(stream._folder.look())
+        next(stream_of(module, spark, folder, out, strands=1).batches())
     assert str(told.value) == "the carried state is damaged: its checksum does not fit"
     assert written(out, *KINDS[0]) == before
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
-from pyspark.sql.functions import count, to_date
+from pyspark.sql.functions import collect_list, count, to_date
 
 from kinspect import link
 from kinspect.errors import CaptureError, KinspectError, StateError
@@ -307,11 +307,10 @@ class Stream:
             complete = min((place for place, _ in learned), default=NOTHING_WAITS)
             task = carry.decoding(setting, self._wanted, portion.standing.start, complete, ends_here)
             decoded = dealt.mapInArrow(task, self._schema).persist(StorageLevel.DISK_ONLY)
-            rows = _counts(decoded, self._settings.tables)
+            rows, places = _looked_through(decoded, self._settings.tables)
             for name in (name for name, count in rows.items() if count):
                 _write(attempt, name, decoded)
             progress.standing = portion.standing
-            places = {} if ends_here else _places(decoded)
             frame = portion.standing.last[1]
             progress.refer({**places, frame: portion.places.place(frame)})
             progress.is_open = not ends_here
@@ -406,24 +405,20 @@ def _check(chosen: list[Capture]) -> None:
             raise _OverwrittenError(f"{shown(capture.path)}: was overwritten or removed while it was read")
 
 
-def _counts(decoded: DataFrame, tables: tuple[str, ...]) -> dict[str, int]:
-    """How many rows there are of each table."""
-    found = decoded.select(*(count(name).alias(name) for name in tables)).collect()[0]
-    return {name: int(found[name]) for name in tables}
+def _looked_through(decoded: DataFrame, tables: tuple[str, ...]) -> tuple[dict[str, int], dict[int, int]]:
+    """How many rows there are of each table, and the places of all frames that are still referred to."""
+    counts = (count(name).alias(name) for name in tables)
+    found = decoded.select(*counts, collect_list(FRAMES).alias(FRAMES)).collect()[0]
+    places: dict[int, int] = {}
+    for piece in found[FRAMES]:
+        places |= carry.frame_places(bytes(piece))
+    return {name: int(found[name]) for name in tables}, places
 
 
 def _write(attempt: Attempt, name: str, decoded: DataFrame) -> None:
     """Stages a table."""
     rows = decoded.where(f"{name} is not null").select(f"{name}.*").withColumn("date", to_date("timestamp"))
     attempt.write(name, rows, BY_DATE_AND_API if "api" in rows.columns else BY_DATE)
-
-
-def _places(decoded: DataFrame) -> dict[int, int]:
-    """The places of all frames that are still referred to."""
-    places: dict[int, int] = {}
-    for row in decoded.where(f"{FRAMES} is not null").select(FRAMES).collect():
-        places |= carry.frame_places(bytes(row[0]))
-    return places
 
 
 def read_keylog(path: str) -> bytes:
