@@ -63,7 +63,7 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 $(SPARK_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test,live-test]"
 	touch $@
 
 clean:

@@ -95,7 +95,7 @@ OBJECTS = (
     _kind(Acknowledged, "end number clock"),
     _kind(
         KafkaConnection,
-        "kind _flow _tls _client _held _session _decryptor _inside",
+        "kind _flow _tls _client _held _session _framers _decryptor _inside",
         "_ledger",
         lambda ledger: KafkaConnection(Connection(b"", 0, 0, None, 0), ledger),
     ),
@@ -103,7 +103,7 @@ OBJECTS = (
     _kind(
         Session,
         "ends exchanges gaps gap_bytes client_id principal software _requests _responses _pending _role _uses"
-        " _mechanism _tokens _response_end",
+        " _client_text _mechanism _tokens _response_end",
         "_ledger _holdings",
         lambda ledger: Session(_ends(ledger), ledger, frozenset()),
     ),
@@ -118,8 +118,8 @@ OBJECTS = (
     _kind(
         Exchange,
         "connection kind api_key api_version correlation_id client_id request response outcome outcome_reason"
-        " api_candidates order completed_at in_flight previous_response_end latency_known noted role principal"
-        " software_name software_version",
+        " api_candidates order completed_at in_flight previous_response_end latency_known answer_tagged noted role"
+        " principal software_name software_version",
         "_summary _problems",
         lambda ledger: Exchange(_ends(ledger), ""),
     ),
@@ -177,12 +177,12 @@ PLACES = (
     _kind(Recent, "_before _rows", "_halves _walk"),
     _kind(
         Ledger,
-        "_held _held_bytes _forced _noted muted _numbered _lines exchanges gaps gap_bytes skipped_bytes outcomes"
-        " connections server_names tls_reasons expects_secrets _decryptors _uses",
+        "_held _in_order _held_bytes _forced _noted muted _numbered _lines exchanges gaps gap_bytes skipped_bytes"
+        " outcomes connections server_names tls_reasons expects_secrets _decryptors _uses",
         "caps counts names emit kafka_ports heads_only files holdings order keylog",
     ),
     _kind(Holdings, "bytes _held _making_room", "_counts limit"),
-    _kind(PacketOrder, "_runs _total"),
+    _kind(PacketOrder, "_runs _total _begin _end _shift"),
     _kind(KeyLog, "_secrets junk unused"),
     _kind(TopicNames, "_names _learned unresolved"),
     _kind(

@@ -1,0 +1,66 @@
+"""A minute of load on the loopback interface: nothing is dropped, and every exchange that was counted is told.
+
+`docs/live.md` has the numbers that `-s` shows.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kinspect.capture import open_timeline
+
+from .loopback import free_port
+
+pytestmark = [pytest.mark.tools, pytest.mark.big, pytest.mark.usefixtures("root")]
+
+LOAD = str(Path(__file__).with_name("load.py"))
+SECONDS = 60
+CONNECTIONS = 20
+LARGE, SMALL = 16_000, 200
+"""Bytes of records in a message."""
+
+
+def loaded(live, tmp_path, rate, size, options=()):
+    """What the load generator counted, the lines of its port, and the summary."""
+    port, out, saved = free_port(), tmp_path / "out.jsonl", tmp_path / "saved.pcapng"
+    chosen = ("--port", port, "--emit", "exchange,summary", "-o", out, "-w", saved, *options)
+    with live("-i", "lo", *chosen) as running:
+        command = [sys.executable, LOAD, *map(str, (port, SECONDS, rate, size, CONNECTIONS))]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=3 * SECONDS)
+        _, err = running.end(patience=5 * SECONDS)
+        assert running.process.returncode == 0
+    counted = json.loads(done.stdout)
+    with out.open("rb") as file:
+        *lines, summary = map(json.loads, file)
+    print(f"\n{rate or 'all'} of {size}: {counted}\n{err}")
+    return counted, lines, summary, saved
+
+
+@pytest.mark.parametrize(
+    ("rate", "size", "least"),
+    [(5000, SMALL, 5000 * SECONDS * 0.99), (20_000_000 / LARGE, LARGE, 20_000_000 / LARGE * SECONDS * 0.99)],
+    ids=["5000-a-second", "20-MB-a-second"],
+)
+def test_nothing_is_dropped(live, tmp_path, rate, size, least):
+    counted, lines, summary, saved = loaded(live, tmp_path, rate, size)
+    assert counted["exchanges"] > least
+    assert (summary["kernel_drops"], summary["queue_drops"]) == (0, 0)
+    assert {line["outcome"] for line in lines} == {"answered"}
+    assert sorted(line["correlation_id"] for line in lines) == list(range(counted["exchanges"]))
+    assert sum(map(len, open_timeline([saved]))) == summary["packets"]
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_as_much_as_a_core_allows(live, tmp_path, size):
+    counted, lines, summary, saved = loaded(live, tmp_path, 0, size, ["--rotate-size", "4GB"])
+    found = {line["correlation_id"] for line in lines if line["outcome"] == "answered"}
+    assert found <= set(range(counted["exchanges"]))
+    if not summary["kernel_drops"] and not summary["queue_drops"]:
+        assert len(found) == counted["exchanges"]
+    else:
+        assert summary["gaps"] > 0
+    kept = sum(sum(map(len, open_timeline([path]))) for path in saved.parent.glob("saved_*"))
+    assert kept == summary["packets"] + summary["queue_drops"]
