@@ -67,8 +67,8 @@ class Progress:
 
     def count(self, counts: Counts) -> None:
         """Adds what was counted in a batch."""
-        told = {f.name: getattr(counts, f.name) for f in fields(counts) if f.name != "kernel_drops"}
-        self.sums = added(self.sums, told)
+        told = {f.name: getattr(counts, f.name) for f in fields(counts)}
+        self.sums = added(self.sums, {name: value for name, value in told.items() if value is not None})
 
     def learn(self, parts: list[Facts]) -> None:
         """Takes in what the strands told."""
