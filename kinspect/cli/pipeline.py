@@ -32,6 +32,7 @@ DEFAULT_TABLES = "exchanges,batches,connections"
 UNREADABLE, CUT = 1, 3
 NS_PER_SECOND = 1_000_000_000
 LOSSES = {
+    "kernel_drops": "packets that were dropped before they were captured",
     "late_packets": "packets that came later than others that were taken before",
     "lost_packets": "packets of files that were gone before they were taken whole",
     "lost_files": "files that were overwritten or removed while they were read",

@@ -49,7 +49,6 @@ class Progress:
     """The names of files that are still referred to."""
     known: Known = field(default_factory=Known)
     secrets: list[bytes] = field(default_factory=list)
-    drops: dict[tuple[int, ...], int] = field(default_factory=dict)
     sums: dict[str, Any] = field(default_factory=dict)
     """What packets and files add up to."""
     is_open: bool = False
@@ -87,7 +86,7 @@ class Progress:
         self.ended, self.totals = added(self.ended, self.totals), {}
 
     def add_secrets(self, secrets: Iterable[bytes]) -> None:
-        self.secrets += [text for text in secrets if text not in self.secrets]
+        self.secrets += [text for text in dict.fromkeys(secrets) if text not in self.secrets]
         size = sum(map(len, self.secrets))
         while size > SECRETS_KEPT:
             self.hit("secrets")
@@ -119,7 +118,6 @@ _FIELDS = (
     "numbers",
     "files",
     "secrets",
-    "drops",
     "sums",
     "is_open",
     "totals",

@@ -283,7 +283,6 @@ class Stream:
             **self._noted,
         )
         progress.add_secrets(portion.secrets)
-        progress.drops |= portion.drops
 
     def _decode(
         self,
