@@ -109,6 +109,8 @@ def test_a_ring_that_uses_its_names_again(spark, module, folder, tmp_path):
         assert next(stream.batches()) is None
     assert [*stream.batches(drain=True)][-1].captures == []
     assert [*stream.batches(drain=True)] == []
+    (folder / "ring0.pcap").write_bytes(paths[0].read_bytes())
+    assert [*stream.batches(drain=True)] == []  # it was there before
     for kind, name in KINDS:
         expected = without_files(lines(paths, kind, view=View()))
         assert without_files(written(tmp_path / "out", kind, name)) == expected
