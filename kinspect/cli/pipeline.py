@@ -48,6 +48,13 @@ def pipeline() -> None:
     help=f"Which of {', '.join(TABLES)}.",
 )
 @click.option("--master", metavar="URL", help="The Spark master.  [default: local[*]]")
+@click.option(
+    "--way",
+    type=click.Choice(["fast", "plain"]),
+    default="fast",
+    show_default=True,
+    help="fast: decode packets where they are read; plain: sort them by connection first. The rows are the same.",
+)
 @click.option("--conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable.")
 @click.option(
     "--payload",
@@ -85,6 +92,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
         keylog=keylog,
         names=names,
         kafka_ports=frozenset(values["decode_as"]),
+        way=values["way"],
     )
     progress = sys.stderr.isatty() if values["progress"] is None else values["progress"]
     spark = session.open_session(values["master"], settings, progress)

@@ -55,7 +55,7 @@ class FactsLedger(StrandLedger):
 
     def _hold(self, line: Line, frame: int) -> None:
         if isinstance(line, Exchange):
-            key = self._next_key(frame)
+            key = self._next_key(line, frame)
             line.order = int.from_bytes(key)
             self._learn(key, line)
 

@@ -15,6 +15,7 @@ from kinspect.spark.aggregates import QUERIES, aggregate
 from kinspect.spark.commit import Output
 from kinspect.spark.run import Run
 from kinspect.spark.tables import EXCHANGES, RECORDS
+from kinspect.spark.ways import FAST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +39,7 @@ class Job:
     keylog: bytes = b""
     names: dict[str, str] = field(default_factory=dict)
     kafka_ports: frozenset[int] = frozenset()
+    way: str = FAST
 
 
 @dataclass(slots=True)
@@ -54,7 +56,7 @@ def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
     """Does the job; `step` is told what is being done. Nothing changes in the folder before all tables are written."""
     output = Output(spark, job.out)
     step("looking at the captures")
-    captures = Run(spark, job.captures, caps=job.caps, kept=True)
+    captures = Run(spark, job.captures, caps=job.caps, kept=True, way=job.way)
     rows: dict[str, int] = {}
     try:
         for name in job.tables:

@@ -6,9 +6,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark import StorageLevel
-
-from kinspect.errors import CaptureError
+from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters import Filter
 from kinspect.kafka.view import View
 from kinspect.model import Caps
@@ -16,12 +14,12 @@ from kinspect.pipeline import summary_line
 from kinspect.spark import facts, index, tasks
 from kinspect.spark.pieces import unpack, unpack_facts
 from kinspect.spark.plan import setting_of
-from kinspect.spark.rows import SEGMENT_ROWS
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import SPLIT_BYTES, Split, plan
 from kinspect.spark.storage import expand, length, shown
 from kinspect.spark.strand import Known, Setting
 from kinspect.spark.tables import open_table
+from kinspect.spark.ways import FAST, PLAIN, WAYS, Fast, Plain, Wanted, Way
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,8 +38,9 @@ class Run:
     """Captures, looked at once; then tables of them.
 
     Making one runs a Spark job that reads all captures. `index` has what it found. The first table that needs it
-    runs a second one over all segments. `kept`: the segments are kept on the executors' disks between jobs until
-    `close`, for who asks for more than one table.
+    runs a second one over all segments. `kept`: what moves between tasks is kept on the executors' disks between jobs
+    until `close`, for who asks for more than one table. `way`: `fast` decodes where the packets are read and moves what
+    is under way between splits, `plain` moves all segments; the rows are the same.
     """
 
     def __init__(
@@ -53,7 +52,10 @@ class Run:
         split_bytes: int = SPLIT_BYTES,
         partitions: int | None = None,
         kept: bool = False,
+        way: str = FAST,
     ) -> None:
+        if way not in WAYS:
+            raise KinspectError(f"way cannot be {way!r}; it is one of {', '.join(WAYS)}")
         self._spark = spark
         self._caps = caps or Caps()
         files = expand(list(paths))
@@ -61,15 +63,19 @@ class Run:
         plans = [plan(number, path, split_bytes) for number, path in enumerate(files)]
         self.index = index.build([shown(path) for path in files], plans, self._examine, self._caps)
         self._partitions = 1 if self.index.timeless else partitions or max(_FEWEST, _parts(self._bytes))
-        self._kept = kept
-        self._known: tuple[tuple[Any, ...], Known] | None = None
+        self._learned: tuple[tuple[Any, ...], Known] | None = None
         self._sums: dict[str, Any] = {}
-        self._segments = self._shuffled()
+        readers = max(1, min(spark.sparkContext.defaultParallelism, _parts(self._bytes)))
+        # Packets without times have no clock that others could look up.
+        self._way: Way = (
+            Plain(spark, self.index, self._caps, _parts(self._bytes), self._partitions, kept)
+            if way == PLAIN or self.index.timeless
+            else Fast(spark, self.index, self._caps, readers)
+        )
 
     def close(self) -> None:
         """Nothing more will be asked for."""
-        if self._kept:
-            self._segments.unpersist()
+        self._way.close()
 
     def table(
         self,
@@ -97,8 +103,7 @@ class Run:
             kafka_ports=kafka_ports,
         )
         setting.known = self._learn(setting)
-        task = tasks.tabling(setting, name, asked, shown, chosen, self.index.start)
-        return self._segments.mapInArrow(task, spark_schema(opened.schema))
+        return self._way.rows(setting, Wanted(name, asked, shown, chosen, self.index.start, opened.schema))
 
     def summary(self) -> dict[str, Any]:
         """The `summary` line's object, once a table was asked for."""
@@ -110,19 +115,12 @@ class Run:
         task = tasks.examining(splits, self._caps)
         return map(unpack, self._collected(self._numbers(len(splits)), task, tasks.PIECE))
 
-    def _shuffled(self) -> DataFrame:
-        scan = tasks.scanning(self.index, self._caps)
-        segments = self._numbers(len(self.index.splits) + 1).mapInArrow(scan, spark_schema(SEGMENT_ROWS))
-        shuffled = segments.repartition(self._partitions, "ends").sortWithinPartitions("ordinal")
-        return shuffled.persist(StorageLevel.DISK_ONLY) if self._kept else shuffled
-
     def _learn(self, setting: Setting) -> Known:
         asked = (tuple(setting.secrets), tuple(sorted(setting.names.items())), setting.kafka_ports)
-        if self._known is None or self._known[0] != asked:
-            pieces = self._collected(self._segments, tasks.learning(setting), tasks.PIECE)
-            known, self._sums = facts.merge([unpack_facts(piece) for piece in pieces])
-            self._known = asked, known
-        return self._known[1]
+        if self._learned is None or self._learned[0] != asked:
+            known, self._sums = facts.merge([unpack_facts(piece) for piece in self._way.learn(setting)])
+            self._learned = asked, known
+        return self._learned[1]
 
     def _numbers(self, count: int) -> DataFrame:
         """A row for each split; a task takes about as much as one split may have, of small captures several."""

@@ -8,7 +8,7 @@ of a run have in common reaches it in other ways: the clock and the places of pa
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import length_hint
 from struct import Struct
@@ -16,6 +16,7 @@ from struct import Struct
 from kinspect.kafka.connection import KafkaConnection
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.ledger import Ledger
+from kinspect.kafka.lines import Gap
 from kinspect.kafka.names import TopicNames
 from kinspect.model import Caps, Counts, Segment
 from kinspect.pipeline import Line
@@ -80,24 +81,34 @@ class StrandLedger(Ledger):
         self._places = setting.places
         self._foreign_uses = setting.known.uses
         self._keyed: list[tuple[bytes, Line]] = []
+        self.noted: dict[str, int] = {}
+        """By Community ID, how many lines there were: tasks that go on with the same connections count alike."""
         self.first_uses: dict[Use, Moment] = {}
         self.now: Callable[[], Moment] = lambda: (0, *_OWN)
         self.closing: tuple[int, tuple[int, int, int]] | None = None
         """The frame that closes a connection from outside, and how its lines sort among those of that frame."""
 
     def _hold(self, line: Line, frame: int) -> None:
-        key = self._next_key(frame)
+        key = self._next_key(line, frame)
         if isinstance(line, Exchange):
             line.order = int.from_bytes(key)
             if "exchange" not in self.emit:
                 return
         self._keyed.append((key, line))
 
-    def _next_key(self, frame: int) -> bytes:
+    def place(self, frame: int) -> int:
+        """Where the frame stands in the run."""
+        return self._places.place(frame)
+
+    def _next_key(self, line: Line, frame: int) -> bytes:
         """The key of a line that the packet `frame` completed."""
-        self._noted += 1
+        if isinstance(line, Gap):
+            whose = line.connection_id
+        else:
+            whose = (line.connection if isinstance(line, Exchange) else line).community_id
+        noted = self.noted[whose] = self.noted.get(whose, 0) + 1
         phase = self.closing[1] if self.closing is not None and self.closing[0] == frame else _OWN
-        return _KEY.pack(self._places.place(frame), *phase, self._noted & 0xFFFFFFFF)
+        return _KEY.pack(self._places.place(frame), *phase, noted & 0xFFFFFFFF)
 
     def taken(self) -> list[tuple[bytes, Line]]:
         """The lines since the last call, with their keys."""
@@ -132,6 +143,21 @@ class _Seen(Recent):
         rows = (self._before + self._rows)[-LOOK_BACK:]
         return {row[9]: self.ordinals[row[9]] for row in rows}
 
+    def begin(self, rows: list[tuple[int, Segment]]) -> None:
+        """`rows`, with their ordinals, came before."""
+        self._rows = [row for _, row in rows]
+        self.ordinals = {row[9]: ordinal for ordinal, row in rows}
+
+    def recent(self, ordinal: int) -> list[tuple[int, Segment]]:
+        """What the segment `ordinal` would look back at, with ordinals, each packet with its own payload alone."""
+        found: list[tuple[int, Segment]] = []
+        for row in (self._before + self._rows)[-LOOK_BACK:]:
+            if self.ordinals[row[9]] >= ordinal - LOOK_BACK:
+                key, time, seq, ack, flags, data, start, end, missing, frame, mark = row
+                own = key, time, seq, ack, flags, data[start:end], 0, end - start, missing, frame, mark
+                found.append((self.ordinals[frame], own))  # type: ignore[arg-type]  # a row, as they all are
+        return found
+
     def _last(self) -> list[Segment]:
         rows = super()._last()
         first = self.ordinals[self.current()[9]] - LOOK_BACK
@@ -155,7 +181,7 @@ class _Tcp(Reassembler):
     def _now(self) -> Moment:
         return self._moment or (self._places.place(self._seen.current()[9]), *_OWN)
 
-    def take(self, segments: list[Segment], ordinals: list[int]) -> None:
+    def take(self, segments: list[Segment], ordinals: Sequence[int]) -> None:
         """Takes segments in the order of the run; `ordinals`: which of all segments they are."""
         last = self._last_ordinal
         frames = [segment[9] for segment in segments]
@@ -174,6 +200,20 @@ class _Tcp(Reassembler):
     def closing(self, time: int | None = None, frame: int | None = None) -> Iterator[Connection]:
         self._pass_others(self._last_ordinal + 1, self._run_clock.segments)
         yield from super().closing(time, frame)
+
+    def begin(self, ordinal: int, recent: list[tuple[int, Segment]]) -> None:
+        """Begins at the segment `ordinal` of the run; `recent`: what may be looked back at, with ordinals."""
+        self._last_ordinal = ordinal - 1
+        self._seen.begin(recent)
+
+    def recent(self) -> list[tuple[int, Segment]]:
+        """What may still be looked back at, with ordinals, each packet with its own payload alone."""
+        return self._seen.recent(self._last_ordinal + 1)
+
+    def advance(self, ordinal: int) -> None:
+        """The segments of others up to before `ordinal` pass."""
+        self._pass_others(self._last_ordinal + 1, ordinal)
+        self._last_ordinal = max(self._last_ordinal, ordinal - 1)
 
     def _run_timers(self, time: int | None, frame: int) -> None:
         clock = self._clock
@@ -215,19 +255,32 @@ class Strand:
     def __init__(self, setting: Setting, ledger: type[StrandLedger] = StrandLedger) -> None:
         self.counts = Counts()
         self.ledger = ledger(setting, self.counts)
-        self._tcp = _Tcp(setting, self.counts, self.ledger)
+        self.tcp = _Tcp(setting, self.counts, self.ledger)
         self._last = setting.last
         for text in setting.secrets:
             self.ledger.add_secrets(text)
 
-    def feed(self, segments: list[Segment], ordinals: list[int]) -> list[tuple[bytes, Line]]:
+    def feed(self, segments: list[Segment], ordinals: Sequence[int]) -> list[tuple[bytes, Line]]:
         """Takes segments in the order of the run, with their ordinals; returns what they completed."""
         if segments:
-            self._tcp.take(segments, ordinals)
+            self.tcp.take(segments, ordinals)
+        return self.ledger.taken()
+
+    def begin(self, ordinal: int, recent: list[tuple[int, Segment]]) -> None:
+        """Begins at the segment `ordinal` of the run; `recent`: what may be looked back at, with ordinals."""
+        self.tcp.begin(ordinal, recent)
+
+    def recent(self) -> list[tuple[int, Segment]]:
+        """What may still be looked back at, with ordinals, each packet with its own payload alone."""
+        return self.tcp.recent()
+
+    def advance(self, ordinal: int) -> list[tuple[bytes, Line]]:
+        """The segments of others up to before `ordinal` pass; returns what their time completed."""
+        self.tcp.advance(ordinal)
         return self.ledger.taken()
 
     def finish(self) -> Iterator[tuple[bytes, Line]]:
         """The capture has ended: hands on what was still open."""
-        for _ in self._tcp.closing(*self._last):
+        for _ in self.tcp.closing(*self._last):
             yield from self.ledger.taken()
         yield from self.ledger.taken()
