@@ -110,7 +110,7 @@ def examine(number: int, split: Split, caps: Caps) -> Iterator[Part]:
             last.update(zip(keys, carries[-len(keys) :], strict=False))
             if len(first) < len(last):
                 first = {row[0]: row[9] - 1 for row in reversed(rows)} | first
-            times += (NO_TIME if time is None else time for time in block.times)
+            times += [NO_TIME if time is None else time for time in block.times]
             if collector.seen:
                 report.fragments += fragments_of(block, caps)
             if len(times) >= _PACKETS_A_PIECE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, TypeAlias
 
@@ -37,13 +37,13 @@ class Splits:
 
     def read(self, part: Part) -> Iterator[Begin | Run]:
         """The segments that a part takes, with where its splits begin among them."""
-        takes = _chooser(part)
+        takes = None if part.groups is None and not part.skipped else _Taken(part)
         for item in self._merged(part.splits):
             if isinstance(item, Begin) or takes is None:
                 yield item
                 continue
             segments, ordinals = item
-            chosen = [at for at, segment in enumerate(segments) if takes(segment[0])]
+            chosen = [at for at, segment in enumerate(segments) if takes[segment[0]]]
             if len(chosen) == len(segments):
                 yield item
             elif chosen:
@@ -80,18 +80,13 @@ class Splits:
             yield from numbered(self._splits[split], self._caps)
 
 
-def _chooser(part: Part) -> Callable[[bytes], bool] | None:
-    """Which keys are a part's; None: all."""
-    groups, skipped = part.groups, part.skipped
-    if groups is None and not skipped:
-        return None
-    known: dict[bytes, bool] = {}
+class _Taken(dict[bytes, bool]):
+    """Whether a part takes the segments with a key."""
 
-    def takes(key: bytes) -> bool:
-        found = known.get(key)
-        if found is None:
-            ends = canonical_ends(key)
-            found = known[key] = ends not in skipped if groups is None else ends in groups
+    def __init__(self, part: Part) -> None:
+        self._part = part
+
+    def __missing__(self, key: bytes) -> bool:
+        ends, groups = canonical_ends(key), self._part.groups
+        found = self[key] = ends not in self._part.skipped if groups is None else ends in groups
         return found
-
-    return takes

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+from pyspark.accumulators import AccumulatorParam
 
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters import Filter
+from kinspect.kafka.names import UNRESOLVED_KEPT
 from kinspect.kafka.view import View
 from kinspect.model import Caps
 from kinspect.pipeline import summary_line
@@ -65,6 +69,7 @@ class Run:
         self._partitions = 1 if self.index.timeless else partitions or max(_FEWEST, _parts(self._bytes))
         self._learned: tuple[tuple[Any, ...], Known] | None = None
         self._sums: dict[str, Any] = {}
+        self._unresolved = spark.sparkContext.accumulator(set[str](), _Union())
         readers = max(1, min(spark.sparkContext.defaultParallelism, _parts(self._bytes)))
         # Packets without times have no clock that others could look up.
         self._way: Way = (
@@ -103,13 +108,18 @@ class Run:
             kafka_ports=kafka_ports,
         )
         setting.known = self._learn(setting)
-        return self._way.rows(setting, Wanted(name, asked, shown, chosen, self.index.start, opened.schema))
+        return self._way.rows(
+            setting, Wanted(name, asked, shown, chosen, self.index.start, self._unresolved.add, opened.schema)
+        )
 
     def summary(self) -> dict[str, Any]:
-        """The `summary` line's object, once a table was asked for."""
+        """The `summary` line's object, once the rows of a table were used: before, no topic id is known
+        to have no name."""
         counts = self.index.counts
         looked = {"duplicate_packets": counts.duplicate_packets, "caps_hit": counts.caps_hit}
-        return summary_line(self.index.files, counts, facts.added(self._sums, looked), None)
+        return summary_line(
+            self.index.files, counts, facts.added(self._sums, looked), len(self._unresolved.value)
+        )
 
     def _examine(self, splits: list[tuple[int, Split]]) -> Iterator[index.Part]:
         task = tasks.examining(splits, self._caps)
@@ -128,6 +138,17 @@ class Run:
 
     def _collected(self, data: DataFrame, task: tasks.Task, schema: pa.Schema) -> Iterator[bytes]:
         return (bytes(row[0]) for row in data.mapInArrow(task, spark_schema(schema)).collect())
+
+
+class _Union(AccumulatorParam):  # type: ignore[misc]
+    """Adds up sets, as long as there is room."""
+
+    def zero(self, value: set[str]) -> set[str]:
+        return set()
+
+    def addInPlace(self, value1: set[str], value2: set[str]) -> set[str]:  # noqa: N802
+        value1.update(islice(value2, max(0, UNRESOLVED_KEPT - len(value1))))
+        return value1
 
 
 def warn(errors: Sequence[CaptureError]) -> None:

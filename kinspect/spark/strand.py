@@ -132,36 +132,63 @@ class _Seen(Recent):
 
     def __init__(self, halves: dict[bytes, Half]) -> None:
         super().__init__(halves)
-        self.ordinals: dict[int, int] = {}
+        self._taken: list[Segment] = []
+        self._ordinals: Sequence[int] = ()
+        # Ordinals by frame: of what came before and may still be looked back at, and of all, when one is asked for.
+        self._earlier: dict[int, int] = {}
+        self._known: dict[int, int] | None = None
+        self._passed = -1
+
+    def take(self, segments: list[Segment], ordinals: Sequence[int], passed: int) -> None:
+        """Those are walked next, behind the segment `passed` of the run."""
+        self._earlier = self._recent_ordinals()
+        self._passed = passed
+        self._taken, self._ordinals, self._known = segments, ordinals, None
+
+    def begin(self, rows: list[tuple[int, Segment]]) -> None:
+        """`rows`, with their ordinals, came before."""
+        self._rows = [row for _, row in rows]
+        self._earlier = {row[9]: at for at, row in rows}
 
     def current(self) -> Segment:
         """The row that is being taken."""
         return self._rows[len(self._rows) - length_hint(self._walk) - 1]
 
-    def recent_ordinals(self) -> dict[int, int]:
-        """The ordinals, by frame, of what may still be looked back at."""
-        rows = (self._before + self._rows)[-LOOK_BACK:]
-        return {row[9]: self.ordinals[row[9]] for row in rows}
+    def ordinal(self, frame: int) -> int:
+        """The ordinal of a row that is being taken or may be looked back at."""
+        if self._known is None:
+            frames = [row[9] for row in self._taken]
+            self._known = self._earlier | dict(zip(frames, self._ordinals, strict=True))
+        return self._known[frame]
 
-    def begin(self, rows: list[tuple[int, Segment]]) -> None:
-        """`rows`, with their ordinals, came before."""
-        self._rows = [row for _, row in rows]
-        self.ordinals = {row[9]: ordinal for ordinal, row in rows}
+    def before(self, ordinal: int) -> int:
+        """The segment of the run behind which the others up to the row with this ordinal pass."""
+        at = bisect_left(self._ordinals, ordinal)
+        return self._ordinals[at - 1] if at else self._passed
 
     def recent(self, ordinal: int) -> list[tuple[int, Segment]]:
         """What the segment `ordinal` would look back at, with ordinals, each packet with its own payload alone."""
         found: list[tuple[int, Segment]] = []
         for row in (self._before + self._rows)[-LOOK_BACK:]:
-            if self.ordinals[row[9]] >= ordinal - LOOK_BACK:
-                key, time, seq, ack, flags, data, start, end, missing, frame, mark = row
+            key, time, seq, ack, flags, data, start, end, missing, frame, mark = row
+            own_ordinal = self.ordinal(frame)
+            if own_ordinal >= ordinal - LOOK_BACK:
                 own = key, time, seq, ack, flags, data[start:end], 0, end - start, missing, frame, mark
-                found.append((self.ordinals[frame], own))  # type: ignore[arg-type]  # a row, as they all are
+                found.append((own_ordinal, own))  # type: ignore[arg-type]  # a row, as they all are
         return found
+
+    def _recent_ordinals(self) -> dict[int, int]:
+        rows = self._taken[-LOOK_BACK:]
+        known = dict(zip([row[9] for row in rows], self._ordinals[-LOOK_BACK:], strict=True))
+        if len(known) < LOOK_BACK:
+            earlier = list(self._earlier.items())[len(known) - LOOK_BACK :]
+            known = {**dict(earlier), **known}
+        return known
 
     def _last(self) -> list[Segment]:
         rows = super()._last()
-        first = self.ordinals[self.current()[9]] - LOOK_BACK
-        return rows[bisect_left(rows, first, key=lambda row: self.ordinals[row[9]]) :]
+        first = self.ordinal(self.current()[9]) - LOOK_BACK
+        return rows[bisect_left(rows, first, key=lambda row: self.ordinal(row[9])) :]
 
 
 class _Tcp(Reassembler):
@@ -173,7 +200,6 @@ class _Tcp(Reassembler):
         self._ledger = ledger
         self._run_clock = setting.clock
         self._places = setting.places
-        self._before: dict[int, int] = {}
         self._last_ordinal = -1
         self._moment: Moment | None = None
         ledger.now = self._now
@@ -183,18 +209,16 @@ class _Tcp(Reassembler):
 
     def take(self, segments: list[Segment], ordinals: Sequence[int]) -> None:
         """Takes segments in the order of the run; `ordinals`: which of all segments they are."""
-        last = self._last_ordinal
-        frames = [segment[9] for segment in segments]
-        self._seen.ordinals = self._seen.recent_ordinals() | dict(zip(frames, ordinals, strict=True))
-        self._before = dict(zip(frames, [last, *ordinals], strict=False))
+        self._seen.take(segments, ordinals, self._last_ordinal)
         begin = 0
-        for at, ordinal in enumerate(ordinals):
-            clock = self._run_clock.at(ordinal)
-            if clock is not None:
-                self.feed(segments[begin:at])
-                begin = at
-                self._clock = max(self._clock, clock)
-        self.feed(segments[begin:])
+        if not self._run_clock.ascends(ordinals[0], ordinals[-1]):
+            for at, ordinal in enumerate(ordinals):
+                clock = self._run_clock.at(ordinal)
+                if clock is not None:
+                    self.feed(segments[begin:at])
+                    begin = at
+                    self._clock = max(self._clock, clock)
+        self.feed(segments[begin:] if begin else segments)
         self._last_ordinal = ordinals[-1]
 
     def closing(self, time: int | None = None, frame: int | None = None) -> Iterator[Connection]:
@@ -217,8 +241,8 @@ class _Tcp(Reassembler):
 
     def _run_timers(self, time: int | None, frame: int) -> None:
         clock = self._clock
-        ordinals = self._seen.ordinals
-        self._pass_others(self._before[frame] + 1, ordinals[frame])
+        ordinal = self._seen.ordinal(frame)
+        self._pass_others(self._seen.before(ordinal) + 1, ordinal)
         self._clock = clock
         if clock >= self._deadline:
             self._run_timers_at(time, frame)

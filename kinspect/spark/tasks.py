@@ -118,9 +118,11 @@ def decoding(
     view: Any,
     chosen: Mapping[str, Any],
     start: int | None,
+    unresolved: Callable[[set[str]], None],
 ) -> Task:
     """Does the parts whose positions come in, each with what its connections had under way (rows of `MOVES`; at least
-    one, without a value if there is nothing): gives the rows of a table."""
+    one, without a value if there is nothing): gives the rows of a table. `unresolved` takes the topic ids that had no
+    name."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
         table = open_table(name, fields, view)
@@ -133,6 +135,7 @@ def decoding(
             states = [what.as_py() for _, what in handed if what.is_valid]
             for lines in _decoded(strand, splits, Part.unpack(parts[position]), states):
                 yield from rows.add(lines, passes, table.rows)
+            unresolved(strand.ledger.names.unresolved)
         yield from rows.rest()
 
     return task
@@ -163,8 +166,10 @@ def tabling(
     view: Any,
     chosen: Mapping[str, Any],
     start: int | None,
+    unresolved: Callable[[set[str]], None],
 ) -> Task:
-    """Takes the segments of some connections in the order of the run; gives the rows of a table."""
+    """Takes the segments of some connections in the order of the run; gives the rows of a table. `unresolved` takes the
+    topic ids that had no name."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
         table = open_table(name, fields, view)
@@ -176,6 +181,7 @@ def tabling(
             yield from rows.add(strand.feed(*segments_of(batch)), passes, table.rows)
         yield from rows.add(strand.finish(), passes, table.rows)
         yield from rows.rest()
+        unresolved(strand.ledger.names.unresolved)
 
     return task
 

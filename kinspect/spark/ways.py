@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pyspark import StorageLevel
@@ -39,6 +39,7 @@ class Wanted(NamedTuple):
     view: Any
     chosen: Mapping[str, Any]
     start: int | None
+    unresolved: Callable[[set[str]], None]
     schema: pa.Schema
 
 

@@ -88,7 +88,7 @@ def rows(
         for piece in batch.column(0).to_pylist()
     ]
     setting.known, _ = facts.merge(parts)
-    task = tasks.tabling(travelled(setting), table, fields, view, chosen or {}, found.start)
+    task = tasks.tabling(travelled(setting), table, fields, view, chosen or {}, found.start, lambda ids: None)
     made = [row for share in shares for batch in task(share) for row in batch.to_pylist()]
     return sorted(made, key=lambda row: row["completion"])
 
@@ -118,7 +118,15 @@ def fast_rows(found, table, readers, view, fields, chosen, caps, keylog, names):
             pa.RecordBatch.from_pylist(mine[at : at + 7], tasks.MOVES) for at in range(0, len(mine), 7)
         ]
         task = tasks.decoding(
-            travelled(setting), splits, parts, table, fields, view, chosen or {}, found.start
+            travelled(setting),
+            splits,
+            parts,
+            table,
+            fields,
+            view,
+            chosen or {},
+            found.start,
+            lambda ids: None,
         )
         made += [row for batch in task(batches) for row in batch.to_pylist()]
     return sorted(made, key=lambda row: row["completion"])
