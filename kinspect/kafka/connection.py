@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kinspect.kafka.flow import Flow, ends, likely_client
+from kinspect.kafka.framing import Framer
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import ConnectionLine
 from kinspect.kafka.orphans import are_responses
@@ -106,7 +107,18 @@ class KafkaConnection:
     be TLS goes through a decryptor, and its plaintext through a connection of its own: `inside`.
     """
 
-    __slots__ = ("_client", "_decryptor", "_flow", "_held", "_inside", "_ledger", "_session", "_tls", "kind")
+    __slots__ = (
+        "_client",
+        "_decryptor",
+        "_flow",
+        "_framers",
+        "_held",
+        "_inside",
+        "_ledger",
+        "_session",
+        "_tls",
+        "kind",
+    )
 
     def __init__(self, flow: Flow, ledger: Ledger, tls: bool = False) -> None:
         self._flow = flow
@@ -116,15 +128,16 @@ class KafkaConnection:
         self._client = 0
         self._held: _Held | None = None
         self._session: Session | None = None
+        self._framers: tuple[Framer, Framer] | None = None  # of the session, by direction
         self._decryptor: Decryptor | None = None
         self._inside: KafkaConnection | None = None
 
     # ------------------------------------------------------------------ what the reassembly hands on
 
     def data(self, direction: int, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
-        if self._session is not None:
-            side = REQUEST if direction == self._client else RESPONSE
-            self._session.data(side, time, frame, buffer, start, end)
+        framers = self._framers
+        if framers is not None:
+            framers[direction].data(time, frame, buffer, start, end)
         elif self._decryptor is not None:
             self._decryptor.data(direction, time, frame, buffer, start, end)
         elif self.kind is None:
@@ -303,7 +316,11 @@ class KafkaConnection:
             if isinstance(item, int):
                 session.gap(side, time, frame, item, cause)
             else:
-                session.data(side, time, frame, item, 0, len(item))
+                session.framer(side).data(time, frame, item, 0, len(item))
+        self._framers = (
+            session.framer(REQUEST if client == 0 else RESPONSE),
+            session.framer(RESPONSE if client == 0 else REQUEST),
+        )
 
     # ------------------------------------------------------------------ the connection's own line
 

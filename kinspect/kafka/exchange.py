@@ -29,25 +29,14 @@ class WireMessage:
     and whose counts tell what they cut; None for a message alone.
     """
 
-    __slots__ = (
-        "_cut",
-        "_decoded",
-        "_fields",
-        "api_key",
-        "api_version",
-        "body_start",
-        "complete",
-        "direction",
-        "ends",
-        "first_frame",
-        "first_time",
-        "inferred",
-        "last_frame",
-        "last_time",
-        "packets",
-        "raw",
-        "size",
-    )
+    # Defaults of the class: most of them stay, and a message is made a million times.
+    inferred = False
+    ends: Ends | None = None
+    api_key: int | None = None
+    api_version: int | None = None
+    _cut = False
+    _decoded: Decoded | None = None
+    _fields: frozenset[str] | None = None
 
     def __init__(
         self,
@@ -72,13 +61,6 @@ class WireMessage:
         self.last_frame = last_frame
         self.packets = packets
         self.complete = complete
-        self.inferred = False
-        self.ends: Ends | None = None
-        self.api_key: int | None = None
-        self.api_version: int | None = None
-        self._cut = False
-        self._decoded: Decoded | None = None
-        self._fields: frozenset[str] | None = None
 
     @property
     def duration_ns(self) -> int | None:
@@ -149,6 +131,9 @@ class Exchange:
     in_flight = 0
     previous_response_end: int | None = None
     latency_known = True
+    answer_tagged: bool | None = (
+        None  # whether the response's header ends in a tagged section, None: look it up
+    )
     noted: tuple[Problem, ...] = ()
     # What the session knew of the client when the exchange completed.
     role: str | None = None

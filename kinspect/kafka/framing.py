@@ -117,8 +117,20 @@ class Framer:
         self.offset += end - start
         if self._adrift is not None:
             self._hold(time, frame, buffer[start:end])
-        else:
-            self._cut(time, frame, buffer, start, end)
+            return
+        if self._size < 0 and not self._have and end - start >= SIZE_BYTES:
+            size = SIZE.unpack_from(buffer, start)[0]
+            begin = start + SIZE_BYTES
+            if begin + size == end and size <= self.message_bytes:
+                # A packet that is one message, as most small ones are.
+                self.deliver(
+                    WireMessage(
+                        self.direction, buffer[begin:end], size, 0, time, time, frame, frame, 1, True
+                    ),
+                    None,
+                )
+                return
+        self._cut(time, frame, buffer, start, end)
 
     def _cut(self, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
         position = start

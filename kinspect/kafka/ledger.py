@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
@@ -24,16 +25,16 @@ WAITING_DECRYPTORS, WAITING_BYTES = 256, 256 * 1024
 # Lines that wait until nothing can complete before them, at most. With more the first ones go ahead; what then
 # should have come before them is counted as `held_lines`.
 HELD_LINES = 10_000
-NEVER = 1 << 62
 
 
 class PacketOrder:
     """Where a frame stands in the run. Within a file frames ascend; over several files only the run tells."""
 
-    __slots__ = ("_runs", "_total")
+    __slots__ = ("_begin", "_end", "_runs", "_shift", "_total")
 
     def __init__(self) -> None:
         self._total = 0
+        self._begin = self._end = self._shift = 0  # of what was fed last: frames, and place less frame
         # By file, the runs of frames that were fed without another file's between: first frame, place less frame.
         self._runs: dict[int, list[tuple[int, int]]] = {}
 
@@ -45,9 +46,12 @@ class PacketOrder:
             runs.append((first_frame, shift))
             del runs[:-HELD_LINES]
         self._total += packets
+        self._begin, self._end, self._shift = first_frame, first_frame + packets, shift
 
     def place(self, frame: int) -> int:
         """The frame's place in the run."""
+        if self._begin <= frame < self._end:
+            return frame + self._shift
         for first, shift in reversed(self._runs.get(frame >> FRAME_BITS, ())):
             if frame >= first:
                 return frame + shift
@@ -80,8 +84,10 @@ class Ledger:
         self.files = files
         self.holdings = Holdings(caps.total_bytes - caps.total_bytes // BEHIND_HOLES, counts)
         self.order = PacketOrder()
-        # Place, number, line, and how many bytes the line takes.
+        # Place, number, line, and how many bytes the line takes: a heap. Most lines come in order, and what is in
+        # order is one without any work.
         self._held: list[tuple[int, int, Exchange | ConnectionLine | Gap, int]] = []
+        self._in_order = True
         self._held_bytes = 0
         self._forced = -1  # the place of the last line that a cap handed on early
         self._noted = 0
@@ -115,16 +121,21 @@ class Ledger:
         place = self.order.place(frame)
         if place < self._forced:
             self.counts.hit("held_lines")
-        heappush(self._held, (place, self._noted, line, size))
+        held = self._held
+        if self._in_order and (not held or place >= held[-1][0]):
+            held.append((place, self._noted, line, size))
+        else:
+            self._in_order = False
+            heappush(held, (place, self._noted, line, size))
         self._held_bytes += size
-        while self._held and (
-            len(self._held) > HELD_LINES or self._held_bytes + self.holdings.bytes > self.holdings.limit
+        while held and (
+            len(held) > HELD_LINES or self._held_bytes + self.holdings.bytes > self.holdings.limit
         ):
-            self._forced = self._held[0][0]
+            self._forced = held[0][0]
             self._hand_on_first()
 
     def _hand_on_first(self) -> None:
-        _, _, line, size = heappop(self._held)
+        _, _, line, size = self._held.pop(0) if self._in_order else heappop(self._held)
         self._held_bytes -= size
         self._hand_on(line)
 
@@ -139,15 +150,21 @@ class Ledger:
         `waiting_since`: the frame from which on something may still be handed on late; None: there is no such thing.
         """
         held = self._held
-        limit = NEVER if waiting_since is None else self.order.place(waiting_since)
-        while held and held[0][0] < limit:
-            self._hand_on_first()
+        if not self._in_order:
+            held.sort()
+            self._in_order = True
+        ready = len(held) if waiting_since is None else bisect_left(held, (self.order.place(waiting_since),))
+        for _, _, line, size in held[:ready]:
+            self._held_bytes -= size
+            self._hand_on(line)
+        del held[:ready]
         return self.handed_on()
 
     def rest(self) -> Iterator[Exchange | ConnectionLine | Gap]:
         """All lines left, in order, each let go of when it is taken."""
+        self._held.sort(reverse=True)
         while self._held:
-            self._hand_on_first()
+            self._hand_on(self._held.pop()[2])
             yield from self.handed_on()
 
     def _hand_on(self, line: Exchange | ConnectionLine | Gap) -> None:

@@ -50,7 +50,7 @@ class Pending:
 
     def is_doubtful(self) -> bool:
         """Whether the oldest request may have had its answer in a hole."""
-        return self.oldest() is not None and self._oldest < self._doubtful
+        return self._oldest < self._doubtful and self.oldest() is not None and self._oldest < self._doubtful
 
     def holds(self, correlation_id: int | None) -> bool:
         """Whether a request with this correlation id waits (None: a raw SASL token)."""
@@ -73,6 +73,16 @@ class Pending:
         overtakes = self.oldest() is not exchange
         del self._in_order[number]
         return exchange, overtakes
+
+    def take_next(self, correlation_id: int) -> Exchange | None:
+        """Remove and return the oldest request if it has this correlation id, and no doubt and no other request is in
+        the way; else None, and nothing is removed."""
+        number = self._oldest
+        if self._first.get(correlation_id) != number or number < self._doubtful or self._repeated:
+            return None
+        del self._first[correlation_id]
+        self._oldest = number + 1
+        return self._in_order.pop(number)
 
     def take_oldest(self) -> Exchange | None:
         """Remove and return the request that has waited longest."""

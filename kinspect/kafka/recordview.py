@@ -82,9 +82,10 @@ class RecordView:
                 if is_control or topic in internal.TOPICS or self._int64_text:
                     for index, record in enumerate(records):
                         records[index] = self._record(record, is_control, topic, around)
+                elif self._payload is _text:
+                    self._plain_text(records)
                 else:
-                    for index, record in enumerate(records):
-                        records[index] = self._plain(record)
+                    self._plain(records)
         else:
             found = field.batches()
             batches = list(found)
@@ -94,22 +95,34 @@ class RecordView:
             ]
         return {"batches": batches, "partial_bytes": found.partial_bytes}
 
-    def _plain(self, record: dict[str, Any]) -> dict[str, Any]:
-        """A record whose key and value are anyone's: nearly all are, so it has a way of its own."""
-        key, key_encoding = self._payload(record["key"])
-        value, value_encoding = self._payload(record["value"])
-        headers = record["headers"]
-        return {
-            "offset": record["offset"],
-            "timestamp_ms": record["timestamp_ms"],
-            "key": key,
-            "key_size": record["key_size"],
-            "key_encoding": key_encoding,
-            "value": value,
-            "value_size": record["value_size"],
-            "value_encoding": value_encoding,
-            "headers": [self._header(header) for header in headers] if headers else headers,
-        }
+    def _plain(self, records: list[dict[str, Any]]) -> None:
+        """Records whose keys and values are anyone's."""
+        for record in records:
+            record["key"], record["key_encoding"] = self._payload(record["key"])
+            record["value"], record["value_encoding"] = self._payload(record["value"])
+            if record["headers"]:
+                record["headers"] = [self._header(header) for header in record["headers"]]
+
+    def _plain_text(self, records: list[dict[str, Any]]) -> None:
+        """`_plain` for text: nearly all records asked for, and a call for each key and value would be felt."""
+        for record in records:
+            key, value = record["key"], record["value"]
+            encoding = None
+            if key is not None:
+                try:
+                    record["key"], encoding = key.decode(), UTF_8
+                except UnicodeDecodeError:
+                    record["key"], encoding = base64_text(key), BASE64
+            record["key_encoding"] = encoding
+            encoding = None
+            if value is not None:
+                try:
+                    record["value"], encoding = value.decode(), UTF_8
+                except UnicodeDecodeError:
+                    record["value"], encoding = base64_text(value), BASE64
+            record["value_encoding"] = encoding
+            if record["headers"]:
+                record["headers"] = [self._header(header) for header in record["headers"]]
 
     def _record(
         self, record: dict[str, Any], is_control: bool, topic: str | None, around: Surroundings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import NamedTuple
 
 from kinspect.kafka import roles, sasl
 from kinspect.kafka.exchange import (
@@ -25,9 +26,15 @@ from kinspect.kafka.pending import Pending
 from kinspect.kafka.recognise import YES, cut_header, is_body, request_at, request_starts
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import request_header, response_header, schema
+from kinspect.protocol.headers import TAGGED
+from kinspect.protocol.schema import header_version
 
 UNKNOWN_ACKS = -(1 << 15) - 1  # no int16
 PRODUCE, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 0, 17, 18, 36
+# APIs whose requests tell of the client, each time.
+TELLING = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
+NO_TAGS = b"\0"
+_ID = Struct(">i")
 # A response adrift is looked for by the correlation ids of this many requests in flight, the oldest first.
 LOCATED_BY = 64
 _START = Struct(">ii")
@@ -41,6 +48,18 @@ INCOMPLETE = {
 ONE_SIDED = "one_sided"
 DROPPED = "not kept: the cap on what is held over all connections was reached"
 SENDER = {REQUEST: "client", RESPONSE: "broker"}
+
+
+class _Usual(NamedTuple):
+    """An API and version of which a further request tells nothing new of its client, by a request's first four bytes.
+
+    `tagged`, `answer_tagged`: the headers of request and response end in a tagged section.
+    """
+
+    api_key: int
+    api_version: int
+    tagged: bool
+    answer_tagged: bool
 
 
 class Session:
@@ -63,13 +82,15 @@ class Session:
         self._requests = Framer(REQUEST, cap, self._request, self._locate_request, self._holdings)
         self._responses = Framer(RESPONSE, cap, self._response, self._locate_response, self._holdings)
         for side in adrift:
-            framer = self._framer(side)
+            framer = self.framer(side)
             framer.drift()
             framer.unannounced = True
         self._pending = Pending()
         self._role: str | None = None
         # APIs and versions that requests had, and whether one of them was whole.
         self._uses: dict[tuple[int, int], bool] = {}
+        self._usual: dict[bytes, _Usual] = {}
+        self._client_text = b""  # the client id's bytes with their size, as they stand in the last header
         self._mechanism: str | None = None
         self._tokens = 0  # raw SASL tokens the client may still send
         self._response_end: int | None = None
@@ -79,7 +100,8 @@ class Session:
         """Bytes that belong to no message."""
         return self._requests.skipped_bytes + self._responses.skipped_bytes
 
-    def _framer(self, side: str) -> Framer:
+    def framer(self, side: str) -> Framer:
+        """What takes the bytes of a direction."""
         return self._requests if side == REQUEST else self._responses
 
     # ------------------------------------------------------------------ the stream
@@ -89,13 +111,9 @@ class Session:
         self._mechanism = mechanism
         self._tokens = sasl.AS_MANY_AS_IT_TAKES
 
-    def data(self, side: str, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
-        """The next bytes of a direction."""
-        (self._requests if side == REQUEST else self._responses).data(time, frame, buffer, start, end)
-
     def gap(self, side: str, time: int | None, frame: int, size: int, cause: str) -> None:
         """`size` bytes of a direction are missing here."""
-        framer = self._framer(side)
+        framer = self.framer(side)
         if side == RESPONSE:
             self._pending.doubt()
         self._note_gap(side, time, frame, framer.offset, size, cause, int(not framer.adrift))
@@ -105,7 +123,7 @@ class Session:
         """Bytes of a direction are missing here: about `size`, None if nobody knows (lost TLS records)."""
         if side == RESPONSE:
             self._pending.doubt()
-        framer = self._framer(side)
+        framer = self.framer(side)
         self._note_gap(side, time, frame, framer.offset, size or 0, "capture_loss", 1)
         framer.offset += size or 0
         framer.lose()
@@ -119,7 +137,7 @@ class Session:
 
     def fin(self, side: str, time: int | None, frame: int) -> None:
         """A direction ended. A client's end leaves the broker time to answer."""
-        self._framer(side).end()
+        self.framer(side).end()
         if side == RESPONSE:
             self._give_up(time, frame, "closed")
 
@@ -132,7 +150,7 @@ class Session:
     def _announce(self, message: WireMessage) -> None:
         """Of a stream seen from its middle, tell how much was passed over before its first message."""
         side = message.direction
-        framer = self._framer(side)
+        framer = self.framer(side)
         if framer.unannounced:
             framer.unannounced = False
             skipped = framer.skipped_bytes
@@ -189,8 +207,16 @@ class Session:
     # ------------------------------------------------------------------ requests
 
     def _request(self, message: WireMessage, cause: str | None) -> None:
-        self._announce(message)
         raw = message.raw or b""
+        usual = self._usual.get(raw[:4])
+        if usual is not None and message.complete and not self._tokens:
+            body_start = 8 + len(self._client_text)
+            if raw.startswith(self._client_text, 8) and (
+                not usual.tagged or raw[body_start : body_start + 1] == NO_TAGS
+            ):
+                self._usual_request(message, usual, body_start + usual.tagged)
+                return
+        self._announce(message)
         if self._tokens and not self._is_header(raw, message.complete):
             self._token(message, raw)
             return
@@ -200,29 +226,47 @@ class Session:
             self._requests.skipped_bytes += len(raw)
             return
         client_id_whole = message.complete or header.body_start < len(raw)
-        exchange = Exchange(self.ends, KAFKA)
-        exchange.api_key = message.api_key = header.api_key
-        exchange.api_version = message.api_version = header.api_version
-        message.ends = exchange.connection
-        exchange.correlation_id = header.correlation_id
         if client_id_whole:
             self.client_id = header.client_id
+        exchange = self._asked(message, header.api_key, header.api_version, header.body_start)
+        exchange.correlation_id = header.correlation_id
         exchange.client_id = header.client_id if client_id_whole else None
-        message.body_start = header.body_start
-        exchange.request = message
         self._note_damage(exchange, message, cause)
         use = header.api_key, header.api_version
         new_use = use not in self._uses
         if new_use or (message.complete and not self._uses[use]):
             self._note_use(use, message.complete)
         self._learn_from_request(exchange, message, new_use)
-        exchange.in_flight = len(self._pending)
+        self._note_usual(use, raw if message.complete else b"")
+        self._expect(exchange, message)
+
+    def _usual_request(self, message: WireMessage, usual: _Usual, body_start: int) -> None:
+        exchange = self._asked(message, usual.api_key, usual.api_version, body_start)
+        exchange.correlation_id = _ID.unpack_from(message.raw or b"", 4)[0]
+        exchange.client_id = self.client_id
+        exchange.answer_tagged = usual.answer_tagged
+        self._expect(exchange, message)
+
+    def _asked(self, message: WireMessage, api_key: int, api_version: int, body_start: int) -> Exchange:
+        exchange = Exchange(self.ends, KAFKA)
+        exchange.api_key = message.api_key = api_key
+        exchange.api_version = message.api_version = api_version
+        exchange.request = message
+        message.ends = self.ends
+        message.body_start = body_start
+        return exchange
+
+    def _expect(self, exchange: Exchange, message: WireMessage) -> None:
+        """Wait for the response, if one is due."""
         acks = -1
-        if header.api_key == PRODUCE and schema.layout(PRODUCE, header.api_version, REQUEST) is not None:
-            told = produce_acks(raw, header.body_start, header.api_version)
-            # Cut before its acks, it may be one that gets no answer.
-            acks = UNKNOWN_ACKS if told is None else told
+        version = message.api_version
+        if message.api_key == PRODUCE and version is not None:
+            told = produce_acks(message.raw or b"", message.body_start, version)
+            if schema.layout(PRODUCE, version, REQUEST) is not None:
+                # Cut before its acks, it may be one that gets no answer.
+                acks = UNKNOWN_ACKS if told is None else told
         if acks == 0:
+            exchange.in_flight = len(self._pending)
             self._finish(exchange, message.last_time, message.last_frame, NO_RESPONSE)
             return
         self._await(exchange, message)
@@ -234,6 +278,17 @@ class Session:
             self._uses[use] = complete
             if complete:
                 self._ledger.note_use(self.client_id, *use)
+
+    def _note_usual(self, use: tuple[int, int], raw: bytes) -> None:
+        """Requests that begin as `raw`, a whole one, can go the short way from now on."""
+        version = header_version(*use, REQUEST)
+        self._client_text = text = raw[8 : 10 + max(int.from_bytes(raw[8:10], signed=True), 0)]
+        if len(text) < 2:
+            self._usual.clear()
+        elif version and use[0] not in TELLING and self._uses.get(use):
+            tagged = version >= TAGGED[REQUEST]
+            answer_tagged = header_version(*use, RESPONSE) >= TAGGED[RESPONSE]
+            self._usual[raw[:4]] = _Usual(*use, tagged, answer_tagged)
 
     def _is_header(self, raw: bytes, complete: bool) -> bool:
         """Whether a message during a raw SASL exchange is a request again: no token looks like a known version."""
@@ -269,9 +324,9 @@ class Session:
         # Who sends a raw token, or uses a correlation id again, has had the answer to the one before; where no answer
         # is seen at all that says nothing.
         while (
-            self._responses.offset
+            self._pending.is_doubtful()
+            and self._responses.offset
             and (older := self._pending.oldest()) is not None
-            and self._pending.is_doubtful()
             and older.correlation_id in (None, exchange.correlation_id)
         ):
             self._lost(older, message)
@@ -300,8 +355,13 @@ class Session:
     # ------------------------------------------------------------------ responses
 
     def _response(self, message: WireMessage, cause: str | None) -> None:
-        self._announce(message)
         raw = message.raw or b""
+        if message.complete and len(raw) >= 4 and not self._responses.unannounced:
+            next_up = self._pending.take_next(_ID.unpack_from(raw, 0)[0])
+            if next_up is not None:
+                self._pair(next_up, message)
+                return
+        self._announce(message)
         oldest = self._pending.oldest()
         if oldest is not None and oldest.kind == SASL_TOKEN:
             correlation_id = None
@@ -330,14 +390,18 @@ class Session:
         while (older := self._pending.oldest()) is not exchange and self._pending.is_doubtful():
             self._lost(older, message)
         _, overtakes = self._pending.take(correlation_id)
-        self._lay_out(message, exchange)
-        exchange.response = message
-        exchange.previous_response_end = self._response_end
-        self._response_end = message.last_time
         self._note_damage(exchange, message, cause)
         if overtakes:
             text = "this response came before those of older requests on its connection"
             exchange.noted += (Problem(RESPONSE, "out_of_order", text),)
+        self._pair(exchange, message)
+
+    def _pair(self, exchange: Exchange, message: WireMessage) -> None:
+        """A request that was in flight has its response."""
+        self._lay_out(message, exchange)
+        exchange.response = message
+        exchange.previous_response_end = self._response_end
+        self._response_end = message.last_time
         if exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0 and message.raw is not None:
             accepted = message.raw[4:6] == b"\0\0"
             expected = sasl.CLIENT_TOKENS.get(self._mechanism or "", sasl.AS_MANY_AS_IT_TAKES)
@@ -348,8 +412,12 @@ class Session:
         """Tell a response what its request was, and where its body begins."""
         if exchange.api_key is None or exchange.api_version is None or message.raw is None:
             return
-        message.api_key, message.api_version = exchange.api_key, exchange.api_version
+        message.api_key = exchange.api_key
+        message.api_version = exchange.api_version
         message.ends = exchange.connection
+        if exchange.answer_tagged is False:
+            message.body_start = 4
+            return
         header = response_header(message.raw, 0, len(message.raw), exchange.api_key, exchange.api_version)
         message.body_start = len(message.raw) if header is None else header.body_start
 

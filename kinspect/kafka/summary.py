@@ -245,10 +245,14 @@ class Summary:
     @property
     def longest_list(self) -> int:
         """The length of the longest of the lists."""
-        longest = len(self.topics)
-        for entries in (self.topic_ids, self.partitions, self.groups, self.transactional_ids):
-            longest = max(longest, len(entries))
-        return max(longest, len(self.error_codes))
+        return max(
+            len(self.topics),
+            len(self.topic_ids),
+            len(self.partitions),
+            len(self.groups),
+            len(self.transactional_ids),
+            len(self.error_codes),
+        )
 
     def has_damaged_records(self, with_records: bool) -> bool:
         """Whether something is wrong with a record set, or, if looked for, with a record."""
@@ -355,7 +359,8 @@ def problems(exchange: Exchange, with_records: bool = False) -> list[Problem]:
     damaged = summary.has_damaged_records(with_records)
     for message in (exchange.request, exchange.response):
         if message is not None:
-            found += message.decode().problems
+            if told := message.decode().problems:
+                found += told
             if damaged:
                 found += _record_problems(message, summary, with_records)
     latency = exchange.latency_ns
@@ -363,7 +368,9 @@ def problems(exchange: Exchange, with_records: bool = False) -> list[Problem]:
         found.append(
             Problem(None, "negative_latency", f"the response begins {-latency} ns before the request ends")
         )
-    return sorted(found, key=lambda problem: _SIDE_ORDER[problem.side]) if len(found) > 1 else found
+    if len(found) > 1:
+        found.sort(key=lambda problem: _SIDE_ORDER[problem.side])
+    return found
 
 
 def _record_problems(message: WireMessage, summary: Summary, with_records: bool) -> Iterator[Problem]:

@@ -115,7 +115,7 @@ KEYS = {
     "problem_count": "len(problems)",
     "request": "request_of(exchange)",
     "response": "response_of(exchange)",
-    "problems": "[problem.to_dict() for problem in problems[:LISTED]]",
+    "problems": "[problem.to_dict() for problem in problems[:LISTED]] if problems else []",
 }
 """The keys of a line, in their order, and the Python expressions of their values.
 

@@ -17,7 +17,7 @@ _LENGTH = struct.Struct(">h")
 _CORRELATION_ID = struct.Struct(">i")
 
 # From this version on the header ends in a tagged section.
-_TAGGED = {REQUEST: 2, RESPONSE: 1}
+TAGGED = {REQUEST: 2, RESPONSE: 1}
 
 
 class RequestHeader(NamedTuple):
@@ -58,7 +58,7 @@ def request_header(data: bytes, start: int, end: int) -> RequestHeader | None:
             body_start = stop
         elif size != -1:
             return None
-    if version >= _TAGGED[REQUEST]:
+    if version >= TAGGED[REQUEST]:
         after = _skip_tags(data, body_start, end)
         if after is None and layout(api_key, api_version, REQUEST) is not None:
             return None
@@ -75,7 +75,7 @@ def response_header(
     if body_start > end:
         return None
     (correlation_id,) = _CORRELATION_ID.unpack_from(data, start)
-    if header_version(api_key, api_version, RESPONSE) >= _TAGGED[RESPONSE]:
+    if header_version(api_key, api_version, RESPONSE) >= TAGGED[RESPONSE]:
         after = _skip_tags(data, body_start, end)
         if after is None:
             return None
