@@ -28,7 +28,7 @@ from kinspect.kafka.ledger import Ledger, PacketOrder
 from kinspect.kafka.lines import ConnectionLine, Gap
 from kinspect.kafka.names import TopicNames
 from kinspect.kafka.pending import Pending
-from kinspect.kafka.session import Session
+from kinspect.kafka.session import Session, _Usual
 from kinspect.link.fragments import Fragments, Parts
 from kinspect.model import REQUEST, Counts, Problem
 from kinspect.pipeline import Inspector
@@ -95,7 +95,7 @@ OBJECTS = (
     _kind(Acknowledged, "end number clock"),
     _kind(
         KafkaConnection,
-        "kind _flow _tls _client _held _session _decryptor _inside",
+        "kind _flow _tls _client _held _session _framers _decryptor _inside",
         "_ledger",
         lambda ledger: KafkaConnection(Connection(b"", 0, 0, None, 0), ledger),
     ),
@@ -103,7 +103,7 @@ OBJECTS = (
     _kind(
         Session,
         "ends exchanges gaps gap_bytes client_id principal software _requests _responses _pending _role _uses"
-        " _mechanism _tokens _response_end",
+        " _usual _client_text _mechanism _tokens _response_end",
         "_ledger _holdings",
         lambda ledger: Session(_ends(ledger), ledger, frozenset()),
     ),
@@ -114,11 +114,12 @@ OBJECTS = (
         "_holdings",
         lambda ledger: Framer(REQUEST, 0, _nothing, _nothing, ledger.holdings),
     ),
+    _kind(_Usual, "api_key api_version tagged answer_tagged"),
     _kind(Pending, "_in_order _first _repeated _next _oldest _doubtful", make=lambda ledger: Pending()),
     _kind(
         Exchange,
         "connection kind api_key api_version correlation_id client_id request response outcome outcome_reason"
-        " api_candidates order completed_at in_flight previous_response_end latency_known noted role principal"
+        " api_candidates order completed_at answer_tagged in_flight previous_response_end latency_known noted role principal"
         " software_name software_version",
         "_summary _problems",
         lambda ledger: Exchange(_ends(ledger), ""),
@@ -177,12 +178,12 @@ PLACES = (
     _kind(Recent, "_before _rows", "_halves _walk"),
     _kind(
         Ledger,
-        "_held _held_bytes _forced _noted muted _numbered _lines exchanges gaps gap_bytes skipped_bytes outcomes"
+        "_held _in_order _held_bytes _forced _noted muted _numbered _lines exchanges gaps gap_bytes skipped_bytes outcomes"
         " connections server_names tls_reasons expects_secrets _decryptors _uses",
         "caps counts names emit kafka_ports heads_only files holdings order keylog",
     ),
     _kind(Holdings, "bytes _held _making_room", "_counts limit"),
-    _kind(PacketOrder, "_runs _total"),
+    _kind(PacketOrder, "_runs _total _begin _end _shift"),
     _kind(KeyLog, "_secrets junk unused"),
     _kind(TopicNames, "_names _learned unresolved"),
     _kind(

@@ -108,27 +108,18 @@ def completed(rows: list[Row]) -> list[Row]:
 
 
 def by_spark(options: argparse.Namespace) -> dict[str, Any]:
-    from pyspark.sql import SparkSession
-
     import kinspect.spark
+    from kinspect.spark.session import open_session
 
-    events = Path(options.out + "-events")
+    events = Path(options.out + "-events").resolve()
     events.mkdir(parents=True)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.memory": "1g",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
-        "spark.eventLog.dir": events.resolve().as_uri(),
+        "spark.eventLog.dir": events.as_uri(),
     }
-    builder = SparkSession.builder.master(f"local[{options.cores}]")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = open_session(f"local[{options.cores}]", settings, progress=False)
     session.sparkContext.setLogLevel("ERROR")
     processes = Processes()
     before = resource.getrusage(resource.RUSAGE_SELF)
@@ -164,15 +155,18 @@ class Processes:
     def cpu(self) -> tuple[float, float]:
         """CPU seconds so far: of the JVM, and of the Python processes below it, those that ended too."""
         table = processes()
-        python = sum(sum(table[pid][1:]) for pid in below(self._java, table))
-        return table[self._java][1], python
+        found = [*below(self._java, table)]
+        python = sum(sum(table[pid][1:]) for pid in found if is_python(pid))
+        # Some are programs that Hadoop's file system runs.
+        others = sum(sum(table[pid][1:]) for pid in found if not is_python(pid))
+        return table[self._java][1] + table[self._java][2] + others, python
 
     def stop(self) -> None:
         self._done.set()
 
     def _watch(self) -> None:
         while not self._done.wait(EVERY_S):
-            for pid in below(self._java, processes()):
+            for pid in filter(is_python, below(self._java, processes())):
                 self.peak_mib = max(self.peak_mib, high_water_mib(pid))
 
 
@@ -195,6 +189,14 @@ def below(top: int, table: dict[int, tuple[int, float, float]]) -> Iterator[int]
         if parent == top:
             yield pid
             yield from below(pid, table)
+
+
+def is_python(pid: int) -> bool:
+    """Whether it is a worker, and not the JVM before it has become another program."""
+    try:
+        return b"pyspark" in Path("/proc", str(pid), "cmdline").read_bytes().partition(b"\0-m\0")[2]
+    except OSError:
+        return False
 
 
 def high_water_mib(pid: int) -> float:

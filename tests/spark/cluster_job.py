@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import kinspect.spark
 
-master, partitions, *paths = sys.argv[1:]
+master, way, partitions, tasks, *paths = sys.argv[1:]
 settings = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "512m",
@@ -24,7 +24,7 @@ for name, value in settings.items():
     builder = builder.config(name, value)
 spark = builder.getOrCreate()
 frame = kinspect.spark.read(
-    spark, paths, partitions=int(partitions), fields=["api", "response.body", "topics"]
+    spark, paths, partitions=int(partitions), fields=["api", "response.body", "topics"], way=way
 )
 
 
@@ -33,7 +33,7 @@ def watch():
     while True:
         for stage in tracker.getActiveStageIds():
             info = tracker.getStageInfo(stage)
-            if info and info.numTasks == int(partitions) and info.numCompletedTasks >= 2:
+            if info and info.numTasks == int(tasks) and info.numCompletedTasks >= 2:
                 print("DECODING", file=sys.stderr, flush=True)
                 return
         time.sleep(0.02)

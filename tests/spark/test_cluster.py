@@ -25,7 +25,9 @@ def cluster(tmp_path):
     cluster.stop()
 
 
-def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(cluster, tmp_path):
+# The fast way has a task for each capture, and one for what was put together from fragments.
+@pytest.mark.parametrize(("way", "tasks"), [("fast", len(PATHS) + 1), ("plain", PARTITIONS)])
+def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(cluster, tmp_path, way, tasks):
     errors = tmp_path / "job.log"
     with (tmp_path / "rows").open("wb") as rows, errors.open("wb") as log:
         job = subprocess.Popen(
@@ -33,7 +35,9 @@ def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(cluster, tmp_pat
                 sys.executable,
                 Path(__file__).with_name("cluster_job.py"),
                 cluster.url,
+                way,
                 str(PARTITIONS),
+                str(tasks),
                 *PATHS,
             ],
             stdout=rows,
