@@ -119,8 +119,8 @@ OBJECTS = (
     _kind(
         Exchange,
         "connection kind api_key api_version correlation_id client_id request response outcome outcome_reason"
-        " api_candidates order completed_at answer_tagged in_flight previous_response_end latency_known noted role principal"
-        " software_name software_version",
+        " api_candidates order completed_at answer_tagged in_flight previous_response_end latency_known noted role"
+        " principal software_name software_version",
         "_summary _problems",
         lambda ledger: Exchange(_ends(ledger), ""),
     ),
@@ -178,8 +178,8 @@ PLACES = (
     _kind(Recent, "_before _rows", "_halves _walk"),
     _kind(
         Ledger,
-        "_held _in_order _held_bytes _forced _noted muted _numbered _lines exchanges gaps gap_bytes skipped_bytes outcomes"
-        " connections server_names tls_reasons expects_secrets _decryptors _uses",
+        "_held _in_order _held_bytes _forced _noted muted _numbered _lines exchanges gaps gap_bytes skipped_bytes"
+        " outcomes connections server_names tls_reasons expects_secrets _decryptors _uses",
         "caps counts names emit kafka_ports heads_only files holdings order keylog",
     ),
     _kind(Holdings, "bytes _held _making_room", "_counts limit"),
