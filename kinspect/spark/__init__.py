@@ -46,8 +46,8 @@ def read(
     `kinspect.filters.Filter` by name: `{"topic": ["orders-*"], "errors_only": True}`. `records`, `payload`,
     `show_secrets`, `int64`: as the options of `kinspect read`. `keylog`: TLS secrets in NSS key log format.
     `split_bytes`: how much a task reads of an uncompressed capture. `way`: `fast` decodes packets where they are read,
-    `plain` sends them to tasks that have whole connections, `partitions` of them, by default one for 64 MiB; the rows
-    are the same.
+    `plain` sends them to tasks that have whole connections; the rows are the same. `partitions`: tasks that decode, by
+    default one for 64 MiB.
 
     Two Spark jobs run at once, the rest when the DataFrame is used. Raises `KinspectError` for options that
     make no sense, and warns (`CaptureWarning`) of captures that could not be read to their end.

@@ -21,8 +21,8 @@ import orjson
 
 from kinspect.spark.index import Group
 
-MOST_READERS = 8
-"""Relays at most: each of them reads what the others read."""
+MOST_READERS = 4
+"""Relays at most: each of them reads what the others read, and with more that is nearly all they do."""
 
 
 @dataclass(slots=True)

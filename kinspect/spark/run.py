@@ -75,7 +75,13 @@ class Run:
         self._way: Way = (
             Plain(spark, self.index, self._caps, _parts(self._bytes), self._partitions, kept)
             if way == PLAIN or self.index.timeless
-            else Fast(spark, self.index, self._caps, readers)
+            else Fast(
+                spark,
+                self.index,
+                self._caps,
+                readers,
+                partitions or max(_FEWEST_READING, _parts(self._bytes)),
+            )
         )
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pyspark import StorageLevel
-from pyspark.sql.functions import col, lit
+from pyspark.sql.functions import col, floor, lit, when
 
 from kinspect.model import Caps
 from kinspect.spark import tasks
@@ -85,20 +85,27 @@ class Plain:
 
 
 class Fast:
-    """A task for each split. `readers`: how many tasks at most go through all splits."""
+    """Splits are decoded where they are read, by `tasks_wanted` tasks. `readers`: how many tasks at most go through all
+    splits."""
 
-    def __init__(self, spark: SparkSession, index: Index, caps: Caps, readers: int) -> None:
+    def __init__(
+        self, spark: SparkSession, index: Index, caps: Caps, readers: int, tasks_wanted: int
+    ) -> None:
         self._spark = spark
         self._splits = Splits(index, caps)
         self._routes = Routes(index.groups)
         self._readers = min(max(readers, 1), MOST_READERS)
+        self._tasks = tasks_wanted
         self._moves: DataFrame | None = None
 
     def learn(self, setting: Setting) -> Iterable[bytes]:
         self.close()
-        parts = [part.pack() for part in self._routes.relays(self._readers)]
-        task = tasks.relaying(setting, self._splits, parts)
-        moves = self._numbers(len(parts)).mapInArrow(task, spark_schema(tasks.MOVES))
+        parts = self._routes.relays(self._readers)
+        reading = sum(part.groups is not None for part in parts)
+        task = tasks.relaying(setting, self._splits, [part.pack() for part in parts])
+        # Those that go through all splits first, each a task.
+        numbers = self._numbers(0, reading, reading).union(self._numbers(reading, len(parts), self._tasks))
+        moves = numbers.mapInArrow(task, spark_schema(tasks.MOVES))
         # What is told is collected now, what the splits begin with is read when rows are made.
         self._moves = moves.persist(StorageLevel.DISK_ONLY)
         return [
@@ -107,18 +114,24 @@ class Fast:
 
     def rows(self, setting: Setting, wanted: Wanted) -> DataFrame:
         assert self._moves is not None
-        parts = [part.pack() for part in self._routes.decoding(self._readers)]
-        task = tasks.decoding(setting, self._splits, parts, *wanted[:-1])
-        every = self._numbers(len(parts)).select(
+        parts = self._routes.decoding(self._readers)
+        splits = sum(part.groups is None for part in parts)
+        count = min(splits, self._tasks)
+        task = tasks.decoding(setting, self._splits, [part.pack() for part in parts], *wanted[:-1])
+        every = self._numbers(0, len(parts), 1).select(
             col("id").alias("split"), lit(None).cast("binary").alias("what")
         )
         moved = self._moves.where(col("split") != tasks.FACTS)
-        begun = every.union(moved).repartitionById(len(parts), col("split").cast("int"))
-        return begun.mapInArrow(task, spark_schema(wanted.schema))
+        # Small splits share a task with those beside them.
+        number = when(col("split") < splits, floor(col("split") * count / splits)).otherwise(
+            col("split") - splits + count
+        )
+        begun = every.union(moved).repartitionById(count + len(parts) - splits, number.cast("int"))
+        return begun.sortWithinPartitions("split").mapInArrow(task, spark_schema(wanted.schema))
 
     def close(self) -> None:
         if self._moves is not None:
             self._moves.unpersist()
 
-    def _numbers(self, count: int) -> DataFrame:
-        return self._spark.range(0, count, 1, max(count, 1))
+    def _numbers(self, first: int, end: int, count: int) -> DataFrame:
+        return self._spark.range(first, end, 1, max(1, min(count, end - first)))

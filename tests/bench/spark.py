@@ -60,14 +60,15 @@ def main() -> None:
     paths = rotated(Capture("bulk", size, connections=CONNECTIONS), count)
     before = os.getloadavg()[0]
     taken: dict[Case, list[Took]] = {case: [] for case in CASES}
-    for number in range(1 if options.quick else options.rounds):
+    rounds = 1 if options.quick else options.rounds
+    for number in range(rounds):
         for case in CASES[:: -1 if number % 2 else 1]:
             taken[case].append(run(case, paths))
             print(case.name, json.dumps(taken[case][-1]), flush=True)
     medians = {case: median(found) for case, found in taken.items()}
     if len({found["rows"] for case, found in medians.items() if case.part == 1}) > 1:
         sys.exit("the sides do not have the same number of rows")
-    text = section(medians, sum(path.stat().st_size for path in paths), count, options.rounds, before)
+    text = section(medians, sum(path.stat().st_size for path in paths), count, rounds, before)
     print(text)
     if not options.quick:
         keep(text)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import kinspect.spark
 
-master, way, partitions, tasks, *paths = sys.argv[1:]
+master, way, partitions, *paths = sys.argv[1:]
 settings = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "512m",
@@ -33,7 +33,7 @@ def watch():
     while True:
         for stage in tracker.getActiveStageIds():
             info = tracker.getStageInfo(stage)
-            if info and info.numTasks == int(tasks) and info.numCompletedTasks >= 2:
+            if info and info.numTasks == int(partitions) and info.numCompletedTasks >= 2:
                 print("DECODING", file=sys.stderr, flush=True)
                 return
         time.sleep(0.02)

@@ -93,20 +93,31 @@ def rows(
     return sorted(made, key=lambda row: row["completion"])
 
 
+def relayed(found, setting, splits, readers):
+    """What the first pass of the fast way gives."""
+    parts = [part.pack() for part in Routes(found.groups).relays(readers)]
+    task = tasks.relaying(travelled(setting), splits, parts)
+    return [
+        row for position in positions(len(parts)) for batch in task([position]) for row in batch.to_pylist()
+    ]
+
+
+def moved(found, readers):
+    """What goes from task to task, but for facts."""
+    setting = setting_of(found, Caps(), frozenset({"exchange"}))
+    moves = relayed(found, setting, Splits(found, Caps()), readers)
+    return [row for row in moves if row["split"] != tasks.FACTS]
+
+
 def fast_rows(found, table, readers, view, fields, chosen, caps, keylog, names):
     """The rows by the fast way."""
     opened = tables.open_table(table, fields, view)
     setting = setting_of(found, caps, frozenset({opened.emit}), names=names, keylog=keylog)
-    routes = Routes(found.groups)
     splits = travelled(Splits(found, caps))
-    parts = [part.pack() for part in routes.relays(readers)]
-    task = tasks.relaying(travelled(setting), splits, parts)
-    moves = [
-        row for position in positions(len(parts)) for batch in task([position]) for row in batch.to_pylist()
-    ]
+    moves = relayed(found, setting, splits, readers)
     told = [unpack_facts(row["what"]) for row in moves if row["split"] == tasks.FACTS]
     setting.known, _ = facts.merge(told)
-    parts = [part.pack() for part in routes.decoding(readers)]
+    parts = [part.pack() for part in Routes(found.groups).decoding(readers)]
     rows = [{"split": number, "what": None} for number in range(len(parts))] + moves
     made = []
     for share in range(readers):

@@ -25,9 +25,8 @@ def cluster(tmp_path):
     cluster.stop()
 
 
-# The fast way has a task for each capture, and one for what was put together from fragments.
-@pytest.mark.parametrize(("way", "tasks"), [("fast", len(PATHS) + 1), ("plain", PARTITIONS)])
-def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(cluster, tmp_path, way, tasks):
+@pytest.mark.parametrize("way", ["fast", "plain"])
+def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(cluster, tmp_path, way):
     errors = tmp_path / "job.log"
     with (tmp_path / "rows").open("wb") as rows, errors.open("wb") as log:
         job = subprocess.Popen(
@@ -37,7 +36,6 @@ def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(cluster, tmp_pat
                 cluster.url,
                 way,
                 str(PARTITIONS),
-                str(tasks),
                 *PATHS,
             ],
             stdout=rows,
