@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SPARK_INSTALLED := .venv/.spark-installed
 
-.PHONY: demo test test-all compiled lint docs fuzz bench bench-spark clean
+.PHONY: demo test test-all compiled lint docs screenshots fuzz bench bench-spark clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -60,6 +60,10 @@ bench-spark: $(SPARK_INSTALLED)
 docs: $(INSTALLED)
 	$(BIN)/python tools/generate_docs.py
 
+# The pictures of the explorer in docs/images, of captures in captures/.
+screenshots: $(INSTALLED)
+	$(BIN)/python tools/screenshots.py
+
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -67,7 +71,7 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 $(SPARK_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test,live-test]"
 	touch $@
 
 clean:

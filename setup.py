@@ -18,7 +18,11 @@ COMPILED = (
     *(f"kinspect/{package}/*.py" for package in ("capture", "kafka", "link", "protocol", "records", "tcp")),
 )
 INTERPRETED = {
-    "kinspect/capture/live.py",  # waits for packets
+    # They wait for packets, or for the system.
+    *(
+        f"kinspect/capture/{name}.py"
+        for name in ("bpf", "handover", "live", "privileges", "ring", "save", "worker")
+    ),
     "kinspect/protocol/codec.py",  # takes what users give it: compiled code would refuse types before it could
     "kinspect/records/recordset.py",  # a subclass of `list` cannot be compiled
 }

@@ -180,6 +180,8 @@ class Counts:
     duplicate_packets: int = 0
     """Copies of a packet, as mirror ports and captures on several interfaces make them."""
     kernel_drops: int | None = None
+    queue_drops: int | None = None
+    """Packets of a live capture that were not decoded, since they came faster."""
     caps_hit: dict[str, int] = field(default_factory=dict)
 
     def hit(self, cap: str) -> None:

@@ -108,6 +108,7 @@ def summary_line(files: list[str], counts: Counts, totals: dict[str, Any], unres
         "packets": counts.packets,
         "bytes": counts.bytes,
         "kernel_drops": counts.kernel_drops,
+        "queue_drops": counts.queue_drops,
         "tcp_segments": counts.tcp_segments,
         "packets_without_tcp": dict(sorted(counts.undecoded_packets.items())),
         "duplicate_packets": totals.get("duplicate_packets", 0),

@@ -28,9 +28,9 @@ from kinspect.kafka.ledger import Ledger, PacketOrder
 from kinspect.kafka.lines import ConnectionLine, Gap
 from kinspect.kafka.names import TopicNames
 from kinspect.kafka.pending import Pending
-from kinspect.kafka.session import Session, _Usual
+from kinspect.kafka.session import Session
 from kinspect.link.fragments import Fragments, Parts
-from kinspect.model import REQUEST, Counts, Problem
+from kinspect.model import FRAME_MASK, REQUEST, Counts, Problem
 from kinspect.pipeline import Inspector
 from kinspect.tcp import Connection, Reassembler
 from kinspect.tcp.connection import Half
@@ -103,7 +103,7 @@ OBJECTS = (
     _kind(
         Session,
         "ends exchanges gaps gap_bytes client_id principal software _requests _responses _pending _role _uses"
-        " _usual _client_text _mechanism _tokens _response_end",
+        " _client_text _mechanism _tokens _response_end",
         "_ledger _holdings",
         lambda ledger: Session(_ends(ledger), ledger, frozenset()),
     ),
@@ -114,12 +114,11 @@ OBJECTS = (
         "_holdings",
         lambda ledger: Framer(REQUEST, 0, _nothing, _nothing, ledger.holdings),
     ),
-    _kind(_Usual, "api_key api_version tagged answer_tagged"),
     _kind(Pending, "_in_order _first _repeated _next _oldest _doubtful", make=lambda ledger: Pending()),
     _kind(
         Exchange,
         "connection kind api_key api_version correlation_id client_id request response outcome outcome_reason"
-        " api_candidates order completed_at answer_tagged in_flight previous_response_end latency_known noted role"
+        " api_candidates order completed_at in_flight previous_response_end latency_known answer_tagged noted role"
         " principal software_name software_version",
         "_summary _problems",
         lambda ledger: Exchange(_ends(ledger), ""),
@@ -189,7 +188,7 @@ PLACES = (
     _kind(
         Counts,
         "packets bytes tcp_segments undecoded_packets fragments overlapping_fragments retransmitted_bytes"
-        " conflicting_bytes duplicate_packets kernel_drops caps_hit",
+        " conflicting_bytes duplicate_packets kernel_drops queue_drops caps_hit",
     ),
     _kind(Fragments, "_waiting _held _whole _clock", "_caps _counts"),
     _kind(Inspector, "_last", "caps counts files names _ledger _link _tcp"),
@@ -211,12 +210,18 @@ _DICT, _BYTES, _BUFFER, _LARGE, _OBJECT, _GIVEN, _METHOD, _EPOCH = range(
 _INT64 = 1 << 63
 
 
-def dump(places: Mapping[str, object], given: Mapping[str, object], rest: Any = None) -> bytes:
+def dump(
+    places: Mapping[str, object],
+    given: Mapping[str, object],
+    rest: Any = None,
+    frames: set[int] | None = None,
+) -> bytes:
     """The fields of `places`, and `rest`, as bytes, with all that they refer to.
 
-    `places` and `given` have names by which whoever loads has the like: of `given` nothing is carried.
+    `places` and `given` have names by which whoever loads has the like: of `given` nothing is carried. `frames` is
+    given every number that may be the frame reference of a file other than the first: all that are large enough.
     """
-    writer = _Writer({**given, **places, "nobody": NOBODY})
+    writer = _Writer({**given, **places, "nobody": NOBODY}, set() if frames is None else frames)
     filled = {name: writer.fields(place, _kind_of(place).carried) for name, place in places.items()}
     text = orjson.dumps([filled, writer.value(rest), writer.objects()])
     blob = b"".join(writer.blob)
@@ -263,7 +268,8 @@ def _kind_of(place: object) -> Kind:
 class _Writer:
     """Values as what JSON has: scalars as they are, all else as a list that begins with what it is."""
 
-    def __init__(self, given: Mapping[str, object]) -> None:
+    def __init__(self, given: Mapping[str, object], frames: set[int]) -> None:
+        self._frames = frames
         self.blob: list[bytes] = []
         self._size = 0
         self._given = {id(value): name for name, value in given.items()}
@@ -288,6 +294,8 @@ class _Writer:
         if value is None or kind is bool or kind is str:
             return value
         if kind is int:
+            if value > FRAME_MASK:
+                self._frames.add(value)
             return value if -_INT64 <= value < _INT64 else [_LARGE, f"{value:x}"]
         if kind is bytes or kind is bytearray:
             self.blob.append(bytes(value))

@@ -1,314 +1,256 @@
-"""Packets from a network interface: a memory-mapped ring of an AF_PACKET socket (packet(7), Linux's
-Documentation/networking/packet_mmap.rst, include/uapi/linux/if_packet.h).
+"""Packets from network interfaces, as they come.
 
-The kernel fills the ring by blocks, TPACKET_V3: a block holds many packets with nanosecond times, and is handed over
-when it is full or `RETIRE_MS` after its first packet. The ring is also the queue: while packets are decoded the kernel
-goes on filling it, and what finds no room is dropped and counted. Unlike a large socket buffer, it needs no right
-beyond CAP_NET_RAW.
+    rings = open_rings(["eth0"])         # what needs rights
+    capture = Live(rings, Settings(), Plan())
+    capture.start()
+    for block in capture:
+        ...                              # model.Block
+    capture.counters                     # what was captured, dropped, and waits
+
+Two processes share the work: the one that captures (`worker`) takes packets out of the kernel's rings and saves them,
+whatever the other one does; they come here through a bounded queue.
 """
 
 from __future__ import annotations
 
-import errno
-import mmap
+import gc
 import os
-import select
+import signal
 import socket
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
-from struct import Struct, pack
+from typing import NamedTuple, NoReturn
 
-from kinspect.capture.reader import new_block
-from kinspect.capture.timeline import slice_block
+from kinspect.capture import bpf
+from kinspect.capture.handover import QUEUE_BYTES, Counters, Inbox, Message, Outbox
+from kinspect.capture.pcapng import read_pcapng
+from kinspect.capture.reader import Findings, new_block
+from kinspect.capture.ring import ANY, BLOCK_BYTES, RING_BYTES, Ring, interface_error
+from kinspect.capture.save import SaveFiles, Saving
+from kinspect.capture.worker import Plan, Worker
+from kinspect.capture.writer import interface_block, section
 from kinspect.errors import CaptureError
 from kinspect.model import Block
 
-BLOCK_BYTES = 256 * 1024
-"""Of the ring; no packet can be longer (libpcap's limit is the same)."""
-RING_BLOCKS = 256
-RETIRE_MS = 50
 
-# linux/if_packet.h and linux/if_ether.h.
-_SOL_PACKET = 263
-_ADD_MEMBERSHIP, _RX_RING, _STATISTICS, _VERSION, _RESERVE, _IGNORE_OUTGOING = 1, 5, 6, 10, 12, 23
-_TPACKET_V3 = 2
-_PROMISCUOUS = 1
-_OUTGOING = 4
-_ETH_P_ALL = 3
+class Settings(NamedTuple):
+    """How is captured: bytes of each packet, a filter that runs in the kernel (as tcpdump's), bytes of the kernel's
+    ring for each interface and of the queue behind it, and where packets are saved."""
 
-# `tpacket_req3`: block size, blocks, frame size, frames, milliseconds until a block is handed over, size of private
-# data, features. Version 3 has frames of any size, but checks these numbers.
-_RING_REQUEST = Struct("=7I")
-_FRAME_BYTES = 2048
-# `packet_mreq`: interface, type, address length, address.
-_MEMBERSHIP = Struct("=iHH8x")
-# `tpacket_stats_v3`: packets, drops, times the queue was frozen.
-_STATISTICS_ROW = Struct("=3I")
-
-# `tpacket_block_desc`: status, packets, offset of the first one, length of the block.
-_BLOCK_HEADER = Struct("=8x4I")
-_STATUS = Struct("=I")
-_STATUS_AT = 8
-_KERNEL, _USER = 0, 1
-
-# `tpacket3_hdr`: offset to the next packet, seconds, nanoseconds, captured and wire length, status, offset of the
-# link header, VLAN tag and its ethertype; behind it `sockaddr_ll`, of which the packet type.
-_PACKET = Struct("=6IH6xIH20xB")
-_VLAN_VALID, _VLAN_TPID_VALID = 0x10, 0x40
-_ADDRESSES_BYTES, _TAG_BYTES = 12, 4
-_TPID = 0x8100
-
-_NS_PER_SECOND = 1_000_000_000
-
-# ARPHRD_ values (linux/if_arp.h) and the link types their packets have.
-LINK_TYPES = {
-    1: 1,  # Ethernet
-    772: 1,  # loopback, which has Ethernet headers
-    519: 101,  # raw IP
-    0xFFFE: 101,  # none: tun, WireGuard
-}
-_LOOPBACK = 772
+    snaplen: int = BLOCK_BYTES
+    bpf: str | None = None
+    ring_bytes: int = RING_BYTES
+    queue_bytes: int = QUEUE_BYTES
+    saving: Saving | None = None
 
 
-def open_live(interface: str, *, duration_ns: int | None = None, count: int | None = None) -> Live:
-    """The packets of an interface from now on, for a duration or a number of packets if they are given.
+def open_rings(interfaces: Sequence[str]) -> list[Ring]:
+    """A socket for each interface: all that needs the right to capture. Nothing is received before `Live.start`.
 
-    Raises CaptureError if the interface cannot be captured from.
+    Raises CaptureError if an interface cannot be captured from.
     """
     if sys.platform != "linux":
         raise CaptureError(
-            f"capturing from an interface needs Linux: elsewhere, tcpdump -i {interface} -w - | kinspect read -"
+            f"capturing from an interface needs Linux: elsewhere, tcpdump -i {interfaces[0]} -w - | kinspect read -"
         )
+    rings: list[Ring] = []
     try:
-        socket.if_nametoindex(interface)
-    except OSError:
-        names = ", ".join(name for _, name in socket.if_nameindex())
-        raise CaptureError(f"{interface}: there is no such interface; there are: {names}") from None
+        for interface in dict.fromkeys(interfaces):
+            rings.append(_open_ring(interface))
+    except CaptureError:
+        for ring in rings:
+            ring.close()
+        raise
+    return rings
+
+
+def _open_ring(interface: str) -> Ring:
+    known = [name for _, name in socket.if_nameindex()]
+    if interface not in (ANY, *known):
+        raise CaptureError(f"{interface}: there is no such interface; there are: {', '.join([*known, ANY])}")
     try:
         ring = Ring(interface)
     except PermissionError:
         raise CaptureError(
-            f"{interface}: no right to capture: use sudo, or grant it to every program of this Python with "
-            f"sudo setcap cap_net_raw+ep {os.path.realpath(sys.executable)}"
+            f"{interface}: no right to capture: use sudo, or grant it to every program of this Python with sudo setcap"
+            f" cap_net_raw,cap_net_admin=eip {os.path.realpath(sys.executable)}; a container needs --cap-add=NET_RAW"
         ) from None
     except OSError as error:
-        raise _clear(interface, error) from error
-    return Live(interface, ring, duration_ns, count)
-
-
-def _clear(interface: str, error: OSError) -> CaptureError:
-    advice = {
-        errno.ENETDOWN: "the interface is down",
-        errno.ENODEV: "the interface is gone",
-        errno.ENOMEM: f"the kernel has not the memory for a ring of {BLOCK_BYTES * RING_BLOCKS >> 20} MiB",
-    }
-    return CaptureError(f"{interface}: {advice.get(error.errno or 0) or error.strerror or error}")
-
-
-class Ring:
-    """The socket and its ring. Raises OSError as the system does."""
-
-    def __init__(self, interface: str) -> None:
-        # Protocol 0: nothing is received before the ring is there and the socket is bound to the interface.
-        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        try:
-            self._open(interface)
-        except OSError:
-            self._socket.close()
-            raise
-        self._next = 0
-        self._drops = 0
-        self._poll = select.poll()
-        self._poll.register(self._socket, select.POLLIN)
-
-    def _open(self, interface: str) -> None:
-        size = BLOCK_BYTES * RING_BLOCKS
-        request = _RING_REQUEST.pack(
-            BLOCK_BYTES, RING_BLOCKS, _FRAME_BYTES, size // _FRAME_BYTES, RETIRE_MS, 0, 0
-        )
-        self._socket.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V3)
-        # Room for the VLAN tags that the kernel takes out of packets.
-        self._socket.setsockopt(_SOL_PACKET, _RESERVE, _TAG_BYTES)
-        self._socket.setsockopt(_SOL_PACKET, _RX_RING, request)
-        self._memory = mmap.mmap(self._socket.fileno(), size)
-        self._socket.bind((interface, _ETH_P_ALL))
-        self._raise_pending()
-        self.hardware: int = self._socket.getsockname()[3]
-        """The interface's ARPHRD_ value."""
-        # A port that mirrors others receives packets for their addresses.
-        membership = _MEMBERSHIP.pack(socket.if_nametoindex(interface), _PROMISCUOUS, 0)
-        self._socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
-        if self.hardware == _LOOPBACK:
-            # Not before Linux 4.20: there, leaving them out is left to `read_ring_block`.
-            with suppress(OSError):
-                self._socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
-
-    def _raise_pending(self) -> None:
-        error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if error:
-            raise OSError(error, os.strerror(error))
-
-    def take(self) -> bytes | None:
-        """The next block, given back to the kernel; None if there is none within `RETIRE_MS`.
-
-        Raises OSError when the interface goes down; what the ring holds then can still be taken.
-        """
-        base = self._next * BLOCK_BYTES
-        if not self._is_ready(base):
-            if not self._poll.poll(RETIRE_MS):
-                return None
-            self._raise_pending()
-            if not self._is_ready(base):
-                return None
-        length = _BLOCK_HEADER.unpack_from(self._memory, base)[3]
-        data = self._memory[base : base + length]
-        _STATUS.pack_into(self._memory, base + _STATUS_AT, _KERNEL)
-        self._next = (self._next + 1) % RING_BLOCKS
-        return data
-
-    def _is_ready(self, base: int) -> bool:
-        return bool(_STATUS.unpack_from(self._memory, base + _STATUS_AT)[0] & _USER)
-
-    def drops(self) -> int:
-        """Packets that the kernel has dropped so far because the ring was full."""
-        # The kernel counts anew from each look.
-        row = self._socket.getsockopt(_SOL_PACKET, _STATISTICS, _STATISTICS_ROW.size)
-        dropped = _STATISTICS_ROW.unpack(row)[1]
-        self._drops += dropped
-        return self._drops
-
-    def close(self) -> None:
-        self._memory.close()
-        self._socket.close()
+        raise interface_error(interface, error) from error
+    if ring.link_type < 0:
+        ring.close()
+        raise CaptureError(f"{interface}: packets of its kind (ARPHRD {ring.hardware}) cannot be read")
+    return ring
 
 
 class Live:
-    """Iterates the packets of an interface in blocks, each as soon as it is there, until it is told to stop, the time
-    is over, the packets are enough, or the interface goes down.
+    """Iterates the packets of interfaces in blocks, each as soon as it is there, until it is told to stop, the time
+    is over, the packets are enough, or every interface went down. Between them come blocks without packets, some a
+    second, so that whoever iterates learns how time passes.
 
-    It has the attributes of a `Timeline`; the interface stands for the file.
+    It has the attributes of a `Timeline`; the interfaces, which share one numbering, stand for the file.
     """
 
     bytes_total = None
 
-    def __init__(self, interface: str, ring: Ring, duration_ns: int | None, count: int | None) -> None:
-        if ring.hardware not in LINK_TYPES:
-            ring.close()
-            raise CaptureError(f"{interface}: packets of its kind (ARPHRD {ring.hardware}) cannot be read")
-        self.files = [interface]
+    def __init__(self, rings: list[Ring], settings: Settings, plan: Plan) -> None:
+        """Packets are received from here on. Raises CaptureError if an interface is down, or the filter is none."""
+        names = [ring.interface for ring in rings]
+        self.files = [",".join(names)]
         self.errors: list[CaptureError] = []
         self.secrets: list[bytes] = []
-        self.packets = 0
-        self.bytes_read = 0
-        self._ring = ring
-        self._count = count
-        self._deadline = None if duration_ns is None else time.monotonic_ns() + duration_ns
-        self._end: int | None = None
-        self._patience = 0
-        self._drops = 0
+        self.counters = Counters()
+        """How the capture stood when the last block was handed over."""
+        self._rings = rings
+        self._settings = settings
+        self._plan = plan
+        self._prelude = section() + b"".join(
+            interface_block(ring.link_type, ring.interface, settings.snaplen, settings.bpf or "")
+            for ring in rings
+        )
+        for ring in rings:
+            program = _program(ring, settings)
+            try:
+                ring.start(settings.ring_bytes, program)
+            except OSError as error:
+                raise interface_error(ring.interface, error) from error
         self._blocks = self._read()
+        self._next_frame = 1
+        self._worker: int | None = None
+        self._ended = False
+
+    def start(self) -> None:
+        """Begin to take them. Raises CaptureError if a file cannot be made."""
+        files = None
+        if self._settings.saving is not None:
+            files = SaveFiles(self._settings.saving, self._prelude, time.time_ns())
+        told, tell = os.pipe()
+        stopped, self._control = os.pipe()
+        self._worker = os.fork()
+        if self._worker == 0:
+            os.close(told)
+            os.close(self._control)
+            _work(
+                self._rings,
+                Outbox(tell, self._settings.queue_bytes),
+                stopped,
+                self._plan,
+                self._prelude,
+                files,
+            )
+        os.close(tell)
+        os.close(stopped)
+        self._inbox = Inbox(told)
+        for ring in self._rings:
+            ring.close()
+        if files is not None:
+            files.leave()
 
     def __iter__(self) -> Iterator[Block]:
         return self._blocks
 
     @property
+    def bytes_read(self) -> int:
+        return self.counters.bytes
+
+    @property
     def kernel_drops(self) -> int:
-        """Packets that found no room up to the end of the capture."""
-        return self._drops if self._end is not None else self._ring.drops()
+        """Packets that found no room in the kernel's ring, up to the end of the capture."""
+        return self.counters.kernel_drops
+
+    @property
+    def queue_drops(self) -> int:
+        """Packets that were captured, and saved, but not decoded: they found no room in the queue."""
+        return self.counters.queue_drops
 
     def stop(self) -> None:
-        """End with the packets up to now: those in the ring are still handed on. A signal handler may call it."""
-        if self._end is None:
-            # Counted now: what is dropped while the ring is emptied was never asked for.
-            self._drops = self._ring.drops()
-            self._patience = time.monotonic_ns() + 2 * RETIRE_MS * 1_000_000
-            self._end = time.time_ns()
+        """End with the packets up to now: those that wait are still handed on. A signal handler may call it."""
+        if self._worker is not None:
+            with suppress(OSError):
+                os.write(self._control, b"\0")
 
     def close(self) -> None:
-        """Close the socket; for whoever stops before the end."""
+        """End, and wait until all is saved; what was not handed on yet is left out."""
         self.stop()
-        self._blocks.close()
-        self._ring.close()
+        while not self._ended:
+            self._next_message()
+        if self._worker is not None:
+            self._inbox.close()
+            os.close(self._control)
+            os.waitpid(self._worker, 0)
+            self._worker = None
 
     def _read(self) -> Generator[Block]:
-        hardware = self._ring.hardware
-        while True:
-            if self._deadline is not None and time.monotonic_ns() >= self._deadline:
-                self.stop()
-            data = self._take()
-            if data is None:
-                # The last packets may be in a block that the kernel still fills.
-                if self._end is not None and time.monotonic_ns() >= self._patience:
-                    return
-                continue
-            block = read_ring_block(data, self.packets + 1, LINK_TYPES[hardware], hardware == _LOOPBACK)
-            size = self._wanted(block)
-            self.packets += size
-            self.bytes_read += sum(block.wire_lengths[:size])
-            ended = size < len(block) or self.packets == self._count
-            if ended:
-                self.stop()
-            if size:
-                yield block if size == len(block) else slice_block(block, 0, size)
-            if ended:
-                return
+        while (message := self._next_message()) is not None:
+            yield self._block(message)
 
-    def _take(self) -> bytes | None:
-        try:
-            return self._ring.take()
-        except OSError as error:
-            self.errors.append(_clear(self.files[0], error))
-            self.stop()
+    def _next_message(self) -> Message | None:
+        """None at the end."""
+        message = None if self._ended else self._inbox.message()
+        if message is None:
+            if not self._ended:
+                self._ended = True
+                self.errors.append(
+                    CaptureError("the capturing process died: what it had not handed over is lost")
+                )
             return None
+        self.counters = message.counters
+        if message.end is not None:
+            self._ended = True
+            self.errors += map(CaptureError, message.end["errors"])
+            return None
+        return message
 
-    def _wanted(self, block: Block) -> int:
-        """How many packets of a block come before the end."""
-        size = len(block)
-        if self._count is not None:
-            size = min(size, self._count - self.packets)
-        if self._end is not None:
-            late = (index for index, at in enumerate(block.times) if at is not None and at > self._end)
-            size = min(size, next(late, size))
-        return size
-
-
-def read_ring_block(data: bytes, first_frame: int, link_type: int, without_outgoing: bool) -> Block:
-    """The packets of a block of the ring.
-
-    `without_outgoing`: on the loopback interface each packet comes twice, as sent and as received; libpcap too
-    leaves out the one sent. A VLAN tag that the kernel (or the network card) took out is put back.
-    """
-    block = new_block(data, first_frame)
-    tags: list[tuple[int, int, int]] = []
-    _, packets, at, _ = _BLOCK_HEADER.unpack_from(data)
-    for _ in range(packets):
-        step, seconds, ns, captured, length, status, header, tag, tpid, kind = _PACKET.unpack_from(data, at)
-        if not (without_outgoing and kind == _OUTGOING):
-            start = at + header
-            end = start + captured
-            if status & _VLAN_VALID and captured >= _ADDRESSES_BYTES:
-                start -= _TAG_BYTES
-                length += _TAG_BYTES
-                tags.append((start, tpid if status & _VLAN_TPID_VALID else _TPID, tag))
-            block.times.append(seconds * _NS_PER_SECOND + ns)
-            block.starts.append(start)
-            block.ends.append(end)
-            block.wire_lengths.append(length)
-            block.link_types.append(link_type)
-        at += step
-    if tags:
-        block.data = _with_tags(data, tags)
-    return block
+    def _block(self, message: Message) -> Block:
+        if not message.section:
+            return new_block(b"", self._next_frame)
+        (block,) = read_pcapng(message.section, _NOTHING, message.first, len(message.section), Findings())
+        self._next_frame = message.first + len(block)
+        return block
 
 
-def _with_tags(data: bytes, tags: list[tuple[int, int, int]]) -> bytes:
-    """Put each tag behind the addresses, which move to the front, to `start`."""
-    room = bytearray(data)
-    for start, tpid, tag in tags:
-        addresses = start + _TAG_BYTES
-        tag_at = start + _ADDRESSES_BYTES
-        room[start:tag_at] = data[addresses : addresses + _ADDRESSES_BYTES]
-        room[tag_at : tag_at + _TAG_BYTES] = pack(">HH", tpid, tag)
-    return bytes(room)
+def _program(ring: Ring, settings: Settings) -> list[bpf.Instruction] | None:
+    if settings.bpf is not None:
+        return bpf.compiled(settings.bpf, ring.link_type, settings.snaplen)
+    return None if settings.snaplen >= BLOCK_BYTES else bpf.whole(settings.snaplen)
+
+
+class _Nothing:
+    """The source of what is there already."""
+
+    name = "interface"
+    position = 0
+
+    def read(self, size: int) -> bytes:
+        return b""
+
+    def release(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+_NOTHING = _Nothing()
+
+
+def _work(
+    rings: list[Ring], outbox: Outbox, control: int, plan: Plan, prelude: bytes, files: SaveFiles | None
+) -> NoReturn:
+    """What the capturing process does from its start to its end."""
+    status = 1
+    try:
+        # Of its own session: what a terminal sends (Ctrl-C, Ctrl-Z) is for the other process, which passes it on.
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nowhere, stream)
+        # It makes no cycles; to look for some would copy the memory that both processes share.
+        gc.disable()
+        worker = Worker(rings, outbox, control, plan, prelude, files)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: worker.stop())
+        worker.run()
+        status = 0
+    finally:
+        os._exit(status)

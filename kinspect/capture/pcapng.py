@@ -20,25 +20,25 @@ from kinspect.model import FRAME_BITS, Block
 MAGIC = b"\x0a\x0d\x0d\x0a"
 
 # Block types (§4; the packet block is of appendix A).
-_SECTION = 0x0A0D0D0A
-_INTERFACE = 1
+SECTION = 0x0A0D0D0A
+INTERFACE = 1
 _OLD_PACKET = 2
 _SIMPLE_PACKET = 3
-_STATISTICS = 5
-_ENHANCED_PACKET = 6
-_SECRETS = 10
-_PACKETS = (_OLD_PACKET, _SIMPLE_PACKET, _ENHANCED_PACKET)
+STATISTICS = 5
+ENHANCED_PACKET = 6
+SECRETS = 10
+_PACKETS = (_OLD_PACKET, _SIMPLE_PACKET, ENHANCED_PACKET)
 
 _BLOCK_OVERHEAD = 12
 """Type, length, and the length again at the end."""
 _ENHANCED_OVERHEAD = 32
 
 # Options (§3.5, §4.2, §4.6).
-_END_OF_OPTIONS = 0
-_IF_TSRESOL, _IF_FCSLEN, _IF_TSOFFSET = 9, 13, 14
-_ISB_STARTTIME, _ISB_IFDROP, _ISB_OSDROP = 2, 5, 7
+END_OF_OPTIONS = 0
+IF_TSRESOL, _IF_FCSLEN, _IF_TSOFFSET = 9, 13, 14
+ISB_STARTTIME, _ISB_IFDROP, ISB_OSDROP = 2, 5, 7
 
-_TLS_KEY_LOG = 0x544C534B
+TLS_KEY_LOG = 0x544C534B
 
 
 class _Order:
@@ -91,6 +91,7 @@ def read_pcapng(
             raise truncated(source, walker.name_of(data), offset, len(data), need)
         block = new_block(data, walker.frame)
         why = None
+        walker.base = offset
         try:
             need = walker.walk(block)
         except _DamageError as damage:
@@ -111,19 +112,21 @@ class _Walker:
         """Frame reference of the next packet."""
         self.position = 0
         """In the data walked last: where the first block starts that was not walked."""
+        self.base = 0
+        """Where the data walked lies in the file."""
         self._file = first_frame >> FRAME_BITS
         self._findings = findings
         self._sections = 0
         self._order = _BYTE_ORDER_MARKS[b"\x4d\x3c\x2b\x1a"]
         self._interfaces: list[_Interface] = []
         self._handlers: dict[int, Callable[[Block, int, int], None]] = {
-            _SECTION: self._section,
-            _INTERFACE: self._interface,
+            SECTION: self._section,
+            INTERFACE: self._interface,
             _OLD_PACKET: self._old_packet,
             _SIMPLE_PACKET: self._simple_packet,
-            _STATISTICS: self._statistics,
-            _ENHANCED_PACKET: self._enhanced_packet,
-            _SECRETS: self._secrets,
+            STATISTICS: self._statistics,
+            ENHANCED_PACKET: self._enhanced_packet,
+            SECRETS: self._secrets,
         }
 
     def name_of(self, data: bytes) -> str:
@@ -174,7 +177,7 @@ class _Walker:
         while position <= last_header:
             kind, length, interface, high, low, captured, wire = unpack(data, position)
             following = position + length
-            if kind != _ENHANCED_PACKET or following > size or captured > length - _ENHANCED_OVERHEAD:
+            if kind != ENHANCED_PACKET or following > size or captured > length - _ENHANCED_OVERHEAD:
                 break
             if unpack_length(data, following - 4)[0] != length:
                 break
@@ -217,7 +220,7 @@ class _Walker:
         numerator, denominator = 1000, 1
         offset_ns = 0
         for code, value in self._options(block.data, start + 8, end):
-            if code == _IF_TSRESOL and value:
+            if code == IF_TSRESOL and value:
                 base = 2 if value[0] & 0x80 else 10
                 numerator, denominator = 1_000_000_000, base ** (value[0] & 0x7F)
             elif code == _IF_TSOFFSET and len(value) >= 8:
@@ -232,6 +235,7 @@ class _Walker:
     def _describe(self, block: Block, start: int, end: int) -> None:
         """Keep a block whole, with its type and its two lengths."""
         self._findings.descriptions.append(block.data[start - 8 : end + 4])
+        self._findings.described.append((self._file, self.base + start - 8))
 
     def _enhanced_packet(self, block: Block, start: int, end: int) -> None:
         """The rare one that `_enhanced_packets` left: damaged, so that `_packet` will say what is wrong."""
@@ -286,10 +290,10 @@ class _Walker:
         run: tuple[int, ...] = (self._file, self._sections)
         drops = []
         for code, value in self._options(block.data, start + 12, end):
-            if code == _ISB_STARTTIME and len(value) >= 8:
+            if code == ISB_STARTTIME and len(value) >= 8:
                 # Counts go from the start of a capture, also where the capture is rotated over several files.
                 run = self._order.u32_pair(value)
-            elif code in (_ISB_IFDROP, _ISB_OSDROP) and len(value) >= 8:
+            elif code in (_ISB_IFDROP, ISB_OSDROP) and len(value) >= 8:
                 drops.append(self._order.u64(value)[0])
         if drops:
             key = (*run, interface)
@@ -298,7 +302,7 @@ class _Walker:
     def _secrets(self, block: Block, start: int, end: int) -> None:
         _need(start, end, 8)
         kind, length = self._order.u32_pair(block.data, start)
-        if kind == _TLS_KEY_LOG:
+        if kind == TLS_KEY_LOG:
             self._findings.secrets.append(block.data[start + 8 : min(start + 8 + length, end)])
 
     def _options(self, data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
@@ -306,7 +310,7 @@ class _Walker:
         while start + 4 <= end:
             code, length = self._order.option(data, start)
             start += 4
-            if code == _END_OF_OPTIONS or start + length > end:
+            if code == END_OF_OPTIONS or start + length > end:
                 return
             yield code, data[start : start + length]
             start += length + -length % 4

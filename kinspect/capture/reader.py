@@ -26,6 +26,8 @@ class Findings:
     """TLS key logs in the order they stand in the captures."""
     descriptions: list[bytes] = field(default_factory=list)
     """The section and interface blocks of pcapng files, which say how the packets behind them are to be read."""
+    described: list[tuple[int, int]] = field(default_factory=list)
+    """Where each of them stands: the index of its file, its offset there."""
 
 
 Reader = Callable[[bytes, Source, int, int, Findings], Iterator[Block]]

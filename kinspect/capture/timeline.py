@@ -85,9 +85,25 @@ class Timeline:
         return sum(self._findings.drops.values()) if self._findings.drops else None
 
     @property
+    def queue_drops(self) -> None:
+        """Files wait to be decoded."""
+
+    @property
     def secrets(self) -> list[bytes]:
         """The TLS key logs found so far; one may stand after the packets it is for."""
         return self._findings.secrets
+
+    @property
+    def descriptions(self) -> list[tuple[int, int, bytes]]:
+        """The blocks of pcapng files that say how packets behind them are to be read: file, offset, block."""
+        found = self._findings
+        return [(*place, text) for place, text in zip(found.described, found.descriptions, strict=True)]
+
+    def offset(self, block: Block) -> int:
+        """Where the buffer of the block handed out last begins in its file; of a compressed one it is not told."""
+        file = block.first_frame >> FRAME_BITS
+        cursor = next(cursor for cursor in self._cursors if cursor.index == file)
+        return cursor.source.position - len(block.data)
 
     @property
     def bytes_read(self) -> int:

@@ -21,6 +21,7 @@ from kinspect.kafka.view import View
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.output.escape import escape
 from kinspect.output.named import number_name
+from kinspect.output.redacted import HIDDEN, STRUCTURE, shown_value
 from kinspect.protocol import interpreter, schema
 from kinspect.protocol.interpreter import Reading, Span
 from kinspect.protocol.schema import Api, Layout
@@ -34,12 +35,6 @@ FAILED = 1
 
 # What keeps a message from being read to its end; bytes that are left over do not.
 FAILURES = frozenset({"malformed", "unknown_api", "unknown_version"})
-# Spans of what holds values, not of a value.
-STRUCTURE = frozenset({"struct", "tags", "tag"})
-
-HIDDEN = "(secret: not shown)"
-_MISSING = object()
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _LAST_NAME = re.compile(r"[^.\[\]]+(?=(?:\[\d+\])?$)")
 
 
@@ -232,7 +227,7 @@ def _json(parts: Parts, message: WireMessage) -> str:
             {"path": span.path, "start": span.start, "end": span.end, "type": span.type, "value": value}
             for spans, shown in ((parts.header_spans, parts.header), (parts.body_spans, parts.body))
             for span in spans
-            for value in (_plain(_value(span, shown)),)
+            for value in (_plain(shown_value(span, shown)),)
         ],
         "problems": [problem.to_dict() for problem in parts.problems],
     }
@@ -284,7 +279,7 @@ def _place(problem: Problem) -> str:
 
 
 def _written(span: Span, shown: dict[str, Any] | None) -> str:
-    value = _plain(_value(span, shown))
+    value = _plain(shown_value(span, shown))
     if span.type.startswith("[]") and value is not None:
         return f"{value} elements" if value != 1 else "1 element"
     if value == HIDDEN:
@@ -292,29 +287,6 @@ def _written(span: Span, shown: dict[str, Any] | None) -> str:
     last_name = _LAST_NAME.search(span.path)
     name = number_name(last_name[0], value) if last_name else None
     return json.dumps(value, ensure_ascii=False) + (f" ({name})" if name else "")
-
-
-def _value(span: Span, shown: dict[str, Any] | None) -> Any:
-    """What to show of a span's value: what the view shows at its place, as that leaves secrets out."""
-    if span.value is None or span.type in STRUCTURE or span.type.startswith("[]"):
-        return span.value
-    found = _at(shown, span.path)
-    if isinstance(found, list):
-        # Unknown tagged fields: the span is that of one entry's bytes.
-        return span.value if all(entry["bytes"] is not None for entry in found) else HIDDEN
-    return HIDDEN if found is None or found is _MISSING else found
-
-
-def _at(value: Any, path: str) -> Any:
-    """The value at `topics[0].name`."""
-    for name, index in _STEP.findall(path):
-        if isinstance(value, dict):
-            value = value.get(name, _MISSING)
-        elif isinstance(value, list) and index and int(index) < len(value):
-            value = value[int(index)]
-        else:
-            return _MISSING
-    return value
 
 
 def _plain(value: Any) -> Any:

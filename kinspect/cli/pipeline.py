@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kinspect.cli import complain, topicnames
+from kinspect.cli.interrupt import ENDED_BY_SIGNAL, Interrupt
 from kinspect.cli.options import (
     FILTER_NAMES,
     FILTERS,
@@ -21,12 +22,21 @@ from kinspect.cli.options import (
     options,
     usage,
 )
+from kinspect.cli.types import DURATION, Duration
 from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError
+from kinspect.kafka.view import View
 from kinspect.spark import session
 
 TABLES = ("exchanges", "batches", "records", "connections")
 DEFAULT_TABLES = "exchanges,batches,connections"
 UNREADABLE, CUT = 1, 3
+NS_PER_SECOND = 1_000_000_000
+LOSSES = {
+    "kernel_drops": "packets that were dropped before they were captured",
+    "late_packets": "packets that came later than others that were taken before",
+    "lost_packets": "packets of files that were gone before they were taken whole",
+    "lost_files": "files that were overwritten or removed while they were read",
+}
 
 
 @click.group()
@@ -37,17 +47,34 @@ def pipeline() -> None:
     """
 
 
+TABLES_OUT = (
+    click.option("--out", metavar="DIR", required=True, help="Where the tables go: a folder or a URL."),
+    click.option(
+        "--tables",
+        default=DEFAULT_TABLES,
+        show_default=True,
+        metavar="NAMES",
+        help=f"Which of {', '.join(TABLES)}.",
+    ),
+)
+SPARK = (
+    click.option("--master", metavar="URL", help="The Spark master.  [default: local[*]]"),
+    click.option("--conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable."),
+    click.option(
+        "--payload",
+        type=click.Choice(["none", "text", "base64", "hex"]),
+        default="none",
+        help="Keep records' keys and values; none: their sizes only.",
+    ),
+    click.option("--show-secrets", is_flag=True, help="Keep passwords, tokens and the like."),
+    click.option("-q", "--quiet", is_flag=True, help="No summary."),
+    click.option("--progress/--no-progress", default=None, help="Show how far the job is."),
+)
+
+
 @pipeline.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
-@click.option("--out", metavar="DIR", required=True, help="Where the tables go: a folder or a URL.")
-@click.option(
-    "--tables",
-    default=DEFAULT_TABLES,
-    show_default=True,
-    metavar="NAMES",
-    help=f"Which of {', '.join(TABLES)}.",
-)
-@click.option("--master", metavar="URL", help="The Spark master.  [default: local[*]]")
+@options(TABLES_OUT, SPARK, FILTERS, INPUT, LIMITS)
 @click.option(
     "--way",
     type=click.Choice(["fast", "plain"]),
@@ -55,17 +82,6 @@ def pipeline() -> None:
     show_default=True,
     help="fast: decode packets where they are read; plain: sort them by connection first. The rows are the same.",
 )
-@click.option("--conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable.")
-@click.option(
-    "--payload",
-    type=click.Choice(["none", "text", "base64", "hex"]),
-    default="none",
-    help="Keep records' keys and values; none: their sizes only.",
-)
-@click.option("--show-secrets", is_flag=True, help="Keep passwords, tokens and the like.")
-@click.option("-q", "--quiet", is_flag=True, help="No summary.")
-@click.option("--progress/--no-progress", default=None, help="Show how far the job is.")
-@options(FILTERS, INPUT, LIMITS)
 def run(captures: tuple[str, ...], **values: Any) -> int:
     """Decode captures into Parquet tables, a folder each, with a folder for each date (UTC) and API in it.
 
@@ -87,14 +103,14 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
         out=values["out"],
         tables=tables,
         caps=make_caps(values),
-        view=make_view({**values, "fields": (), "records": False, "int64": "number"}),
-        filter={name: values[name] for name in FILTER_NAMES if values[name]},
+        view=_view(values),
+        filter=_filter(values),
         keylog=keylog,
         names=names,
         kafka_ports=frozenset(values["decode_as"]),
         way=values["way"],
     )
-    progress = sys.stderr.isatty() if values["progress"] is None else values["progress"]
+    progress = _shows_progress(values)
     spark = session.open_session(values["master"], settings, progress)
     try:
         result = run_job(spark, job, _step if progress else lambda _: None)
@@ -106,6 +122,121 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
         for line in _summary(result):
             click.echo(line, err=True)
     return max(map(_status, result.errors), default=0)
+
+
+@pipeline.command(cls=Sectioned)
+@click.argument("folder", metavar="DIR")
+@options(TABLES_OUT)
+@click.option(
+    "--settle",
+    type=Duration(zero=True),
+    default="60s",
+    show_default=True,
+    metavar="TIME",
+    help="A capture that was not written for so long is complete, also without a newer one.",
+)
+@click.option(
+    "--drain",
+    is_flag=True,
+    help="Decode what is there, flush what is open as at the end of a capture, and end.",
+)
+@click.option(
+    "--interval",
+    type=DURATION,
+    default="2s",
+    show_default=True,
+    metavar="TIME",
+    help="How long to wait before the folder is looked at again.",
+)
+@click.option(
+    "--strands",
+    type=click.IntRange(1, 4096),
+    default=16,
+    show_default=True,
+    metavar="N",
+    help="How many tasks share the connections; a folder of tables keeps the number it began with.",
+)
+@options(SPARK, FILTERS, INPUT, LIMITS)
+def stream(folder: str, **values: Any) -> int:
+    """Decode the captures of a rotating folder into Parquet tables, as they become complete.
+
+    DIR is a folder, or its URL, into which somebody captures (tcpdump -G, -C, -W). What connections have open is
+    carried from one batch to the next, also when the process is killed: started again, it goes on. It ends with Ctrl-C.
+    """
+    tables = _tables(values["tables"])
+    settings = dict(_setting(text) for text in values["conf"])
+    make_filter(values)
+    if values["keylog"]:
+        usage(lambda: _bytes(values["keylog"]))
+    names = usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {}
+    session.check()
+    from kinspect.spark.streaming import Settings, Stream
+
+    wanted = Settings(
+        folder=folder,
+        out=values["out"],
+        tables=tables,
+        settle=values["settle"] / NS_PER_SECOND,
+        interval=values["interval"] / NS_PER_SECOND,
+        strands=values["strands"],
+        caps=make_caps(values),
+        view=_view(values),
+        filter=_filter(values),
+        keylog=values["keylog"],
+        names=names,
+        kafka_ports=frozenset(values["decode_as"]),
+    )
+    progress = _shows_progress(values)
+    spark = session.open_session(values["master"], settings, progress)
+    try:
+        with Interrupt() as interrupt:
+            running = Stream(spark, wanted, complain)
+            rows = dict.fromkeys(tables, 0)
+            for batch in interrupt.guard(running.batches(values["drain"])):
+                if batch is not None:
+                    rows = {name: rows[name] + count for name, count in batch.rows.items()}
+                    if progress:
+                        _step(_told(batch))
+    finally:
+        spark.stop()
+    if not values["quiet"]:
+        for line in _stream_summary(running.summary(), rows):
+            click.echo(line, err=True)
+    if interrupt.asked:
+        return ENDED_BY_SIGNAL + interrupt.asked
+    return max(map(_status, running.errors), default=0)
+
+
+def _told(batch: Any) -> str:
+    """A batch, in a line."""
+    rows = ", ".join(f"{count:,} {name}" for name, count in batch.rows.items())
+    return f"batch {batch.number}: {len(batch.captures):,} captures, {batch.packets:,} packets, {rows}"
+
+
+def _stream_summary(summary: dict[str, Any], rows: dict[str, int]) -> list[str]:
+    """What the stream has taken since it began, and the rows that were written this time, as lines."""
+    kinds = summary.get("connections", {})
+    lines = [
+        f"{summary.get('captures', 0):,} captures, {summary.get('packets', 0):,} packets,"
+        f" {sum(kinds.values()):,} connections closed ({kinds.get('kafka', 0):,} Kafka),"
+        f" {summary.get('exchanges', 0):,} exchanges, {summary.get('gaps', 0):,} gaps"
+    ]
+    lines += [f"  {name}: {count:,} rows written" for name, count in rows.items()]
+    lines += [f"  {text}: {summary[key]:,}" for key, text in LOSSES.items() if summary.get(key)]
+    lines += [f"  cap {cap}: hit {hits:,} times" for cap, hits in sorted(summary.get("caps_hit", {}).items())]
+    return lines
+
+
+def _view(values: dict[str, Any]) -> View:
+    return make_view({**values, "fields": (), "records": False, "int64": "number"})
+
+
+def _filter(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: values[name] for name in FILTER_NAMES if values[name]}
+
+
+def _shows_progress(values: dict[str, Any]) -> bool:
+    return sys.stderr.isatty() if values["progress"] is None else values["progress"]
 
 
 def _tables(text: str) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ from kinspect.pipeline import Inspector, Line, one_by_one
 UNREADABLE, CUT = 1, 3
 # How many more objects there are before Python looks for unreachable cycles among the newest, how often among the
 # others. Only what is left of an ended connection is one; with the usual numbers a fifth of the time goes there.
-COLLECTED_EACH = (50_000, 10, 10)
+COLLECTED_EACH = (10_000, 3, 3)
 
 
 class Packets(Reading, Protocol):
@@ -51,6 +51,8 @@ class Packets(Reading, Protocol):
     def secrets(self) -> list[bytes]: ...
     @property
     def kernel_drops(self) -> int | None: ...
+    @property
+    def queue_drops(self) -> int | None: ...
     def __iter__(self) -> Iterator[Block]: ...
     def close(self) -> None: ...
 
@@ -190,6 +192,7 @@ class Run:
     def close(self) -> int:
         """Print the summary; tells the exit status that the inputs call for."""
         self.inspector.counts.kernel_drops = self.packets.kernel_drops
+        self.inspector.counts.queue_drops = self.packets.queue_drops
         summary = {
             **self.inspector.summary(),
             "shown": self.tally.shown,

@@ -38,9 +38,13 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # as above
 
     name = "duration"
 
+    def __init__(self, zero: bool = False) -> None:
+        self._zero = zero
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return parse_duration(str(value)) or self.fail("must be more than 0", param, ctx)
+            duration = parse_duration(str(value))
+            return duration if duration or self._zero else self.fail("must be more than 0", param, ctx)
         except KinspectError as error:
             self.fail(str(error), param, ctx)
 

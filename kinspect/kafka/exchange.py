@@ -29,14 +29,25 @@ class WireMessage:
     and whose counts tell what they cut; None for a message alone.
     """
 
-    # Defaults of the class: most of them stay, and a message is made a million times.
-    inferred = False
-    ends: Ends | None = None
-    api_key: int | None = None
-    api_version: int | None = None
-    _cut = False
-    _decoded: Decoded | None = None
-    _fields: frozenset[str] | None = None
+    __slots__ = (
+        "_cut",
+        "_decoded",
+        "_fields",
+        "api_key",
+        "api_version",
+        "body_start",
+        "complete",
+        "direction",
+        "ends",
+        "first_frame",
+        "first_time",
+        "inferred",
+        "last_frame",
+        "last_time",
+        "packets",
+        "raw",
+        "size",
+    )
 
     def __init__(
         self,
@@ -61,6 +72,13 @@ class WireMessage:
         self.last_frame = last_frame
         self.packets = packets
         self.complete = complete
+        self.inferred = False
+        self.ends: Ends | None = None
+        self.api_key: int | None = None
+        self.api_version: int | None = None
+        self._cut = False
+        self._decoded: Decoded | None = None
+        self._fields: frozenset[str] | None = None
 
     @property
     def duration_ns(self) -> int | None:
@@ -116,36 +134,60 @@ class Exchange:
     run from 1 in the order of completion. `request`, `response`: the messages, None where there is none.
     """
 
-    # Defaults of the class: most of them stay, and an exchange is made a million times.
-    api_key: int | None = None
-    api_version: int | None = None
-    correlation_id: int | None = None
-    client_id: str | None = None
-    request: WireMessage | None = None
-    response: WireMessage | None = None
-    outcome = UNANSWERED
-    outcome_reason: str | None = None
-    api_candidates: tuple[str, ...] = ()
-    order = 0
-    completed_at: int | None = None
-    in_flight = 0
-    previous_response_end: int | None = None
-    latency_known = True
-    answer_tagged: bool | None = (
-        None  # whether the response's header ends in a tagged section, None: look it up
+    __slots__ = (
+        "_problems",
+        "_summary",
+        "answer_tagged",
+        "api_candidates",
+        "api_key",
+        "api_version",
+        "client_id",
+        "completed_at",
+        "connection",
+        "correlation_id",
+        "in_flight",
+        "kind",
+        "latency_known",
+        "noted",
+        "order",
+        "outcome",
+        "outcome_reason",
+        "previous_response_end",
+        "principal",
+        "request",
+        "response",
+        "role",
+        "software_name",
+        "software_version",
     )
-    noted: tuple[Problem, ...] = ()
-    # What the session knew of the client when the exchange completed.
-    role: str | None = None
-    principal: str | None = None
-    software_name: str | None = None
-    software_version: str | None = None
-    _summary: summary.Summary | None = None
-    _problems: list[Problem] | None = None
 
     def __init__(self, connection: Ends, kind: str) -> None:
         self.connection = connection
         self.kind = kind
+        self.api_key: int | None = None
+        self.api_version: int | None = None
+        self.correlation_id: int | None = None
+        self.client_id: str | None = None
+        self.request: WireMessage | None = None
+        self.response: WireMessage | None = None
+        self.outcome = UNANSWERED
+        self.outcome_reason: str | None = None
+        self.api_candidates: tuple[str, ...] = ()
+        self.order = 0
+        self.completed_at: int | None = None
+        self.in_flight = 0
+        self.previous_response_end: int | None = None
+        self.latency_known = True
+        # Whether the response's header ends in a tagged section; None: that must be looked up.
+        self.answer_tagged: bool | None = None
+        self.noted: tuple[Problem, ...] = ()
+        # What the session knew of the client when the exchange completed.
+        self.role: str | None = None
+        self.principal: str | None = None
+        self.software_name: str | None = None
+        self.software_version: str | None = None
+        self._summary: summary.Summary | None = None
+        self._problems: list[Problem] | None = None
 
     def __repr__(self) -> str:
         name = self.api or self.kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -33,6 +34,11 @@ class TopicNames:
         if topic_id not in self._names and topic_id != ZERO_ID and len(self._names) < NAMES_KEPT:
             self._names[topic_id] = name
             self._learned[topic_id] = order
+
+    def learned(self, after: int) -> list[tuple[str, str, int]]:
+        """Ids, their names and the orders that told them, without the first `after` that were learned or known."""
+        new = islice(self._names.items(), after, None)
+        return [(topic_id, name, self._learned[topic_id]) for topic_id, name in new]
 
     def name(self, topic_id: str, order: int) -> str | None:
         """The name of `topic_id` as far as known before exchange `order` completed, else None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
 
@@ -34,7 +35,9 @@ PRODUCE, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 0, 17, 18, 36
 # APIs whose requests tell of the client, each time.
 TELLING = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 NO_TAGS = b"\0"
+LONGEST_TEXT = 0x7FFF
 _ID = Struct(">i")
+_USE = Struct(">hh")
 # A response adrift is looked for by the correlation ids of this many requests in flight, the oldest first.
 LOCATED_BY = 64
 _START = Struct(">ii")
@@ -51,7 +54,7 @@ SENDER = {REQUEST: "client", RESPONSE: "broker"}
 
 
 class _Usual(NamedTuple):
-    """An API and version of which a further request tells nothing new of its client, by a request's first four bytes.
+    """An API and version of which a further request tells nothing new of its client.
 
     `tagged`, `answer_tagged`: the headers of request and response end in a tagged section.
     """
@@ -60,6 +63,17 @@ class _Usual(NamedTuple):
     api_version: int
     tagged: bool
     answer_tagged: bool
+
+
+@lru_cache(maxsize=1024)
+def _usual(use: bytes) -> _Usual | None:
+    """What there is to know of requests that begin so; None if they must be looked at more closely."""
+    api_key, api_version = _USE.unpack(use)
+    version = header_version(api_key, api_version, REQUEST)
+    if api_key in TELLING or not version or schema.layout(api_key, api_version, REQUEST) is None:
+        return None
+    answer = header_version(api_key, api_version, RESPONSE)
+    return _Usual(api_key, api_version, version >= TAGGED[REQUEST], answer >= TAGGED[RESPONSE])
 
 
 class Session:
@@ -87,10 +101,9 @@ class Session:
             framer.unannounced = True
         self._pending = Pending()
         self._role: str | None = None
-        # APIs and versions that requests had, and whether one of them was whole.
-        self._uses: dict[tuple[int, int], bool] = {}
-        self._usual: dict[bytes, _Usual] = {}
-        self._client_text = b""  # the client id's bytes with their size, as they stand in the last header
+        # APIs and versions that requests had, as they stand in a header, and whether one of them was whole.
+        self._uses: dict[bytes, bool] = {}
+        self._client_text = b""  # the client id as it stands in a header
         self._mechanism: str | None = None
         self._tokens = 0  # raw SASL tokens the client may still send
         self._response_end: int | None = None
@@ -208,8 +221,13 @@ class Session:
 
     def _request(self, message: WireMessage, cause: str | None) -> None:
         raw = message.raw or b""
-        usual = self._usual.get(raw[:4])
-        if usual is not None and message.complete and not self._tokens:
+        use = raw[:4]
+        if (
+            message.complete
+            and not self._tokens
+            and self._uses.get(use)
+            and (usual := _usual(use)) is not None
+        ):
             body_start = 8 + len(self._client_text)
             if raw.startswith(self._client_text, 8) and (
                 not usual.tagged or raw[body_start : body_start + 1] == NO_TAGS
@@ -228,16 +246,15 @@ class Session:
         client_id_whole = message.complete or header.body_start < len(raw)
         if client_id_whole:
             self.client_id = header.client_id
+            self._client_text = _header_text(header.client_id)
         exchange = self._asked(message, header.api_key, header.api_version, header.body_start)
         exchange.correlation_id = header.correlation_id
         exchange.client_id = header.client_id if client_id_whole else None
         self._note_damage(exchange, message, cause)
-        use = header.api_key, header.api_version
         new_use = use not in self._uses
         if new_use or (message.complete and not self._uses[use]):
-            self._note_use(use, message.complete)
+            self._note_use(use, header.api_key, header.api_version, message.complete)
         self._learn_from_request(exchange, message, new_use)
-        self._note_usual(use, raw if message.complete else b"")
         self._expect(exchange, message)
 
     def _usual_request(self, message: WireMessage, usual: _Usual, body_start: int) -> None:
@@ -273,22 +290,11 @@ class Session:
         if acks == UNKNOWN_ACKS:
             self._pending.doubt()
 
-    def _note_use(self, use: tuple[int, int], complete: bool) -> None:
-        if schema.layout(*use, REQUEST) is not None:
+    def _note_use(self, use: bytes, api_key: int, api_version: int, complete: bool) -> None:
+        if schema.layout(api_key, api_version, REQUEST) is not None:
             self._uses[use] = complete
             if complete:
-                self._ledger.note_use(self.client_id, *use)
-
-    def _note_usual(self, use: tuple[int, int], raw: bytes) -> None:
-        """Requests that begin as `raw`, a whole one, can go the short way from now on."""
-        version = header_version(*use, REQUEST)
-        self._client_text = text = raw[8 : 10 + max(int.from_bytes(raw[8:10], signed=True), 0)]
-        if len(text) < 2:
-            self._usual.clear()
-        elif version and use[0] not in TELLING and self._uses.get(use):
-            tagged = version >= TAGGED[REQUEST]
-            answer_tagged = header_version(*use, RESPONSE) >= TAGGED[RESPONSE]
-            self._usual[raw[:4]] = _Usual(*use, tagged, answer_tagged)
+                self._ledger.note_use(self.client_id, api_key, api_version)
 
     def _is_header(self, raw: bytes, complete: bool) -> bool:
         """Whether a message during a raw SASL exchange is a request again: no token looks like a known version."""
@@ -438,7 +444,7 @@ class Session:
         exchange.api_candidates = tuple(dict.fromkeys(candidate.api for candidate in found))
         if len(found) == 1:
             _, key, version = found[0]
-            if self._uses.get((key, version)) or self._ledger.uses(self.client_id, key, version):
+            if self._uses.get(_USE.pack(key, version)) or self._ledger.uses(self.client_id, key, version):
                 exchange.api_key, exchange.api_version = key, version
                 exchange.api_candidates = ()
                 self._lay_out(message, exchange)
@@ -495,6 +501,15 @@ class Session:
         exchange.software_name, exchange.software_version = self.software
         self.exchanges += 1
         self._ledger.finish(exchange, frame)
+
+
+def _header_text(client_id: str | None) -> bytes:
+    """A client id as it stands in a header (a nullable string)."""
+    if client_id is None:
+        return b"\xff\xff"
+    text = client_id.encode()
+    # Longer than any on the wire: it had bytes that are no text, and no header has this size.
+    return len(text).to_bytes(2) + text if len(text) <= LONGEST_TEXT else b"\xff\xfe"
 
 
 def _are_messages(data: bytes, end: int) -> bool:

@@ -70,10 +70,11 @@ def _add_item(parent: Tree, label: Text, item: Any, name: str | None = None) -> 
         for index, entry in enumerate(item):
             _add_item(branch, Text.assemble((f"[{index}]", NULL)), entry)
     else:
-        parent.add(label + Text(" ") + _scalar(item) + Text(f" ({name})" if name else "", style=NULL))
+        parent.add(label + Text(" ") + scalar(item) + Text(f" ({name})" if name else "", style=NULL))
 
 
-def _scalar(item: Any) -> Text:
+def scalar(item: Any) -> Text:
+    """A value that is not to be taken apart."""
     if item is None:
         return Text("null", style=NULL)
     if isinstance(item, str):
@@ -81,7 +82,7 @@ def _scalar(item: Any) -> Text:
     if isinstance(item, bool):
         return Text("true" if item else "false", style=VALUE)
     if isinstance(item, list):
-        return Text(", ").join(_scalar(entry) for entry in item) if item else Text("[]", style=NULL)
+        return Text(", ").join(scalar(entry) for entry in item) if item else Text("[]", style=NULL)
     return Text("{}" if item == {} else str(item), style=VALUE)
 
 

@@ -22,6 +22,7 @@ OTHER_KINDS = {"other": "other", "empty": "without data"}
 
 COUNTED = {
     "kernel_drops": "packets dropped by the capturing kernel: {}",
+    "queue_drops": "packets captured but not decoded, as they came too fast: {}",
     "tls_not_decrypted": "TLS not decrypted: {}",
     "packets_without_tcp": "packets without TCP: {}",
     "conflicting_bytes": "bytes that came again with another value, the first ones hold: {}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -73,7 +73,7 @@ class Table:
     def exchange(self, exchange: Exchange) -> None:
         """Write the exchange's row."""
         line = self._view.exchange(exchange)
-        day, clock = self._time(exchange.timestamp)
+        day, clock = day_and_clock(exchange.timestamp, self._zone)
         if day != self._day and not self._wide:
             self._day = day
             self._rows.append(Text(f"{day} {self._zone_name}", style=DIM))
@@ -162,16 +162,18 @@ class Table:
             cell.truncate(width, overflow="ellipsis", pad=True)
         return cell
 
-    def _time(self, ns: int | None) -> tuple[str, str]:
-        if ns is None:
-            return "no time", "–"
-        seconds, fraction = divmod(ns, NS_PER_SECOND)
-        try:
-            moment = datetime.fromtimestamp(seconds, UTC).astimezone(self._zone)
-        except (OverflowError, ValueError, OSError):
-            # A broken clock: beyond the year 9999.
-            return "no date", f"{seconds}.{fraction:09}"
-        return f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S}.{fraction:09}"
+
+def day_and_clock(ns: int | None, zone: tzinfo | None) -> tuple[str, str]:
+    """`2026-11-21` and `07:13:33.399000000` of a time in nanoseconds; `zone`: None is local time."""
+    if ns is None:
+        return "no time", "–"
+    seconds, fraction = divmod(ns, NS_PER_SECOND)
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC).astimezone(zone)
+    except (OverflowError, ValueError, OSError):
+        # A broken clock: beyond the year 9999.
+        return "no date", f"{seconds}.{fraction:09}"
+    return f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S}.{fraction:09}"
 
 
 def ends(line: dict[str, Any], width: int = 0) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kinspect.model import Caps
 
-__all__ = ["read"]
+__all__ = ["read", "stream"]
 
 
 def read(
@@ -83,3 +83,59 @@ def read(
         names=topic_names,
         kafka_ports=decode_as,
     )
+
+
+def stream(
+    spark: SparkSession,
+    folder: str,
+    table: str = "exchanges",
+    filter: Mapping[str, Any] | None = None,
+    *,
+    out: str,
+    settle: float = 60.0,
+    records: bool = False,
+    payload: str = "none",
+    show_secrets: bool = False,
+    keylog: str | None = None,
+    topic_names: dict[str, str] | None = None,
+    decode_as: frozenset[int] = frozenset(),
+    caps: Caps | None = None,
+    strands: int = 16,
+) -> DataFrame:
+    """The rows of `table` of the captures in a rotating folder, as they become complete: a streaming DataFrame.
+
+    A thread of this process does what `kinspect pipeline stream FOLDER --out OUT` does, and the DataFrame reads what
+    it writes there, with the columns `date` and, of all but `connections`, `api` at the end. So rows come once, also
+    to a query with a checkpoint that is begun again in another process. Asked again with the same `out`, also for
+    another table, it is the same stream; it ends with the process, or with its session.
+
+    `out`: a folder or a URL that Spark writes to. `settle`: seconds after which a file that is not written any more
+    is complete. `filter`, `records`, `payload`, `show_secrets`, `topic_names`, `decode_as`, `caps` as for `read`;
+    `keylog`: a file of TLS secrets, read again for each batch. `strands`: how many tasks share the connections, once
+    and for all of this `out`.
+
+    Raises `KinspectError` for options that make no sense and for an `out` that holds something else; warns
+    (`CaptureWarning`) of captures that could not be read, and if the stream had to end.
+    """
+    from kinspect.kafka.view import View
+    from kinspect.model import Caps as DefaultCaps
+    from kinspect.spark.follow import follow
+    from kinspect.spark.streaming import Settings
+    from kinspect.spark.tables import TABLES, open_table
+
+    view = View(records=records, payload=payload, show_secrets=show_secrets)
+    open_table(table, None, view)
+    settings = Settings(
+        folder=folder,
+        out=out,
+        tables=TABLES,
+        settle=settle,
+        strands=strands,
+        caps=caps or DefaultCaps(),
+        view=view,
+        filter=dict(filter or {}),
+        keylog=keylog,
+        names=topic_names or {},
+        kafka_ports=decode_as,
+    )
+    return follow(spark, settings).table(table)

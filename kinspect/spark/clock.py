@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_right
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -49,16 +50,15 @@ class Clock:
         return Clock, (self._chunks, self.segments)
 
     @classmethod
-    def of(cls, times: Numbers, frames: Numbers) -> Clock:
-        """The clock of segments in the order of the run."""
+    def of(cls, times: Numbers, frames: Numbers, before: int = 0, clock: int = 0) -> Clock:
+        """The clock of segments in the order of the run, of which `before` came before, up to the time `clock`."""
         chunks = []
-        clock = 0
         for first in range(0, len(times), _CHUNK):
             part = times[first : first + _CHUNK]
             running = np.maximum.accumulate(np.concatenate(([clock], part)))
             chunks.append(
                 Chunk(
-                    first,
+                    before + first,
                     len(part),
                     clock,
                     int(running[-1]),
@@ -68,7 +68,17 @@ class Clock:
                 )
             )
             clock = int(running[-1])
-        return cls(chunks, len(times))
+        return cls(chunks, before + len(times))
+
+    @property
+    def first(self) -> int:
+        """The ordinal of the first segment, or of the one to come if there is none."""
+        return self._chunks[0].first if self._chunks else self.segments
+
+    @property
+    def last(self) -> int:
+        """The clock after the last segment; 0 if there is none."""
+        return self._chunks[-1].after if self._chunks else 0
 
     def at(self, ordinal: int) -> int | None:
         """The clock at a segment if it is later than the segment's own time, else None."""
@@ -115,23 +125,40 @@ class Clock:
 
 
 class Places:
-    """Where each frame stands in the run: runs of frames that follow one another."""
+    """Where each frame stands in the run: runs of frames that follow one another. `before` packets came earlier; only
+    of some of those it is known."""
 
-    def __init__(self, runs: dict[int, tuple[list[int], list[int]]]) -> None:
+    def __init__(self, runs: dict[int, tuple[list[int], list[int]]], before: int = 0) -> None:
         self._runs = runs
+        self.before = before
 
     @classmethod
-    def of(cls, order: Numbers, file_of: Numbers, references: Numbers) -> Places:
-        """`order`: the packets in the order of the run, as positions in the other two arrays."""
+    def of(
+        cls,
+        order: Numbers,
+        references: Numbers,
+        before: int = 0,
+        known: Mapping[int, int] | None = None,
+    ) -> Places:
+        """`order`: the packets in the order of the run, as positions in `references`, behind `before` others; `known`:
+        places of some of those others, by frame."""
         runs: dict[int, tuple[list[int], list[int]]] = {}
+        for frame, place in sorted((known or {}).items()):
+            firsts, shifts = runs.setdefault(frame >> FRAME_BITS, ([], []))
+            firsts.append(frame)
+            shifts.append(place - frame)
         if len(order):
             frames = references[order]
             begins = [0, *(np.flatnonzero(np.diff(frames) != 1) + 1).tolist()]
             for begin in begins:
                 firsts, shifts = runs.setdefault(int(frames[begin]) >> FRAME_BITS, ([], []))
                 firsts.append(int(frames[begin]))
-                shifts.append(begin - int(frames[begin]))
-        return cls(runs)
+                shifts.append(before + begin - int(frames[begin]))
+        return cls(runs, before)
+
+    def has_file(self, frame: int) -> bool:
+        """Whether there are packets of the frame's file."""
+        return frame >> FRAME_BITS in self._runs
 
     def place(self, frame: int) -> int:
         """The frame's place, from 0."""

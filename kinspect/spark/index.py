@@ -332,7 +332,7 @@ def _ordered(files: list[str], proven: list[tuple[Split, Report]], caps: Caps) -
         splits=[],
         groups=[],
         clock=Clock([], len(carrying)) if timeless else Clock.of(times[carrying], reference[carrying]),
-        places=Places.of(order, file_of, reference),
+        places=Places.of(order, reference),
         fragments=[(int(place[at]), int(ordinal[at]), segment) for at, segment in whole],
         start=_first_time(times[order]),
         last=_last(times, order, reference),
@@ -415,9 +415,13 @@ def _assemble(
     reference: Numbers,
     caps: Caps,
     counts: Counts,
+    goes_on: link.Dissector | None = None,
 ) -> list[tuple[int, Segment]]:
-    """Puts fragments together, in the order of the run: the packet that completed each, and the segment."""
-    dissector = link.Dissector(caps, counts)
+    """Puts fragments together, in the order of the run: the packet that completed each, and the segment.
+
+    `goes_on`: has fragments that came before, and keeps those that are left.
+    """
+    dissector = goes_on or link.Dissector(caps, counts)
     whole = []
     for position, fragment in sorted(fragments, key=lambda pair: int(place[pair[0]])):
         packet = one_packet(
@@ -428,7 +432,8 @@ def _assemble(
             fragment.link_type,
         )
         whole += [(position, segment) for segment in dissector.segments(packet)]
-    dissector.flush()
+    if goes_on is None:
+        dissector.flush()
     # The packets were counted where they were read.
     counts.packets = counts.bytes = 0
     return whole

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.functions import to_date
 
-from kinspect.errors import CaptureError
+from kinspect.errors import CaptureError, KinspectError
 from kinspect.kafka.view import View
 from kinspect.model import Caps
 from kinspect.spark.aggregates import QUERIES, aggregate
 from kinspect.spark.commit import Output
+from kinspect.spark.log import is_stream
 from kinspect.spark.run import Run
 from kinspect.spark.tables import EXCHANGES, RECORDS
 from kinspect.spark.ways import FAST
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TABLES = (EXCHANGES, "batches", "connections")
 
-_BY_DATE = ("date",)
-_BY_DATE_AND_API = ("date", "api")
+BY_DATE = ("date",)
+BY_DATE_AND_API = ("date", "api")
 
 
 @dataclass(slots=True)
@@ -54,6 +55,8 @@ class Result:
 
 def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
     """Does the job; `step` is told what is being done. Nothing changes in the folder before all tables are written."""
+    if is_stream(spark, job.out):
+        raise KinspectError(f"{job.out}: a stream writes its tables there; give the job a folder of its own")
     output = Output(spark, job.out)
     step("looking at the captures")
     captures = Run(spark, job.captures, caps=job.caps, kept=True, way=job.way)
@@ -64,19 +67,19 @@ def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
             table = captures.table(
                 name,
                 filter=job.filter,
-                view=_view(name, job.view),
+                view=view_of(name, job.view),
                 keylog=job.keylog,
                 names=job.names,
                 kafka_ports=job.kafka_ports,
             )
             dated = table.withColumn("date", to_date("timestamp"))
-            output.write(name, dated, _BY_DATE_AND_API if "api" in table.columns else _BY_DATE)
+            output.write(name, dated, BY_DATE_AND_API if "api" in table.columns else BY_DATE)
             written = spark.read.schema(dated.schema).parquet(output.staged(name))
             rows[name] = written.count()
             if name == EXCHANGES:
                 for query in QUERIES:
                     step(f"adding up {query}")
-                    output.write(query, aggregate(query, written), _BY_DATE)
+                    output.write(query, aggregate(query, written), BY_DATE)
     except BaseException:
         output.abandon()
         raise
@@ -87,7 +90,8 @@ def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
     return Result(captures.summary(), rows, dates, captures.index.errors)
 
 
-def _view(name: str, view: View) -> View:
+def view_of(name: str, view: View) -> View:
+    """The view for a table: that of records shows records."""
     if name != RECORDS or view.records:
         return view
     return View(records=True, payload=view.payload, show_secrets=view.show_secrets, int64=view.int64)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import glob
+import os
 from fnmatch import fnmatchcase
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from pyarrow import ArrowException, fs
 
@@ -44,6 +45,40 @@ def shown(path: str) -> str:
     scheme, _, rest = path.partition("?")[0].partition("://")
     host, slash, name = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{name}"
+
+
+class Listed(NamedTuple):
+    """A file of a folder: its path, its bytes, and when it was last written, in nanoseconds since the epoch."""
+
+    path: str
+    size: int
+    changed: int
+
+
+def listing(folder: str) -> list[Listed]:
+    """The files of a folder, but for hidden ones. Raises CaptureError."""
+    try:
+        if not is_url(folder):
+            with os.scandir(folder) as entries:
+                return [_listed(entry) for entry in entries if entry.is_file() and _is_shown(entry.name)]
+        system, name = _file_system(folder)
+        infos = system.get_file_info(fs.FileSelector(name))
+    except (OSError, ArrowException) as error:
+        raise _clear(folder, error) from error
+    return [
+        Listed(f"{folder.rstrip('/')}/{info.base_name}", int(info.size), int(info.mtime_ns or 0))
+        for info in infos
+        if info.type == fs.FileType.File and _is_shown(info.base_name)
+    ]
+
+
+def _listed(entry: os.DirEntry[str]) -> Listed:
+    status = entry.stat()
+    return Listed(entry.path, status.st_size, status.st_mtime_ns)
+
+
+def _is_shown(name: str) -> bool:
+    return not name.startswith((".", "_"))
 
 
 def length(path: str) -> int:

@@ -56,7 +56,7 @@ class Setting:
     """What all tasks of a run are told. `emit`: the kinds of lines wanted, as for `Inspector`."""
 
     caps: Caps
-    files: list[str]
+    files: Sequence[str]
     clock: Clock
     places: Places
     last: tuple[int | None, int]
@@ -101,12 +101,12 @@ class StrandLedger(Ledger):
         return self._places.place(frame)
 
     def _next_key(self, line: Line, frame: int) -> bytes:
-        """The key of a line that the packet `frame` completed."""
+        """The key of a line that the packet `frame` completed; exchanges are counted, whatever else is asked for."""
         if isinstance(line, Gap):
             whose = line.connection_id
         else:
             whose = (line.connection if isinstance(line, Exchange) else line).community_id
-        noted = self.noted[whose] = self.noted.get(whose, 0) + 1
+        noted = self.noted[whose] = self.noted.get(whose, 0) + isinstance(line, Exchange)
         phase = self.closing[1] if self.closing is not None and self.closing[0] == frame else _OWN
         return _KEY.pack(self._places.place(frame), *phase, noted & 0xFFFFFFFF)
 

@@ -53,11 +53,11 @@ class Running:
         line, _, self._read = self._read.partition(b"\n")
         return line
 
-    def end(self, number=signal.SIGINT):
+    def end(self, number=signal.SIGINT, patience=PATIENCE):
         """Ask it to end (0: wait until it does); gives what it still printed."""
         if number:
             self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=PATIENCE)
+        out, err = self.process.communicate(timeout=patience)
         return (self._read + (out or b"")).decode(), err.decode()
 
 
@@ -68,7 +68,7 @@ def live():
     @contextmanager
     def run(*arguments, before=(), stdout=subprocess.PIPE, **options):
         command = [*before, sys.executable, "-m", "kinspect", "live", *map(str, arguments)]
-        process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, **options)
+        process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, bufsize=0, **options)
         try:
             yield Running(process)
         finally:

@@ -1,6 +1,5 @@
 """`kinspect live` on the loopback interface, beside real traffic."""
 
-import asyncio
 import json
 import os
 import pty
@@ -15,29 +14,11 @@ import pytest
 
 from . import traffic
 from .conftest import read_some
+from .loopback import free_port, talk
 
 pytestmark = [pytest.mark.tools, pytest.mark.usefixtures("root")]
 
 NO_DROPS = "packets dropped by the capturing kernel: 0"
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-def talk(port, count, connections=1):
-    """Exchange with a broker on that port; gives what the clients saw."""
-
-    async def run():
-        async with traffic.broker(port=port):
-            found = await asyncio.gather(
-                *(traffic.talk("127.0.0.1", port, count) for _ in range(connections))
-            )
-        return [exchange for talked in found for exchange in talked]
-
-    return asyncio.run(run())
 
 
 def key(line):

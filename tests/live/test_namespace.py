@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.pcap import Conversation, framed
 
+from kinspect.capture import open_timeline
 from kinspect.protocol import Message, encode_request, encode_response
 
 pytestmark = [pytest.mark.tools, pytest.mark.usefixtures("iproute")]
@@ -21,7 +22,7 @@ HOST, PORT = "10.77.0.2", 9092
 SEND = """
 import socket, sys
 with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
-    sender.bind(("left0", 0))
+    sender.bind((sys.argv[1], 0))
     for line in sys.stdin:
         sender.send(bytes.fromhex(line))
 """
@@ -55,14 +56,14 @@ class Pair:
         """The beginning of a command that runs in a namespace."""
         return ("ip", "netns", "exec", self.names[side])
 
-    def talk(self, count):
+    def talk(self, count, client="left"):
         """A client on the left, a broker on the right."""
         end = (HOST, str(PORT))
         serving = [*self.inside("right"), sys.executable, TRAFFIC, "serve", *end]
         with subprocess.Popen(serving, stdout=subprocess.PIPE) as server:
             try:
                 assert server.stdout.readline() == b"serving\n"
-                talking = [*self.inside("left"), sys.executable, TRAFFIC, "talk", *end, str(count)]
+                talking = [*self.inside(client), sys.executable, TRAFFIC, "talk", *end, str(count)]
                 subprocess.run(talking, check=True, timeout=30)
             finally:
                 server.kill()
@@ -91,24 +92,138 @@ def test_both_directions_are_seen_once(live, pair, side):
     assert "packets dropped by the capturing kernel: 0" in err
 
 
-def test_the_kernel_takes_out_vlan_tags_and_they_are_put_back(live, pair):
+def conversation(frame_of=lambda data: data):
+    """A Heartbeat and its response, as frames."""
     talk = Conversation()
     talk.open()
     body = {"group_id": "workers", "generation_id": 1, "member_id": "m"}
     talk.client_sends(framed(encode_request(Message(HEARTBEAT, 4, 7, body, "app"))))
     talk.broker_sends(framed(encode_response(Message(HEARTBEAT, 4, 7, {"error_code": 0}))))
-    sizes = [len(packet.data) + len(TAG) for packet in talk.packets]
-    frames = [packet.data[:12] + TAG + packet.data[12:] for packet in talk.packets]
-    options = ("--emit", "exchange,summary", "--host", "10.0.0.9")
-    with live("-i", "right0", *options, before=pair.inside("right")) as running:
-        lines = "".join(f"{frame.hex()}\n" for frame in frames)
-        command = [*pair.inside("left"), sys.executable, "-c", SEND]
-        subprocess.run(command, input=lines, text=True, check=True, timeout=20)
+    return [frame_of(packet.data) for packet in talk.packets]
+
+
+def send(inside, interface, frames):
+    lines = "".join(f"{frame.hex()}\n" for frame in frames)
+    command = [*inside, sys.executable, "-c", SEND, interface]
+    subprocess.run(command, input=lines, text=True, check=True, timeout=20)
+
+
+def read(path):
+    command = [sys.executable, "-m", "kinspect", "read", "-q", "--host", "10.0.0.9", path]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+@pytest.mark.parametrize(("interface", "link_type", "header"), [("right0", 1, 14), ("any", 276, 20)])
+def test_the_kernel_takes_out_vlan_tags_and_they_are_put_back(
+    live, pair, tmp_path, interface, link_type, header
+):
+    frames = conversation(lambda data: data[:12] + TAG + data[12:])
+    path = tmp_path / "saved.pcapng"
+    options = ("--emit", "exchange,summary", "--host", "10.0.0.9", "-w", path)
+    with live("-i", interface, *options, before=pair.inside("right")) as running:
+        send(pair.inside("left"), "left0", frames)
         out, _ = running.end()
     exchange, summary = map(json.loads, out.splitlines())
     assert (exchange["api"], exchange["correlation_id"]) == ("Heartbeat", 7)
     assert summary["tcp_segments"] == len(frames)
-    assert summary["bytes"] == sum(sizes)
+    assert summary["bytes"] == sum(len(frame) - 14 + header for frame in frames)
+    (block,) = open_timeline([path])
+    assert set(block.link_types) == {link_type}
+    for start, end, frame in zip(block.starts, block.ends, frames, strict=True):
+        # The tag, the type behind it, and the rest; a cooked header has the tag's type at its beginning.
+        packet = block.data[start:end]
+        assert packet[header:] == frame[14:]
+        assert packet[12:14] == TAG[:2] if interface != "any" else packet[:2] == TAG[:2]
+    assert json.loads(read(path))["correlation_id"] == 7
+
+
+@pytest.mark.parametrize("names", [["one0", "two0"], ["any"]])
+def test_a_packet_that_passes_two_interfaces_is_one(live, pair, names):
+    name = pair.names["left"]
+    ip("-n", name, "link", "add", "one0", "type", "veth", "peer", "name", "two0")
+    for link in ("one0", "two0"):
+        ip("-n", name, "link", "set", link, "addrgenmode", "none", "up")
+    chosen = [word for name in names for word in ("-i", name)]
+    options = ("--emit", "exchange,connection,summary", "--host", "10.0.0.9")
+    with live(*chosen, *options, before=pair.inside("left")) as running:
+        frames = conversation()
+        send(pair.inside("left"), "one0", frames)
+        out, err = running.end()
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert sorted(line["type"] for line in lines) == ["connection", "exchange", "summary"]
+    assert lines[-1]["duplicate_packets"] == len(frames)
+    assert f"{2 * len(frames)} packets, {len(frames)} of them seen twice" in err
+
+
+def ids(out):
+    found = [json.loads(line) for line in out.splitlines()]
+    assert {line["outcome"] for line in found} == {"answered"}
+    assert {code["code"] for line in found for code in line["problems"]} == set()
+    return sorted(line["correlation_id"] for line in found)
+
+
+def test_several_interfaces_are_one_capture(live, pair):
+    name = pair.names["right"]
+    ip("-n", name, "link", "set", "lo", "up")
+    with live(
+        "-i", "right0", "-i", "lo", "--emit", "exchange,summary", before=pair.inside("right")
+    ) as running:
+        pair.talk(50)
+        pair.talk(50, client="right")
+        out, _ = running.end()
+        assert running.process.returncode == 0
+    *lines, summary = out.splitlines()
+    assert ids("\n".join(lines)) == sorted([*range(50), *range(50)])
+    clients = {json.loads(line)["client"]["ip"] for line in lines}
+    assert clients == {"10.77.0.1", HOST}
+    assert json.loads(summary)["files"] == ["right0,lo"]
+    times = [json.loads(line)["completed_at"] for line in lines]
+    assert times == sorted(times)
+
+
+def test_one_of_several_interfaces_goes_down(live, pair):
+    name = pair.names["right"]
+    ip("-n", name, "link", "set", "lo", "up")
+    with live("-i", "right0", "-i", "lo", before=pair.inside("right")) as running:
+        ip("-n", name, "link", "set", "lo", "down")
+        pair.talk(20)
+        out, err = running.end()
+        assert running.process.returncode == 1
+    assert ids(out) == list(range(20))
+    assert err.startswith("kinspect: lo: the interface is down\n")
+
+
+@pytest.mark.parametrize("interface", ["right0", "any"])
+@pytest.mark.parametrize(
+    ("text", "expected"), [(f"tcp port {PORT}", 30), ("host 10.77.0.1 and not udp", 30), ("arp", 0)]
+)
+def test_a_filter_runs_in_the_kernel(live, pair, interface, text, expected):
+    with live(
+        "-i", interface, "--bpf", text, "--emit", "exchange,summary", before=pair.inside("right")
+    ) as running:
+        pair.talk(30)
+        out, err = running.end()
+        assert running.process.returncode == 0
+    *lines, summary = out.splitlines()
+    assert len(lines) == expected
+    if expected == 0:
+        assert set(json.loads(summary)["packets_without_tcp"]) <= {"arp"}
+    assert f"bytes on {interface}, of those that pass '{text}'\n" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--bpf", "nonsense and"], "can't parse filter expression"),
+        (["--bpf", "vlan 5"], "takes VLAN tags out of packets before it filters"),
+    ],
+)
+def test_filters_that_cannot_be(live, options, text):
+    with live("-i", "lo", *options) as running:
+        running.end(0)
+        assert running.process.returncode == 1
+    assert running.started.startswith("kinspect: --bpf: ")
+    assert text in running.started
 
 
 def test_an_interface_that_goes_down_ends_it(live, pair):

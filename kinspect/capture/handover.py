@@ -1,0 +1,133 @@
+"""What the capturing process hands to the decoding one: messages through a pipe, which wait in a bounded queue.
+
+A message has a head, which tells how the capture stands, and behind it as many bytes as that says.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections import deque
+from contextlib import suppress
+from itertools import islice
+from struct import Struct
+from typing import Any, BinaryIO, NamedTuple
+
+QUEUE_BYTES = 256 * 1024 * 1024
+
+_PIPE_BYTES = 1024 * 1024
+_SET_PIPE_BYTES = 1031  # F_SETPIPE_SZ of Linux
+_PIECES_AT_ONCE = 16
+
+# Kind, length of what follows, number of the first packet, and the counters.
+_HEAD = Struct("=BQQ5Q")
+_PACKETS, _END = 0, 1
+
+
+class Counters(NamedTuple):
+    """How a capture stands: packets and bytes on the wire, packets that the kernel dropped (for want of room in its
+    ring), packets that were not decoded (for want of room in the queue), and bytes that wait there."""
+
+    packets: int = 0
+    bytes: int = 0
+    kernel_drops: int = 0
+    queue_drops: int = 0
+    waiting: int = 0
+
+
+class Message(NamedTuple):
+    """A section of a pcapng file with packets numbered from `first` (empty: nothing came, but time has passed), or what
+    the capturing process says at its end."""
+
+    counters: Counters
+    first: int
+    section: bytes
+    end: dict[str, Any] | None
+
+
+class Outbox:
+    """The capturing side; nothing of it waits for the other one."""
+
+    def __init__(self, descriptor: int, limit: int) -> None:
+        self._descriptor = descriptor
+        self._limit = limit
+        self._full = False
+        self._pieces: deque[bytes] = deque()
+        self.waiting = 0
+        """Bytes in the queue."""
+        self.drops = 0
+        """Packets that found no room there."""
+        self.open = True
+        """The other side is there."""
+        os.set_blocking(descriptor, False)
+        with suppress(OSError):
+            fcntl.fcntl(descriptor, _SET_PIPE_BYTES, _PIPE_BYTES)
+
+    def packets(self, counters: Counters, first: int, prelude: bytes, blocks: list[bytes]) -> None:
+        """Packet blocks, numbered from `first`, behind the blocks that describe them; dropped if the queue is full."""
+        # Once full, until it is half empty: of a long run of packets more can be decoded than of many short ones.
+        self._full = self.waiting > (self._limit // 2 if self._full else self._limit)
+        if self._full:
+            self.drops += len(blocks)
+        else:
+            self._put(_PACKETS, counters, first, prelude + b"".join(blocks))
+
+    def beat(self, counters: Counters) -> None:
+        """Nothing came; of no use to one who has not yet read what did."""
+        if not self.waiting:
+            self._put(_PACKETS, counters, 0, b"")
+
+    def end(self, counters: Counters, told: dict[str, Any]) -> None:
+        """The last message."""
+        self._put(_END, counters, 0, json.dumps(told).encode())
+
+    def _put(self, kind: int, counters: Counters, first: int, content: bytes) -> None:
+        if self.open:
+            head = _HEAD.pack(kind, len(content), first, *counters)
+            self._pieces += (head, content)
+            self.waiting += len(head) + len(content)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def send(self) -> None:
+        """Hand over what the other side takes at once."""
+        try:
+            while self._pieces:
+                self._sent(os.writev(self._descriptor, [*islice(self._pieces, _PIECES_AT_ONCE)]))
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            self.open = False
+            self._pieces.clear()
+            self.waiting = 0
+
+    def _sent(self, size: int) -> None:
+        self.waiting -= size
+        while self._pieces and size >= len(self._pieces[0]):
+            size -= len(self._pieces.popleft())
+        if size:
+            self._pieces[0] = self._pieces[0][size:]
+
+
+class Inbox:
+    """The decoding side."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._file: BinaryIO = os.fdopen(descriptor, "rb", buffering=_PIPE_BYTES)
+
+    def message(self) -> Message | None:
+        """The next message; waits for it. None if the other side ended without a last word."""
+        head = self._file.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            return None
+        kind, length, first, *counters = _HEAD.unpack(head)
+        content = self._file.read(length)
+        if len(content) < length:
+            return None
+        end = json.loads(content) if kind == _END else None
+        return Message(Counters(*counters), first, b"" if end else content, end)
+
+    def close(self) -> None:
+        self._file.close()

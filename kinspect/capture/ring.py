@@ -1,0 +1,163 @@
+"""Packets of an interface from a memory-mapped ring of an AF_PACKET socket (packet(7), Linux's
+Documentation/networking/packet_mmap.rst).
+
+The kernel fills the ring by blocks, TPACKET_V3: a block holds many packets with nanosecond times, and is handed over
+when it is full or `RETIRE_MS` after its first packet. What finds no room is dropped and counted. Unlike a large socket
+buffer, the ring needs no right beyond CAP_NET_RAW, and that only where the socket is made.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import socket
+from contextlib import suppress
+from struct import Struct
+
+from kinspect.capture import bpf
+from kinspect.capture.tpacket import BLOCK_HEADER, COOKED, LINK_TYPES, LOOPBACK, ROOM_BYTES
+from kinspect.errors import CaptureError
+
+ANY = "any"
+"""The name of all interfaces together."""
+BLOCK_BYTES = 256 * 1024
+"""Of the ring; no packet can be longer (libpcap's limit is the same)."""
+RING_BYTES = 64 * 1024 * 1024
+RETIRE_MS = 20
+
+# linux/if_packet.h and linux/if_ether.h.
+_SOL_PACKET = 263
+_ADD_MEMBERSHIP, _RX_RING, _STATISTICS, _VERSION, _RESERVE, _IGNORE_OUTGOING = 1, 5, 6, 10, 12, 23
+_TPACKET_V3 = 2
+_PROMISCUOUS = 1
+_ETH_P_ALL = 3
+_HARDWARE_AT = 3
+"""In the address of a packet socket."""
+
+# `tpacket_req3`: block size, blocks, frame size, frames, milliseconds until a block is handed over, size of private
+# data, features. Version 3 has frames of any size, but checks these numbers.
+_RING_REQUEST = Struct("=7I")
+_FRAME_BYTES = 2048
+# `packet_mreq`: interface, type, address length, address.
+_MEMBERSHIP = Struct("=iHH8x")
+# `tpacket_stats_v3`: packets, drops, times the queue was frozen.
+_STATISTICS_ROW = Struct("=3I")
+
+_STATUS = Struct("=I")
+_STATUS_AT = 8
+_KERNEL, _USER = 0, 1
+
+
+def interface_error(interface: str, error: OSError) -> CaptureError:
+    """What went wrong with an interface, for people."""
+    advice = {
+        errno.ENETDOWN: "the interface is down",
+        errno.ENODEV: "the interface is gone",
+        errno.ENXIO: "the interface is gone",
+        errno.ENOMEM: "the kernel has not the memory for the ring; give a smaller --buffer",
+    }
+    return CaptureError(f"{interface}: {advice.get(error.errno or 0) or error.strerror or error}")
+
+
+class Ring:
+    """The socket and its ring. Raises OSError as the system does.
+
+    To make one is what needs rights; nothing is received before `start`.
+    """
+
+    def __init__(self, interface: str) -> None:
+        self.interface = interface
+        self._socket = (
+            # Without an interface it gets packets from the start; they are thrown away when the ring is made.
+            socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
+            if interface == ANY
+            else socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        )
+        self._memory: mmap.mmap | None = None
+        self._blocks = 0
+        self._next = 0
+        self._drops = 0
+        try:
+            self._bind(0)
+        except OSError:
+            self._socket.close()
+            raise
+        self.hardware: int = self._socket.getsockname()[_HARDWARE_AT]
+        """The interface's ARPHRD_ value."""
+
+    @property
+    def link_type(self) -> int:
+        """The LINKTYPE_ value of its packets; -1 if it is not known."""
+        return COOKED if self.interface == ANY else LINK_TYPES.get(self.hardware, -1)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def start(self, size: int, program: list[bpf.Instruction] | None) -> None:
+        """Receive packets from now on, those that the program takes, into a ring of about `size` bytes."""
+        self._blocks = max(size // BLOCK_BYTES, 2)
+        size = self._blocks * BLOCK_BYTES
+        request = _RING_REQUEST.pack(
+            BLOCK_BYTES, self._blocks, _FRAME_BYTES, size // _FRAME_BYTES, RETIRE_MS, 0, 0
+        )
+        if program is not None:
+            bpf.attach(self._socket, program)
+        self._socket.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V3)
+        self._socket.setsockopt(_SOL_PACKET, _RESERVE, ROOM_BYTES)
+        self._socket.setsockopt(_SOL_PACKET, _RX_RING, request)
+        self._memory = mmap.mmap(self._socket.fileno(), size)
+        if self.interface != ANY:
+            # Not before Linux 4.20: there, leaving them out is left to `read_ring_block`.
+            with suppress(OSError):
+                self._socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, self._is_loopback)
+            # A port that mirrors others receives packets for their addresses.
+            membership = _MEMBERSHIP.pack(socket.if_nametoindex(self.interface), _PROMISCUOUS, 0)
+            self._socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
+        self._bind(_ETH_P_ALL)
+        self._raise_pending()
+        self.drops()
+        self._drops = 0
+
+    @property
+    def _is_loopback(self) -> bool:
+        return self.hardware == LOOPBACK
+
+    def _bind(self, protocol: int) -> None:
+        if self.interface != ANY:
+            self._socket.bind((self.interface, protocol))
+
+    def _raise_pending(self) -> None:
+        error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            raise OSError(error, os.strerror(error))
+
+    def take(self) -> bytes | None:
+        """The next block, given back to the kernel; None if there is none.
+
+        Raises OSError when the interface went down; what the ring holds then is taken before.
+        """
+        memory = self._memory
+        assert memory is not None
+        base = self._next * BLOCK_BYTES
+        if not _STATUS.unpack_from(memory, base + _STATUS_AT)[0] & _USER:
+            self._raise_pending()
+            return None
+        length = BLOCK_HEADER.unpack_from(memory, base)[3]
+        data = memory[base : base + length]
+        _STATUS.pack_into(memory, base + _STATUS_AT, _KERNEL)
+        self._next = (self._next + 1) % self._blocks
+        return data
+
+    def drops(self) -> int:
+        """Packets that the kernel has dropped so far because the ring was full."""
+        # The kernel counts anew from each look.
+        row = self._socket.getsockopt(_SOL_PACKET, _STATISTICS, _STATISTICS_ROW.size)
+        self._drops += _STATISTICS_ROW.unpack(row)[1]
+        return self._drops
+
+    def close(self) -> None:
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
+        self._socket.close()

@@ -1,0 +1,169 @@
+"""Packets into pcapng files as they are captured, from one file to the next."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from kinspect.capture.writer import secrets_block, statistics_block
+from kinspect.errors import CaptureError
+
+PRIVATE = 0o600
+"""Captures hold other people's data, perhaps with the secrets to read it: a file is for its owner alone."""
+
+SECRETS_KEPT = 8 * 1024 * 1024
+"""Bytes of TLS secrets that each file begins with; of more, those that came last."""
+
+# A line of a key log. Nothing else of a file that was named as one gets into a capture.
+_SECRET = re.compile(rb"[A-Z][A-Z0-9_]+ [0-9A-Fa-f]+ [0-9A-Fa-f]+\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """When the next file is begun: bytes, nanoseconds or packets in one; and how many files are kept, of which the
+    oldest goes. None: no matter how many."""
+
+    size: int | None = None
+    time_ns: int | None = None
+    packets: int | None = None
+    keep: int | None = None
+
+    @property
+    def wanted(self) -> bool:
+        return any((self.size, self.time_ns, self.packets))
+
+
+class Saving(NamedTuple):
+    """What is to be saved: where, from when to when a file goes, and whether existing files may be overwritten."""
+
+    path: str
+    rotation: Rotation = Rotation()
+    force: bool = False
+
+
+class SaveFiles:
+    """The files of a capture, each complete in itself: it begins with `prelude` and the secrets known so far, and ends
+    with the drop counts.
+
+    Raises CaptureError where a file cannot be made or written.
+    """
+
+    def __init__(self, saving: Saving, prelude: bytes, start_ns: int) -> None:
+        self.names: deque[str] = deque()
+        """The files that are there, the newest last."""
+        self._saving = saving
+        self._prelude = prelude
+        self._start_ns = start_ns
+        self._secrets: deque[bytes] = deque()
+        self._secrets_size = 0
+        self._made = 0
+        self._open()
+
+    def secrets(self, text: bytes) -> None:
+        """Lines of a key log that came; what is no such line is left out."""
+        known = b"".join(line for line in text.splitlines(keepends=True) if _SECRET.fullmatch(line))
+        if known:
+            self._secrets.append(known)
+            self._secrets_size += len(known)
+            while self._secrets_size > SECRETS_KEPT and len(self._secrets) > 1:
+                self._secrets_size -= len(self._secrets.popleft())
+            self._write(secrets_block(known))
+
+    def packets(self, blocks: list[bytes], drops: Sequence[int]) -> None:
+        """Blocks of packets, into this file and as many more as they take; `drops`: those of the interfaces so far."""
+        done = 0
+        while done < len(blocks):
+            fitting = self._fitting(blocks, done)
+            if fitting:
+                self._write(b"".join(blocks[done : done + fitting]))
+                self._packets += fitting
+                done += fitting
+            else:
+                self._rotate(drops)
+
+    def _fitting(self, blocks: list[bytes], done: int) -> int:
+        """For how many of the blocks behind `done` the file has room: for one at least if it is empty."""
+        limits = self._saving.rotation
+        most = len(blocks) - done
+        if limits.packets is not None:
+            most = min(most, limits.packets - self._packets)
+        if limits.size is None:
+            return most
+        room = limits.size - self._size
+        fitting = 0
+        while fitting < most and (room := room - len(blocks[done + fitting])) >= 0:
+            fitting += 1
+        return fitting if self._packets else max(fitting, 1)
+
+    def tick(self, drops: Sequence[int]) -> None:
+        """Begin the next file if it is time, and there is something in this one."""
+        limit = self._saving.rotation.time_ns
+        if limit is not None and self._packets and time.monotonic_ns() >= self._opened + limit:
+            self._rotate(drops)
+
+    def close(self, drops: Sequence[int]) -> None:
+        """End the file with the drop counts."""
+        now = time.time_ns()
+        counts = [statistics_block(number, self._start_ns, now, count) for number, count in enumerate(drops)]
+        self._write(b"".join(counts))
+        self._file.close()
+
+    def leave(self) -> None:
+        """The file is another process's now."""
+        self._file.close()
+
+    def _rotate(self, drops: Sequence[int]) -> None:
+        self.close(drops)
+        self._open()
+        keep = self._saving.rotation.keep
+        if keep is not None and len(self.names) > keep:
+            oldest = self.names.popleft()
+            with _told(oldest):
+                Path(oldest).unlink(missing_ok=True)
+
+    def _open(self) -> None:
+        self._made += 1
+        name = self._saving.path if not self._saving.rotation.wanted else self._numbered()
+        over = self._saving.force or (os.path.exists(name) and not os.path.isfile(name))
+        with _told(name):
+            # What was there is kept until the file is private.
+            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | (0 if over else os.O_EXCL), PRIVATE)
+            self._file: BinaryIO = os.fdopen(descriptor, "wb")
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.fchmod(descriptor, PRIVATE)
+                os.ftruncate(descriptor, 0)
+        self.names.append(name)
+        self._opened = time.monotonic_ns()
+        self._packets = 0
+        self._size = 0
+        self._write(self._prelude + b"".join(map(secrets_block, self._secrets)))
+
+    def _numbered(self) -> str:
+        """`trace_00001_20261121151919.pcapng` of `trace.pcapng`: names sort as the files come."""
+        base, extension = os.path.splitext(self._saving.path)
+        return f"{base}_{self._made:05}_{time.strftime('%Y%m%d%H%M%S', time.gmtime())}{extension}"
+
+    def _write(self, data: bytes) -> None:
+        with _told(self.names[-1]):
+            self._file.write(data)
+            self._file.flush()
+        self._size += len(data)
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Errors of the system as those of a file."""
+    try:
+        yield
+    except FileExistsError:
+        raise CaptureError(f"{name}: exists; give --force to overwrite it") from None
+    except OSError as error:
+        raise CaptureError(f"{name}: {error.strerror or error}") from None

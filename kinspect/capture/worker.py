@@ -1,0 +1,239 @@
+"""The capturing process: packets from rings into files and to the decoding process, whatever that is doing."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from kinspect.capture.handover import Counters, Outbox
+from kinspect.capture.order import Batch, Order
+from kinspect.capture.ring import RETIRE_MS, interface_error
+from kinspect.capture.save import SaveFiles
+from kinspect.capture.tpacket import packet_blocks, read_ring_block
+from kinspect.errors import KinspectError
+
+_MS = 1_000_000
+VISIBLE_NS = 2 * RETIRE_MS * _MS
+"""After so long a packet is in a block that was handed over."""
+BEAT_NS = 250 * _MS
+"""The decoding process hears that often how the capture stands."""
+SECRETS_NS = 20 * _MS
+"""So often is looked for new TLS secrets."""
+BLOCKS_A_TURN = 32
+FOREVER = 1 << 63
+
+
+class Plan(NamedTuple):
+    """Until when is captured, and where the lines come from that a TLS key log has got since it was last asked."""
+
+    duration_ns: int | None = None
+    packets: int | None = None
+    secrets: Callable[[], bytes] = bytes
+
+
+class Packets(Protocol):
+    """An interface that packets are taken from; see `Ring`."""
+
+    @property
+    def interface(self) -> str: ...
+    @property
+    def link_type(self) -> int: ...
+    def fileno(self) -> int: ...
+    def take(self) -> bytes | None: ...
+    def drops(self) -> int: ...
+
+
+class Worker:
+    """One capture. `run` returns when it has ended and all is handed over and written; `control` is readable when
+    somebody wants it to end. `prelude`: the pcapng blocks that describe the interfaces."""
+
+    def __init__(
+        self,
+        rings: Sequence[Packets],
+        outbox: Outbox,
+        control: int,
+        plan: Plan,
+        prelude: bytes,
+        files: SaveFiles | None,
+    ) -> None:
+        self._rings = dict(enumerate(rings))
+        self._link_types = [ring.link_type for ring in rings]
+        self._outbox = outbox
+        self._control = control
+        self._plan = plan
+        self._prelude = prelude
+        self._files = files
+        self._order = Order() if len(rings) > 1 else None
+        self._errors: list[str] = []
+        self._packets = 0
+        self._bytes = 0
+        self._drops = [0] * len(rings)
+        self._deadline: int | None = None
+        self._ended_at: int | None = None
+        self._patience = 0
+        self._enough = False
+        self._next_secrets = 0
+        self._next_beat = 0
+        self._poll = select.poll()
+        self._poll.register(outbox.fileno(), 0)
+        for descriptor in (control, *(ring.fileno() for ring in rings)):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def run(self) -> None:
+        limit = self._plan.duration_ns
+        self._deadline = None if limit is None else time.monotonic_ns() + limit
+        try:
+            self._capture()
+        except KinspectError as error:
+            # Of the files: nothing more can be written.
+            self._errors.append(str(error))
+            self._files = None
+        except Exception as error:
+            # There is nobody here to tell it to.
+            self._errors.append(f"internal error of the capturing process: {error!r}")
+        self._finish()
+
+    def stop(self) -> None:
+        """End with the packets up to now. A signal handler may call it."""
+        if self._ended_at is None:
+            # Counted now: what is dropped while the rings are emptied was never asked for.
+            self._count_drops()
+            self._patience = time.monotonic_ns() + VISIBLE_NS
+            self._ended_at = time.time_ns()
+
+    def _capture(self) -> None:
+        while True:
+            last = self._ended_at is not None and time.monotonic_ns() >= self._patience
+            busy = self._turn(last)
+            if self._enough or (last and not busy):
+                return
+            self._wait(0 if busy else BEAT_NS)
+            if self._deadline is not None and time.monotonic_ns() >= self._deadline:
+                self.stop()
+
+    def _wait(self, longest: int) -> None:
+        """Until there is something to do, or some time has passed."""
+        now = time.monotonic_ns()
+        if self._order is not None or self._ended_at is not None:
+            longest = min(longest, RETIRE_MS * _MS)
+        elif self._deadline is not None:
+            longest = min(longest, max(0, self._deadline - now))
+        self._poll.modify(self._outbox.fileno(), select.POLLOUT if self._outbox.waiting else 0)
+        for descriptor, _ in self._poll.poll(longest / _MS):
+            if descriptor == self._control:
+                # A byte, or the end of the other process.
+                self._poll.unregister(self._control)
+                self.stop()
+
+    def _turn(self, last: bool) -> bool:
+        """Hand on what is there now; tells whether there is more."""
+        left = []
+        for number in [*self._rings]:
+            latest = self._empty(number)
+            if latest is not None:
+                left.append(latest)
+        if self._order is not None:
+            until = time.monotonic_ns() - VISIBLE_NS
+            self._hand_on(self._order.settled(FOREVER if last else until, left))
+        if self._files is not None:
+            self._files.tick(self._drops)
+        self._beat()
+        self._outbox.send()
+        return bool(left)
+
+    def _empty(self, number: int) -> int | None:
+        """Take what a ring holds, but not so much that others have to wait. Gives the latest time if there is more."""
+        latest = None
+        for _ in range(BLOCKS_A_TURN):
+            data = None if self._enough else self._take(number)
+            if data is None:
+                return None
+            block = read_ring_block(data, self._link_types[number])
+            if not len(block):
+                continue
+            times = [time or 0 for time in block.times]
+            latest = times[-1]
+            batch = Batch(times, block.wire_lengths, packet_blocks(block, number))
+            if self._order is None:
+                self._hand_on(batch)
+            else:
+                self._order.add(batch, time.monotonic_ns())
+        return latest or 0
+
+    def _take(self, number: int) -> bytes | None:
+        ring = self._rings[number]
+        try:
+            return ring.take()
+        except OSError as error:
+            self._errors.append(str(interface_error(ring.interface, error)))
+            self._poll.unregister(ring.fileno())
+            del self._rings[number]
+            if not self._rings:
+                self.stop()
+            return None
+
+    def _hand_on(self, batch: Batch) -> None:
+        """Into the files and to the other process."""
+        batch = batch.first(self._wanted(batch.times))
+        if not batch.blocks:
+            return
+        first = self._packets + 1
+        self._packets += len(batch.blocks)
+        self._bytes += sum(batch.lengths)
+        if self._files is not None:
+            self._save_secrets(self._files)
+            self._files.packets(batch.blocks, self._drops)
+        self._outbox.packets(self._counters(), first, self._prelude, batch.blocks)
+        self._outbox.send()
+
+    def _wanted(self, times: list[int]) -> int:
+        """How many of these packets come before the end; notes when it is reached."""
+        size = len(times)
+        if self._ended_at is not None:
+            end = self._ended_at
+            size = next((index for index, at in enumerate(times) if at > end), size)
+            self._enough = size < len(times)
+        if self._plan.packets is not None and self._packets + size >= self._plan.packets:
+            size = self._plan.packets - self._packets
+            self._enough = True
+        return size
+
+    def _save_secrets(self, files: SaveFiles) -> None:
+        """What the key log got, before the packets that it may be for."""
+        now = time.monotonic_ns()
+        if now >= self._next_secrets:
+            self._next_secrets = now + SECRETS_NS
+            files.secrets(self._plan.secrets())
+
+    def _beat(self) -> None:
+        now = time.monotonic_ns()
+        if now >= self._next_beat:
+            self._next_beat = now + BEAT_NS
+            if self._ended_at is None:
+                self._count_drops()
+            self._outbox.beat(self._counters())
+
+    def _count_drops(self) -> None:
+        for number, ring in self._rings.items():
+            self._drops[number] = ring.drops()
+
+    def _counters(self) -> Counters:
+        outbox = self._outbox
+        return Counters(self._packets, self._bytes, sum(self._drops), outbox.drops, outbox.waiting)
+
+    def _finish(self) -> None:
+        """Close the files, then wait for the other process to take the rest."""
+        self.stop()
+        if self._files is not None:
+            try:
+                self._files.secrets(self._plan.secrets())
+                self._files.close(self._drops)
+            except KinspectError as error:
+                self._errors.append(str(error))
+        outbox = self._outbox
+        outbox.end(self._counters(), {"errors": self._errors})
+        while outbox.waiting:
+            outbox.send()
+            select.select([], [outbox.fileno()], [])

@@ -1,0 +1,141 @@
+"""Writes pcapng files (draft-ietf-opsawg-pcapng): little-endian, times in nanoseconds.
+
+    with open("some.pcapng", "wb") as file:
+        writer = PcapngWriter(file)
+        ethernet = writer.interface(1, "eth0")
+        writer.packet(ethernet, time_ns, data, wire_length)
+
+The functions give the blocks alone, for those who put files together themselves.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import BinaryIO
+
+from kinspect.capture import pcapng as read
+
+_FRAME = Struct("<II")
+_LENGTH = Struct("<I")
+_OPTION = Struct("<HH")
+_SECTION = Struct("<IHHq")
+_INTERFACE = Struct("<HHI")
+_PACKET = Struct("<IIIIIII")
+_STATISTICS = Struct("<III")
+_U64 = Struct("<Q")
+
+_BYTE_ORDER = 0x1A2B3C4D
+_LENGTH_UNKNOWN = -1
+_SHB_USERAPPL = 4
+_IF_NAME, _IF_FILTER = 2, 11
+_FILTER_IS_TEXT = b"\0"
+_NANOSECONDS = b"\x09"
+_ISB_ENDTIME = 3
+
+PACKET_OVERHEAD = 32
+"""What a packet's block has beside its bytes, which are padded to four."""
+LATEST_NS = (1 << 64) - 1
+
+
+def section() -> bytes:
+    """The section header: what a file starts with."""
+    body = _SECTION.pack(_BYTE_ORDER, 1, 0, _LENGTH_UNKNOWN)
+    return _block(read.SECTION, body + _options((_SHB_USERAPPL, b"kinspect")))
+
+
+def interface_block(link_type: int, name: str = "", snaplen: int = 0, filter_text: str = "") -> bytes:
+    """An interface; packets call it by its place among those of the section, from 0. `snaplen` 0: no limit."""
+    options = [(read.IF_TSRESOL, _NANOSECONDS)]
+    if name:
+        options.append((_IF_NAME, _encoded(name)))
+    if filter_text:
+        options.append((_IF_FILTER, _FILTER_IS_TEXT + _encoded(filter_text)))
+    return _block(read.INTERFACE, _INTERFACE.pack(link_type, 0, snaplen) + _options(*options))
+
+
+def packet_block(interface: int, time_ns: int, data: bytes, original_length: int) -> bytes:
+    """A packet. Raises ValueError for a time that the format has no room for."""
+    if not 0 <= time_ns <= LATEST_NS:
+        raise ValueError(f"pcapng has no time {time_ns} ns")
+    captured = len(data)
+    padding = -captured % 4
+    length = PACKET_OVERHEAD + captured + padding
+    head = _PACKET.pack(
+        read.ENHANCED_PACKET,
+        length,
+        interface,
+        time_ns >> 32,
+        time_ns & 0xFFFFFFFF,
+        captured,
+        original_length,
+    )
+    return b"".join((head, data, bytes(padding), _LENGTH.pack(length)))
+
+
+def statistics_block(interface: int, start_ns: int, end_ns: int, dropped: int) -> bytes:
+    """How many packets the operating system dropped of an interface, from the start of the capture on."""
+    return _block(
+        read.STATISTICS,
+        _STATISTICS.pack(interface, *_ticks(end_ns))
+        + _options(
+            (read.ISB_STARTTIME, _FRAME.pack(*_ticks(start_ns))),
+            (_ISB_ENDTIME, _FRAME.pack(*_ticks(end_ns))),
+            (read.ISB_OSDROP, _U64.pack(dropped)),
+        ),
+    )
+
+
+def secrets_block(text: bytes) -> bytes:
+    """Lines of a TLS key log, to stand before the packets they are for."""
+    return _block(read.SECRETS, _FRAME.pack(read.TLS_KEY_LOG, len(text)) + _padded(text))
+
+
+class PcapngWriter:
+    """A file being written; whoever opened it closes it. Its errors are the file's OSErrors."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._interfaces = 0
+        file.write(section())
+
+    def interface(self, link_type: int, name: str = "", snaplen: int = 0, filter_text: str = "") -> int:
+        """Describe an interface; gives the number that its packets name it by. `link_type`: LINKTYPE_ value."""
+        self._file.write(interface_block(link_type, name, snaplen, filter_text))
+        self._interfaces += 1
+        return self._interfaces - 1
+
+    def packet(self, interface_id: int, time_ns: int, data: bytes, original_length: int) -> None:
+        """Write a packet. `time_ns`: since the epoch; `original_length`: its bytes on the wire.
+
+        Raises ValueError for an interface that was not described, and for a time before 1970 or after 2554.
+        """
+        if not 0 <= interface_id < self._interfaces:
+            raise ValueError(f"interface {interface_id} was not described")
+        self._file.write(packet_block(interface_id, time_ns, data, original_length))
+
+    def secrets(self, text: bytes) -> None:
+        """Write lines of a TLS key log (NSS key log format), before the packets they are for."""
+        self._file.write(secrets_block(text))
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    length = _FRAME.size + len(body) + _LENGTH.size
+    return b"".join((_FRAME.pack(kind, length), body, _LENGTH.pack(length)))
+
+
+def _options(*rows: tuple[int, bytes]) -> bytes:
+    written = [_OPTION.pack(code, len(value)) + _padded(value) for code, value in rows]
+    return b"".join([*written, _OPTION.pack(read.END_OF_OPTIONS, 0)])
+
+
+def _padded(value: bytes) -> bytes:
+    return value + bytes(-len(value) % 4)
+
+
+def _encoded(text: str) -> bytes:
+    """UTF-8, as the format wants it, at most what an option has room for."""
+    return text.encode(errors="replace")[:0xFFF0]
+
+
+def _ticks(time_ns: int) -> tuple[int, int]:
+    return time_ns >> 32, time_ns & 0xFFFFFFFF

@@ -1,0 +1,130 @@
+"""`kinspect explore`: captures in a terminal, to look through."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+import click
+
+from kinspect.capture.source import STDIN
+from kinspect.cli import complain, topicnames
+from kinspect.cli.keylog import KeyLogFile
+from kinspect.cli.options import (
+    FILTER_NAMES,
+    FILTERS,
+    INPUT,
+    LIMITS,
+    Sectioned,
+    make_caps,
+    make_filter,
+    options,
+    usage,
+)
+from kinspect.cli.types import SIZE
+from kinspect.errors import KinspectError
+from kinspect.kafka.view import View
+
+SPOOL_BYTES = 1 << 30
+TERMINAL = "/dev/tty"
+
+SHOWN = (
+    click.option(
+        "--payload",
+        type=click.Choice(["none", "text", "base64", "hex"]),
+        default="none",
+        help="Show records' keys and values, also among the bytes; none: their sizes only.",
+    ),
+    click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and the like."),
+    click.option("--utc", is_flag=True, help="Times in UTC (else local time)."),
+    click.option(
+        "--spool-size",
+        type=SIZE,
+        help="Bytes of messages kept in a temporary file, of what cannot be read again where it lies: compressed"
+        f" captures, standard input, TLS.  [default: {SIZE.written(SPOOL_BYTES)}]",
+    ),
+)
+
+
+@click.command(cls=Sectioned)
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+@options(SHOWN, FILTERS, INPUT, LIMITS)
+def explore(
+    captures: tuple[str, ...],
+    payload: str,
+    show_secrets: bool,
+    utc: bool,
+    spool_size: int | None,
+    **values: Any,
+) -> int:
+    """Look through captures in the terminal: a list of exchanges, the fields of each, and their bytes.
+
+    CAPTURE is what `kinspect read` takes. The filters are those the list begins with; `/` changes them. `?` lists
+    the keys.
+    """
+    if find_spec("textual") is None:
+        raise KinspectError("explore needs Textual, which is not installed: pip install textual")
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):
+        raise click.UsageError("explore draws on a terminal; `kinspect read` prints to files and pipes")
+    make_filter(values)
+    view = View(records=True, payload=payload, show_secrets=show_secrets)
+    from kinspect.tui.index.indexer import Inputs
+    from kinspect.tui.index.process import IndexProcess
+    from kinspect.tui.index.spool import Spool
+    from kinspect.tui.index.store import Store
+
+    names, keylog = values["topic_names"], values["keylog"]
+    inputs = Inputs(
+        list(captures),
+        make_caps(values),
+        None if names is None else usage(lambda: topicnames.load(names)),
+        frozenset(values["decode_as"]),
+        b"" if keylog is None else usage(lambda: KeyLogFile(keylog)).more(),
+    )
+    spool = Spool(spool_size or SPOOL_BYTES)
+    store = Store(inputs, spool)
+    # Before the screen is there, so that nothing but the reading is in the process beside it.
+    rows = IndexProcess(inputs, spool)
+    try:
+        if STDIN in captures:
+            _keys_from_terminal()
+        from kinspect.tui.app import Explorer
+
+        Explorer(store, rows, view, utc=utc, text=filter_text(values)).run()
+    finally:
+        rows.stop()
+        spool.close()
+    for _, error in store.errors:
+        complain(error)
+    return max((status for status, _ in store.errors), default=0)
+
+
+def filter_text(values: dict[str, Any]) -> str:
+    """The filters as they are written in the explorer."""
+    words = []
+    for name in FILTER_NAMES:
+        value, option = values[name], name.replace("_", "-")
+        if value is True:
+            words.append(option)
+        elif value:
+            each = value if isinstance(value, tuple) else (value,)
+            words += [_quoted(f"{option}={one}") for one in each]
+    return " ".join(words)
+
+
+def _quoted(word: str) -> str:
+    import shlex
+
+    return shlex.quote(word) if any(c in "\"'\\ \t" for c in word) else word
+
+
+def _keys_from_terminal() -> None:
+    """The capture came through standard input, which the other process has; keys come from the terminal."""
+    try:
+        terminal = os.open(TERMINAL, os.O_RDWR)
+    except OSError as error:
+        raise KinspectError(f"{TERMINAL}: {error.strerror or error}") from None
+    os.dup2(terminal, 0)
+    os.close(terminal)

@@ -1,0 +1,71 @@
+"""The explorer at work: rows come from another process while the screen shows what is there."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from textual import work
+from textual.app import App
+from textual.binding import BindingType
+
+from kinspect.kafka.view import View
+from kinspect.tui.index.indexer import UNREADABLE, Batch
+from kinspect.tui.index.process import ENDED
+from kinspect.tui.index.store import Store
+from kinspect.tui.screens.main import Main
+
+
+class Rows(Protocol):
+    """Where batches come from: `index.process.IndexProcess`, or what a live capture has in its place."""
+
+    def receive(self) -> Batch | str | None:
+        """The next one, when it is there; a text tells what went wrong; None: there will be no more."""
+
+    def stop(self) -> None:
+        """No more are wanted."""
+
+
+class Explorer(App[None]):
+    """Shows what `store` holds, and what `rows` add to it."""
+
+    TITLE = "kinspect explore"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    def __init__(self, store: Store, rows: Rows, view: View, *, utc: bool = False, text: str = "") -> None:
+        super().__init__()
+        self.store = store
+        self._rows = rows
+        self.main = Main(store, view, utc=utc, text=text)
+
+    def on_mount(self) -> None:
+        self.push_screen(self.main)
+        self._receive()
+
+    @work(thread=True, exit_on_error=True)
+    def _receive(self) -> None:
+        """Take batches until there are no more."""
+        while not self.store.done:
+            batch = self._rows.receive()
+            if not self.is_running:
+                return
+            self.call_from_thread(self._take, batch)
+
+    def _take(self, batch: Batch | str | None) -> None:
+        store = self.store
+        if isinstance(batch, Batch):
+            store.add(batch)
+        elif not store.done:
+            store.done = True
+            if not store.stopped:
+                store.errors.append((UNREADABLE, batch or ENDED))
+        self.main.grown()
+
+    def action_stop(self) -> None:
+        """Read no further; what was read stays."""
+        if not self.store.done:
+            self.store.stopped = True
+            self._rows.stop()
+
+    def on_unmount(self) -> None:
+        self._rows.stop()

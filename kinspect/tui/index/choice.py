@@ -1,0 +1,209 @@
+"""Which exchanges are listed: the filters of the command line over rows, and a connection that is followed.
+
+What a filter asks of an exchange is the same for all rows with the same API, client, connection, names and outcome, so
+it is found out once for each such combination; only times are asked of each row.
+"""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from collections.abc import Sequence
+from typing import Any, cast
+
+from kinspect.errors import KinspectError
+from kinspect.filters import Filter
+from kinspect.kafka.exchange import Exchange
+from kinspect.tui.index import row
+from kinspect.tui.index.row import NONE, Row
+from kinspect.tui.index.store import Store, api_name
+from kinspect.tui.index.texts import UNKEPT
+
+_PARAMETERS = inspect.signature(Filter).parameters
+OPTIONS = {name.replace("_", "-"): name for name in _PARAMETERS}
+"""The filters as they are written, and the parameters of `Filter`."""
+FLAGS = frozenset(name for name, parameter in _PARAMETERS.items() if parameter.default is False)
+MANY = frozenset(name for name, parameter in _PARAMETERS.items() if parameter.default == ())
+_OF_EACH_ROW = ("min_latency", "since", "until")
+_VERDICTS_KEPT = 1_000_000
+
+Values = dict[str, Any]
+
+
+def parse(text: str) -> Values:
+    """`--api Fetch --errors-only`, `api=Fetch errors-only`: what `Filter` takes. Raises KinspectError."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        raise KinspectError("a quote is not closed") from None
+    values: Values = {}
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.removeprefix("--").partition("=")
+        option = OPTIONS.get(name)
+        if option is None:
+            raise KinspectError(f"there is no filter {name!r}; there are {', '.join(OPTIONS)}")
+        if option in FLAGS:
+            if equals:
+                raise KinspectError(f"{name} takes no value")
+            values[option] = True
+            continue
+        if not equals:
+            if not words:
+                raise KinspectError(f"{name} needs a value")
+            value = words.pop(0)
+        if option in MANY:
+            values.setdefault(option, []).append(value)
+        else:
+            values[option] = value
+    Filter(**values)
+    return values
+
+
+class Choice:
+    """Tells of rows whether they are listed. `connection`: only this one's (its number among the texts)."""
+
+    def __init__(self, store: Store, values: Values, connection: int | None = None) -> None:
+        self._store = store
+        self.connection = connection
+        self._each = Filter(**{name: value for name, value in values.items() if name in _OF_EACH_ROW})
+        self._shared = Filter(**{name: value for name, value in values.items() if name not in _OF_EACH_ROW})
+        self.active = bool(values) or connection is not None
+        # By what decides it: the verdict, and the option that could not tell.
+        self._verdicts: dict[tuple[int, ...], tuple[bool, str | None]] = {}
+        self.unknown: dict[str, int] = {}
+        """By option, the rows left out because what it asks for is not known of them."""
+
+    def passes(self, start: int, stop: int) -> list[int]:
+        """The rows from `start` to before `stop` that are listed."""
+        if not self.active:
+            return list(range(start, stop))
+        view = memoryview(self._store.rows)[start * row.SIZE : stop * row.SIZE]
+        shared, each = self._shared.active, self._each.active
+        self._each.start = self._store.start
+        verdicts = self._verdicts
+        found = []
+        for index, values in enumerate(row.STRUCT.iter_unpack(view), start):
+            connection = values[row.CONNECTION]
+            if self.connection is not None and connection != self.connection:
+                continue
+            if shared:
+                key = (
+                    values[row.FLAGS],
+                    connection,
+                    values[row.CLIENT],
+                    values[row.SUBJECT],
+                    values[row.API],
+                )
+                verdict = verdicts.get(key)
+                if verdict is None:
+                    verdict = self._asked(index)
+                    if len(verdicts) < _VERDICTS_KEPT:
+                        verdicts[key] = verdict
+                passed, unknown = verdict
+                if not passed:
+                    if unknown is not None:
+                        self.unknown[unknown] = self.unknown.get(unknown, 0) + 1
+                    continue
+            if each and not self._passes_each(values):
+                continue
+            found.append(index)
+        view.release()
+        return found
+
+    def _asked(self, index: int) -> tuple[bool, str | None]:
+        """What the shared filters say of a row, and which of them could not tell."""
+        found = self._store[index]
+        if UNKEPT in (found.connection, found.client):
+            return False, "names not kept"
+        before = dict(self._shared.unknown)
+        # It has all that filters ask of an exchange.
+        passed = self._shared.matches(cast(Exchange, _Asked(self._store, found)))
+        unknown = (name for name, count in self._shared.unknown.items() if before.get(name) != count)
+        return passed, next(unknown, None)
+
+    def _passes_each(self, values: row.Values) -> bool:
+        passed = self._each.matches(cast(Exchange, _Timed(values)))
+        if not passed:
+            self.unknown.update(self._each.unknown)
+        return passed
+
+
+class _Timed:
+    """The times of a row in the shape that filters ask: of an `Exchange`."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: row.Values) -> None:
+        self._values = values
+
+    @property
+    def outcome(self) -> str:
+        return row.OUTCOMES[self._values[row.FLAGS] & 3]
+
+    @property
+    def timestamp(self) -> int | None:
+        return row.timestamp_of(self._values)
+
+    @property
+    def latency_ns(self) -> int | None:
+        return row.latency_of(self._values)
+
+    @property
+    def completed_at(self) -> int | None:
+        return _time(self._values[row.COMPLETED_AT])
+
+    @property
+    def request(self) -> _Timed | None:
+        return self if self._values[row.FLAGS] >> row.REQUEST_AT & row.PRESENT else None
+
+    @property
+    def last_time(self) -> int | None:
+        """Of the request."""
+        return _time(self._values[row.REQUEST_LAST])
+
+
+def _time(time: int) -> int | None:
+    return None if time == NONE else time
+
+
+class _Asked:
+    """A row in the shape that filters ask: of an `Exchange`."""
+
+    def __init__(self, store: Store, found: Row) -> None:
+        has_api = bool(found.flags & row.HAS_API)
+        self.api_key = found.api_key if has_api else None
+        self.api = api_name(found)
+        self.client_id = store.texts[found.client][0] if found.client else None
+        self.connection = _Ends(*store.connection(found)[:4])
+        self.outcome, self.outcome_reason = found.outcome, found.reason
+        self.problems = bool(found.flags & row.FAILED)
+        topics, ids, unresolved, _, groups, *_ = store.texts[found.subject] or ((), (), (), (), ())
+        self.summary = _Names(topics, ids, unresolved, groups)
+        kept = found.subject != UNKEPT
+        (_, request_bits), (_, response_bits) = found.sides
+        self.request = _Body(request_bits, kept) if request_bits & row.PRESENT else None
+        self.response = _Body(response_bits, kept) if response_bits & row.PRESENT else None
+
+
+class _Ends:
+    def __init__(self, client_ip: str, client_port: int, broker_ip: str, broker_port: int) -> None:
+        self.client_ip, self.client_port = client_ip, client_port
+        self.broker_ip, self.broker_port = broker_ip, broker_port
+
+
+class _Names:
+    error_count = 0  # what failed is told by `problems`
+
+    def __init__(
+        self, topics: Sequence[str], ids: Sequence[str], unresolved: Sequence[str], groups: Sequence[str]
+    ) -> None:
+        self.topics, self.topic_ids, self.unresolved_topic_ids, self.groups = topics, ids, unresolved, groups
+
+
+class _Body:
+    def __init__(self, bits: int, kept: bool) -> None:
+        self.complete = bool(bits & row.READ) and kept
+
+    def decode(self) -> _Body:
+        return self

@@ -1,0 +1,176 @@
+"""What leaves the explorer: an exchange as JSON, packets as pcapng, a filter for tshark and Wireshark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from kinspect.capture import open_timeline
+from kinspect.capture.places import is_plain
+from kinspect.capture.source import can_reopen
+from kinspect.capture.writer import PcapngWriter
+from kinspect.errors import KinspectError
+from kinspect.link import Dissector
+from kinspect.model import FRAME_BITS, FRAME_MASK, Block, Caps, Counts
+from kinspect.output.escape import escape_json
+from kinspect.tui.index import reread, row
+from kinspect.tui.index.row import Row
+from kinspect.tui.index.store import Store, never
+
+PRIVATE = 0o600
+
+
+class Stretch(NamedTuple):
+    """Packets of a connection, by their frame references."""
+
+    first: int
+    last: int
+    flows: tuple[bytes, bytes]
+
+
+class Saved(NamedTuple):
+    """How many packets were written, and how many of them have no time of their own in the capture."""
+
+    packets: int
+    timeless: int
+
+
+def json_line(line: dict[str, Any]) -> bytes:
+    """The line of an exchange, as `--format jsonl` writes it to a terminal."""
+    import orjson
+
+    return escape_json(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def write_new(path: str) -> BinaryIO:
+    """A file that was not there before, for its owner alone. Raises KinspectError."""
+    try:
+        return os.fdopen(
+            os.open(os.path.expanduser(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "wb"
+        )
+    except FileExistsError:
+        raise KinspectError(f"{path}: exists; give another name") from None
+    except OSError as error:
+        raise KinspectError(f"{path}: {error.strerror or error}") from None
+
+
+def tshark_filter(store: Store, found: Row) -> str:
+    """A display filter for the packets of an exchange: of its connection, from the first to the last of each message.
+
+    Frame numbers are those of its file; with several captures `file_of` tells which that is.
+    """
+    client_ip, client_port, broker_ip, broker_port, *_ = store.connection(found)
+    ip = "ipv6" if ":" in client_ip else "ip"
+    frames = " || ".join(
+        f"(frame.number >= {first & FRAME_MASK} && frame.number <= {last & FRAME_MASK})"
+        for first, last in _frames(found)
+    )
+    ends = (
+        f"{ip}.addr == {client_ip} && tcp.port == {client_port}"
+        f" && {ip}.addr == {broker_ip} && tcp.port == {broker_port}"
+    )
+    return f"{ends} && ({frames})"
+
+
+def kafka_filter(found: Row) -> str | None:
+    """What matches where Wireshark itself knows the port for Kafka's; None without a correlation id."""
+    if not found.flags & row.HAS_CORRELATION:
+        return None
+    return f"kafka.correlation_id == {found.correlation_id}"
+
+
+def files_of(store: Store, found: Row) -> list[str]:
+    """The captures that the exchange's packets are in."""
+    numbers = dict.fromkeys(frame >> FRAME_BITS for both in _frames(found) for frame in both)
+    return [store.inputs.paths[number] for number in numbers]
+
+
+def _frames(found: Row) -> list[tuple[int, int]]:
+    return [(side.first_frame, side.last_frame) for side, bits in found.sides if bits & row.PRESENT]
+
+
+def stretches(store: Store, indexes: Iterable[int]) -> list[Stretch]:
+    """The packets of exchanges: of each connection, those from the first to the last of each message."""
+    found = []
+    for index in indexes:
+        each = store[index]
+        client_ip, client_port, broker_ip, broker_port, *_ = store.connection(each)
+        if not client_ip:
+            raise KinspectError("the addresses of an exchange were not kept: there were too many")
+        client, broker = (client_ip, client_port), (broker_ip, broker_port)
+        flows = reread.flow_key((client, broker)), reread.flow_key((broker, client))
+        found += [Stretch(first, last, flows) for first, last in _frames(each)]
+    return sorted(found)
+
+
+def save(store: Store, indexes: Iterable[int], file: BinaryIO, stopped: Callable[[], bool] = never) -> Saved:
+    """Write the packets of exchanges to `file` as pcapng, in the order of the captures.
+
+    TLS stays encrypted; secrets that were given or found are not written. Raises KinspectError (an input that can be
+    read only once), OSError, StoppedError.
+    """
+    wanted = stretches(store, indexes)
+    needed = {stretch.first >> FRAME_BITS for stretch in wanted} | {s.last >> FRAME_BITS for s in wanted}
+    for number in needed:
+        if not can_reopen(store.inputs.paths[number]):
+            raise KinspectError("the packets were not kept, and their input can be read only once")
+    writer = PcapngWriter(file)
+    interfaces: dict[int, int] = {}
+    written = timeless = time = 0
+    for block, inside in _wanted(store, wanted, needed, stopped):
+        for place in inside:
+            link_type = block.link_types[place]
+            if link_type not in interfaces:
+                interfaces[link_type] = writer.interface(link_type)
+            own = block.times[place]
+            timeless += own is None
+            time = time if own is None else max(own, 0)
+            data = block.data[block.starts[place] : block.ends[place]]
+            writer.packet(interfaces[link_type], time, data, block.wire_lengths[place])
+            written += 1
+    return Saved(written, timeless)
+
+
+def _wanted(
+    store: Store, wanted: list[Stretch], needed: set[int], stopped: Callable[[], bool]
+) -> Iterator[tuple[Block, list[int]]]:
+    """The blocks with packets of the stretches, and which of theirs these are."""
+    dissector = Dissector(Caps(), Counts())
+    pending = 0
+    active: list[Stretch] = []
+    for block in _blocks(store, wanted, needed, stopped):
+        end = block.first_frame + len(block)
+        while pending < len(wanted) and wanted[pending].first < end:
+            active.append(wanted[pending])
+            pending += 1
+        inside: set[int] = set()
+        segments = dissector.segments(block) if active else []
+        for key, _, _, _, _, _, _, _, _, frame, _ in segments:
+            for stretch in active:
+                if stretch.first <= frame <= stretch.last and key.startswith(stretch.flows):
+                    inside.add(frame - block.first_frame)
+                    break
+        active = [stretch for stretch in active if stretch.last >= end]
+        if inside:
+            yield block, sorted(inside)
+
+
+def _blocks(
+    store: Store, wanted: list[Stretch], needed: set[int], stopped: Callable[[], bool]
+) -> Iterator[Block]:
+    """The blocks from which the stretches are taken, each once; of plain files only those that it takes."""
+    for number in sorted(needed):
+        low, high = number << FRAME_BITS, (number + 1) << FRAME_BITS
+        mine = [stretch for stretch in wanted if stretch.first < high and stretch.last >= low]
+        first, last = min(s.first for s in mine), max(s.last for s in mine)
+        if is_plain(store.inputs.paths[number]):
+            yield from reread.packets(store.places, max(first, low + 1), min(last, high - 1), stopped)
+            continue
+        timeline = open_timeline(store.inputs.paths[number : number + 1])
+        for block in timeline:
+            if stopped():
+                timeline.close()
+                raise reread.StoppedError
+            block.first_frame += low
+            yield block

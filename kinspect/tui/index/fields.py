@@ -1,0 +1,354 @@
+"""An exchange as a tree of fields, each with the bytes it was read from."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any
+
+from kinspect.kafka.exchange import Exchange, WireMessage
+from kinspect.kafka.view import View
+from kinspect.model import FRAME_BITS, FRAME_MASK, RESPONSE
+from kinspect.output.named import number_name
+from kinspect.protocol import interpreter, schema
+from kinspect.protocol.interpreter import Span
+from kinspect.tui.index import batches, hidden
+
+SPANS_BYTES = 24 * 1024 * 1024
+"""Memory that the fields of a message may take whose bytes are looked for; what comes after them has no bytes."""
+OPENED = 100
+"""Lines that an exchange is unfolded to at first, about."""
+
+EXCHANGE, HEADER, BODY = "exchange", "header", "body"
+ERROR, PROBLEM = "error", "problem"
+FACTS = (
+    *("outcome", "outcome_reason", "latency_ms", "service_ms", "timestamp", "completed_at"),
+    *("correlation_id", "kind", "api_candidates", "in_flight", "max_wait_ms", "throttle_time_ms", "tls"),
+    *("client", "broker", "connection_id", "community_id", "topics", "topic_ids", "partitions", "groups"),
+    *("transactional_ids", "record_count", "record_bytes"),
+)
+_DERIVED = ("_decoded", "_size")
+
+
+class Node:
+    """A line of the tree. `value`: a JSON value; `side` and `start` to `end`: the bytes it was read from, if any;
+    `name`: what a number is called; `kind`: ERROR, PROBLEM, or empty."""
+
+    __slots__ = (
+        "_children",
+        "depth",
+        "end",
+        "key",
+        "kind",
+        "name",
+        "open",
+        "parent",
+        "path",
+        "side",
+        "start",
+        "type",
+        "value",
+    )
+
+    def __init__(self, parent: Node | None, key: str, value: Any, path: str = "", kind: str = "") -> None:
+        self.parent = parent
+        self.key = key
+        self.value = value
+        self.path = path
+        self.kind = kind
+        self.name: str | None = None
+        self.type = ""
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.side: str = "" if parent is None else parent.side
+        self.start: int = 0 if parent is None else parent.start
+        self.end: int = 0 if parent is None else parent.end
+        self.open = False
+        self._children: list[Node] | None = None
+
+    @property
+    def unfolds(self) -> bool:
+        """Whether there is something below it."""
+        if self._children is not None:
+            return bool(self._children)
+        if isinstance(self.value, dict):
+            return bool(self.value)
+        return isinstance(self.value, list) and any(isinstance(item, dict | list) for item in self.value)
+
+    def place(self, side: str, start: int, end: int, kind: str = "") -> None:
+        """It was read from these bytes."""
+        self.side, self.start, self.end, self.type = side, start, end, kind or self.type
+
+
+class Message:
+    """A request or a response with its bytes. `hidden`: the ranges that are not drawn."""
+
+    def __init__(self, message: WireMessage, header: list[Span], body: list[Span], all_spans: bool) -> None:
+        self.raw = message.raw or b""
+        self.direction = message.direction
+        self.size = message.size
+        self.kept = message.raw is not None
+        self.header = header
+        self.body = body
+        self.all_spans = all_spans
+        self.hidden: list[tuple[int, int]] = []
+        self.inner: list[batches.Part] = []
+        """The parts of record sets, in order."""
+        self.extents: dict[str, tuple[int, int, str]] = {}
+        for span in body:
+            self._extend(span)
+        self._starts = [span.start for span in (*header, *body)]
+        self._spans = [*header, *body]
+
+    def _extend(self, span: Span) -> None:
+        """Note the span for its field, and for all it stands in."""
+        known = self.extents.get(span.path)
+        if known is None:
+            self.extents[span.path] = span.start, span.end, span.type
+        else:
+            self.extents[span.path] = known[0], max(known[1], span.end), known[2]
+        path = span.path
+        while path:
+            path = path[: path.rindex("[")] if path.endswith("]") else path.rpartition(".")[0]
+            if not path:
+                return
+            start, end, kind = self.extents.get(path, (span.start, span.end, ""))
+            self.extents[path] = start, max(end, span.end), kind
+
+    def is_hidden(self, offset: int) -> bool:
+        """Whether the byte is not drawn."""
+        at = bisect_right(self.hidden, (offset, len(self.raw) + 1)) - 1
+        return at >= 0 and self.hidden[at][0] <= offset < self.hidden[at][1]
+
+    def path_at(self, offset: int) -> tuple[str, str] | None:
+        """Whether the byte is of the header or the body, and the path of its field."""
+        at = bisect_right(self._starts, offset) - 1
+        if at < 0 or not self._spans[at].start <= offset < self._spans[at].end:
+            return None
+        if at < len(self.header):
+            return HEADER, self._spans[at].path
+        within = bisect_right(self.inner, offset, key=lambda part: part.start) - 1
+        if self._spans[at].type == hidden.RECORDS and within >= 0:
+            part = self.inner[within]
+            if part.start <= offset < part.end:
+                return BODY, part.path
+        return BODY, self._spans[at].path
+
+
+class Fields:
+    """The tree of an exchange. `lines` are the nodes that are to be seen, in order."""
+
+    def __init__(self, exchange: Exchange, view: View) -> None:
+        self.exchange = exchange
+        self.line = view.exchange(exchange)
+        self.messages: dict[str, Message] = {}
+        may = hidden.allowed(exchange, view.payload != "none", view.show_secrets)
+        for message in (exchange.request, exchange.response):
+            if message is not None:
+                self.messages[message.direction] = _read(exchange, message)
+        for direction, read in self.messages.items():
+            shown = self.line[direction]["body"]
+            read.hidden = hidden.ranges(len(read.raw), read.header, read.body, shown, may)
+        self._roots = [self._facts(), *self._faults(), *map(self._message, self.messages)]
+        self.lines: list[Node] = [*self._roots]
+        self._unfold_first()
+
+    # ------------------------------------------------------------------ what there is
+
+    def _facts(self) -> Node:
+        line = self.line
+        root = Node(None, EXCHANGE, None)
+        nodes = [Node(root, key, line[key], key) for key in FACTS if line[key] not in (None, [])]
+        root._children = nodes
+        return root
+
+    def _faults(self) -> Iterator[Node]:
+        """Errors and problems, to be seen at once."""
+        for error in (self.line["response"] or {}).get("errors", ()):
+            text = f"{error['name']} ({error['code']}) {error['path']}".rstrip()
+            node = Node(None, ERROR, text, kind=ERROR)
+            message = self.messages.get(RESPONSE)
+            path = f"{error['path']}.error_code" if error["path"] else "error_code"
+            extent = (message.extents.get(path) or message.extents.get(error["path"])) if message else None
+            if extent is not None:
+                node.place(RESPONSE, *extent[:2])
+            yield node
+        for problem in self.line["problems"]:
+            node = Node(None, PROBLEM, f"{problem['code']}: {problem['message']}", kind=PROBLEM)
+            if problem["side"] in self.messages and problem["offset"] is not None:
+                node.place(problem["side"], problem["offset"], problem["offset"] + (problem["bytes"] or 1))
+            yield node
+
+    def _message(self, direction: str) -> Node:
+        message, shown = self.messages[direction], self.line[direction]
+        root = Node(None, direction, None)
+        root.place(direction, 0, len(message.raw))
+        root.value = _told(shown)
+        body_start = message.header[-1].end if message.header else 0
+        children = []
+        if message.header:
+            node = Node(root, HEADER, None, HEADER)
+            node.place(direction, 0, body_start)
+            node._children = [self._header(node, span) for span in message.header]
+            children.append(node)
+        if shown["body"] is not None:
+            node = Node(root, BODY, shown["body"])
+            node.place(direction, body_start, len(message.raw))
+            children.append(node)
+        elif message.kept:
+            node = Node(root, BODY, "not decoded")
+            node.place(direction, body_start, len(message.raw))
+            children.append(node)
+        root._children = children
+        return root
+
+    @staticmethod
+    def _header(parent: Node, span: Span) -> Node:
+        value: Any = span.value.hex() if isinstance(span.value, bytes) else span.value
+        node = Node(parent, span.path, value, span.path)
+        node.place(parent.side, span.start, span.end, span.type)
+        if span.path == "request_api_key":
+            node.name = schema.api_name(value)
+        return node
+
+    def children(self, node: Node) -> list[Node]:
+        """What stands below a node."""
+        if node._children is None:
+            node._children = list(self._made(node))
+        return node._children
+
+    def _made(self, parent: Node) -> Iterator[Node]:
+        value, path = parent.value, parent.path
+        if isinstance(value, dict):
+            items = [(key, f"{path}.{key}" if path else key, item) for key, item in value.items()]
+        else:
+            items = [(f"[{index}]", f"{path}[{index}]", item) for index, item in enumerate(value)]
+        message = self.messages.get(parent.side)
+        for key, below, item in items:
+            node = Node(parent, key, item, below)
+            node.name = number_name(key, item)
+            if message is not None:
+                extent = message.extents.get(below) or message.extents.get(_origin(below))
+                if extent is not None:
+                    node.place(parent.side, *extent)
+            yield node
+
+    # ------------------------------------------------------------------ what is to be seen
+
+    def _unfold_first(self) -> None:
+        """Unfold the messages as far as it fits, level by level."""
+        level = [root for root in self._roots if root.key in self.messages]
+        room = OPENED
+        while level:
+            below: list[Node] = []
+            for node in level:
+                children = self.children(node) if node.unfolds else []
+                if children and len(children) <= room:
+                    room -= len(children)
+                    node.open = True
+                    below += children
+            level = below
+        self.lines = [line for root in self._roots for line in self._seen(root)]
+
+    def _seen(self, node: Node) -> Iterator[Node]:
+        yield node
+        if node.open:
+            for child in self.children(node):
+                yield from self._seen(child)
+
+    def toggle(self, place: int) -> None:
+        """Fold or unfold the node on that line."""
+        node = self.lines[place]
+        if not node.unfolds:
+            return
+        if node.open:
+            last = place + 1
+            while last < len(self.lines) and self.lines[last].depth > node.depth:
+                last += 1
+            del self.lines[place + 1 : last]
+            node.open = False
+        else:
+            node.open = True
+            self.lines[place + 1 : place + 1] = [
+                line for child in self.children(node) for line in self._seen(child)
+            ]
+
+    def line_at(self, side: str, offset: int) -> int | None:
+        """The line of the field that a byte is of, unfolding what it is in; None if it is of none."""
+        found = self.messages[side].path_at(offset) if side in self.messages else None
+        root = next((node for node in self._roots if node.key == side), None)
+        if found is None or root is None:
+            return None
+        part, path = found
+        node = next((child for child in self.children(root) if child.key == part), None)
+        chain = [root]
+        while node is not None:
+            chain.append(node)
+            node = self._nearer(node, path)
+        for above in chain[:-1]:
+            if not above.open:
+                self.toggle(self.lines.index(above))
+        return self.lines.index(chain[-1])
+
+    def _nearer(self, node: Node, path: str) -> Node | None:
+        """The child that the path goes through."""
+        for child in self.children(node) if node.unfolds else ():
+            if path == child.path or (path.startswith(child.path) and path[len(child.path)] in ".["):
+                return child
+        return None
+
+    def root_line(self, side: str) -> int | None:
+        """The line that the request or the response begins with."""
+        return next(
+            (place for place, node in enumerate(self.lines) if not node.depth and node.key == side), None
+        )
+
+
+def _origin(path: str) -> str:
+    """The path of the field that a derived key tells of."""
+    return next((path.removesuffix(suffix) for suffix in _DERIVED if path.endswith(suffix)), path)
+
+
+def _told(shown: dict[str, Any]) -> str:
+    frames = shown["frames"]
+    first, last = frames["first"], frames["last"]
+    frame = f"frame {first}" if first == last else f"frames {first}–{last}"
+    return ", ".join(
+        [
+            f"{shown['size']} bytes",
+            frame,
+            *([f"layout {shown['layout']}"] if shown["layout"] else []),
+            *(["inferred"] if shown["inferred"] else []),
+            *([] if shown["complete"] else ["not complete"]),
+        ]
+    )
+
+
+def _read(exchange: Exchange, message: WireMessage) -> Message:
+    """The spans of a message's header and body, as far as its layout is known."""
+    if message.raw is None or message.api_key is None or message.api_version is None:
+        return Message(message, [], [], True)
+    raw = message.raw
+    version = schema.header_version(message.api_key, message.api_version, message.direction)
+    header = interpreter.read(
+        schema.header_layout(message.direction, version), raw, 0, message.body_start, spans=True
+    )
+    layout = message.decode().layout
+    if layout is None:
+        return Message(message, header.spans, [], True)
+    body = interpreter.read(layout, raw, message.body_start, len(raw), spans=True, max_memory=SPANS_BYTES)
+    read = Message(message, header.spans, body.spans, not body.full)
+    for span in body.spans:
+        if span.type == hidden.RECORDS and span.value:
+            read.inner += batches.parts(span)
+            for part in batches.parts(span, shared=True):
+                read.extents[part.path] = part.start, part.end, part.type
+    return read
+
+
+def frames_of(exchange: Exchange) -> list[tuple[int, int, int]]:
+    """The packets of both messages: index of the file, first and last frame."""
+    return [
+        (message.first_frame >> FRAME_BITS, message.first_frame & FRAME_MASK, message.last_frame & FRAME_MASK)
+        for message in (exchange.request, exchange.response)
+        if message is not None
+    ]

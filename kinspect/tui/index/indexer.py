@@ -1,0 +1,244 @@
+"""Packets in, rows out, in batches: what a process beside the explorer does.
+
+Every exchange is decoded once, for what the list shows and the filters ask for, and let go of again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+from kinspect.capture import open_timeline
+from kinspect.capture.places import is_plain
+from kinspect.errors import CaptureError, TruncatedCaptureError
+from kinspect.kafka.exchange import Exchange
+from kinspect.model import FRAME_BITS, Block, Caps
+from kinspect.output import table
+from kinspect.pipeline import Inspector, Line, one_by_one
+from kinspect.tui.index import row
+from kinspect.tui.index.spool import Spool
+from kinspect.tui.index.texts import UNKEPT, Numbering
+
+BATCH_ROWS = 2000
+BATCH_SECONDS = 0.1
+SEEN = 100_000
+"""Names noted for completion, at most."""
+UNREADABLE, CUT = 1, 3
+"""Exit statuses: an input could not be read, one ended in the middle."""
+_LISTED = 100
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What is explored, and how it is read. `keylog`: TLS secrets in NSS key log format."""
+
+    paths: list[str]
+    caps: Caps = field(default_factory=Caps)
+    topic_names: dict[str, str] | None = None
+    kafka_ports: frozenset[int] = frozenset()
+    keylog: bytes = b""
+
+    def inspector(self, files: list[str]) -> Inspector:
+        """What reads them."""
+        inspector = Inspector(
+            caps=self.caps, names=self.topic_names, kafka_ports=self.kafka_ports, files=files
+        )
+        if self.keylog:
+            inspector.add_secrets(self.keylog)
+        if any(".pcapng" in name or name.endswith(".ntar") for name in self.paths):
+            inspector.expect_secrets()
+        return inspector
+
+
+class Batch(NamedTuple):
+    """What an indexer found since the one before.
+
+    `seen`: names, each with the filter that takes it; `start`: the time of the first packet. With `done` it is the
+    last one, and has the `summary` line's object, and what could not be read with the exit status that calls for.
+    """
+
+    rows: bytes
+    texts: list[bytes]
+    places: list[tuple[int, int]]
+    descriptions: list[tuple[int, int, bytes]]
+    names: list[tuple[str, str, int]]
+    seen: list[tuple[str, str]]
+    start: int | None
+    bytes_read: int
+    bytes_total: int | None
+    refused: int
+    done: bool = False
+    errors: Sequence[tuple[int, str]] = ()
+    summary: dict[str, Any] | None = None
+
+
+class Indexer:
+    """Makes rows of exchanges. `plain`: the inputs, by number, whose packets can be read again where they are; what
+    comes of others goes into the spool."""
+
+    def __init__(self, inspector: Inspector, spool: Spool, plain: frozenset[int]) -> None:
+        self.inspector = inspector
+        self._spool = spool
+        self._plain = plain
+        self._numbering = Numbering()
+        self._rows: list[bytes] = []
+        self._places: list[tuple[int, int]] = []
+        self._names = len(inspector.names.learned(0))
+        self._seen: dict[tuple[str, str], None] = {}
+        self._told = 0
+        self._start: int | None = None
+
+    def block(self, block: Block, offset: Callable[[Block], int]) -> None:
+        """Take a block; `offset` tells where its buffer begins in its file."""
+        if self._start is None:
+            self._start = next((moment for moment in block.times if moment is not None), None)
+        if block.first_frame >> FRAME_BITS in self._plain:
+            self._places.append((block.first_frame, offset(block)))
+        for line in one_by_one(self.inspector.feed(block)):
+            self._take(line)
+
+    def finish(self) -> None:
+        """There are no more blocks."""
+        for line in self.inspector.finish():
+            self._take(line)
+
+    def waiting(self) -> int:
+        """Rows that the next batch will have."""
+        return len(self._rows)
+
+    def batch(self, bytes_read: int, bytes_total: int | None) -> Batch:
+        """What was found since the last batch."""
+        rows, self._rows = b"".join(self._rows), []
+        places, self._places = self._places, []
+        names = self.inspector.names.learned(self._names)
+        self._names += len(names)
+        seen = [*islice(self._seen, self._told, None)]
+        self._told += len(seen)
+        texts, refused = self._numbering.take(), self._spool.refused
+        return Batch(rows, texts, places, [], names, seen, self._start, bytes_read, bytes_total, refused)
+
+    def _take(self, line: Line) -> None:
+        if isinstance(line, Exchange):
+            self._rows.append(row.pack(line, self._numbers(line)))
+
+    def _numbers(self, exchange: Exchange) -> row.Numbers:
+        number = self._numbering.number
+        ends, summary = exchange.connection, exchange.summary
+        connection = number(
+            [
+                *(ends.client_ip, ends.client_port, ends.broker_ip, ends.broker_port),
+                *(ends.connection_id, ends.community_id, ends.tls, ends.node_id),
+            ]
+        )
+        client = number(
+            [
+                *(exchange.client_id, exchange.role, exchange.principal),
+                *(exchange.software_name, exchange.software_version),
+            ]
+        )
+        subject = number(
+            [
+                *(summary.topics, summary.topic_ids, [*summary.unresolved_topic_ids]),
+                *(summary.partitions[:_LISTED], summary.groups, summary.transactional_ids),
+                *(table.deed(exchange), table.reasons(exchange)),
+            ]
+        )
+        if self._numbering.grew:
+            self._see(exchange)
+        codes = dict.fromkeys(problem.code for problem in exchange.problems[:_LISTED])
+        fault = number([summary.error_names[:_LISTED], [*codes], exchange.api_candidates])
+        noted = number([list(problem.to_dict().values()) for problem in exchange.noted])
+        cut = UNKEPT in (connection, client, subject, fault, noted)
+        return row.Numbers(connection, client, subject, fault, noted, self._spooled(exchange), cut)
+
+    def _see(self, exchange: Exchange) -> None:
+        """Note the names that are to be offered for filters."""
+        ends, summary = exchange.connection, exchange.summary
+        names = {
+            "api": (exchange.api,),
+            "client-id": (exchange.client_id,),
+            "topic": summary.topics,
+            "group": summary.groups,
+            "host": (ends.client_ip, ends.broker_ip),
+            "client-host": (ends.client_ip,),
+            "broker-host": (ends.broker_ip,),
+            "port": (str(ends.broker_port),),
+        }
+        for option, found in names.items():
+            for name in found:
+                if name and len(self._seen) < SEEN:
+                    self._seen[option, name] = None
+
+    def _spooled(self, exchange: Exchange) -> int:
+        """The exchange's place in the spool; NOWHERE too if its packets can be read again."""
+        messages = [message for message in (exchange.request, exchange.response) if message is not None]
+        files = [
+            {message.first_frame >> FRAME_BITS, message.last_frame >> FRAME_BITS} for message in messages
+        ]
+        in_place = all(len(both) == 1 and both <= self._plain for both in files)
+        if in_place and not exchange.connection.tls:
+            return row.NOWHERE
+        request, response = exchange.request, exchange.response
+        return self._spool.add(
+            (None if request is None else request.raw, None if response is None else response.raw)
+        )
+
+
+class Packets(Protocol):
+    """Where packets come from: a `Timeline`, or an interface."""
+
+    @property
+    def files(self) -> list[str]: ...
+    @property
+    def errors(self) -> list[CaptureError]: ...
+    @property
+    def secrets(self) -> list[bytes]: ...
+    @property
+    def bytes_read(self) -> int: ...
+    @property
+    def bytes_total(self) -> int | None: ...
+    def __iter__(self) -> Iterator[Block]: ...
+    def close(self) -> None: ...
+
+
+def index(inputs: Inputs, spool: Spool, send: Callable[[Batch], None]) -> None:
+    """Read the inputs to their end, and send what they hold. What `send` raises ends the reading."""
+    timeline = open_timeline(inputs.paths)
+    plain = frozenset(number for number, path in enumerate(inputs.paths) if is_plain(path))
+    indexer = Indexer(inputs.inspector(timeline.files), spool, plain)
+    described = 0
+
+    def send_with_places(batch: Batch) -> None:
+        nonlocal described
+        descriptions = timeline.descriptions[described:]
+        described += len(descriptions)
+        send(batch._replace(descriptions=descriptions))
+
+    index_packets(indexer, timeline, timeline.offset, send_with_places)
+
+
+def index_packets(
+    indexer: Indexer, packets: Packets, offset: Callable[[Block], int], send: Callable[[Batch], None]
+) -> None:
+    """Take all packets, and send what they hold; `offset` is asked of blocks of plain captures alone."""
+    sent = time.monotonic()
+    used = 0
+    try:
+        for block in packets:
+            for text in packets.secrets[used:]:
+                indexer.inspector.add_secrets(text)
+            used = len(packets.secrets)
+            indexer.block(block, offset)
+            now = time.monotonic()
+            if indexer.waiting() >= BATCH_ROWS or now - sent >= BATCH_SECONDS:
+                sent = now
+                send(indexer.batch(packets.bytes_read, packets.bytes_total))
+        indexer.finish()
+    finally:
+        packets.close()
+    errors = [(CUT if isinstance(e, TruncatedCaptureError) else UNREADABLE, str(e)) for e in packets.errors]
+    last = indexer.batch(packets.bytes_read, packets.bytes_total)
+    send(last._replace(done=True, errors=errors, summary=indexer.inspector.summary()))

@@ -1,0 +1,122 @@
+"""The rows that are shown, in their order, worked out a piece at a time so that no key has to wait for it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from kinspect.tui.index import row
+from kinspect.tui.index.choice import Choice
+from kinspect.tui.index.store import Store
+
+PIECE = 4096
+"""Rows worked on without a pause."""
+_UNKNOWN = -(1 << 63)
+
+
+class Order(NamedTuple):
+    """How rows are ordered: by a name of `KEYS`, `down`: the greatest first."""
+
+    key: str = "time"
+    down: bool = False
+
+
+KEYS: dict[str, Callable[[row.Values], int | None]] = {
+    "time": lambda values: values[row.COMPLETED_AT],
+    "latency": row.latency_of,
+    "size": row.size_of,
+}
+"""What rows can be ordered by. `time` is the order of completion, which needs no sorting."""
+
+
+class Listing:
+    """The rows of a store that a choice passes, ordered. What has no value to be ordered by comes last."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.choice = Choice(store, {})
+        self.order = Order()
+        self._seen = 0
+        self._passed = array("I")
+        self._values = array("q")
+        self._ordered: Sequence[int] = self._passed
+
+    def __len__(self) -> int:
+        return len(self._ordered)
+
+    def __getitem__(self, place: int) -> int:
+        """The row at a place of the list."""
+        return self._ordered[-1 - place if self._backwards else place]
+
+    @property
+    def _backwards(self) -> bool:
+        return self.order == Order("time", True)
+
+    def place(self, index: int) -> int | None:
+        """Where a row stands in the list; None if it does not."""
+        try:
+            place = self._ordered.index(index)
+        except ValueError:
+            return None
+        return len(self._ordered) - 1 - place if self._backwards else place
+
+    @property
+    def behind(self) -> bool:
+        """Whether there are rows that `update` has not looked at."""
+        return self._seen < self.store.count
+
+    def choose(self, choice: Choice) -> None:
+        """List others from now on; `update` finds them."""
+        self.choice = choice
+        self._seen = 0
+        self._passed = array("I")
+        self._values = array("q")
+        self._ordered = self._passed
+
+    def sort(self, order: Order) -> None:
+        """Order the rows otherwise from now on; `update` does it."""
+        self.order = order
+        self._values = array("q")
+        self._ordered = self._passed
+
+    def update(self) -> Iterator[None]:
+        """Bring the list up to date with the store; pauses after every piece."""
+        choice, order = self.choice, self.order
+        while self._seen < self.store.count and self.choice is choice:
+            stop = min(self._seen + PIECE, self.store.count)
+            self._passed.extend(choice.passes(self._seen, stop))
+            self._seen = stop
+            yield
+        if order.key != "time" and (self.choice, self.order) == (choice, order):
+            yield from self._sorted(choice, order)
+
+    def _sorted(self, choice: Choice, order: Order) -> Iterator[None]:
+        value = KEYS[order.key]
+        rows = self.store.rows
+        key = self._values.__getitem__
+        places = len(self._passed)
+        if len(self._ordered) == places and self._ordered is not self._passed:
+            return
+        while len(self._values) < places:
+            for index in self._passed[len(self._values) : len(self._values) + PIECE]:
+                found = value(row.values(rows, index))
+                self._values.append(_UNKNOWN if found is None else found if order.down else -found)
+            yield
+            if (self.choice, self.order) != (choice, order):
+                return
+        # Pieces that are in order, and then pairs of them: no step is long, and the last one only joins two.
+        runs = [range(start, min(start + PIECE, places)) for start in range(0, places, PIECE)]
+        merged: list[Sequence[int]] = []
+        pairs: list[tuple[Sequence[int], Sequence[int]]]
+        while len(merged) > 1 or runs:
+            pairs = [(run, ()) for run in runs] or [*zip_longest(merged[::2], merged[1::2], fillvalue=())]
+            runs, merged = [], []
+            for one, two in pairs:
+                merged.append(sorted([*one, *two], key=key, reverse=True))
+                yield
+                if (self.choice, self.order) != (choice, order):
+                    return
+        passed = self._passed
+        self._ordered = array("I", [passed[place] for run in merged for place in run])

@@ -1,0 +1,242 @@
+"""An exchange as a row of fixed size: what the list shows and filters, and where its messages are."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from kinspect.kafka.exchange import (
+    ANSWERED,
+    KAFKA,
+    NO_RESPONSE,
+    ORPHAN,
+    SASL_TOKEN,
+    UNANSWERED,
+    Exchange,
+    WireMessage,
+)
+
+NONE = -(1 << 63)
+"""A time that the capture does not tell."""
+NOWHERE = (1 << 64) - 1
+"""No place in the spool."""
+NO_ORDER = 0
+_LATEST = (1 << 63) - 1
+_MOST = (1 << 32) - 1
+
+OUTCOMES = (ANSWERED, UNANSWERED, NO_RESPONSE, ORPHAN)
+REASONS = (None, "capture_end", "closed", "reset", "gap", "one_sided", "cap", "idle")
+KINDS = (KAFKA, SASL_TOKEN)
+
+# Bits of `Row.flags`: the outcome, the reason and the kind by their place in the tuples above, then one a fact.
+_REASON_AT, _KIND_AT = 2, 5
+HAS_API, HAS_CORRELATION, LATENCY_KNOWN, FAILED = 1 << 6, 1 << 7, 1 << 8, 1 << 9
+"""There is an API key and version; there is a correlation id; no gap touched the latency; the response has an error
+code, or there is a problem."""
+REQUEST_AT, RESPONSE_AT = 10, 17
+"""Where the bits of each message begin."""
+PRESENT, RAW, COMPLETE, INFERRED, LAID_OUT, READ = (1 << bit for bit in range(6))
+"""The message is there; its bytes were kept; every byte of it was captured; its API was inferred; its layout is
+known; its body could be read to the end."""
+CUT = 1 << 24
+"""Names or problems of the exchange were too many to be kept: what the list tells of it is not all."""
+
+
+class Side(NamedTuple):
+    """A message of a row: times in nanoseconds or NONE, frame references, its announced size, how many of its bytes
+    were kept, their CRC-32, and where the body begins in them."""
+
+    first_time: int
+    last_time: int
+    first_frame: int
+    last_frame: int
+    size: int
+    have: int
+    crc: int
+    body_start: int
+    packets: int
+
+
+NO_SIDE = Side(NONE, NONE, 0, 0, 0, 0, 0, 0, 0)
+SIDE_FIELDS = len(NO_SIDE)
+_SIDE = "qqQQiIIII"
+
+
+class Row(NamedTuple):
+    """One exchange; see `Side` for the messages. `connection`, `client`, `subject`, `fault` and `noted` are numbers
+    of texts (`texts.Texts`), `spool` where its bytes are in the spool, or NOWHERE."""
+
+    completed_at: int
+    previous_response_end: int
+    record_bytes: int
+    spool: int
+    flags: int
+    correlation_id: int
+    connection: int
+    client: int
+    subject: int
+    fault: int
+    noted: int
+    in_flight: int
+    record_count: int
+    api_key: int
+    api_version: int
+    request: Side
+    response: Side
+
+    @property
+    def outcome(self) -> str:
+        return OUTCOMES[self.flags & 3]
+
+    @property
+    def reason(self) -> str | None:
+        return REASONS[self.flags >> _REASON_AT & 7]
+
+    @property
+    def kind(self) -> str:
+        return KINDS[self.flags >> _KIND_AT & 1]
+
+    @property
+    def sides(self) -> tuple[tuple[Side, int], tuple[Side, int]]:
+        """Both messages, each with its bits."""
+        return (self.request, self.flags >> REQUEST_AT), (self.response, self.flags >> RESPONSE_AT)
+
+
+STRUCT = Struct(f"<qqQQIiIIIIIIIhh{_SIDE}{_SIDE}")
+SIZE = STRUCT.size
+_FIXED = len(Row._fields) - 2
+
+# Where values stand in what STRUCT gives: for loops over all rows, which cannot make a `Row` of each.
+COMPLETED_AT, FLAGS, CONNECTION, CLIENT, SUBJECT, API = map(
+    Row._fields.index, ("completed_at", "flags", "connection", "client", "subject", "api_key")
+)
+_FIRST, _LAST, _BYTES = map(Side._fields.index, ("first_time", "last_time", "size"))
+REQUEST_FIRST, REQUEST_LAST, REQUEST_BYTES = _FIXED + _FIRST, _FIXED + _LAST, _FIXED + _BYTES
+RESPONSE_FIRST, RESPONSE_BYTES = _FIXED + SIDE_FIELDS + _FIRST, _FIXED + SIDE_FIELDS + _BYTES
+Values = tuple[int, ...]
+
+
+def latency_of(values: Values) -> int | None:
+    """As `Exchange.latency_ns`."""
+    begin, end, flags = values[REQUEST_LAST], values[RESPONSE_FIRST], values[FLAGS]
+    if flags & 3 or not flags & LATENCY_KNOWN or NONE in (begin, end):
+        return None
+    return end - begin
+
+
+def timestamp_of(values: Values) -> int | None:
+    """As `Exchange.timestamp`."""
+    flags, times = values[FLAGS], (values[REQUEST_FIRST], values[RESPONSE_FIRST])
+    present = flags >> REQUEST_AT & PRESENT, flags >> RESPONSE_AT & PRESENT
+    return min(
+        (time for time, there in zip(times, present, strict=True) if there and time != NONE), default=None
+    )
+
+
+def size_of(values: Values) -> int:
+    """What both messages announce."""
+    return values[REQUEST_BYTES] + values[RESPONSE_BYTES]
+
+
+class Numbers(NamedTuple):
+    """The numbers of an exchange's texts, and its place in the spool."""
+
+    connection: int
+    client: int
+    subject: int
+    fault: int
+    noted: int
+    spool: int
+    cut: bool
+
+
+def pack(exchange: Exchange, numbers: Numbers) -> bytes:
+    """The exchange's row."""
+    summary = exchange.summary
+    flags = (
+        OUTCOMES.index(exchange.outcome)
+        | REASONS.index(exchange.outcome_reason) << _REASON_AT
+        | KINDS.index(exchange.kind) << _KIND_AT
+    )
+    if exchange.api_key is not None and exchange.api_version is not None:
+        flags |= HAS_API
+    if exchange.correlation_id is not None:
+        flags |= HAS_CORRELATION
+    if exchange.latency_known:
+        flags |= LATENCY_KNOWN
+    if summary.error_count or exchange.problems:
+        flags |= FAILED
+    if numbers.cut:
+        flags |= CUT
+    flags |= _bits(exchange.request) << REQUEST_AT | _bits(exchange.response) << RESPONSE_AT
+    return STRUCT.pack(
+        _time(exchange.completed_at),
+        _time(exchange.previous_response_end),
+        summary.record_bytes,
+        numbers.spool,
+        flags,
+        exchange.correlation_id or 0,
+        numbers.connection,
+        numbers.client,
+        numbers.subject,
+        numbers.fault,
+        numbers.noted,
+        exchange.in_flight,
+        min(summary.record_count, _MOST),
+        exchange.api_key or 0,
+        exchange.api_version or 0,
+        *_side(exchange.request),
+        *_side(exchange.response),
+    )
+
+
+def unpack(data: bytes | bytearray, index: int) -> Row:
+    """Row number `index` of many."""
+    found = values(data, index)
+    request = Side(*found[_FIXED : _FIXED + SIDE_FIELDS])
+    return Row._make((*found[:_FIXED], request, Side(*found[_FIXED + SIDE_FIELDS :])))
+
+
+def values(data: bytes | bytearray, index: int) -> Values:
+    """The values of row number `index` of many, as they stand in it."""
+    return STRUCT.unpack_from(data, index * SIZE)
+
+
+def _bits(message: WireMessage | None) -> int:
+    if message is None:
+        return 0
+    bits = PRESENT
+    facts = (
+        (RAW, message.raw is not None),
+        (COMPLETE, message.complete),
+        (INFERRED, message.inferred),
+        (LAID_OUT, message.api_key is not None),
+        (READ, message.decode().complete),
+    )
+    for bit, holds in facts:
+        if holds:
+            bits |= bit
+    return bits
+
+
+def _side(message: WireMessage | None) -> Side:
+    if message is None:
+        return NO_SIDE
+    raw = message.raw or b""
+    return Side(
+        _time(message.first_time),
+        _time(message.last_time),
+        message.first_frame,
+        message.last_frame,
+        message.size,
+        len(raw),
+        crc32(raw),
+        message.body_start,
+        message.packets,
+    )
+
+
+def _time(time: int | None) -> int:
+    """A time beyond the years 1678 to 2262, of a broken clock, is none."""
+    return time if time is not None and NONE < time <= _LATEST else NONE

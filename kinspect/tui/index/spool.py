@@ -1,0 +1,70 @@
+"""Bytes that cannot be read again where they came from: a temporary file without a name."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from struct import Struct
+
+from kinspect.errors import KinspectError
+from kinspect.tui.index.row import NOWHERE
+
+SPOOL_BYTES = 1 << 30
+_HEAD = Struct("<qq")
+_NOT_THERE = -1
+
+Messages = tuple[bytes | None, bytes | None]
+"""The bytes of a request and of its response; None where there is none, or none was kept."""
+
+
+class Spool:
+    """Holds messages, `limit` bytes of them at most.
+
+    The file is its owner's alone (mode 0600) and has lost its name before the first byte is written: it is gone with
+    the last process that has it open, however that ends. A process that was forked shares it: one writes.
+    """
+
+    def __init__(self, limit: int = SPOOL_BYTES) -> None:
+        try:
+            self._file = tempfile.TemporaryFile(prefix="kinspect-", buffering=0)  # noqa: SIM115 - closed by `close`
+        except OSError as error:
+            raise KinspectError(f"cannot make a temporary file: {error.strerror or error}") from None
+        self.limit = limit
+        self.size = 0
+        self.refused = 0
+        """Exchanges there was no room for."""
+
+    def add(self, messages: Messages) -> int:
+        """Keep them; gives their place, or NOWHERE if there is no room."""
+        sizes = [_NOT_THERE if message is None else len(message) for message in messages]
+        needed = _HEAD.size + sum(size for size in sizes if size > 0)
+        if self.size + needed > self.limit:
+            self.refused += 1
+            return NOWHERE
+        data = b"".join((_HEAD.pack(*sizes), *(message or b"" for message in messages)))
+        place = self.size
+        try:
+            while data:
+                written = os.pwrite(self._file.fileno(), data, self.size)
+                self.size += written
+                data = data[written:]
+        except OSError:
+            # The disk is full: as with the limit.
+            self.size = self.limit = place
+            self.refused += 1
+            return NOWHERE
+        return place
+
+    def get(self, place: int) -> Messages:
+        """What was kept at `place`."""
+        sizes = _HEAD.unpack(os.pread(self._file.fileno(), _HEAD.size, place))
+        place += _HEAD.size
+        found: list[bytes | None] = []
+        for size in sizes:
+            found.append(None if size == _NOT_THERE else os.pread(self._file.fileno(), size, place))
+            place += max(size, 0)
+        return found[0], found[1]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()

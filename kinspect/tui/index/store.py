@@ -1,0 +1,249 @@
+"""All exchanges of the captures, as far as they are indexed: rows in memory, messages where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kinspect.capture.places import Places
+from kinspect.capture.source import can_reopen
+from kinspect.errors import KinspectError
+from kinspect.kafka.exchange import Exchange, WireMessage
+from kinspect.kafka.flow import Ends
+from kinspect.kafka.names import TopicNames
+from kinspect.model import REQUEST, RESPONSE, Counts, Problem
+from kinspect.tui.index import reread, row
+from kinspect.tui.index.indexer import Batch, Inputs
+from kinspect.tui.index.row import NONE, NOWHERE, Row, Side
+from kinspect.tui.index.spool import Messages, Spool
+from kinspect.tui.index.texts import Texts
+
+_READ_KEPT = 4
+
+
+def never() -> bool:
+    """Nobody stops it."""
+    return False
+
+
+class Store:
+    """Takes the batches of an indexer. Row `i` is the exchange that completed as number `i + 1`."""
+
+    def __init__(self, inputs: Inputs, spool: Spool) -> None:
+        self.inputs = inputs
+        self.spool = spool
+        self.texts = Texts()
+        self.places = Places(inputs.paths)
+        self.names = TopicNames(inputs.topic_names)
+        self.rows = bytearray()
+        self.count = 0
+        self.start: int | None = None
+        self.bytes_read = 0
+        self.bytes_total: int | None = None
+        self.refused = 0
+        """Exchanges whose bytes the spool had no room for."""
+        self.done = False
+        self.stopped = False
+        """The reading was ended before the captures were."""
+        self.errors: list[tuple[int, str]] = []
+        """What could not be read, each with the exit status that calls for."""
+        self.seen: dict[str, list[str]] = {}
+        """By filter, the names that were seen."""
+        self.summary: dict[str, Any] | None = None
+        self._read_again: dict[int, Exchange] = {}
+
+    def add(self, batch: Batch) -> None:
+        """What the indexer found since the last batch."""
+        self.texts.add(batch.texts)
+        for frame, offset in batch.places:
+            self.places.add(frame, offset)
+        for description in batch.descriptions:
+            self.places.describe(*description)
+        for option, name in batch.seen:
+            self.seen.setdefault(option, []).append(name)
+        for learned in batch.names:
+            self.names.learn(*learned)
+        self.rows += batch.rows
+        self.count = len(self.rows) // row.SIZE
+        self.start = batch.start
+        self.bytes_read, self.bytes_total = batch.bytes_read, batch.bytes_total
+        self.refused = batch.refused
+        if batch.done:
+            self.done = True
+            self.errors += batch.errors
+            self.summary = batch.summary
+
+    def __getitem__(self, index: int) -> Row:
+        return row.unpack(self.rows, index)
+
+    def line(self, index: int) -> dict[str, Any]:
+        """What `output.table` needs of an exchange's JSON line, and what `deed` and `reasons` tell of it."""
+        found = self[index]
+        client_ip, client_port, broker_ip, broker_port, *_ = self.connection(found)
+        topics, _, _, partitions, groups, transactional_ids, deed, reasons = (
+            self.texts[found.subject] or _NO_SUBJECT
+        )
+        error_names, problems, candidates = self.texts[found.fault] or ([], [], [])
+        has_api = bool(found.flags & row.HAS_API)
+        values = row.values(self.rows, index)
+        latency = row.latency_of(values)
+        return {
+            "timestamp": row.timestamp_of(values),
+            "client": {"ip": client_ip, "port": client_port, "id": (self.texts[found.client] or [None])[0]},
+            "broker": {"ip": broker_ip, "port": broker_port},
+            "kind": found.kind,
+            "api": api_name(found),
+            "api_key": found.api_key if has_api else None,
+            "api_version": found.api_version if has_api else None,
+            "latency_ms": None if latency is None else latency / 1_000_000,
+            "outcome": found.outcome,
+            "outcome_reason": found.reason,
+            "api_candidates": candidates,
+            "error_names": error_names,
+            "problems": [{"code": code} for code in problems],
+            "topics": topics[:_LISTED],
+            "partitions": partitions,
+            "groups": groups[:_LISTED],
+            "transactional_ids": transactional_ids[:_LISTED],
+            "record_count": found.record_count,
+            "record_bytes": found.record_bytes,
+            "deed": deed,
+            "reasons": reasons,
+        }
+
+    def connection(self, found: Row) -> list[Any]:
+        """The fields of its `Ends` up to `node_id`; empty ones if they were not kept."""
+        return self.texts[found.connection] or ["", 0, "", 0, "", "", False, None]
+
+    def exchange(self, index: int, stopped: Callable[[], bool] = never) -> Exchange:
+        """The exchange with its bytes, as the indexer had it. May read the captures once more, from their start.
+
+        Raises KinspectError if its bytes are not there any more, StoppedError if `stopped` says so meanwhile.
+        """
+        found = self[index]
+        if not found.flags & row.CUT:
+            messages = self._messages(found, stopped)
+            if messages is not None:
+                return self._made(index, found, messages)
+        if index not in self._read_again:
+            exchange = self._again(index, found, stopped)
+            while len(self._read_again) >= _READ_KEPT:
+                del self._read_again[next(iter(self._read_again))]
+            self._read_again[index] = exchange
+        return self._read_again[index]
+
+    def _messages(self, found: Row, stopped: Callable[[], bool]) -> Messages | None:
+        """The bytes of both messages; None if they are not where they should be."""
+        if found.spool != NOWHERE:
+            return self.spool.get(found.spool)
+        client_ip, client_port, broker_ip, broker_port, *rest = self.connection(found)
+        if rest[2]:
+            return None
+        client, broker = (client_ip, client_port), (broker_ip, broker_port)
+        messages: list[bytes | None] = []
+        for (side, bits), ends in zip(found.sides, ((client, broker), (broker, client)), strict=True):
+            raw = None
+            if bits & row.RAW:
+                raw = reread.message(self.places, ends, side, stopped)
+                if raw is None:
+                    return None
+            messages.append(raw)
+        return messages[0], messages[1]
+
+    def _again(self, index: int, found: Row, stopped: Callable[[], bool]) -> Exchange:
+        if not all(map(can_reopen, self.inputs.paths)):
+            raise KinspectError(
+                "its bytes were not kept: the spool is full; a larger --spool-size keeps more"
+                if self.refused
+                else "its bytes were not kept, and the input can be read only once"
+            )
+        exchange = reread.again(self.inputs, index + 1, stopped)
+        if exchange is None or not _same(exchange, found):
+            raise KinspectError("the captures are not what was indexed: did they change meanwhile?")
+        return exchange
+
+    def ends(self, found: Row) -> Ends:
+        """The ends of its connection."""
+        client_ip, client_port, broker_ip, broker_port, connection_id, community_id, tls, node = (
+            self.connection(found)
+        )
+        return Ends(
+            *(client_ip, client_port, broker_ip, broker_port, connection_id, community_id, self.names),
+            *(self.inputs.paths, self.inputs.caps, Counts(), tls, node),
+        )
+
+    def _made(self, index: int, found: Row, messages: Messages) -> Exchange:
+        exchange = Exchange(self.ends(found), found.kind)
+        if found.flags & row.HAS_API:
+            exchange.api_key, exchange.api_version = found.api_key, found.api_version
+        if found.flags & row.HAS_CORRELATION:
+            exchange.correlation_id = found.correlation_id
+        client_id, role, principal, software_name, software_version = self.texts[found.client]
+        exchange.client_id, exchange.role, exchange.principal = client_id, role, principal
+        exchange.software_name, exchange.software_version = software_name, software_version
+        exchange.outcome, exchange.outcome_reason = found.outcome, found.reason
+        exchange.api_candidates = tuple(self.texts[found.fault][2])
+        exchange.order = index + 1
+        exchange.completed_at = _time(found.completed_at)
+        exchange.in_flight = found.in_flight
+        exchange.previous_response_end = _time(found.previous_response_end)
+        exchange.latency_known = bool(found.flags & row.LATENCY_KNOWN)
+        exchange.noted = tuple(Problem(*_problem(values)) for values in self.texts[found.noted])
+        (request, request_bits), (response, response_bits) = found.sides
+        exchange.request = _message(exchange, REQUEST, request, request_bits, messages[0])
+        exchange.response = _message(exchange, RESPONSE, response, response_bits, messages[1])
+        return exchange
+
+
+_NO_SUBJECT: list[Any] = [[], [], [], [], [], [], None, []]
+_LISTED = 100
+
+
+def api_name(found: Row) -> str | None:
+    """The API's name; None for an unknown one."""
+    from kinspect.protocol import schema
+
+    return schema.api_name(found.api_key) if found.flags & row.HAS_API else None
+
+
+def _problem(values: list[Any]) -> tuple[Any, ...]:
+    side, code, offset, size, path, message = values
+    return side, code, message, offset, size, path
+
+
+def _time(time: int) -> int | None:
+    return None if time == NONE else time
+
+
+def _message(
+    exchange: Exchange, direction: str, side: Side, bits: int, raw: bytes | None
+) -> WireMessage | None:
+    if not bits & row.PRESENT:
+        return None
+    message = WireMessage(
+        direction,
+        raw if bits & row.RAW else None,
+        side.size,
+        side.body_start,
+        _time(side.first_time),
+        _time(side.last_time),
+        side.first_frame,
+        side.last_frame,
+        side.packets,
+        bool(bits & row.COMPLETE),
+    )
+    message.inferred = bool(bits & row.INFERRED)
+    if bits & row.LAID_OUT:
+        message.api_key, message.api_version = exchange.api_key, exchange.api_version
+        message.ends = exchange.connection
+    return message
+
+
+def _same(exchange: Exchange, found: Row) -> bool:
+    """Whether it is the exchange that the row was made of."""
+    for message, (side, bits) in zip((exchange.request, exchange.response), found.sides, strict=True):
+        if (message is not None) != bool(bits & row.PRESENT):
+            return False
+        if message is not None and (message.size, message.first_frame) != (side.size, side.first_frame):
+            return False
+    return True

@@ -1,0 +1,59 @@
+"""The keys, as the help page and docs/explore.md list them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Key(NamedTuple):
+    """A key as it is written, what it does, and the action that it calls (empty: the widgets' own)."""
+
+    key: str
+    does: str
+    action: str = ""
+
+
+LIST = (
+    Key("↑ ↓ PgUp PgDn Home End", "move; the wheel scrolls"),
+    Key("Enter", "its fields and bytes; so does a second click"),
+    Key("Space", "mark it, for c, w and p"),
+    Key("← →", "sideways, where the list is too wide"),
+    Key("t", "by time; again: the last first", "order('time')"),
+    Key("l", "by latency, the slowest first; again: the fastest", "order('latency')"),
+    Key("b", "by bytes, the largest first; again: the smallest", "order('size')"),
+    Key("f", "follow its connection; again: all connections", "follow"),
+    Key("e", "errors and problems only; again: all", "errors"),
+    Key("/", "filter", "filter"),
+)
+DETAILS = (
+    Key("↑ ↓ ← →", "move; in the fields, ← and → fold and unfold"),
+    Key("Tab", "list, fields, bytes, and round again"),
+    Key("r", "from the request to the response, and back", "swap"),
+    Key("[ ]", "the exchange before, the next one", ""),
+    Key("z", "fields and bytes alone; again: with the list", "zoom"),
+    Key("Esc", "back to the list"),
+)
+OTHERS = (
+    Key("c", "copy as JSON (the terminal's clipboard, OSC 52)", "copy"),
+    Key("w", "write as JSON lines to a file", "write"),
+    Key("p", "save the packets as pcapng", "packets"),
+    Key("x", "its filter for tshark and Wireshark", "tshark"),
+    Key("s", "stop reading the captures; what was read stays", "stop"),
+    Key("?", "this page", "help"),
+    Key("q", "quit", "app.quit"),
+)
+SECTIONS = {"In the list": LIST, "In the fields and the bytes": DETAILS, "Anywhere": OTHERS}
+
+RECIPES = (
+    (
+        "The slowest exchange and its bytes",
+        "l  Enter:  then ↓ through its fields, their bytes are set off",
+    ),
+    ("What went wrong", "e  Enter:  errors stand above the fields, with their bytes"),
+    ("What one client did", "/  client-id=NAME  Enter,  or f on one of its exchanges"),
+)
+FILTERS = (
+    "Those of `kinspect read`, with or without dashes:",
+    "api=Fetch,Produce  topic=orders-*  errors-only  min-latency=100  since=+90s",
+    "Values are globs; ! before one negates it. Tab completes names.",
+)

@@ -1,0 +1,76 @@
+"""A question for a file's name, and a text to read and copy."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from kinspect.output.escape import escape
+
+_BOX = """
+{name} {{ align: center middle; }}
+{name} > {box} {{
+    width: 90; max-width: 100%; height: auto; max-height: 90%; padding: 0 1; border: round $primary;
+    background: $surface;
+}}
+"""
+
+
+class FileName(ModalScreen[str | None]):
+    """Asks where to write; gives the name, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back")]
+    DEFAULT_CSS = _BOX.format(name="FileName", box="Vertical")
+
+    def __init__(self, question: str, suggestion: str) -> None:
+        super().__init__()
+        self._question, self._suggestion = question, suggestion
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = "Enter: write   Esc: back"
+            yield Static(Text(self._question))
+            yield Input(self._suggestion)
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+
+    @on(Input.Submitted)
+    def _given(self, event: Input.Submitted) -> None:
+        if event.value.strip():
+            self.dismiss(event.value.strip())
+
+
+class Reading(ModalScreen[None]):
+    """Shows a text; `c` copies it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "dismiss", "Back"),
+        Binding("c", "copy", "Copy"),
+    ]
+    DEFAULT_CSS = _BOX.format(name="Reading", box="VerticalScroll")
+
+    def __init__(self, title: str, text: str, copied: str) -> None:
+        super().__init__()
+        self._title, self._text, self._copied = title, text, copied
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll() as box:
+            box.border_title = self._title
+            box.border_subtitle = "c: copy   Esc: back"
+            yield Static(Text("\n").join(Text(escape(line)) for line in self._text.split("\n")))
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).focus()
+
+    def action_copy(self) -> None:
+        """To the terminal's clipboard."""
+        self.app.copy_to_clipboard(self._copied)
+        self.notify("copied to the terminal's clipboard, if it has OSC 52", markup=False)

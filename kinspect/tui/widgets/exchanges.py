@@ -1,0 +1,228 @@
+"""The list of exchanges, and the line of titles above it."""
+
+from __future__ import annotations
+
+from datetime import UTC, tzinfo
+from typing import Any, ClassVar, NamedTuple
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from kinspect.output import table
+from kinspect.output.escape import escape
+from kinspect.tui.index.listing import Listing, Order
+from kinspect.tui.widgets.lines import Lines
+
+
+class Column(NamedTuple):
+    """A column: its title, its width (0: what is left), and the name of what a click on it orders by."""
+
+    name: str
+    title: str
+    width: int
+    order: str = ""
+
+
+ABOUT_LEAST = 24
+NARROW = (
+    Column("time", "TIME", 8, "time"),
+    Column("client", "CLIENT ID", 12),
+    Column("api", "API", 18),
+    Column("latency", "LATENCY", 8, "latency"),
+    Column("size", "SIZE", 7, "size"),
+    Column("about", "ABOUT", 0),
+    Column("ends", "CLIENT → BROKER", 43),
+)
+MEDIUM = (
+    Column("time", "TIME", 12, "time"),
+    Column("ends", "CLIENT → BROKER", 33),
+    Column("client", "CLIENT ID", 12),
+    Column("api", "API", 18),
+    Column("latency", "LATENCY", 8, "latency"),
+    Column("size", "SIZE", 7, "size"),
+    Column("about", "ABOUT", 0),
+)
+BROAD = (
+    Column("time", "TIME", 15, "time"),
+    Column("ends", "CLIENT → BROKER", 43),
+    Column("client", "CLIENT ID", 18),
+    Column("api", "API", 24),
+    Column("latency", "LATENCY", 8, "latency"),
+    Column("size", "SIZE", 8, "size"),
+    Column("about", "ABOUT", 0),
+)
+SIDEWAYS = 22
+"""Cells that the list moves sideways at a key."""
+MARK = 1
+"""Cells before the first column, for the mark."""
+RIGHT = frozenset({"latency", "size"})
+
+
+def columns(width: int) -> tuple[tuple[Column, int], ...]:
+    """The columns of a list `width` cells wide, each with its width; the last ones may lie beyond it."""
+    chosen = NARROW if width < 115 else MEDIUM if width < 160 else BROAD
+    fixed = sum(column.width + 1 for column in chosen if column.width)
+    if chosen is NARROW:
+        fixed -= chosen[-1].width + 1
+    about = max(ABOUT_LEAST, width - MARK - fixed)
+    return tuple((column, column.width or about) for column in chosen)
+
+
+def bytes_text(count: int) -> str:
+    """`812`, `12.3k`, `4.56M`: bytes in five characters or so."""
+    for unit, least in (("G", 10**9), ("M", 10**6), ("k", 10**4)):
+        if count >= least:
+            scaled = count / (10**3 if unit == "k" else least)
+            return f"{scaled:.{0 if scaled >= 100 else 1}f}{unit}"
+    return str(count)
+
+
+class Exchanges(Lines):
+    """The list: one line an exchange."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Fields and bytes"),
+        Binding("space", "mark", "Mark", show=False),
+        Binding("left", "sideways(-1)", "Left", show=False),
+        Binding("right", "sideways(1)", "Right", show=False),
+    ]
+
+    class Sideways(Message):
+        """The columns moved."""
+
+    class Marked(Message):
+        """A mark was set or taken away."""
+
+    def __init__(self, listing: Listing, *, utc: bool, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.listing = listing
+        self.marked: dict[int, None] = {}
+        self._zone: tzinfo | None = UTC if utc else None
+
+    @property
+    def count(self) -> int:
+        return len(self.listing)
+
+    @property
+    def row(self) -> int | None:
+        """The exchange with the cursor."""
+        return self.listing[self.cursor] if self.cursor < len(self.listing) else None
+
+    @property
+    def line_width(self) -> int:
+        width = self.scrollable_content_region.width
+        return MARK + sum(each + 1 for _, each in columns(width)) - 1
+
+    def draw(self, place: int) -> Text:
+        index = self.listing[place]
+        store = self.listing.store
+        line = store.line(index)
+        found = store[index]
+        text = Text("▪" if index in self.marked else " ", no_wrap=True)
+        for column, width in columns(self.scrollable_content_region.width):
+            cell = self._cell(column.name, line, width, found.request.size + found.response.size)
+            cell.truncate(width, overflow="ellipsis")
+            if column.name in RIGHT:
+                cell.pad_left(width - cell.cell_len)
+            else:
+                cell.pad_right(width - cell.cell_len)
+            text.append_text(cell).append(" ")
+        return text
+
+    def _cell(self, name: str, line: dict[str, Any], width: int, size: int) -> Text:
+        if name == "time":
+            return Text(table.day_and_clock(line["timestamp"], self._zone)[1][:width], style=table.DIM)
+        if name == "ends":
+            return Text(table.ends(line, width))
+        if name == "client":
+            return Text(escape(line["client"]["id"] or ""))
+        if name == "api":
+            return table.api(line, width)
+        if name == "latency":
+            return table.latency(line["latency_ms"])
+        if name == "size":
+            return Text(bytes_text(size))
+        about = table.about(line, line["deed"], line["reasons"])
+        return Text(" ").join([*about.parts, *about.rest])
+
+    def style_of(self, place: int) -> Style | None:
+        if self.listing[place] in self.marked:
+            return self.get_component_rich_style("lines--marked")
+        return None
+
+    def action_sideways(self, by: int) -> None:
+        """See the columns that there was no room for."""
+        most = max(0, self.line_width - self.scrollable_content_region.width)
+        self.scroll_to(x=max(0, min(self.scroll_offset.x + by * SIDEWAYS, most)), animate=False, force=True)
+
+    def watch_scroll_x(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_x(old_value, new_value)
+        self.post_message(self.Sideways())
+
+    def action_open(self) -> None:
+        self.post_message(self.Chosen(self))
+
+    def action_mark(self) -> None:
+        """Mark the exchange, or take its mark away, and go on to the next."""
+        if self.row is None:
+            return
+        if self.row in self.marked:
+            del self.marked[self.row]
+        else:
+            self.marked[self.row] = None
+        self.post_message(self.Marked())
+        self.refresh()
+        self.move_to(self.cursor + 1)
+
+
+class Titles(Widget):
+    """The columns' titles; a click orders the list."""
+
+    DEFAULT_CSS = "Titles { height: 1; background: $panel; text-style: bold; }"
+
+    class Clicked(Message):
+        """The list is to be ordered by this."""
+
+        def __init__(self, order: str) -> None:
+            super().__init__()
+            self.order = order
+
+    def __init__(self, exchanges: Exchanges) -> None:
+        super().__init__()
+        self._exchanges = exchanges
+
+    def render_line(self, y: int) -> Strip:
+        order = self._exchanges.listing.order
+        text = Text(" ", no_wrap=True)
+        for column, width in self._columns():
+            title = column.title + _arrow(column, order)
+            cell = Text(title)
+            cell.truncate(width, overflow="ellipsis")
+            cell.pad_left(width - cell.cell_len) if column.name in RIGHT else cell.pad_right(
+                width - cell.cell_len
+            )
+            text.append_text(cell).append(" ")
+        x = self._exchanges.scroll_offset.x
+        strip = Strip(text.render(self.app.console)).crop(x, x + self.size.width)
+        return strip.extend_cell_length(self.size.width).apply_style(self.rich_style)
+
+    def _columns(self) -> tuple[tuple[Column, int], ...]:
+        return columns(self._exchanges.scrollable_content_region.width or self.size.width)
+
+    def on_click(self, event: events.Click) -> None:
+        at = MARK - self._exchanges.scroll_offset.x
+        for column, width in self._columns():
+            if at <= event.x <= at + width and column.order:
+                self.post_message(self.Clicked(column.order))
+            at += width + 1
+
+
+def _arrow(column: Column, order: Order) -> str:
+    if column.order != order.key:
+        return ""
+    return "▼" if order.down else "▲"

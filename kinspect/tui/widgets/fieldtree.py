@@ -1,0 +1,147 @@
+"""The fields of an exchange, to be folded and unfolded."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from rich.style import Style
+from rich.text import Text
+from textual.binding import Binding, BindingType
+
+from kinspect.output import detail, table
+from kinspect.output.escape import escape
+from kinspect.tui.index.fields import ERROR, PROBLEM, Fields, Node
+from kinspect.tui.widgets.lines import Lines
+
+INDENT = 2
+VALUE_SHOWN = 500
+"""Characters of a value in the tree; the line below the tree has more of it."""
+KINDS = {ERROR: table.ERROR, PROBLEM: table.PROBLEM}
+
+
+class FieldTree(Lines):
+    """The tree; empty until `show`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,space", "turn", "Fold", show=False),
+        Binding("right", "unfold", "Unfold", show=False),
+        Binding("left", "fold", "Fold", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.fields: Fields | None = None
+        self.notice = ""
+
+    def show(self, fields: Fields | None, notice: str = "") -> None:
+        """Show an exchange, or, without one, a notice in its place."""
+        self.fields, self.notice = fields, notice
+        self.scroll_to(y=0, animate=False, force=True)
+        self.put_up(0)
+
+    @property
+    def count(self) -> int:
+        return len(self.fields.lines) if self.fields is not None else int(bool(self.notice))
+
+    @property
+    def node(self) -> Node | None:
+        """The field with the cursor."""
+        return self.fields.lines[self.cursor] if self.fields is not None and self.count else None
+
+    def draw(self, place: int) -> Text:
+        if self.fields is None:
+            return Text(escape(self.notice), style="italic", no_wrap=True)
+        node = self.fields.lines[place]
+        text = Text(" " * (INDENT * node.depth), no_wrap=True)
+        text.append("▾ " if node.open else "▸ " if node.unfolds else "  ", style="dim")
+        text.append(
+            escape(node.key), style=KINDS.get(node.kind) or ("bold" if not node.depth else detail.KEY)
+        )
+        told = value(node, self.fields)
+        if told is not None:
+            text.append(" ").append_text(told)
+        return text
+
+    def style_of(self, place: int) -> Style | None:
+        return None
+
+    def clicked(self, place: int, column: int) -> None:
+        node = self.fields.lines[place] if self.fields is not None else None
+        self.move_to(place)
+        if node is not None and INDENT * node.depth <= column <= INDENT * node.depth + 1:
+            self.action_turn()
+
+    def action_turn(self) -> None:
+        """Fold or unfold."""
+        if self.fields is not None:
+            self.fields.toggle(self.cursor)
+            self.put_up()
+
+    def action_unfold(self) -> None:
+        """Unfold, or go on to what is below."""
+        node = self.node
+        if node is not None and node.unfolds and not node.open:
+            self.action_turn()
+        else:
+            self.action_move(1)
+
+    def action_fold(self) -> None:
+        """Fold, or go up to what it is in."""
+        node = self.node
+        if node is None or self.fields is None:
+            return
+        if node.open:
+            self.action_turn()
+        elif node.parent is not None:
+            self.move_to(self.fields.lines.index(node.parent))
+
+
+def value(node: Node, fields: Fields) -> Text | None:
+    """What stands behind a node's name."""
+    item: Any = node.value
+    if node.kind:
+        return Text(escape(str(item)), style=KINDS[node.kind])
+    if not node.depth:
+        if item is not None:
+            return Text(escape(str(item)), style=table.DIM)
+        return Text.assemble(
+            (f"#{fields.exchange.order} ", "dim"),
+            table.api(fields.line),
+            " ",
+            table.latency(fields.line["latency_ms"]),
+        )
+    if node.unfolds:
+        return Text(f"({len(item)})", style="dim") if isinstance(item, list) else _gist(item)
+    if isinstance(item, str) and len(item) > VALUE_SHOWN:
+        item = f"{item[:VALUE_SHOWN]}…"
+    if isinstance(item, str) and f"{node.key}_size" in _siblings(node):
+        return Text(escape(item), style=detail.TEXT)
+    told = detail.scalar(item)
+    if item is None and _is_hidden(node):
+        told = Text("not shown", style="italic dim")
+    if node.name:
+        told.append(f" ({node.name})", style="dim")
+    return told
+
+
+_GIST = ("name", "topic", "topic_name_resolved", "topic_id", "partition_index", "partition", "index", "key")
+
+
+def _gist(item: Any) -> Text | None:
+    """What tells one struct of an array from the next."""
+    if not isinstance(item, dict):
+        return None
+    for key in _GIST:
+        found = item.get(key)
+        if isinstance(found, int) or (isinstance(found, str) and found):
+            return Text(escape(str(found))[:VALUE_SHOWN], style="dim")
+    return None
+
+
+def _siblings(node: Node) -> dict[str, Any]:
+    return node.parent.value if node.parent is not None and isinstance(node.parent.value, dict) else {}
+
+
+def _is_hidden(node: Node) -> bool:
+    """Whether it is null because it is not shown: then its size stands beside it."""
+    return _siblings(node).get(f"{node.key}_size") is not None

@@ -1,0 +1,124 @@
+"""Where filters are written, with what may stand next below it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from kinspect.output.escape import escape
+from kinspect.tui.index.complete import candidates
+from kinspect.tui.index.store import Store
+
+PLACEHOLDER = "/ filter:  api=Fetch  topic=orders-*  errors-only  min-latency=100"
+
+
+class FilterInput(Input):
+    """A line of text in which Tab completes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "complete", "Complete", show=False, priority=True)
+    ]
+
+    class Completing(Message):
+        """Tab was pressed."""
+
+    def action_complete(self) -> None:
+        self.post_message(self.Completing())
+
+
+class FilterBar(Vertical):
+    """The filter and, while it is written, a line of hints: names that fit, or what is wrong with it."""
+
+    DEFAULT_CSS = """
+    FilterBar { height: auto; }
+    FilterBar > FilterInput { height: 1; border: none; padding: 0 1; background: $panel; }
+    FilterBar > FilterInput:focus { background: $surface-lighten-1; border: none; }
+    FilterBar > Static { height: 1; padding: 0 1; background: $panel; color: $text-muted; display: none; }
+    FilterBar.open > Static { display: block; }
+    FilterBar.wrong > Static { color: $error; }
+    """
+
+    class Entered(Message):
+        """A filter was written to its end."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self, store: Store, text: str) -> None:
+        super().__init__()
+        self._store = store
+        self._first = text
+        self._offered: list[str] = []
+        self._chosen = -1
+        self._completing = False
+
+    def compose(self) -> ComposeResult:
+        yield FilterInput(self._first, placeholder=PLACEHOLDER, select_on_focus=False)
+        yield Static()
+
+    @property
+    def input(self) -> FilterInput:
+        return self.query_one(FilterInput)
+
+    def complain(self, error: str) -> None:
+        """Say what is wrong with the filter, in one line; nothing: it is right."""
+        self.set_class(bool(error), "wrong")
+        self._hint()
+        if error:
+            self.query_one(Static).update(Text(escape(error), no_wrap=True, overflow="ellipsis"))
+            self.add_class("open")
+
+    def on_descendant_focus(self) -> None:
+        self.add_class("open")
+        self._offer()
+
+    def on_descendant_blur(self) -> None:
+        self.set_class(self.has_class("wrong"), "open")
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if not self._completing:
+            self._offer()
+        self._completing = False
+        self.remove_class("wrong")
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(self.Entered(event.value))
+
+    @on(FilterInput.Completing)
+    def _complete(self) -> None:
+        if not self._offered:
+            return
+        self._chosen = (self._chosen + 1) % len(self._offered)
+        self._completing = self.input.value != self._offered[self._chosen]
+        self.input.value = self._offered[self._chosen]
+        self.input.cursor_position = len(self.input.value)
+        self._hint()
+        if len(self._offered) == 1:
+            self._offer()
+
+    def _offer(self) -> None:
+        """Look for what may stand next."""
+        self._offered, self._chosen = candidates(self.input.value, self._store), -1
+        self._hint()
+
+    def _hint(self) -> None:
+        """The words that may stand next, the one that Tab put there set off."""
+        text = Text("Tab: ", no_wrap=True, overflow="ellipsis")
+        for number, offered in enumerate(self._offered[max(self._chosen, 0) :], max(self._chosen, 0)):
+            word = offered[offered.rfind(" ") + 1 :]
+            if not word.endswith("="):
+                word = word.rpartition("=")[2].rpartition(",")[2]
+            text.append(word, "reverse" if number == self._chosen else "").append("  ")
+        self.query_one(Static).update(text if self._offered else Text())

@@ -1,0 +1,155 @@
+"""A list of any length of which one line has the cursor."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+
+class Lines(ScrollView, can_focus=True):
+    """Draws its lines one by one, when they are to be seen. Subclasses say how many there are, and draw one."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"lines--cursor", "lines--marked", "lines--dim"}
+    DEFAULT_CSS = """
+    Lines { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
+    Lines > .lines--cursor { background: $surface-lighten-2; }
+    Lines:focus > .lines--cursor { background: $primary; color: $text; }
+    Lines > .lines--marked { color: $warning; text-style: bold; }
+    Lines > .lines--dim { color: $text-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("home", "go(0)", "First", show=False),
+        Binding("end", "go(-1)", "Last", show=False),
+    ]
+
+    class Moved(Message):
+        """The cursor is on another line, or the line it is on was put up anew."""
+
+        def __init__(self, lines: Lines) -> None:
+            super().__init__()
+            self.lines = lines
+
+        @property
+        def control(self) -> Lines:
+            return self.lines
+
+    class Chosen(Message):
+        """Enter, or a click on the line with the cursor."""
+
+        def __init__(self, lines: Lines) -> None:
+            super().__init__()
+            self.lines = lines
+
+        @property
+        def control(self) -> Lines:
+            return self.lines
+
+    shows_cursor = True
+    """Whether the line with the cursor is set off."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.cursor = 0
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return 0
+
+    @property
+    def line_width(self) -> int:
+        """How wide they are, in cells."""
+        return self.scrollable_content_region.width
+
+    def draw(self, place: int) -> Text:
+        """One of them."""
+        raise NotImplementedError
+
+    def style_of(self, place: int) -> Style | None:
+        """What lies over the whole line, besides the cursor's."""
+        return None
+
+    def put_up(self, cursor: int | None = None) -> None:
+        """The lines are others, or more: measure and draw anew, the cursor on `cursor`."""
+        if cursor is not None:
+            self.cursor = cursor
+        self.cursor = max(0, min(self.cursor, self.count - 1))
+        self.virtual_size = Size(self.line_width, self.count)
+        self.refresh()
+
+    def on_resize(self) -> None:
+        self.put_up()
+
+    def render_line(self, y: int) -> Strip:
+        x, top = self.scroll_offset
+        width = self.scrollable_content_region.width
+        place = top + y
+        base = self.rich_style
+        if place >= self.count:
+            return Strip.blank(width, base)
+        strip = Strip(self.draw(place).render(self.app.console)).extend_cell_length(self.line_width)
+        strip = strip.crop(x, x + width).extend_cell_length(width)
+        over = self.style_of(place)
+        if over is not None:
+            strip = strip.apply_style(over)
+        if place == self.cursor and self.shows_cursor:
+            # The cursor's colours win over those of what is in the line.
+            cursor = self.get_component_rich_style("lines--cursor")
+            strip = Strip([type(s)(s.text, (s.style or Style()) + cursor) for s in strip], strip.cell_length)
+        return strip.apply_style(base)
+
+    def move_to(self, place: int, *, tell: bool = True) -> None:
+        """Put the cursor on a line and bring it into view."""
+        place = max(0, min(place, self.count - 1))
+        moved, self.cursor = place != self.cursor, place
+        self.bring_into_view()
+        self.refresh()
+        if tell and moved:
+            self.post_message(self.Moved(self))
+
+    def bring_into_view(self) -> None:
+        """Scroll as little as it takes to see the line with the cursor."""
+        height = self.scrollable_content_region.height
+        top = self.scroll_offset.y
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, force=True)
+        elif height and self.cursor >= top + height:
+            self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
+
+    def refresh_place(self, place: int) -> None:
+        """Draw one line anew."""
+        self.refresh(Region(0, place - self.scroll_offset.y, self.size.width, 1))
+
+    def action_move(self, by: int) -> None:
+        self.move_to(self.cursor + by)
+
+    def action_page(self, by: int) -> None:
+        self.move_to(self.cursor + by * max(1, self.scrollable_content_region.height - 1))
+
+    def action_go(self, place: int) -> None:
+        self.move_to(place if place >= 0 else self.count - 1)
+
+    def on_click(self, event: events.Click) -> None:
+        place = self.scroll_offset.y + event.y
+        if event.y >= self.scrollable_content_region.height or place >= self.count:
+            return
+        again = place == self.cursor
+        self.clicked(place, event.x + self.scroll_offset.x)
+        if again:
+            self.post_message(self.Chosen(self))
+
+    def clicked(self, place: int, column: int) -> None:
+        """A line was clicked on."""
+        self.move_to(place)

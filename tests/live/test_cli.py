@@ -1,0 +1,89 @@
+"""What `kinspect live` says before it captures; no right is needed."""
+
+import errno
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from kinspect.capture import live, ring
+from kinspect.cli import main
+
+
+def test_no_such_interface(capsys):
+    assert main(["live", "-i", "nothing0"]) == 1
+    assert "nothing0: there is no such interface; there are: " in capsys.readouterr().err
+
+
+def test_without_the_right_one_line_says_what_to_grant(monkeypatch, capsys, tmp_path):
+    def refuse(interface):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(live, "Ring", refuse)
+    assert main(["live", "-i", "lo", "-o", str(tmp_path / "out"), "-w", str(tmp_path / "packets")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "use sudo, or " in line
+    assert "sudo setcap cap_net_raw,cap_net_admin=eip /" in line
+    assert "--cap-add=NET_RAW" in line
+    assert not list(tmp_path.iterdir())
+
+
+def test_hardware_without_a_link_type(monkeypatch, capsys):
+    closed = []
+    monkeypatch.setattr(
+        live,
+        "Ring",
+        lambda name: SimpleNamespace(hardware=805, link_type=-1, close=lambda: closed.append(name)),
+    )
+    assert main(["live", "-i", "lo"]) == 1
+    assert "lo: packets of its kind (ARPHRD 805) cannot be read" in capsys.readouterr().err
+    assert closed == ["lo"]
+
+
+def test_elsewhere_than_on_linux(monkeypatch, capsys):
+    monkeypatch.setattr(live, "sys", SimpleNamespace(platform="freebsd", executable=sys.executable))
+    assert main(["live", "-i", "em0"]) == 1
+    assert "needs Linux: elsewhere, tcpdump -i em0 -w - | kinspect read -" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(errno.ENETDOWN, "is down"), (errno.ENOMEM, "smaller --buffer")]
+)
+def test_what_the_system_refuses_is_told(number, text):
+    assert text in str(ring.interface_error("eth0", OSError(number, "x")))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], *(["-i", "lo", *more] for more in (["--count", "0"], ["--duration", "soon"], ["--snaplen", "3"]))],
+)
+def test_usage_errors(options):
+    assert main(["live", *options]) == 2
+
+
+@pytest.fixture
+def granted(monkeypatch):
+    """As if there were the right to capture."""
+    made = SimpleNamespace(interface="lo", link_type=1, close=lambda: None)
+    monkeypatch.setattr("kinspect.cli.live.open_rings", lambda names: [made])
+    monkeypatch.setattr("kinspect.cli.live.drop", lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--rotate-size", "1MB"], "is for --save"),
+        (["-w", "-"], "needs a file of its own"),
+        (["-w", "new", "-o", "new"], "needs a file of its own"),
+        (["-w", "new", "--rotate-keep", "3"], "say when a new file begins"),
+        (["-w", "old"], "old: exists; give --force"),
+        (["-w", "old", "--force", "--keylog", "old"], "is one of the inputs"),
+    ],
+)
+@pytest.mark.usefixtures("granted")
+def test_what_cannot_be_saved_so(monkeypatch, tmp_path, capsys, options, text):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "old").write_bytes(b"something")
+    assert main(["live", "-i", "lo", *options]) == 2
+    assert text in capsys.readouterr().err
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"something"]

@@ -1,0 +1,91 @@
+"""The explorer driven without a terminal."""
+
+import asyncio
+import gzip
+import time
+
+import pytest
+
+from kinspect.kafka.view import View
+from kinspect.tui.app import Explorer
+from kinspect.tui.index.indexer import Inputs
+from kinspect.tui.index.process import IndexProcess
+from kinspect.tui.index.spool import Spool
+from kinspect.tui.index.store import Store
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """A capture as it is without its compression."""
+
+    def make(path):
+        if path.suffix != ".gz":
+            return path
+        target = tmp_path / path.stem
+        target.write_bytes(gzip.decompress(path.read_bytes()))
+        return target
+
+    return make
+
+
+class Driver:
+    """A running explorer: `press` keys and `read` the screen, which is at rest then."""
+
+    def __init__(self, app, pilot):
+        self.app, self.pilot = app, pilot
+
+    @property
+    def main(self):
+        return self.app.main
+
+    async def press(self, *keys):
+        for key in keys:
+            await self.pilot.press(key)
+            await self.rest()
+
+    async def write(self, text):
+        for character in text:
+            await self.pilot.press({" ": "space", "-": "minus", "=": "equals_sign"}.get(character, character))
+        await self.rest()
+
+    async def rest(self):
+        """Wait until everything that was asked for is on the screen."""
+        limit = time.monotonic() + 20
+        while True:
+            await self.pilot.pause()
+            if self.app.store.done and self.main.is_at_rest:
+                await self.pilot.pause()
+                return
+            assert time.monotonic() < limit
+            await asyncio.sleep(0.01)
+
+    def said(self):
+        """What was said in the corner."""
+        return [notification.message for notification in self.app._notifications]
+
+    def read(self):
+        """The screen as text."""
+        return "\n".join(strip.text.rstrip() for strip in self.app.screen._compositor.render_strips())
+
+
+@pytest.fixture
+def explore():
+    """Runs a script with the explorer of some captures."""
+
+    def run(script, *paths, size=(80, 24), text="", limit=1 << 30, view=None, **options):
+        async def drive():
+            inputs = Inputs([str(path) for path in paths], **options)
+            spool = Spool(limit)
+            store = Store(inputs, spool)
+            app = Explorer(
+                store, IndexProcess(inputs, spool), view or View(records=True), utc=True, text=text
+            )
+            async with app.run_test(size=size) as pilot:
+                driver = Driver(app, pilot)
+                await driver.rest()
+                await script(driver)
+            spool.close()
+
+        asyncio.run(drive())
+
+    return run

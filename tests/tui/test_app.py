@@ -1,0 +1,351 @@
+"""The explorer, key by key."""
+
+import json
+import unicodedata
+from pathlib import Path
+
+import pytest
+from support.pcap import Conversation, framed, pcap
+from support.tui import CAPTURES, ERRORS, NANO
+
+import kinspect
+from kinspect.kafka.view import View
+from kinspect.protocol import Message, encode_request, encode_response
+
+EVIL = "\x1b]0;owned\x07[red]x[/red]:smile:\u202egnp\n\r\x9b2J\u2028\x00"
+TALL = (130, 40)
+
+
+def test_the_list_is_there(explore):
+    async def script(explorer):
+        text = explorer.read()
+        assert "1/4 exchanges" in text
+        for told in ("ApiVersions v3", "Metadata v13", "Produce v10", "1.18ms", "pc-v6[0]", "pc-nano"):
+            assert told in text
+
+    explore(script, NANO)
+
+
+def test_the_slowest_exchange_and_its_bytes(explore):
+    slowest = max(kinspect.read(ERRORS), key=lambda exchange: exchange.latency_ns or 0)
+    head = " ".join(f"{byte:02x}" for byte in slowest.request.raw[:8])
+
+    async def script(explorer):
+        await explorer.press("l", "enter")
+        text = explorer.read()
+        assert f"#{slowest.order} {slowest.api}" in text
+        assert head in text
+        assert "group_id pcerr-fg" in text
+
+    explore(script, ERRORS)
+
+
+def test_a_field_leads_to_its_bytes_and_a_byte_to_its_field(explore):
+    async def script(explorer):
+        await explorer.press("l", "enter", "down", "down", "down", "down")
+        main = explorer.main
+        assert main.fields.node.key == "correlation_id"
+        assert main.hex.field == (4, 8)
+        await explorer.press("tab", "down", "right")
+        assert main.hex.has_focus
+        assert (main.hex.at, main.fields.node.key) == (13, "client_id")
+        assert main.hex.field == (8, 22)
+        await explorer.press("r")
+        assert main.fields.node.key == "response"
+        assert main.hex.message.direction == "response"
+        await explorer.press("r", "escape")
+        assert main.fields.node.key == "request"
+        assert main.exchanges.has_focus
+
+    explore(script, ERRORS)
+
+
+def test_the_next_exchange_without_going_back(explore):
+    async def script(explorer):
+        await explorer.press("enter", "right_square_bracket", "right_square_bracket")
+        assert "#3 ApiVersions" in explorer.read()
+        await explorer.press("left_square_bracket")
+        assert "#2 Metadata" in explorer.read()
+
+    explore(script, NANO)
+
+
+@pytest.mark.parametrize(
+    ("text", "listed"), [("api=Produce", 1), ("--topic 'pc-v6' --api !Produce", 1), ("", 4)]
+)
+def test_filters(explore, text, listed):
+    async def script(explorer):
+        await explorer.press("slash")
+        explorer.main.filter_bar.input.value = text
+        await explorer.press("enter")
+        assert f"/{listed}" in explorer.read()
+        assert explorer.main.exchanges.has_focus
+
+    explore(script, NANO)
+
+
+def test_a_wrong_filter_is_said_in_one_line_and_changes_nothing(explore):
+    async def script(explorer):
+        await explorer.press("slash")
+        await explorer.write("apis=1")
+        await explorer.press("enter")
+        lines = explorer.read().splitlines()
+        assert "there is no filter 'apis'" in lines[1]
+        assert "1/4 exchanges" in lines[-2]
+        await explorer.press("backspace", *["backspace"] * 5, "enter")
+        assert "there is no" not in explorer.read()
+
+    explore(script, NANO)
+
+
+def test_tab_completes(explore):
+    async def script(explorer):
+        await explorer.press("slash")
+        await explorer.write("to")
+        await explorer.press("tab")
+        assert explorer.main.filter_bar.input.value == "topic="
+        assert "pc-v6" in explorer.read().splitlines()[1]
+        await explorer.press("tab", "enter")
+        assert "1/2 of 4 exchanges" in explorer.read()
+
+    explore(script, NANO)
+
+
+def test_errors_only_and_one_connection(explore):
+    async def script(explorer):
+        await explorer.press("e")
+        assert "of 95 exchanges  errors only (e)" in explorer.read()
+        await explorer.press("e", "end", "f")
+        first = explorer.main.listing
+        connection = explorer.app.store[first[0]].connection
+        assert 0 < len(first) < 95
+        assert all(explorer.app.store[first[place]].connection == connection for place in range(len(first)))
+        await explorer.press("f")
+        assert "/95 exchanges" in explorer.read()
+
+    explore(script, ERRORS)
+
+
+def test_the_filters_of_the_command_line_are_those_it_begins_with(explore):
+    async def script(explorer):
+        assert "1/2 of 4 exchanges" in explorer.read()
+        assert explorer.main.filter_bar.input.value == "topic=pc-v6"
+
+    explore(script, NANO, text="topic=pc-v6")
+
+
+def test_nothing_passes(explore):
+    async def script(explorer):
+        assert "0/0 of 4 exchanges" in explorer.read()
+        assert "no exchange passes" in explorer.read()
+        for key in (
+            "enter",
+            "c",
+            "w",
+            "p",
+            "x",
+            "f",
+            "f",
+            "space",
+            "r",
+            "l",
+            "right_square_bracket",
+            "escape",
+        ):
+            await explorer.press(key)
+        assert "of 4 exchanges" in explorer.read()
+
+    explore(script, NANO, text="api=Fetch", size=TALL)
+
+
+def test_both_on_a_tall_screen(explore):
+    async def script(explorer):
+        text = explorer.read()
+        assert "Produce v10" in text
+        assert "request_api_key 18 (ApiVersions)" in text
+        await explorer.press("down")
+        assert "#2 Metadata v13" in explorer.read()
+        await explorer.press("z")
+        assert "CLIENT ID" not in explorer.read()
+        await explorer.press("z")
+        assert "CLIENT ID" in explorer.read()
+
+    explore(script, NANO, size=TALL)
+
+
+def test_the_mouse(explore):
+    async def script(explorer):
+        main = explorer.main
+        await explorer.pilot.click(main.exchanges, offset=(5, 3))
+        await explorer.rest()
+        assert main.exchanges.cursor == 3
+        assert "#4 Produce" in explorer.read()
+        line = next(place for place, node in enumerate(main.fields.fields.lines) if node.key == "timeout_ms")
+        await explorer.pilot.click(main.fields, offset=(12, line))
+        await explorer.rest()
+        assert main.hex.field == (21, 25)
+        # The third byte of the first line.
+        await explorer.pilot.click(main.hex, offset=(2 + 4 + 1 + 6, 0))
+        await explorer.rest()
+        assert main.fields.node.key == "request_api_version"
+        await explorer.pilot.click("Titles", offset=(85, 0))
+        await explorer.rest()
+        assert main.listing.order.key == "latency"
+
+    explore(script, NANO, size=TALL)
+
+
+def test_records_are_hidden_and_shown(explore):
+    async def hidden(explorer):
+        await explorer.press("end", "enter", "z")
+        text = explorer.read()
+        assert "·· ··" in text
+        assert "nano-0" not in text
+        await explorer.press("question_mark")
+        assert "--payload text shows" in explorer.read() or explorer.app.screen.query("VerticalScroll")
+
+    async def shown(explorer):
+        await explorer.press("end", "enter", "z")
+        text = explorer.read()
+        assert "··" not in text
+        assert "nano-0" in text
+
+    explore(hidden, NANO, size=TALL)
+    explore(shown, NANO, size=(130, 100), view=View(records=True, payload="text"))
+
+
+def test_copy_as_json(explore):
+    copied = []
+
+    async def script(explorer):
+        explorer.app.copy_to_clipboard = copied.append
+        await explorer.press("c", "space", "space", "c")
+
+    explore(script, NANO)
+    expected = [exchange.to_dict(View(records=True)) for exchange in kinspect.read(NANO)]
+    assert [json.loads(line) for line in copied[0].splitlines()] == expected[:1]
+    assert [json.loads(line) for line in copied[1].splitlines()] == expected[:2]
+
+
+def test_files_are_written_once_and_for_their_owner(explore, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").write_text("mine")
+
+    async def script(explorer):
+        await explorer.press("space", "w", "enter", "p", "enter", "w")
+        explorer.app.screen.query_one("Input").value = "there"
+        await explorer.press("enter")
+        assert "there: exists; give another name" in explorer.said()
+
+    explore(script, NANO, size=TALL)
+    (line,) = (tmp_path / "exchanges.jsonl").read_text().splitlines()
+    assert json.loads(line)["api"] == "ApiVersions"
+    (saved,) = kinspect.read(tmp_path / "exchanges.pcapng")
+    assert (saved.api, saved.latency_ns) == ("ApiVersions", next(iter(kinspect.read(NANO))).latency_ns)
+    assert (tmp_path / "exchanges.pcapng").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "there").read_text() == "mine"
+
+
+def test_the_filter_for_tshark(explore):
+    async def script(explorer):
+        await explorer.press("end", "x")
+        assert "tshark -r" in explorer.read()
+        assert "tcp.port == 51674" in explorer.app.screen._text
+        await explorer.press("escape")
+        assert explorer.app.screen is explorer.main
+
+    explore(script, NANO, size=TALL)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 10), TALL])
+def test_help_names_every_key(explore, size):
+    async def script(explorer):
+        await explorer.press("question_mark")
+        assert "The slowest exchange and its bytes" in explorer.read()
+        await explorer.press("escape")
+        bound = {binding[1].key for binding in explorer.main._bindings}
+        assert bound >= set("tlbfercwpxszq") | {"slash", "question_mark", "tab", "escape"}
+
+    explore(script, NANO, size=size)
+
+
+def test_what_could_not_be_read_is_said(explore):
+    async def script(explorer):
+        assert "no such file" in explorer.read()
+        assert "ends in the middle" in explorer.read() or "0/60" in explorer.read().replace("1/60", "0/60")
+
+    explore(script, CAPTURES / "variants" / "cutfile.pcap", Path("missing.pcap"), size=(250, 40))
+
+
+def test_a_spool_that_is_full(explore):
+    async def script(explorer):
+        assert "spool full" in explorer.read()
+        await explorer.press("end", "enter")
+        assert "request_api_key" in explorer.read(), "it was read once more"
+
+    explore(script, ERRORS, size=(180, 24), limit=3000)
+
+
+def evil():
+    """Names that a terminal, or markup, would obey."""
+    conversation = Conversation()
+    conversation.open()
+    topics = [{"error_code": 3, "name": EVIL, "is_internal": False, "partitions": []}]
+    for number, (key, version, request, response) in enumerate(
+        [
+            (18, 3, {"client_software_name": EVIL, "client_software_version": EVIL}, None),
+            (12, 4, {"group_id": EVIL, "generation_id": 1, "member_id": EVIL}, {"error_code": 27}),
+            (3, 1, {"topics": [{"name": EVIL}]}, {"brokers": [], "controller_id": 1, "topics": topics}),
+            (10, 3, {"key": EVIL, "key_type": 0}, {"error_code": 15, "error_message": EVIL, "host": EVIL}),
+        ],
+        1,
+    ):
+        conversation.client_sends(framed(encode_request(Message(key, version, number, request, "c" + EVIL))))
+        if response is not None:
+            conversation.broker_sends(framed(encode_response(Message(key, version, number, response))))
+    conversation.close()
+    return pcap(conversation.packets)
+
+
+def dangerous(text):
+    return {c for c in text if c != "\n" and unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"}}
+
+
+@pytest.mark.parametrize("size", [TALL, (80, 24)])
+def test_what_a_capture_says_is_text(explore, tmp_path, size):
+    path = tmp_path / "[bold]evil\x1b[0m.pcap"
+    path.write_bytes(evil())
+    seen = []
+
+    async def script(explorer):
+        def look():
+            seen.append(explorer.read())
+
+        look()
+        for _ in range(4):
+            await explorer.press("enter")
+            look()
+            for _ in range(12):
+                await explorer.press("down")
+                look()
+            await explorer.press("r", "x")
+            look()
+            await explorer.press("escape", "c")
+            look()
+            await explorer.press("w")
+            explorer.app.screen.query_one("Input").value = str(tmp_path)
+            await explorer.press("enter")
+            look()
+            await explorer.press("escape", "escape", "down")
+        await explorer.press("slash")
+        for name in ("topic=", "group=", "client-id="):
+            explorer.main.filter_bar.input.value = name
+            await explorer.press("tab")
+            look()
+        await explorer.press("enter")
+        look()
+
+    explore(script, path, size=size)
+    whole = "\n".join(seen)
+    assert dangerous(whole) == set()
+    assert r"\x1b]0;owned\x07[red]x[/red]:smile:\u202egnp" in whole

@@ -1,0 +1,189 @@
+"""Filters over rows pass what the command line's filters pass, and the list is in order."""
+
+import pytest
+from support.tui import CAPTURES, ERRORS, indexed, keylog
+
+import kinspect
+from kinspect.errors import KinspectError
+from kinspect.filters import Filter
+from kinspect.tui.index import listing
+from kinspect.tui.index.choice import OPTIONS, Choice, parse
+from kinspect.tui.index.complete import candidates, written
+from kinspect.tui.index.indexer import BATCH_ROWS
+from kinspect.tui.index.listing import Listing, Order
+from kinspect.tui.index.spool import Spool
+from kinspect.tui.index.store import Store
+
+FILTERS = (
+    "",
+    "api=Fetch",
+    "--api Fetch,Produce --api !Produce",
+    "api=1 errors-only",
+    "topic=pc*",
+    "--topic '!pcerr-*'",
+    "topic=pcerr-small group=*",
+    "group=pc*",
+    "client-id=pc-err-*",
+    "client-id=",
+    "host=127.0.0.0/8 port=19092",
+    "client-host=::1 broker-host=!10.*",
+    "errors-only",
+    "min-latency=0.5",
+    "--min-latency=100",
+    "since=+1s until=+3s",
+    "api=Fetch topic=* min-latency=1",
+)
+SEEN = (
+    ERRORS,
+    CAPTURES / "4.4.0" / "lossin.pcap.gz",
+    CAPTURES / "4.4.0" / "snap96.pcap",
+    CAPTURES / "4.4.0" / "ipv6.pcap",
+    CAPTURES / "3.9.2" / "sasl_plain.pcap.gz",
+    CAPTURES / "0.10.2.2" / "midstream.pcap",
+    CAPTURES / "4.4.0" / "kip848.pcap.gz",
+    CAPTURES / "tls" / "go.pcap.gz",
+)
+
+
+@pytest.fixture(scope="module", params=SEEN, ids=lambda path: path.name)
+def both(request):
+    """The rows of a capture, and its exchanges."""
+    secrets = keylog(request.param)
+    return indexed(request.param, keylog=secrets), [*kinspect.read(request.param, keylog=secrets)]
+
+
+@pytest.mark.parametrize("text", FILTERS)
+def test_filters_pass_what_those_of_the_command_line_pass(both, text):
+    store, exchanges = both
+    chosen = Filter(**parse(text))
+    chosen.start = store.start
+    choice = Choice(store, parse(text))
+    passed = [number for number, exchange in enumerate(exchanges) if chosen.matches(exchange)]
+    assert [*choice.passes(0, 3), *choice.passes(3, store.count)] == passed
+    assert choice.unknown == chosen.unknown
+
+
+def test_a_connection_alone(both):
+    store, exchanges = both
+    connection = store[store.count // 2].connection
+    passed = Choice(store, {}, connection).passes(0, store.count)
+    wanted = exchanges[store.count // 2].connection.connection_id
+    assert passed == [
+        n for n, exchange in enumerate(exchanges) if exchange.connection.connection_id == wanted
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("apis=Fetch", "there is no filter 'apis'"),
+        ("api=Fetsch", "did you mean Fetch"),
+        ("topic", "topic needs a value"),
+        ("errors-only=1", "takes no value"),
+        ("min-latency=fast", "not a number"),
+        ("topic='a", "quote"),
+        ("api=a,,b", "empty value"),
+        ("since=yesterday", "is not a time"),
+        ("host=broker", "not an IP address"),
+        ("[red]x[/red]", "there is no filter"),
+    ],
+)
+def test_what_is_wrong_with_a_filter_is_said(text, wrong):
+    with pytest.raises(KinspectError, match=None) as caught:
+        parse(text)
+    assert wrong in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def brought_up(listed):
+    for _ in listed.update():
+        pass
+    return [listed[place] for place in range(len(listed))]
+
+
+@pytest.mark.parametrize("piece", [7, 4096])
+@pytest.mark.parametrize("order", [Order(key, down) for key in listing.KEYS for down in (False, True)])
+def test_lists_are_in_order(both, order, piece, monkeypatch):
+    monkeypatch.setattr(listing, "PIECE", piece)
+    store, exchanges = both
+    listed = Listing(store)
+    listed.sort(order)
+    rows = brought_up(listed)
+    assert sorted(rows) == [*range(store.count)]
+    value = {
+        "time": lambda exchange: exchange.order,
+        "latency": lambda exchange: exchange.latency_ns,
+        "size": lambda exchange: sum(m.size for m in (exchange.request, exchange.response) if m is not None),
+    }[order.key]
+    values = [value(exchanges[row]) for row in rows]
+    known = [value for value in values if value is not None]
+    assert known == sorted(known, reverse=order.down)
+    assert values[: len(known)] == known, "what has no value comes last"
+    assert [listed.place(row) for row in rows] == [*range(store.count)]
+
+
+def test_a_list_grows_with_its_store():
+    whole = indexed(ERRORS)
+    store = Store(whole.inputs, Spool())
+    listed = Listing(store)
+    batches = []
+    listed.choose(Choice(store, parse("errors-only")))
+    listed.sort(Order("latency", True))
+    from kinspect.tui.index.indexer import index
+
+    index(whole.inputs, store.spool, batches.append)
+    rows = b"".join(batch.rows for batch in batches)
+    size = len(whole.rows) // whole.count
+    store.add(batches[-1]._replace(rows=b"", done=False))
+    for batch in batches[:-1]:
+        store.add(batch._replace(rows=b""))
+    for start in range(0, len(rows), 10 * size):
+        store.add(
+            batches[-1]._replace(rows=rows[start : start + 10 * size], texts=[], names=[], seen=[], places=[])
+        )
+        seen = brought_up(listed)
+    expected = Listing(whole)
+    expected.choose(Choice(whole, parse("errors-only")))
+    expected.sort(Order("latency", True))
+    assert seen == brought_up(expected)
+    assert whole.count < BATCH_ROWS
+
+
+COMPLETIONS = [
+    ("a", ["api="]),
+    ("--a", ["--api="]),
+    ("err", ["errors-only"]),
+    ("api=EndT", ["api=EndTxn"]),
+    ("errors-only api=Fetch,EndT", ["errors-only api=Fetch,EndTxn"]),
+    ("--api EndT", ["--api EndTxn"]),
+    ("api=!EndT", ["api=!EndTxn"]),
+    ("topic=pcerr-s", ["topic=pcerr-small"]),
+    ("group=", ["group=pcerr-fg", "group=pcerr-fg2"]),
+    ("client-id=pc-err-f", ["client-id=pc-err-fence"]),
+    ("min-latency=", []),
+    ("nothing", []),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), COMPLETIONS)
+def test_names_are_completed(text, expected):
+    assert candidates(text, indexed(ERRORS)) == expected
+
+
+def test_every_filter_is_offered():
+    assert candidates("", indexed(ERRORS)) == [
+        f"{option}{'' if option == 'errors-only' else '='}" for option in OPTIONS
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "a,b", "a*b", "!a", "a[b]", "a'b", '"', "\x1b[31m", "\u202ea", "ä", "a!b"]
+)
+def test_names_are_written_so_that_they_match(name):
+    text = written(name)
+    assert text.isprintable()
+    assert "," not in text
+    values = parse(f"topic={text}")
+    from kinspect.filters import glob
+
+    assert glob(values["topic"][0])(name)
