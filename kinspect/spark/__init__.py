@@ -91,7 +91,7 @@ def stream(
     table: str = "exchanges",
     filter: Mapping[str, Any] | None = None,
     *,
-    out: str,
+    out: str | None = None,
     settle: float = 60.0,
     records: bool = False,
     payload: str = "none",
@@ -109,7 +109,7 @@ def stream(
     to a query with a checkpoint that is begun again in another process. Asked again with the same `out`, also for
     another table, it is the same stream; it ends with the process, or with its session.
 
-    `out`: a folder or a URL that Spark writes to. `settle`: seconds after which a file that is not written any more
+    `out`: a folder or a URL that Spark writes to; by default beside `folder`, with `.kinspect` behind its name. `settle`: seconds after which a file that is not written any more
     is complete. `filter`, `records`, `payload`, `show_secrets`, `topic_names`, `decode_as`, `caps` as for `read`;
     `keylog`: a file of TLS secrets, read again for each batch. `strands`: how many tasks share the connections, once
     and for all of this `out`.
@@ -127,7 +127,7 @@ def stream(
     open_table(table, None, view)
     settings = Settings(
         folder=folder,
-        out=out,
+        out=out or f"{folder.rstrip('/')}.kinspect",
         tables=TABLES,
         settle=settle,
         strands=strands,

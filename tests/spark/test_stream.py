@@ -226,11 +226,12 @@ def test_a_stream_keeps_its_tables(spark, module, folder, tmp_path):
         stream_of(module, spark, folder, tmp_path / "out")
 
 
-def test_streaming_dataframes(spark, folder, tmp_path):
+def test_streaming_dataframes(spark, folder):
     """Two tables of one stream, each read by a query; what is still open is in neither."""
     api = import_module("kinspect.spark")
     paths = files_of(packets(5), folder, 2)
-    options = {"out": str(tmp_path / "out"), "settle": 0.0, "strands": 2}
+    out = folder.with_name(f"{folder.name}.kinspect")
+    options = {"settle": 0.0, "strands": 2}
     queries = []
     for name in ("exchanges", "connections"):
         frame = api.stream(spark, str(folder), name, **options)
@@ -238,7 +239,7 @@ def test_streaming_dataframes(spark, folder, tmp_path):
         queries.append(
             frame.writeStream.format("memory").queryName(f"{name}_seen").outputMode("append").start()
         )
-    running = import_module("kinspect.spark.follow")._RUNNING[options["out"]]
+    running = import_module("kinspect.spark.follow")._RUNNING[str(out)]
     with pytest.raises(KinspectError, match="other settings"):
         api.stream(spark, str(folder), **{**options, "settle": 1.0})
     end = time.monotonic() + 120
@@ -251,12 +252,12 @@ def test_streaming_dataframes(spark, folder, tmp_path):
         query.processAllAvailable()
         query.stop()
         seen[name] = spark.sql(f"select * from {name}_seen").collect()
-    assert len(seen["exchanges"]) == len(table(tmp_path / "out", "exchanges")) > 0
+    assert len(seen["exchanges"]) == len(table(out, "exchanges")) > 0
     assert {row["api"] for row in seen["exchanges"]} <= {"Metadata", "Heartbeat", None}
     assert all(str(row["date"]) == str(row["timestamp"].date()) for row in seen["exchanges"])
     whole = lines(paths, view=View())
     assert len(seen["exchanges"]) <= len(whole)
-    assert len(seen["connections"]) == len(table(tmp_path / "out", "connections"))
+    assert len(seen["connections"]) == len(table(out, "connections"))
 
 
 PROGRAM = "import sys; from kinspect.cli import main; sys.exit(main(sys.argv[1:]))"
