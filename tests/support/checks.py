@@ -15,6 +15,7 @@ from typing import Any
 
 from support import known
 from support.expected import expectations
+from support.ledger import ledger
 from support.lines import Line, body, record_sets, records_of, strings
 from support.manifest import Row
 from support.patterns import numbered
@@ -403,10 +404,15 @@ def records_per_produce(row: Row, lines: list[Line]) -> Complaints:
 
 def truth(row: Row, lines: list[Line]) -> Complaints:
     """Kafka's own reading of each request and response; record bytes are left out there."""
-    by_id = {(line["api_key"], line["correlation_id"]): line for line in lines}
+    # A request without the client's port has a correlation id of its own in the whole capture.
+    by_id = {
+        (line["api_key"], line["correlation_id"], port): line
+        for line in lines
+        for port in (None, line["client"]["port"])
+    }
     for told in row.truth or []:
         name = f"{told['name']} v{told['version']} #{told['corr']}"
-        line = by_id.get((told["api"], told["corr"]))
+        line = by_id.get((told["api"], told["corr"], told.get("port")))
         if line is None:
             yield f"{name}: no exchange"
             continue
@@ -576,6 +582,7 @@ CHECKS: tuple[Callable[[Row, list[Line]], Complaints], ...] = (
     fetch_errors,
     timestamps_and_headers,
     records_per_produce,
+    ledger,
     truth,
     consistency,
     problems,
