@@ -426,6 +426,10 @@ def truth(row: Row, lines: list[Line]) -> Complaints:
                 yield from _differences(f"{name} {side}", told[key], body(line, side))
 
 
+RENAMED = {"generation_id": "generation_id_or_member_epoch"}
+"""Fields that Kafka has renamed since an older release told of them; bodies have today's names."""
+
+
 def snake_case(name: str) -> str:
     """Kafka's lowerCamelCase field name as bodies have it."""
     return re.sub(r"(?=[A-Z])", "_", name).lower()
@@ -438,6 +442,8 @@ def _differences(path: str, told: Any, seen: Any) -> Complaints:
             return
         for key, value in told.items():
             name = snake_case(key)
+            if name not in seen:
+                name = RENAMED.get(name, name)
             if name not in seen:
                 yield f"{path}.{name}: missing"
             elif seen[name] is None and f"{name}_size" in seen:

@@ -7,6 +7,7 @@ API and version. captures/README.md describes both.
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import re
 from dataclasses import dataclass
@@ -76,7 +77,9 @@ class Row:
         name = self.facts.get("truth")
         if name is None:
             return None
-        with (self.path.parent / name).open(encoding="utf-8") as lines:
+        path = self.path.parent / name
+        opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="utf-8")
+        with opened as lines:
             return [json.loads(line) for line in lines]
 
 

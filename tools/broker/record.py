@@ -30,7 +30,7 @@ AFTERMATH = 0.8
 """Seconds: longer than a Fetch waits, so that the broker has answered what clients left behind."""
 
 COMPRESSED_FROM = 20_000
-"""Bytes of a capture from which it is kept with gzip."""
+"""Bytes of a file from which it is kept with gzip."""
 
 
 class Performance(NamedTuple):
@@ -60,9 +60,8 @@ class Laboratory:
     def write_rows(self, folder: Path, capture: str, performance: Performance) -> None:
         """Add a capture of that name to the tables of a folder, and the broker's account beside it."""
         told, requests = performance
-        truth = capture.split(".pcap")[0] + ".truth.jsonl"
-        (folder / truth).parent.mkdir(parents=True, exist_ok=True)
-        (folder / truth).write_text("".join(json.dumps(r, separators=(",", ":")) + "\n" for r in requests))
+        lines = "".join(json.dumps(request, separators=(",", ":")) + "\n" for request in requests)
+        truth = keep(folder, capture.split(".pcap")[0] + ".truth.jsonl", lines.encode())
         facts = json.dumps({**told["facts"], "truth": Path(truth).name}, separators=(",", ":"))
         ports = ",".join(map(str, self.server.ports))
         _append(
@@ -99,6 +98,15 @@ def _append(path: Path, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -
         writer.writerows([columns, *rows] if new else rows)
 
 
+def keep(folder: Path, name: str, data: bytes) -> str:
+    """Write a file, with gzip if it is large; gives its name."""
+    if len(data) > COMPRESSED_FROM:
+        name, data = f"{name}.gz", gzip.compress(data, mtime=0)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+    return name
+
+
 # ---------------------------------------------------------------------- recording
 
 
@@ -131,11 +139,8 @@ def record(lab: Laboratory, scenario: str, folder: Path) -> Path:
         with tcpdump(raw, lab.server.ports, lab.inside):
             performance = lab.perform(scenario)
         packets = raw.read_bytes()
-    name = f"{lab.server.release}/{scenario}.pcap"
-    if len(packets) > COMPRESSED_FROM:
-        name, packets = f"{name}.gz", gzip.compress(packets, mtime=0)
+    name = keep(folder, f"{lab.server.release}/{scenario}.pcap", packets)
     lab.write_rows(folder, name, performance)
-    (folder / name).write_bytes(packets)
     return folder / name
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 _COMPLETED = "Completed request:"
-_UNSENT = re.compile(r"no open connection, connection id (\S+)")
+_GONE = re.compile(r"\(channelId=(\S+)\) disconnected|no open connection, connection id (\S+)")
 _CONNECTION = re.compile(r".*:(\d+)-.*:(\d+)(?:-\d+)+")
 
 
@@ -21,10 +21,10 @@ def entries(text: str, ports: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     `port` is the client's. `resp` is null where the client was gone before its answer was sent; of records only their
     sizes are in the log, and those are left out.
     """
-    unsent = set()
+    closed = set()
     for line in text.splitlines():
-        if gone := _UNSENT.search(line):
-            unsent.add(gone[1])
+        if gone := _GONE.search(line):
+            closed.add(gone[1] or gone[2])
         at = line.find(_COMPLETED)
         if at < 0:
             continue
@@ -41,9 +41,8 @@ def entries(text: str, ports: tuple[int, ...]) -> Iterator[dict[str, Any]]:
             "client_id": header["clientId"],
             "port": int(ends[2]),
             "req": _without_sizes(told["request"]),
-            "resp": None if connection in unsent else _without_sizes(told["response"]),
+            "resp": None if connection in closed else _without_sizes(told["response"]),
         }
-        unsent.discard(connection)
 
 
 def _without_sizes(value: Any) -> Any:

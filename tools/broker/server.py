@@ -33,6 +33,7 @@ JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 LOGGING = (
     "-Dorg.slf4j.simpleLogger.showThreadName=false",
     "-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug",
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.network.Selector=debug",
 )
 
 
