@@ -87,4 +87,7 @@ def _committed(lines: list[Line]) -> Iterator[tuple[tuple[str, int], int]]:
         if line["api"] in {"OffsetCommit", "TxnOffsetCommit"} and not line["error_count"]:
             for topic in _named(body(line, "request")["topics"]):
                 for part in topic["partitions"]:
-                    yield (topic["name"] or topic["topic_id"], part["partition_index"]), part["committed_offset"]
+                    yield (
+                        (topic["name"] or topic["topic_id"], part["partition_index"]),
+                        part["committed_offset"],
+                    )

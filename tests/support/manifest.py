@@ -78,9 +78,9 @@ class Row:
         if name is None:
             return None
         path = self.path.parent / name
-        opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="utf-8")
-        with opened as lines:
-            return [json.loads(line) for line in lines]
+        data = path.read_bytes()
+        text = gzip.decompress(data) if path.suffix == ".gz" else data
+        return [json.loads(line) for line in text.splitlines()]
 
 
 def _table(path: Path) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Apache Kafka from Maven Central, kept in build/: the jars of a release, and the Java clients compiled against them."""
+"""Apache Kafka from Maven Central, kept in build/: the jars of a release, the Java clients compiled against them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def java_clients(release: str) -> str:
     source, compiled = HERE / "clients" / "Clients.java", classes / "Clients.class"
     if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
         javac = program("javac", "openjdk-17-jdk-headless")
-        _run([javac, "-Xlint:all,-processing,-classfile", "-cp", jars, "-d", str(classes), str(source)], "javac failed")
+        _run(
+            [javac, "-Xlint:all,-processing,-classfile", "-cp", jars, "-d", str(classes), str(source)],
+            "javac failed",
+        )
     return f"{classes}:{jars}"
 
 
@@ -63,9 +66,16 @@ def _checked(release: str) -> str:
 
 def _download(release: str, folder: Path) -> None:
     maven = program("mvn", "maven")
-    settings = [f"-Dmaven.repo.local={BUILD / 'maven'}", f"-Dkafka.version={release}", f"-DoutputDirectory={folder}"]
+    settings = [
+        f"-Dmaven.repo.local={BUILD / 'maven'}",
+        f"-Dkafka.version={release}",
+        f"-DoutputDirectory={folder}",
+    ]
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
-    _run([maven, "-q", "-B", "-f", str(HERE / "pom.xml"), *settings, *goal], f"Kafka {release} was not downloaded")
+    _run(
+        [maven, "-q", "-B", "-f", str(HERE / "pom.xml"), *settings, *goal],
+        f"Kafka {release} was not downloaded",
+    )
 
 
 def _run(command: list[str], failure: str) -> None:

@@ -18,7 +18,9 @@ class Namespace:
         self.inside = (self._ip, "netns", "exec", self.name)
 
     def __enter__(self) -> Namespace:
-        made = subprocess.run([self._ip, "netns", "add", self.name], check=False, capture_output=True, text=True)
+        made = subprocess.run(
+            [self._ip, "netns", "add", self.name], check=False, capture_output=True, text=True
+        )
         if made.returncode:
             raise BrokerError(f"no network namespace: {made.stderr.strip()}")
         subprocess.run([self._ip, "-n", self.name, "link", "set", "lo", "up"], check=True)

@@ -61,13 +61,24 @@ class Laboratory:
         """Add a capture of that name to the tables of a folder, and the broker's account beside it."""
         told, requests = performance
         lines = "".join(json.dumps(request, separators=(",", ":")) + "\n" for request in requests)
-        truth = keep(folder, capture.split(".pcap")[0] + ".truth.jsonl", lines.encode())
+        truth = keep(
+            folder, capture.removesuffix(".gz").removesuffix(".pcap") + ".truth.jsonl", lines.encode()
+        )
         facts = json.dumps({**told["facts"], "truth": Path(truth).name}, separators=(",", ":"))
         ports = ",".join(map(str, self.server.ports))
         _append(
             folder / "MANIFEST.tsv",
             ("file", "broker", "clients", "ports", "what", "facts_json"),
-            [(capture, f"apache-kafka {self.server.release} KRaft", told["clients"], ports, told["what"], facts)],
+            [
+                (
+                    capture,
+                    f"apache-kafka {self.server.release} KRaft",
+                    told["clients"],
+                    ports,
+                    told["what"],
+                    facts,
+                )
+            ],
         )
         asked = Counter((request["name"], request["version"]) for request in requests)
         answered = Counter((r["name"], r["version"]) for r in requests if r["resp"] is not None)
@@ -113,7 +124,19 @@ def keep(folder: Path, name: str, data: bytes) -> str:
 @contextmanager
 def tcpdump(path: Path, ports: tuple[int, ...], inside: tuple[str, ...]) -> Iterator[None]:
     """Packets of those ports on the loopback interface, into a file."""
-    command = [*inside, program("tcpdump", "tcpdump"), "-i", "lo", "-U", "-B", "65536", "-Z", "root", "-w", str(path)]
+    command = [
+        *inside,
+        program("tcpdump", "tcpdump"),
+        "-i",
+        "lo",
+        "-U",
+        "-B",
+        "65536",
+        "-Z",
+        "root",
+        "-w",
+        str(path),
+    ]
     command.append(" or ".join(f"tcp port {port}" for port in ports))
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -150,7 +173,9 @@ def main() -> int:
     )
     parser.add_argument("release", help="of Apache Kafka, 3.5.0 or later")
     parser.add_argument("folder", type=Path, help="where captures and manifest go; it must be new or empty")
-    parser.add_argument("scenarios", nargs="*", metavar="scenario", help=f"of {', '.join(SCENARIOS)}; all if none")
+    parser.add_argument(
+        "scenarios", nargs="*", metavar="scenario", help=f"of {', '.join(SCENARIOS)}; all if none"
+    )
     options = parser.parse_args()
     if unknown := set(options.scenarios) - set(SCENARIOS):
         parser.error(f"no such scenario: {', '.join(sorted(unknown))}")

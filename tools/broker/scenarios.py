@@ -12,7 +12,12 @@ from broker.artifacts import BrokerError, java_clients
 from broker.server import USERS, Server
 
 CLIENTS = Path(__file__).parent / "clients"
-PROGRAMS = {"librdkafka": "librdkafka.py", "aiokafka": "aio.py", "kafkapython": "python.py", "java": "Clients"}
+PROGRAMS = {
+    "librdkafka": "librdkafka.py",
+    "aiokafka": "aio.py",
+    "kafkapython": "python.py",
+    "java": "Clients",
+}
 KINDS = ("codecs", "txn", "admin", "errors", "sasl")
 
 SCENARIOS = tuple(f"{kind}_{client}" for kind in KINDS for client in PROGRAMS)
@@ -24,11 +29,18 @@ def perform(name: str, server: Server, inside: tuple[str, ...]) -> dict[str, Any
     program = PROGRAMS[client]
     if client == "java":
         command = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", java_clients(server.release), program]
+        command += [
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+            "-cp",
+            java_clients(server.release),
+            program,
+        ]
     else:
         command = [sys.executable, str(CLIENTS / program)]
     arguments = [kind, name, server.servers, server.sasl_servers, json.dumps(USERS)]
-    done = subprocess.run([*inside, *command, *arguments], check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [*inside, *command, *arguments], check=False, capture_output=True, text=True, timeout=120
+    )
     if done.returncode:
         raise BrokerError(f"{name} failed: {done.stderr.strip()}")
     told: dict[str, Any] = json.loads(done.stdout)

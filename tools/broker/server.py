@@ -1,4 +1,4 @@
-"""A real Apache Kafka broker on the loopback interface: `.venv/bin/python tools/broker/server.py` runs one until Ctrl-C.
+"""A real Apache Kafka broker on the loopback interface; `python tools/broker/server.py` runs one until Ctrl-C.
 
 One node, broker and controller at once (KRaft), with a listener without authentication and one with SASL. It writes
 every request and response that it handled into its log (`requestlog`).
@@ -61,7 +61,14 @@ class Server:
         settings.write_text("".join(f"{key}={value}\n" for key, value in self._settings().items()))
         self._format(settings)
         with self.log.open("wb") as log:
-            command = [*self._before, *self._java[:-2], *LOGGING, *self._java[-2:], "kafka.Kafka", str(settings)]
+            command = [
+                *self._before,
+                *self._java[:-2],
+                *LOGGING,
+                *self._java[-2:],
+                "kafka.Kafka",
+                str(settings),
+            ]
             # Ctrl-C is for who started it, who ends it then.
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         try:
@@ -132,7 +139,9 @@ class Server:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run an Apache Kafka broker on loopback until Ctrl-C.")
     parser.add_argument("--release", default=RELEASE, help="of Apache Kafka (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=9092, help="SASL is on the next one (default: %(default)s)")
+    parser.add_argument(
+        "--port", type=int, default=9092, help="SASL is on the next one (default: %(default)s)"
+    )
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -140,7 +149,10 @@ def main() -> int:
             tempfile.TemporaryDirectory(prefix="kinspect-broker-") as folder,
             Server(options.release, Path(folder), options.port) as server,
         ):
-            print(f"Kafka {server.release} is ready at {server.servers}, with SASL at {server.sasl_servers}", flush=True)
+            print(
+                f"Kafka {server.release} is ready at {server.servers}, with SASL at {server.sasl_servers}",
+                flush=True,
+            )
             for mechanism, (user, password) in USERS.items():
                 print(f"{mechanism}: user {user}, password {password}", flush=True)
             signal.pause()

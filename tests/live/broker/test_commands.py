@@ -37,7 +37,9 @@ def broker_of(pid):
 def test_the_broker_ends_with_who_started_it(lab, tmp_path, number):
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     command = [*lab.inside, sys.executable, str(SERVER), "--port", "9192"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
         broker = broker_of(running.pid)
         running.send_signal(number)
         assert running.communicate(timeout=60)[1] == b""

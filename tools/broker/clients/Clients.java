@@ -147,7 +147,7 @@ final class Clients {
     }
 
     private void codecs() throws Exception {
-        what = "Java: " + COUNT + " records with each codec, with keys and headers; a group reads and commits them";
+        what = "Java: " + COUNT + " records a codec, with keys and headers; a group reads and commits them";
         Map<String, String> compression = new LinkedHashMap<>();
         CODECS.forEach(codec -> compression.put(named("topics", codec), codec));
         try (Admin admin = Admin.create(settings("admin"))) {

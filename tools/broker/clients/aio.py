@@ -26,7 +26,9 @@ async def create(ledger: Ledger, servers: str, *topics: str, partitions: int = 1
     return [entry[1] for entry in answer.topic_errors]
 
 
-async def send(ledger: Ledger, producer: AIOKafkaProducer, topic: str, values: list[str], **more: Any) -> None:
+async def send(
+    ledger: Ledger, producer: AIOKafkaProducer, topic: str, values: list[str], **more: Any
+) -> None:
     """Produce and wait until the broker has all of it."""
     keys = [f"key-{number}" for number in range(len(values))]
     sent = [
@@ -45,7 +47,7 @@ async def receive(ledger: Ledger, consumer: AIOKafkaConsumer, count: int) -> Non
 
 
 async def codecs(ledger: Ledger, servers: str) -> None:
-    ledger.what = f"aiokafka: {COUNT} records with each codec, with keys and headers; a group reads and commits them"
+    ledger.what = f"aiokafka: {COUNT} records a codec, with keys and headers; a group reads and commits them"
     topics = {codec: ledger.topic(codec) for codec in CODECS}
     await create(ledger, servers, *topics.values(), partitions=2)
     for codec, topic in topics.items():
@@ -73,12 +75,16 @@ async def codecs(ledger: Ledger, servers: str) -> None:
             if (offset := await consumer.committed(part)) is not None
         ]
     ledger.facts["compression_of"] = {topic: codec for codec, topic in topics.items()}
-    ledger.note("api_keys_must_see", "CreateTopics", "Produce", "JoinGroup", "SyncGroup", "Fetch", "OffsetCommit")
+    ledger.note(
+        "api_keys_must_see", "CreateTopics", "Produce", "JoinGroup", "SyncGroup", "Fetch", "OffsetCommit"
+    )
     ledger.note("api_keys_must_see", "LeaveGroup", "OffsetFetch")
 
 
 async def transactions(ledger: Ledger, servers: str) -> None:
-    ledger.what = "aiokafka: 2 transactions committed, one of them with offsets, 1 aborted; read_committed consumer"
+    ledger.what = (
+        "aiokafka: 2 transactions committed, one of them with offsets, 1 aborted; read_committed consumer"
+    )
     target = ledger.topic("out")
     await create(ledger, servers, target)
     ledger.note("transactional_ids", ledger.name("id"))
@@ -101,7 +107,9 @@ async def transactions(ledger: Ledger, servers: str) -> None:
     ) as checker:
         await receive(ledger, checker, 10)
     ledger.facts |= {"committed_txns": 2, "aborted_txns": 1, "committed": [[target, 0, 5]]}
-    ledger.note("api_keys_must_see", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit")
+    ledger.note(
+        "api_keys_must_see", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"
+    )
     ledger.note("api_keys_must_see", "EndTxn", "Fetch")
 
 
@@ -117,7 +125,9 @@ async def administration(ledger: Ledger, servers: str) -> None:
     await admin.list_consumer_groups()
     await admin.delete_topics([other])
     await admin.close()
-    ledger.note("api_keys_must_see", "CreateTopics", "Metadata", "DescribeConfigs", "ListGroups", "DeleteTopics")
+    ledger.note(
+        "api_keys_must_see", "CreateTopics", "Metadata", "DescribeConfigs", "ListGroups", "DeleteTopics"
+    )
 
 
 async def errors(ledger: Ledger, servers: str) -> None:

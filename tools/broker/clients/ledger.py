@@ -46,7 +46,9 @@ class Ledger:
         """The broker told the producer where the record stands."""
         self.facts.setdefault("delivered", []).append([topic, partition, offset, key, value])
 
-    def received(self, topic: str, partition: int, offset: int, key: bytes | None, value: bytes | None) -> None:
+    def received(
+        self, topic: str, partition: int, offset: int, key: bytes | None, value: bytes | None
+    ) -> None:
         """The consumer got the record."""
         texts = [None if data is None else data.decode() for data in (key, value)]
         self.facts.setdefault("received", []).append([topic, partition, offset, *texts])

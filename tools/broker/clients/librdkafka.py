@@ -66,12 +66,22 @@ def receive(ledger: Ledger, consumer: Consumer, count: int) -> None:
 
 
 def codecs(ledger: Ledger, servers: str) -> None:
-    ledger.what = f"librdkafka: {COUNT} records with each codec, with keys and headers; a group reads and commits them"
+    ledger.what = (
+        f"librdkafka: {COUNT} records a codec, with keys and headers; a group reads and commits them"
+    )
     topics = {codec: ledger.topic(codec) for codec in CODECS}
     create(ledger, servers, *topics.values(), partitions=2)
     for codec, topic in topics.items():
-        producer = Producer(quiet(servers, client_id=ledger.client("producer"), compression_type=codec, linger_ms=20))
-        send(ledger, producer, topic, [f"{codec} {i} " + "x" * 50 for i in range(COUNT)], headers={"codec": codec})
+        producer = Producer(
+            quiet(servers, client_id=ledger.client("producer"), compression_type=codec, linger_ms=20)
+        )
+        send(
+            ledger,
+            producer,
+            topic,
+            [f"{codec} {i} " + "x" * 50 for i in range(COUNT)],
+            headers={"codec": codec},
+        )
     group = quiet(servers, client_id=ledger.client("consumer"), group_id=ledger.group("group"))
     consumer = Consumer(group | {"auto.offset.reset": "earliest", "enable.auto.commit": False})
     consumer.subscribe(list(topics.values()))
@@ -79,16 +89,27 @@ def codecs(ledger: Ledger, servers: str) -> None:
     committed = consumer.commit(asynchronous=False)
     consumer.close()
     ledger.facts["compression_of"] = {topic: codec for codec, topic in topics.items()}
-    ledger.facts["committed"] = [[part.topic, part.partition, part.offset] for part in committed if part.offset >= 0]
-    ledger.note("api_keys_must_see", "CreateTopics", "Produce", "JoinGroup", "SyncGroup", "Fetch", "OffsetCommit")
+    ledger.facts["committed"] = [
+        [part.topic, part.partition, part.offset] for part in committed if part.offset >= 0
+    ]
+    ledger.note(
+        "api_keys_must_see", "CreateTopics", "Produce", "JoinGroup", "SyncGroup", "Fetch", "OffsetCommit"
+    )
     ledger.note("api_keys_must_see", "LeaveGroup")
 
 
 def transactions(ledger: Ledger, servers: str) -> None:
-    ledger.what = "librdkafka: 2 transactions committed, one of them with offsets, 1 aborted; read_committed consumer"
+    ledger.what = (
+        "librdkafka: 2 transactions committed, one of them with offsets, 1 aborted; read_committed consumer"
+    )
     source, target = ledger.topic("in"), ledger.topic("out")
     create(ledger, servers, source, target)
-    send(ledger, Producer(quiet(servers, client_id=ledger.client("producer"))), source, [f"in {i}" for i in range(5)])
+    send(
+        ledger,
+        Producer(quiet(servers, client_id=ledger.client("producer"))),
+        source,
+        [f"in {i}" for i in range(5)],
+    )
     reading = quiet(servers, client_id=ledger.client("reader"), group_id=ledger.group("group"))
     reader = Consumer(reading | {"auto.offset.reset": "earliest", "enable.auto.commit": False})
     reader.subscribe([source])
@@ -110,11 +131,15 @@ def transactions(ledger: Ledger, servers: str) -> None:
     receive(ledger, checker, 10)
     checker.close()
     ledger.facts |= {"committed_txns": 2, "aborted_txns": 1, "committed": [[source, 0, 5]]}
-    ledger.note("api_keys_must_see", "InitProducerId", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "Fetch")
+    ledger.note(
+        "api_keys_must_see", "InitProducerId", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "Fetch"
+    )
 
 
 def administration(ledger: Ledger, servers: str) -> None:
-    ledger.what = "librdkafka: admin client: topics made, described, enlarged, deleted; configs, groups, offsets"
+    ledger.what = (
+        "librdkafka: admin client: topics made, described, enlarged, deleted; configs, groups, offsets"
+    )
     topic, other = ledger.topic("one"), ledger.topic("two")
     admin = create(ledger, servers, topic, other)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
@@ -144,11 +169,17 @@ def errors(ledger: Ledger, servers: str) -> None:
     assert set(ledger.facts["errors_expected"]) == {
         "UNKNOWN_TOPIC_OR_PART", "TOPIC_ALREADY_EXISTS", "MSG_SIZE_TOO_LARGE",
     }, ledger.facts["errors_expected"]  # fmt: skip
-    ledger.facts["errors_expected"] = ["UNKNOWN_TOPIC_OR_PARTITION", "TOPIC_ALREADY_EXISTS", "MESSAGE_TOO_LARGE"]
+    ledger.facts["errors_expected"] = [
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "TOPIC_ALREADY_EXISTS",
+        "MESSAGE_TOO_LARGE",
+    ]
 
 
 def sasl(ledger: Ledger, servers: str, users: dict[str, tuple[str, str]]) -> None:
-    ledger.what = "librdkafka: produces with SASL PLAIN and SCRAM-SHA-256, and is refused with a wrong password"
+    ledger.what = (
+        "librdkafka: produces with SASL PLAIN and SCRAM-SHA-256, and is refused with a wrong password"
+    )
     topic = ledger.topic("topic")
     for mechanism, (user, password) in users.items():
         secured = {"security.protocol": "sasl_plaintext", "sasl.mechanism": mechanism, "sasl.username": user}
@@ -161,7 +192,12 @@ def sasl(ledger: Ledger, servers: str, users: dict[str, tuple[str, str]]) -> Non
         ledger.note("users", user)
         ledger.note("secrets", password, f"not {password}")
         right = quiet(servers, client_id=ledger.client(f"right-{mechanism}")) | secured
-        send(ledger, Producer(right | {"sasl.password": password}), topic, [f"{mechanism} {i}" for i in range(5)])
+        send(
+            ledger,
+            Producer(right | {"sasl.password": password}),
+            topic,
+            [f"{mechanism} {i}" for i in range(5)],
+        )
         problems: list[Any] = []
         wrong = quiet(servers, client_id=ledger.client(f"wrong-{mechanism}")) | secured
         refused = Producer(wrong | {"sasl.password": f"not {password}", "error_cb": problems.append})

@@ -26,7 +26,8 @@ def send(ledger: Ledger, producer: KafkaProducer, topic: str, values: list[str],
     """Produce and wait until the broker has all of it."""
     keys = [f"key-{number}" for number in range(len(values))]
     sent = [
-        producer.send(topic, value.encode(), key.encode(), **more) for key, value in zip(keys, values, strict=True)
+        producer.send(topic, value.encode(), key.encode(), **more)
+        for key, value in zip(keys, values, strict=True)
     ]
     for key, value, future in zip(keys, values, sent, strict=True):
         told = future.get(PATIENCE)
@@ -44,7 +45,9 @@ def receive(ledger: Ledger, consumer: KafkaConsumer, count: int) -> None:
 
 
 def codecs(ledger: Ledger, servers: str) -> None:
-    ledger.what = f"kafka-python: {COUNT} records with each codec, with keys and headers; a group reads and commits them"
+    ledger.what = (
+        f"kafka-python: {COUNT} records a codec, with keys and headers; a group reads and commits them"
+    )
     topics = {codec: ledger.topic(codec) for codec in CODECS}
     create(ledger, servers, *topics.values(), partitions=2).close()
     for codec, topic in topics.items():
@@ -74,12 +77,16 @@ def codecs(ledger: Ledger, servers: str) -> None:
     ]
     consumer.close()
     ledger.facts["compression_of"] = {topic: codec for codec, topic in topics.items()}
-    ledger.note("api_keys_must_see", "CreateTopics", "Produce", "JoinGroup", "SyncGroup", "Fetch", "OffsetCommit")
+    ledger.note(
+        "api_keys_must_see", "CreateTopics", "Produce", "JoinGroup", "SyncGroup", "Fetch", "OffsetCommit"
+    )
     ledger.note("api_keys_must_see", "LeaveGroup", "OffsetFetch")
 
 
 def transactions(ledger: Ledger, servers: str) -> None:
-    ledger.what = "kafka-python: 2 transactions committed, one of them with offsets, 1 aborted; read_committed consumer"
+    ledger.what = (
+        "kafka-python: 2 transactions committed, one of them with offsets, 1 aborted; read_committed consumer"
+    )
     target = ledger.topic("out")
     create(ledger, servers, target).close()
     ledger.note("transactional_ids", ledger.name("id"))
@@ -103,11 +110,15 @@ def transactions(ledger: Ledger, servers: str) -> None:
     receive(ledger, checker, 10)
     checker.close()
     ledger.facts |= {"committed_txns": 2, "aborted_txns": 1, "committed": [[target, 0, 5]]}
-    ledger.note("api_keys_must_see", "InitProducerId", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "Fetch")
+    ledger.note(
+        "api_keys_must_see", "InitProducerId", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "Fetch"
+    )
 
 
 def administration(ledger: Ledger, servers: str) -> None:
-    ledger.what = "kafka-python: admin client: topics made, described, enlarged, deleted; configs, cluster, groups"
+    ledger.what = (
+        "kafka-python: admin client: topics made, described, enlarged, deleted; configs, cluster, groups"
+    )
     topic, other = ledger.topic("one"), ledger.topic("two")
     admin = create(ledger, servers, topic, other)
     admin.describe_topics([topic])
@@ -153,7 +164,9 @@ def errors(ledger: Ledger, servers: str) -> None:
 
 
 def sasl(ledger: Ledger, servers: str, users: dict[str, tuple[str, str]]) -> None:
-    ledger.what = "kafka-python: produces with SASL PLAIN and SCRAM-SHA-256, and is refused with a wrong password"
+    ledger.what = (
+        "kafka-python: produces with SASL PLAIN and SCRAM-SHA-256, and is refused with a wrong password"
+    )
     topic = ledger.topic("topic")
     for mechanism, (user, password) in users.items():
         secured = {
