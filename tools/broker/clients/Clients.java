@@ -232,7 +232,7 @@ final class Clients {
             admin.describeUserScramCredentials().all().get(PATIENCE, TimeUnit.SECONDS);
             admin.deleteTopics(List.of(other)).all().get(PATIENCE, TimeUnit.SECONDS);
         }
-        note("api_keys_must_see", "CreateTopics", "DescribeConfigs", "CreatePartitions", "DescribeTopicPartitions",
+        note("api_keys_must_see", "CreateTopics", "DescribeConfigs", "CreatePartitions",
             "DescribeCluster", "ListTransactions", "DescribeLogDirs", "DescribeQuorum", "ApiVersions",
             "DescribeUserScramCredentials", "DeleteTopics");
     }
