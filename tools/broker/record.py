@@ -20,14 +20,17 @@ from typing import Any, NamedTuple
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from broker import requestlog
 from broker.artifacts import BrokerError, program
 from broker.namespace import Namespace
+from broker.requestlog import RequestLog
 from broker.scenarios import SCENARIOS, perform
 from broker.server import Server
 
-AFTERMATH = 0.8
-"""Seconds: longer than a Fetch waits, so that the broker has answered what clients left behind."""
+AFTERMATH = 0.3
+"""Seconds that the broker has for its last words, about connections that ended among them."""
+
+PATIENCE = 30
+"""Seconds until every connection of a scenario must have ended."""
 
 COMPRESSED_FROM = 20_000
 """Bytes of a file from which it is kept with gzip."""
@@ -51,11 +54,19 @@ class Laboratory:
         """Play a scenario to its end; whoever captures sees all of it."""
         begin = self.server.log.stat().st_size
         told = perform(scenario, self.server, self.inside)
-        time.sleep(AFTERMATH)
-        with self.server.log.open("rb") as log:
-            log.seek(begin)
-            text = log.read().decode()
-        return Performance(told, list(requestlog.entries(text, self.server.ports)))
+        until = time.monotonic() + PATIENCE
+        while True:
+            time.sleep(AFTERMATH)
+            with self.server.log.open("rb") as log:
+                log.seek(begin)
+                whole_lines = log.read().rpartition(b"\n")[0].decode()
+            seen = RequestLog(whole_lines, self.server.ports)
+            # The broker's own connections to itself stay.
+            connected = seen.connected.intersection(told["facts"]["client_ids"])
+            if not connected:
+                return Performance(told, seen.entries)
+            if time.monotonic() > until:
+                raise BrokerError(f"{scenario}: connections that do not end, of {', '.join(connected)}")
 
     def write_rows(self, folder: Path, capture: str, performance: Performance) -> None:
         """Add a capture of that name to the tables of a folder, and the broker's account beside it."""
@@ -123,13 +134,17 @@ def keep(folder: Path, name: str, data: bytes) -> str:
 
 @contextmanager
 def tcpdump(path: Path, ports: tuple[int, ...], inside: tuple[str, ...]) -> Iterator[None]:
-    """Packets of those ports on the loopback interface, into a file."""
+    """Packets of those ports on the loopback interface, into a file.
+
+    Without its immediate mode tcpdump gets packets a block at a time, and loses the last block where it is ended.
+    """
     command = [
         *inside,
         program("tcpdump", "tcpdump"),
         "-i",
         "lo",
         "-U",
+        "--immediate-mode",
         "-B",
         "65536",
         "-Z",
@@ -147,7 +162,7 @@ def tcpdump(path: Path, ports: tuple[int, ...], inside: tuple[str, ...]) -> Iter
             else:
                 raise BrokerError(f"tcpdump does not listen, status {process.wait()}")
             yield
-            time.sleep(0.5)  # the kernel hands packets over a block at a time
+            time.sleep(0.2)  # the last packets are on their way to it
         finally:
             process.terminate()
         counts = process.stderr.read()
