@@ -30,8 +30,8 @@ def ledger(row: Row, lines: list[Line]) -> Iterator[str]:
             seen = {batch["compression"] for t, batch in _batches(lines, api, side) if t == topic}
             if seen != {codec}:
                 yield f"{api} of {topic}: codecs {seen}, not {codec}"
-    if "committed" in facts:
-        wanted = {(topic, partition): offset for topic, partition, offset in facts["committed"]}
+    if "last_committed" in facts:
+        wanted = {(topic, partition): offset for topic, partition, offset in facts["last_committed"]}
         committed = dict(_committed(lines))
         if committed != wanted:
             yield f"committed {committed}, not {wanted}"

@@ -170,7 +170,7 @@ final class Clients {
             });
         }
         facts.put("compression_of", compression);
-        facts.put("committed", committed);
+        facts.put("last_committed", committed);
         note("api_keys_must_see", "CreateTopics", "Produce", "JoinGroup", "SyncGroup", "Fetch", "OffsetCommit",
             "LeaveGroup", "OffsetFetch");
     }
@@ -210,7 +210,7 @@ final class Clients {
         }
         facts.put("committed_txns", 2);
         facts.put("aborted_txns", 1);
-        facts.put("committed", List.of(List.of(source, 0, 5)));
+        facts.put("last_committed", List.of(List.of(source, 0, 5)));
         note("api_keys_must_see", "InitProducerId", "TxnOffsetCommit", "EndTxn", "Fetch");
     }
 

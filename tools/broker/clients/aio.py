@@ -69,7 +69,7 @@ async def codecs(ledger: Ledger, servers: str) -> None:
     ) as consumer:
         await receive(ledger, consumer, COUNT * len(CODECS))
         await consumer.commit()
-        ledger.facts["committed"] = [
+        ledger.facts["last_committed"] = [
             [part.topic, part.partition, offset]
             for part in consumer.assignment()
             if (offset := await consumer.committed(part)) is not None
@@ -106,7 +106,7 @@ async def transactions(ledger: Ledger, servers: str) -> None:
         isolation_level="read_committed",
     ) as checker:
         await receive(ledger, checker, 10)
-    ledger.facts |= {"committed_txns": 2, "aborted_txns": 1, "committed": [[target, 0, 5]]}
+    ledger.facts |= {"committed_txns": 2, "aborted_txns": 1, "last_committed": [[target, 0, 5]]}
     ledger.note(
         "api_keys_must_see", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"
     )

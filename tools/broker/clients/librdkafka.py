@@ -89,7 +89,7 @@ def codecs(ledger: Ledger, servers: str) -> None:
     committed = consumer.commit(asynchronous=False)
     consumer.close()
     ledger.facts["compression_of"] = {topic: codec for codec, topic in topics.items()}
-    ledger.facts["committed"] = [
+    ledger.facts["last_committed"] = [
         [part.topic, part.partition, part.offset] for part in committed if part.offset >= 0
     ]
     ledger.note(
@@ -130,7 +130,7 @@ def transactions(ledger: Ledger, servers: str) -> None:
     checker.assign([TopicPartition(target, 0, OFFSET_BEGINNING)])
     receive(ledger, checker, 10)
     checker.close()
-    ledger.facts |= {"committed_txns": 2, "aborted_txns": 1, "committed": [[source, 0, 5]]}
+    ledger.facts |= {"committed_txns": 2, "aborted_txns": 1, "last_committed": [[source, 0, 5]]}
     ledger.note(
         "api_keys_must_see", "InitProducerId", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "Fetch"
     )

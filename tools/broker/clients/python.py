@@ -70,7 +70,7 @@ def codecs(ledger: Ledger, servers: str) -> None:
     )
     receive(ledger, consumer, COUNT * len(CODECS))
     consumer.commit()
-    ledger.facts["committed"] = [
+    ledger.facts["last_committed"] = [
         [part.topic, part.partition, offset]
         for part in consumer.assignment()
         if (offset := consumer.committed(part)) is not None
@@ -109,7 +109,7 @@ def transactions(ledger: Ledger, servers: str) -> None:
     checker.seek_to_beginning(part)
     receive(ledger, checker, 10)
     checker.close()
-    ledger.facts |= {"committed_txns": 2, "aborted_txns": 1, "committed": [[target, 0, 5]]}
+    ledger.facts |= {"committed_txns": 2, "aborted_txns": 1, "last_committed": [[target, 0, 5]]}
     ledger.note(
         "api_keys_must_see", "InitProducerId", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "Fetch"
     )
