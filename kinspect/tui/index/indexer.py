@@ -41,10 +41,15 @@ class Inputs:
     kafka_ports: frozenset[int] = frozenset()
     keylog: bytes = b""
 
-    def inspector(self, files: list[str]) -> Inspector:
+    @property
+    def names(self) -> list[str]:
+        """The paths as they are shown."""
+        return [printable(path) for path in self.paths]
+
+    def inspector(self) -> Inspector:
         """What reads them."""
         inspector = Inspector(
-            caps=self.caps, names=self.topic_names, kafka_ports=self.kafka_ports, files=files
+            caps=self.caps, names=self.topic_names, kafka_ports=self.kafka_ports, files=self.names
         )
         if self.keylog:
             inspector.add_secrets(self.keylog)
@@ -208,7 +213,7 @@ def index(inputs: Inputs, spool: Spool, send: Callable[[Batch], None]) -> None:
     """Read the inputs to their end, and send what they hold. What `send` raises ends the reading."""
     timeline = open_timeline(inputs.paths)
     plain = frozenset(number for number, path in enumerate(inputs.paths) if is_plain(path))
-    indexer = Indexer(inputs.inspector(timeline.files), spool, plain)
+    indexer = Indexer(inputs.inspector(), spool, plain)
     described = 0
 
     def send_with_places(batch: Batch) -> None:
@@ -239,6 +244,14 @@ def index_packets(
         indexer.finish()
     finally:
         packets.close()
-    errors = [(CUT if isinstance(e, TruncatedCaptureError) else UNREADABLE, str(e)) for e in packets.errors]
+    errors = [
+        (CUT if isinstance(e, TruncatedCaptureError) else UNREADABLE, printable(str(e)))
+        for e in packets.errors
+    ]
     last = indexer.batch(packets.bytes_read, packets.bytes_total)
     send(last._replace(done=True, errors=errors, summary=indexer.inspector.summary()))
+
+
+def printable(text: str) -> str:
+    """U+FFFD for the bytes of a path that are no text."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")

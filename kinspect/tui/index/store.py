@@ -169,7 +169,7 @@ class Store:
         )
         return Ends(
             *(client_ip, client_port, broker_ip, broker_port, connection_id, community_id, self.names),
-            *(self.inputs.paths, self.inputs.caps, Counts(), tls, node),
+            *(self.inputs.names, self.inputs.caps, Counts(), tls, node),
         )
 
     def _made(self, index: int, found: Row, messages: Messages) -> Exchange:

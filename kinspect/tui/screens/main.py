@@ -559,7 +559,7 @@ class Main(Screen[None]):
             text.append(f"  {_progress(store)}", "bold yellow")
         for part in self._remarks():
             text.append(f"  {part}")
-        names = ", ".join(store.inputs.paths)
+        names = ", ".join(store.inputs.names)
         text.append(f"  {escape(names)}", "dim")
         self.query_one("#status", Static).update(text)
 
