@@ -3,8 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 SPARK_INSTALLED := .venv/.spark-installed
+LIVE_INSTALLED := .venv/.live-installed
 
-.PHONY: demo test test-all compiled lint docs screenshots fuzz bench bench-spark clean
+.PHONY: demo test test-all test-live compiled lint docs screenshots fuzz bench bench-spark clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -14,8 +15,12 @@ test: lint
 
 # What needs programs beyond Python (tshark, tcpdump, Java 17 for Spark), or minutes; each test names what is missing.
 # The tests of a file stay together: those of Spark share a session.
-test-all: $(SPARK_INSTALLED)
-	$(BIN)/pytest -n auto --dist loadfile -m "tools or big"
+test-all: $(SPARK_INSTALLED) test-live
+	$(BIN)/pytest -n auto --dist loadfile -m "(tools or big) and not broker"
+
+# Beside one real broker, of the release KAFKA_VERSION; the first time it is downloaded from Maven Central into build/.
+test-live: $(LIVE_INSTALLED)
+	$(BIN)/pytest tests/live/broker
 
 # The same tests of the compiled form, as a wheel installs it, in an environment of its own (a C compiler is needed).
 # Python must not put the working directory before what is installed.
@@ -70,8 +75,12 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $@
 
-$(SPARK_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test,live-test]"
+$(SPARK_INSTALLED): $(LIVE_INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test]"
+	touch $@
+
+$(LIVE_INSTALLED): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[dev,live-test]"
 	touch $@
 
 clean:

@@ -18,6 +18,8 @@ ROWS = {row.file: row for row in load(CAPTURES)}
 CODECS = "4.4.0/codecs_librdkafka.pcap.gz"
 SWEEP = "2.8.2/sweep-A-topics-metadata.pcap.gz"
 CONSOLE = "0.10.0.1/console-lz4.pcap"
+LEDGER = "4.1.2/codecs_java.pcap.gz"
+TRANSACTIONS = "4.1.2/txn_java.pcap.gz"
 
 Lines = list[Line]
 
@@ -41,6 +43,28 @@ def _change_a_value(lines: Lines) -> None:
 
 def _change_a_key(lines: Lines) -> None:
     next(records_of(_first(lines, "Produce"), "request"))[2]["key"] = "x"
+
+
+def _move_the_offsets(lines: Lines) -> None:
+    body(_first(lines, "Produce"), "response")["responses"][0]["partition_responses"][0]["base_offset"] += 1
+
+
+def _produce_twice(lines: Lines) -> None:
+    lines.append(_first(lines, "Produce"))
+
+
+def _commit_another_offset(lines: Lines) -> None:
+    (api,) = {line["api"] for line in lines} & {"OffsetCommit", "TxnOffsetCommit"}
+    body(_first(lines, api), "request")["topics"][0]["partitions"][0]["committed_offset"] += 1
+
+
+def _lose_what_was_fetched(lines: Lines) -> None:
+    lines[:] = [line for line in lines if line["api"] != "Fetch"]
+
+
+def _fetch_what_nobody_produced(lines: Lines) -> None:
+    fetches = (record for line in lines if line["api"] == "Fetch" for record in records_of(line, "response"))
+    next(fetches)[2]["value"] = "x"
 
 
 def _change_the_codec(lines: Lines) -> None:
@@ -95,6 +119,19 @@ def _swap_the_sides(lines: Lines) -> None:
         (CODECS, _swap_the_sides, "ports"),
         (CONSOLE, _change_a_key, "records"),
         (CONSOLE, _lose_a_record, "records"),
+        (LEDGER, _lose_an_exchange, "requests_per_api"),
+        (LEDGER, _lose_an_exchange, "truth"),
+        (LEDGER, _lose_a_record, "ledger"),
+        (LEDGER, _change_a_value, "ledger"),
+        (LEDGER, _change_a_key, "ledger"),
+        (LEDGER, _change_the_codec, "ledger"),
+        (LEDGER, _move_the_offsets, "ledger"),
+        (LEDGER, _produce_twice, "ledger"),
+        (LEDGER, _commit_another_offset, "ledger"),
+        (LEDGER, _lose_what_was_fetched, "ledger"),
+        (LEDGER, _fetch_what_nobody_produced, "ledger"),
+        (TRANSACTIONS, _commit_another_offset, "ledger"),
+        (TRANSACTIONS, _change_a_value, "ledger"),
     ],
 )
 def test_a_spoilt_line_is_noticed(file: str, spoil: Callable[[Lines], None], check: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from support import known
 from support.expected import expectations
+from support.ledger import ledger
 from support.lines import Line, body, record_sets, records_of, strings
 from support.manifest import Row
 from support.patterns import numbered
@@ -403,10 +404,15 @@ def records_per_produce(row: Row, lines: list[Line]) -> Complaints:
 
 def truth(row: Row, lines: list[Line]) -> Complaints:
     """Kafka's own reading of each request and response; record bytes are left out there."""
-    by_id = {(line["api_key"], line["correlation_id"]): line for line in lines}
+    # A request without the client's port has a correlation id of its own in the whole capture.
+    by_id = {
+        (line["api_key"], line["correlation_id"], port): line
+        for line in lines
+        for port in (None, line["client"]["port"])
+    }
     for told in row.truth or []:
         name = f"{told['name']} v{told['version']} #{told['corr']}"
-        line = by_id.get((told["api"], told["corr"]))
+        line = by_id.get((told["api"], told["corr"], told.get("port")))
         if line is None:
             yield f"{name}: no exchange"
             continue
@@ -418,6 +424,10 @@ def truth(row: Row, lines: list[Line]) -> Complaints:
                     yield f"{name}: {side} not expected"
             else:
                 yield from _differences(f"{name} {side}", told[key], body(line, side))
+
+
+RENAMED = {"generation_id": "generation_id_or_member_epoch"}
+"""Fields that Kafka has renamed since an older release told of them; bodies have today's names."""
 
 
 def snake_case(name: str) -> str:
@@ -432,6 +442,8 @@ def _differences(path: str, told: Any, seen: Any) -> Complaints:
             return
         for key, value in told.items():
             name = snake_case(key)
+            if name not in seen:
+                name = RENAMED.get(name, name)
             if name not in seen:
                 yield f"{path}.{name}: missing"
             elif seen[name] is None and f"{name}_size" in seen:
@@ -576,6 +588,7 @@ CHECKS: tuple[Callable[[Row, list[Line]], Complaints], ...] = (
     fetch_errors,
     timestamps_and_headers,
     records_per_produce,
+    ledger,
     truth,
     consistency,
     problems,

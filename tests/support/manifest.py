@@ -7,6 +7,7 @@ API and version. captures/README.md describes both.
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import re
 from dataclasses import dataclass
@@ -76,8 +77,10 @@ class Row:
         name = self.facts.get("truth")
         if name is None:
             return None
-        with (self.path.parent / name).open(encoding="utf-8") as lines:
-            return [json.loads(line) for line in lines]
+        path = self.path.parent / name
+        data = path.read_bytes()
+        text = gzip.decompress(data) if path.suffix == ".gz" else data
+        return [json.loads(line) for line in text.splitlines()]
 
 
 def _table(path: Path) -> list[dict[str, str]]:

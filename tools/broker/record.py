@@ -1,0 +1,214 @@
+"""Recording what clients do at a broker, in the form of captures/: `captures/record RELEASE FOLDER [SCENARIO...]`."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from broker.artifacts import BrokerError, program
+from broker.namespace import Namespace
+from broker.requestlog import RequestLog
+from broker.scenarios import SCENARIOS, perform
+from broker.server import Server
+
+AFTERMATH = 0.3
+"""Seconds that the broker has for its last words, about connections that ended among them."""
+
+PATIENCE = 30
+"""Seconds until every connection of a scenario must have ended."""
+
+COMPRESSED_FROM = 20_000
+"""Bytes of a file from which it is kept with gzip."""
+
+
+class Performance(NamedTuple):
+    """What the clients of a scenario told of it, and the broker of their requests (`requestlog`)."""
+
+    told: dict[str, Any]
+    requests: list[dict[str, Any]]
+
+
+class Laboratory:
+    """A running broker, and what it takes to see what clients do at it."""
+
+    def __init__(self, server: Server, inside: tuple[str, ...]) -> None:
+        self.server = server
+        self.inside = inside
+
+    def perform(self, scenario: str) -> Performance:
+        """Play a scenario to its end; whoever captures sees all of it."""
+        begin = self.server.log.stat().st_size
+        told = perform(scenario, self.server, self.inside)
+        until = time.monotonic() + PATIENCE
+        while True:
+            time.sleep(AFTERMATH)
+            with self.server.log.open("rb") as log:
+                log.seek(begin)
+                whole_lines = log.read().rpartition(b"\n")[0].decode()
+            seen = RequestLog(whole_lines, self.server.ports)
+            # The broker's own connections to itself stay.
+            connected = seen.connected.intersection(told["facts"]["client_ids"])
+            if not connected:
+                return Performance(told, seen.entries)
+            if time.monotonic() > until:
+                raise BrokerError(f"{scenario}: connections that do not end, of {', '.join(connected)}")
+
+    def write_rows(self, folder: Path, capture: str, performance: Performance) -> None:
+        """Add a capture of that name to the tables of a folder, and the broker's account beside it."""
+        told, requests = performance
+        lines = "".join(json.dumps(request, separators=(",", ":")) + "\n" for request in requests)
+        truth = keep(
+            folder, capture.removesuffix(".gz").removesuffix(".pcap") + ".truth.jsonl", lines.encode()
+        )
+        facts = json.dumps({**told["facts"], "truth": Path(truth).name}, separators=(",", ":"))
+        ports = ",".join(map(str, self.server.ports))
+        _append(
+            folder / "MANIFEST.tsv",
+            ("file", "broker", "clients", "ports", "what", "facts_json"),
+            [
+                (
+                    capture,
+                    f"apache-kafka {self.server.release} KRaft",
+                    told["clients"],
+                    ports,
+                    told["what"],
+                    facts,
+                )
+            ],
+        )
+        asked = Counter((request["name"], request["version"]) for request in requests)
+        answered = Counter((r["name"], r["version"]) for r in requests if r["resp"] is not None)
+        # What a client asks before it has authenticated is not in the broker's log, and cannot be counted by it.
+        counted = {} if "users" in told["facts"] else asked
+        _append(
+            folder / "APIKEYS.tsv",
+            ("file", "api", "version", "requests", "responses", "failed", "note"),
+            [(capture, *key, count, answered[key], 0, "") for key, count in sorted(counted.items())],
+        )
+
+
+@contextmanager
+def laboratory(release: str) -> Iterator[Laboratory]:
+    """A broker of that release in a network namespace of its own."""
+    with (
+        tempfile.TemporaryDirectory(prefix="kinspect-broker-") as folder,
+        Namespace() as namespace,
+        Server(release, Path(folder), inside=namespace.inside) as server,
+    ):
+        yield Laboratory(server, namespace.inside)
+
+
+def _append(path: Path, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+    new = not path.exists()
+    with path.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerows([columns, *rows] if new else rows)
+
+
+def keep(folder: Path, name: str, data: bytes) -> str:
+    """Write a file, with gzip if it is large; gives its name."""
+    if len(data) > COMPRESSED_FROM:
+        name, data = f"{name}.gz", gzip.compress(data, mtime=0)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+    return name
+
+
+# ---------------------------------------------------------------------- recording
+
+
+@contextmanager
+def tcpdump(path: Path, ports: tuple[int, ...], inside: tuple[str, ...]) -> Iterator[None]:
+    """Packets of those ports on the loopback interface, into a file.
+
+    Without its immediate mode tcpdump gets packets a block at a time, and loses the last block where it is ended.
+    """
+    command = [
+        *inside,
+        program("tcpdump", "tcpdump"),
+        "-i",
+        "lo",
+        "-U",
+        "--immediate-mode",
+        "-B",
+        "65536",
+        "-Z",
+        "root",
+        "-w",
+        str(path),
+    ]
+    command.append(" or ".join(f"tcp port {port}" for port in ports))
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if "listening on" in line:
+                    break
+            else:
+                raise BrokerError(f"tcpdump does not listen, status {process.wait()}")
+            yield
+            time.sleep(0.2)  # the last packets are on their way to it
+        finally:
+            process.terminate()
+        counts = process.stderr.read()
+    if "\n0 packets dropped by kernel" not in counts:
+        raise BrokerError(f"tcpdump lost packets: {counts.strip()}")
+
+
+def record(lab: Laboratory, scenario: str, folder: Path) -> Path:
+    """Capture a scenario into folder/<release>/, with its rows in the folder's tables; gives the capture."""
+    with tempfile.TemporaryDirectory(prefix="kinspect-record-") as place:
+        raw = Path(place) / "capture"
+        with tcpdump(raw, lab.server.ports, lab.inside):
+            performance = lab.perform(scenario)
+        packets = raw.read_bytes()
+    name = keep(folder, f"{lab.server.release}/{scenario}.pcap", packets)
+    lab.write_rows(folder, name, performance)
+    return folder / name
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="captures/record", description="Record what clients do at a broker of a release; needs root."
+    )
+    parser.add_argument("release", help="of Apache Kafka, 3.5.0 or later")
+    parser.add_argument("folder", type=Path, help="where captures and manifest go; it must be new or empty")
+    parser.add_argument(
+        "scenarios", nargs="*", metavar="scenario", help=f"of {', '.join(SCENARIOS)}; all if none"
+    )
+    options = parser.parse_args()
+    if unknown := set(options.scenarios) - set(SCENARIOS):
+        parser.error(f"no such scenario: {', '.join(sorted(unknown))}")
+    if options.folder.exists() and any(options.folder.iterdir()):
+        parser.error(f"{options.folder} is not empty")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with laboratory(options.release) as lab:
+            for scenario in options.scenarios or SCENARIOS:
+                path = record(lab, scenario, options.folder)
+                print(f"{path}: {path.stat().st_size:,} bytes", flush=True)
+    except BrokerError as error:
+        print(f"captures/record: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
