@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from types import FrameType
 from typing import Any
@@ -19,9 +20,22 @@ from kinspect.capture.worker import Plan
 from kinspect.cli import complain, outfile
 from kinspect.cli.interrupt import SIGNALS
 from kinspect.cli.keylog import KeyLogFile
-from kinspect.cli.options import FILTERS, INPUT, LIMITS, OUTPUT, Sectioned, options, usage
+from kinspect.cli.liveview import VIEW, format_for_terminal, open_view, status_of
+from kinspect.cli.options import (
+    FILTERS,
+    FORMATS,
+    INPUT,
+    LIMITS,
+    OUTPUT_FILE,
+    SHOWN,
+    Sectioned,
+    format_option,
+    options,
+    usage,
+)
 from kinspect.cli.run import open_run, wanted
 from kinspect.cli.types import COUNT, DURATION, SIZE
+from kinspect.output import JSONL, TABLE
 from kinspect.output.summary import COUNTED
 
 DROPS = ("kernel_drops", "queue_drops")
@@ -29,6 +43,7 @@ DROPS = ("kernel_drops", "queue_drops")
 LOADED_LATE = (
     *(f"kinspect.output.{name}" for name in ("detail", "jsonl", "table")),
     *("kinspect.kafka.bodynames", "kinspect.tls.protection", "kinspect.tls.keys"),
+    *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
     *("cramjam", "crc32c", "rich.progress", "scapy.arch.common"),
     *("ctypes.util", "shutil", "subprocess", "tempfile"),
 )
@@ -82,6 +97,15 @@ CAPTURE = (
     click.option("--rotate-count", type=COUNT, metavar="N", help="Begin a new file after N packets."),
     click.option("--rotate-keep", type=COUNT, metavar="N", help="Delete the oldest of more than N files."),
 )
+OUTPUT = (
+    *OUTPUT_FILE,
+    format_option(
+        [VIEW, *FORMATS],
+        f"{VIEW} on a terminal ({TABLE} where TERM=dumb), else {JSONL}; {VIEW}: the whole terminal, drawn anew as it"
+        " goes on",
+    ),
+    *SHOWN,
+)
 
 
 @click.command(cls=Sectioned)
@@ -89,7 +113,8 @@ CAPTURE = (
 def live(interfaces: tuple[str, ...], **values: Any) -> int:
     """Decode what passes network interfaces, until Ctrl-C, --duration or --count.
 
-    Every exchange is printed as it completes. Times are those of packets: a silent connection is flushed, and a
+    On a terminal it shows rates, latencies, failures and the last exchanges; with --format table, or in a pipe, every
+    exchange is printed as it completes. Times are those of packets: a silent connection is flushed, and a
     lost packet given up, when a later packet shows how much time has passed.
 
     Filters are those of `kinspect read`: they choose what is shown, not what is captured or saved.
@@ -102,7 +127,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     if will_become():
         _load_beforehand()
     drop()
-    asked = wanted(values)
+    asked = wanted(values, shown=format_for_terminal())
     saving = _saving(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"])) if saving and values["keylog"] else None
     chosen = ("snaplen", "bpf", "ring_bytes", "queue_bytes")
@@ -111,7 +136,8 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         Settings(**{name: values[name] for name in chosen}, saving=saving),
         Plan(values["duration"], values["count"], keylog.more if keylog else bytes),
     )
-    run = open_run(asked, capture)
+    view = open_view(asked, capture) if asked.format_name == VIEW else None
+    run = open_run(asked, capture, writer=view)
     run.tally.interface = capture.files[0]
     if values["bpf"] is not None:
         run.tally.interface += f", of those that pass {values['bpf']!r}"
@@ -121,7 +147,8 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         capture.start()
         if not values["quiet"]:
             complain(f"capturing on {', '.join(interfaces)}, Ctrl-C ends it")
-        run.run(iter(capture))
+        with view.at_work(status_of(capture, run)) if view is not None else nullcontext():
+            run.run(iter(capture))
     status = run.close()
     if not values["quiet"]:
         _tell_no_drops(capture)
