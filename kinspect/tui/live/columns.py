@@ -11,7 +11,7 @@ GAP = 1
 
 
 class Column(NamedTuple):
-    """`width` 0: what the others leave, at least `least`. `rank`: of those that do not fit the highest goes first.
+    """`width` 0: what the others leave, from `least` to `most`. `rank`: of those that do not fit the highest goes first.
     `group`: what stands over neighbours that share it."""
 
     title: str
@@ -20,6 +20,7 @@ class Column(NamedTuple):
     left: bool = False
     group: str = ""
     least: int = 0
+    most: int = 1000
 
 
 def fit(text: Text, width: int, left: bool = True) -> Text:
@@ -48,7 +49,7 @@ class Grid:
         self._numbers = chosen(columns, width)
         self._columns = [columns[number] for number in self._numbers]
         fixed = sum(column.width + GAP for column in self._columns) - GAP
-        self._widths = [column.width or max(width - fixed, 1) for column in self._columns]
+        self._widths = [column.width or max(min(width - fixed, column.most), 1) for column in self._columns]
         self._width = width
 
     def row(self, cells: Sequence[Text]) -> Text:

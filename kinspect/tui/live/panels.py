@@ -22,20 +22,19 @@ BEHIND_BYTES = 1_000_000
 """So much that waits to be decoded is worth a word."""
 FOUR_BOXES, BOX_ROWS = 120, 8
 TALL = 10_000
-AMOUNT_COLUMNS = 10
 
 TOTALS = (
     Column("", 10, left=True),
-    Column("PACKETS", 10, rank=3),
-    Column("BYTES", 9, rank=2),
+    Column("PACKETS", 10, rank=4),
+    Column("BYTES", 9, rank=3),
     Column("EXCHANGES", 10),
-    Column("FAILED", 8, rank=1),
+    Column("FAILED", 8, rank=2),
     Column("CONNECTIONS", 12, rank=5),
-    Column("DROPPED", 14, rank=4),
+    Column("DROPPED", 14, rank=1),
 )
 SERVICE, LATENCY = "SERVICE", "WITH QUEUEING"
 APIS = (
-    Column("API", 0, left=True, least=14),
+    Column("API", 0, left=True, least=14, most=36),
     Column("A SECOND", 8, rank=1),
     Column("FAILED", 7, rank=2),
     *(Column(title, 7, rank, group=SERVICE) for title, rank in (("P50", 3), ("P99", 4), ("MAX", 5))),
@@ -217,7 +216,7 @@ def _times(spread: Spread) -> tuple[Text, Text, Text]:
 
 
 class Box(NamedTuple):
-    """A ranking under a title. `kept`: how many names there are; `amount` writes a number of it."""
+    """A ranking under a title. `kept`: how many names there are; `amount` writes a number of it, in `wide` columns."""
 
     title: Text
     names: list[tuple[Text, int]]
@@ -225,8 +224,8 @@ class Box(NamedTuple):
     missed: int
     kept: int
     amount: Callable[[int], str]
-    nothing: str
     style: str = ""
+    wide: int = 10
 
 
 def _boxes(picture: Picture) -> list[Box]:
@@ -243,13 +242,13 @@ def _boxes(picture: Picture) -> list[Box]:
 
     def box(name: str, by: str, ranking: Ranking[str], kept: int, show: Callable[[int], str]) -> Box:
         title = Text.assemble((name, HEAD), (f" by {by}", DIM))
-        return Box(title, named(ranking), ranking.others, ranking.missed, kept, show, "none")
+        return Box(title, named(ranking), ranking.others, ranking.missed, kept, show)
 
     faults = result.faults
     told = [(Text(escape(f"{fault.api} {fault.what}")), times) for fault, times in faults.names]
     title = Text("Failures", style=HEAD)
     return [
-        Box(title, told, faults.others, faults.missed, names.faults, units.count, "none", BAD),
+        Box(title, told, faults.others, faults.missed, names.faults, units.count, BAD, 7),
         box("Topics", "bytes of records", result.topics, names.topics, size),
         box("Clients", "exchanges", result.clients, names.clients, amount),
         box("Groups", "exchanges", result.groups, names.groups, amount),
@@ -281,10 +280,10 @@ def _boxed(box: Box, width: int, height: int) -> list[Text]:
         who = "others" if box.missed else f"{box.kept - len(names):,} others"
         rows.append((Text(box.amount(others), style=DIM), Text(who, style=DIM)))
     elif not rows:
-        rows.append((Text(), Text(box.nothing, style=DIM)))
+        rows.append((Text(), Text("none", style=DIM)))
     shown = [_rule(box.title, width)]
     for amount, name in rows:
-        line = fit(amount, min(AMOUNT_COLUMNS, width), left=False).append(" ").append_text(name)
+        line = fit(amount, min(box.wide, width), left=False).append(" ").append_text(name)
         shown.append(fit(line, width))
     return _filled(shown, width, height)
 

@@ -85,7 +85,7 @@ class Screen:
             parts.append(_CLEAR)
         for number, line in enumerate(lines):
             if number >= len(self._shown) or self._shown[number] != line:
-                parts.append(f"\x1b[{number + 1};1H{self._written(line)}\x1b[K")
+                parts.append(f"\x1b[{number + 1};1H{self._written(line, size[0])}")
         self._shown = [*lines]
         self._write("".join([*parts, _SHOWN]))
 
@@ -117,10 +117,13 @@ class Screen:
             termios.tcsetattr(0, termios.TCSAFLUSH, self._before)
             self._before = None
 
-    def _written(self, line: Text) -> str:
+    def _written(self, line: Text, width: int) -> str:
+        line = line.copy()
+        line.rstrip()
         with self._console.capture() as captured:
             self._console.print(line, soft_wrap=True, end="")
-        return captured.get()
+        # A line up to the edge leaves the cursor on its last character, which would be erased.
+        return captured.get() + ("\x1b[K" if line.cell_len < width else "")
 
     def _write(self, text: str) -> None:
         self._stream.write(text)

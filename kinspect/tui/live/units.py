@@ -6,8 +6,8 @@ NS_PER_SECOND = 1_000_000_000
 
 
 def count(number: int) -> str:
-    """`9,999`, `12.3 k`, `4.56 M`."""
-    return f"{number:,}" if number < 10_000 else scaled(number)
+    """`999,999`, `4.56 M`."""
+    return f"{number:,}" if number < 1_000_000 else scaled(number)
 
 
 def rate(a_second: float) -> str:
