@@ -10,7 +10,7 @@ LONGEST_NS = 1 << 50
 ERROR = 1 / 128
 """A quantile differs from the true one by no more than this part of it."""
 
-# Durations below 2**7 have a bucket each; above, each doubling is cut into 2**6 buckets: 2,944 in all.
+# Durations below 2**7 have a bucket each; above, each doubling is cut into 2**6 buckets: 2,881 in all.
 _BITS = 6
 _EXACT = 2 << _BITS
 _WITHIN = (1 << _BITS) - 1

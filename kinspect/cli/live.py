@@ -20,7 +20,7 @@ from kinspect.capture.worker import Plan
 from kinspect.cli import complain, outfile
 from kinspect.cli.interrupt import SIGNALS
 from kinspect.cli.keylog import KeyLogFile
-from kinspect.cli.liveview import VIEW, format_for_terminal, open_view, status_of
+from kinspect.cli.liveview import VIEW, check, format_for_terminal, open_view, status_of
 from kinspect.cli.options import (
     FILTERS,
     FORMATS,
@@ -128,6 +128,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         _load_beforehand()
     drop()
     asked = wanted(values, shown=format_for_terminal())
+    check(asked)
     saving = _saving(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"])) if saving and values["keylog"] else None
     chosen = ("snaplen", "bpf", "ring_bytes", "queue_bytes")
@@ -136,7 +137,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         Settings(**{name: values[name] for name in chosen}, saving=saving),
         Plan(values["duration"], values["count"], keylog.more if keylog else bytes),
     )
-    view = open_view(asked, capture) if asked.format_name == VIEW else None
+    view = open_view(asked, capture)
     run = open_run(asked, capture, writer=view)
     run.tally.interface = capture.files[0]
     if values["bpf"] is not None:

@@ -27,20 +27,31 @@ def format_for_terminal() -> str:
     return TABLE if os.environ.get("TERM", "") in PLAIN else VIEW
 
 
-def open_view(options: Wanted, capture: Live) -> LiveView:
-    """The view of a capture. Raises click.UsageError if it cannot be drawn."""
+def check(options: Wanted) -> None:
+    """Raises click.UsageError if the view is asked for where it cannot be drawn."""
+    if options.format_name != VIEW:
+        return
     if options.path is not None or not sys.stdout.isatty():
         raise click.UsageError(f"--format {VIEW} draws on a terminal; there are others for files and pipes")
     if format_for_terminal() != VIEW:
         raise click.UsageError(f"--format {VIEW}: TERM={os.environ.get('TERM', '')} cannot be drawn on")
     if options.values["progress"]:
         raise click.UsageError(f"--progress is not for --format {VIEW}")
+
+
+def open_view(options: Wanted, capture: Live) -> LiveView | None:
+    """The view of a capture; None if it is printed in another way."""
+    if options.format_name != VIEW:
+        return None
     from kinspect.output.console import make_console
     from kinspect.tui.live.screen import Screen
     from kinspect.tui.live.view import LiveView
 
+    title = [capture.files[0], *filter(None, [options.values["bpf"]])]
+    if options.filter.active:
+        title.append("filtered")
     screen = Screen(make_console(sys.stdout, options.values["color"]))
-    return LiveView(screen, capture.files[0], capture.stop, utc=options.values["utc"])
+    return LiveView(screen, ", ".join(title), capture.stop, utc=options.values["utc"])
 
 
 def status_of(capture: Live, run: Run) -> Callable[[], Status]:

@@ -11,7 +11,7 @@ GAP = 1
 
 
 class Column(NamedTuple):
-    """`width` 0: what the others leave, from `least` to `most`. `rank`: of those that do not fit the highest goes first.
+    """`width` 0: what the others leave, from `least` to `most`. `rank`: of those without room the highest goes first.
     `group`: what stands over neighbours that share it."""
 
     title: str
@@ -25,6 +25,7 @@ class Column(NamedTuple):
 
 def fit(text: Text, width: int, left: bool = True) -> Text:
     """The text in exactly so many columns, its end cut where it is longer."""
+    width = max(width, 0)
     text.truncate(width, overflow="ellipsis")
     missing = width - text.cell_len
     if left:

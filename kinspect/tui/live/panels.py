@@ -60,8 +60,7 @@ def lines(picture: Picture, width: int, height: int) -> list[Text]:
     room = _shared(sections, height - len(head))
     for section, given in zip(sections, room, strict=True):
         head += section.draw(given) if given else []
-    head += [Text(" " * width) for _ in range(height - len(head))]
-    return head[:height]
+    return [fit(line, width) for line in _filled(head, width, height)]
 
 
 def _shared(sections: Sequence[Section], height: int) -> list[int]:
@@ -97,7 +96,7 @@ def _title(picture: Picture, width: int) -> Text:
     )
     if left.cell_len + 2 + right.cell_len > width:
         right = Text(units.duration(picture.running))
-    if width < 2 * right.cell_len:
+    if right.cell_len >= width:
         return fit(left, width)
     return fit(left, width - right.cell_len - 1).append(" ").append_text(right)
 
@@ -157,7 +156,7 @@ def _sections(picture: Picture, width: int) -> list[Section]:
 def _rule(title: Text, width: int) -> Text:
     """A heading, and a line to the right of it."""
     title = Text.assemble(title, " ")
-    title.truncate(width, overflow="ellipsis")
+    title.truncate(max(width, 0), overflow="ellipsis")
     return title.append("─" * (width - title.cell_len), style=DIM)
 
 
@@ -216,7 +215,8 @@ def _times(spread: Spread) -> tuple[Text, Text, Text]:
 
 
 class Box(NamedTuple):
-    """A ranking under a title. `kept`: how many names there are; `amount` writes a number of it, in `wide` columns."""
+    """A ranking under a title. `kept`: how many names there are; `amount` writes a number of it, in `wide` columns.
+    `share`: its part of the width."""
 
     title: Text
     names: list[tuple[Text, int]]
@@ -226,6 +226,7 @@ class Box(NamedTuple):
     amount: Callable[[int], str]
     style: str = ""
     wide: int = 10
+    share: int = 3
 
 
 def _boxes(picture: Picture) -> list[Box]:
@@ -248,7 +249,7 @@ def _boxes(picture: Picture) -> list[Box]:
     told = [(Text(escape(f"{fault.api} {fault.what}")), times) for fault, times in faults.names]
     title = Text("Failures", style=HEAD)
     return [
-        Box(title, told, faults.others, faults.missed, names.faults, units.count, BAD, 7),
+        Box(title, told, faults.others, faults.missed, names.faults, units.count, BAD, 7, 4),
         box("Topics", "bytes of records", result.topics, names.topics, size),
         box("Clients", "exchanges", result.clients, names.clients, amount),
         box("Groups", "exchanges", result.groups, names.groups, amount),
@@ -258,9 +259,9 @@ def _boxes(picture: Picture) -> list[Box]:
 def _beside(boxes: Sequence[Box], width: int) -> Callable[[int], list[Text]]:
     def draw(height: int) -> list[Text]:
         between = 2
-        each = (width - between * (len(boxes) - 1)) // len(boxes)
-        widths = [each] * (len(boxes) - 1)
-        widths.append(width - sum(widths) - between * len(widths))
+        room, shares = width - between * (len(boxes) - 1), sum(box.share for box in boxes)
+        widths = [room * box.share // shares for box in boxes]
+        widths[-1] += room - sum(widths)
         columns = [_boxed(box, wide, height) for box, wide in zip(boxes, widths, strict=True)]
         return [Text(" " * between).join(row) for row in zip(*columns, strict=True)]
 
@@ -283,8 +284,7 @@ def _boxed(box: Box, width: int, height: int) -> list[Text]:
         rows.append((Text(), Text("none", style=DIM)))
     shown = [_rule(box.title, width)]
     for amount, name in rows:
-        line = fit(amount, min(box.wide, width), left=False).append(" ").append_text(name)
-        shown.append(fit(line, width))
+        shown.append(fit(Text(" ").join([fit(amount, min(box.wide, width), left=False), name]), width))
     return _filled(shown, width, height)
 
 
