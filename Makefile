@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SPARK_INSTALLED := .venv/.spark-installed
 
-.PHONY: demo test test-all compiled lint docs fuzz bench clean
+.PHONY: demo test test-all compiled lint docs screenshots fuzz bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -55,6 +55,10 @@ bench: $(INSTALLED)
 # The pages of docs/ that are made from the code.
 docs: $(INSTALLED)
 	$(BIN)/python tools/generate_docs.py
+
+# The pictures of the explorer in docs/images, of captures in captures/.
+screenshots: $(INSTALLED)
+	$(BIN)/python tools/screenshots.py
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -188,7 +188,7 @@ PLACES = (
     _kind(
         Counts,
         "packets bytes tcp_segments undecoded_packets fragments overlapping_fragments retransmitted_bytes"
-        " conflicting_bytes duplicate_packets kernel_drops caps_hit",
+        " conflicting_bytes duplicate_packets kernel_drops queue_drops caps_hit",
     ),
     _kind(Fragments, "_waiting _held _whole _clock", "_caps _counts"),
     _kind(Inspector, "_last", "caps counts files names _ledger _link _tcp"),

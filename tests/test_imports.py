@@ -51,3 +51,22 @@ def test_read_to_jsonl_loads_neither_scapy_nor_rich(tmp_path):
 
 def test_schema_loads_no_library_but_click():
     assert loaded(("rich", "scapy", "orjson", "cramjam", "crc32c"), "schema", "Fetch") == ""
+
+
+def test_explore_without_textual_says_what_to_install():
+    script = (
+        "import sys; from importlib import util; real = util.find_spec\n"
+        "util.find_spec = lambda name, *rest: None if name == 'textual' else real(name, *rest)\n"
+        "from kinspect.cli import main; sys.exit(main(['explore', 'any.pcap']))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode == 1
+    assert result.stderr == "kinspect: explore needs Textual, which is not installed: pip install textual\n"
+
+
+def test_the_index_of_the_explorer_loads_no_textual():
+    script = "import sys, kinspect.tui.index.export, kinspect.tui.index.process, kinspect.tui.index.fields"
+    command = [sys.executable, "-c", f"{script}; sys.exit('textual' in sys.modules)"]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 0

@@ -118,7 +118,19 @@ class Framer:
         if self._adrift is not None:
             self._hold(time, frame, buffer[start:end])
             return
-        if self._size < 0 and not self._have and end - start >= SIZE_BYTES:
+        if self._size >= 0:
+            have = self._have + end - start
+            if self._have < have < self._size == self._keep:
+                # A packet in the middle of a long message of which everything is kept.
+                self._have = have
+                self._raw += buffer[start:end]
+                self._touch(time, frame)
+                uncounted = have - self._counted
+                if uncounted > self._counted >> 3:
+                    self._counted = have
+                    self._holdings.hold(self, self, uncounted)
+                return
+        elif not self._have and end - start >= SIZE_BYTES:
             size = SIZE.unpack_from(buffer, start)[0]
             begin = start + SIZE_BYTES
             if begin + size == end and size <= self.message_bytes:
@@ -150,16 +162,24 @@ class Framer:
                             self._hold(time, frame, buffer[position:end])
                             return
                         continue
-            elif frame != self._last_frame:
-                self._packets += 1
-                self._first_frame = min(self._first_frame, frame)
-                self._last_frame = max(self._last_frame, frame)
-                if time is not None and (self._last_time is None or time > self._last_time):
-                    self._last_time = time
+            else:
+                self._touch(time, frame)
             position = self._take(buffer, position, end)
             if self.adrift:
                 self._hold(time, frame, buffer[position:end])
                 return
+
+    def _touch(self, time: int | None, frame: int) -> None:
+        """A packet brings a part of what is being read."""
+        if frame == self._last_frame:
+            return
+        self._packets += 1
+        if frame > self._last_frame:
+            self._last_frame = frame
+        elif frame < self._first_frame:
+            self._first_frame = frame
+        if time is not None and (self._last_time is None or time > self._last_time):
+            self._last_time = time
 
     def _take(self, buffer: bytes, position: int, end: int) -> int:
         """Read on in the size or the message; returns the position after what was taken."""

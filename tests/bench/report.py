@@ -40,28 +40,23 @@ class Outcome(NamedTuple):
     targets: tuple[float | None, ...]
     run: str
     against: str | None
-    taken: Taken | None = None
-    other: Taken | None = None
-    ratio: float | None = None
-    cpu_ratio: float | None = None
-
-    @classmethod
-    def missing(cls, row: Row) -> Outcome:
-        """A row of options that kinspect does not have."""
-        return cls(row.work, row.kind, row.targets, _name(row.run), row.against and _name(row.against))
+    taken: Taken
+    other: Taken | None
+    ratio: float
+    cpu_ratio: float | None
 
     @classmethod
     def of(cls, row: Row, taken: Taken, other: Taken | None) -> Outcome:
         """A row from the medians of both sides."""
-        outcome = cls.missing(row)._replace(taken=taken, other=other)
-        if other is None:
-            return outcome._replace(ratio=taken.peak_mib)
-        if row.kind == PEAKS:
-            return outcome._replace(ratio=taken.peak_mib / other.peak_mib)
-        ratios = taken.wall / other.wall, taken.cpu / other.cpu
-        if row.kind in AT_LEAST:
-            ratios = 1 / ratios[0], 1 / ratios[1]
-        return outcome._replace(ratio=ratios[0], cpu_ratio=ratios[1])
+        ratio, cpu_ratio = taken.peak_mib, None
+        if other is not None and row.kind == PEAKS:
+            ratio = taken.peak_mib / other.peak_mib
+        elif other is not None:
+            ratio, cpu_ratio = taken.wall / other.wall, taken.cpu / other.cpu
+            if row.kind in AT_LEAST:
+                ratio, cpu_ratio = 1 / ratio, 1 / cpu_ratio
+        against = row.against and _name(row.against)
+        return cls(row.work, row.kind, row.targets, _name(row.run), against, taken, other, ratio, cpu_ratio)
 
     def target(self, form: str) -> float | None:
         return self.targets[FORMS.index(form)]
@@ -69,8 +64,6 @@ class Outcome(NamedTuple):
     def verdict(self, form: str) -> str:
         """Whether the target is met."""
         target = self.target(form)
-        if self.ratio is None:
-            return "not there yet"
         if target is None:
             return "–"
         met = self.ratio >= target if self.kind in AT_LEAST else self.ratio <= target
@@ -192,17 +185,15 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         here or "–",
         _took(row["taken"]),
         f"{other} {_took(row['other'])}".strip() if row["against"] else "–",
-        str(row["taken"]["rounds"]) if row["taken"] else "–",
-        "–" if ratio is None else f"{ratio:.3g}{unit}",
+        str(row["taken"]["rounds"]),
+        f"{ratio:.3g}{unit}",
         "–" if cpu_ratio is None else f"{cpu_ratio:.3g}×",
         "–" if target is None else f"{sign} {target:g}{unit}",
         row["verdict"],
     )
 
 
-def _took(taken: dict[str, Any] | None) -> str:
-    if taken is None:
-        return "–"
+def _took(taken: dict[str, Any]) -> str:
     return f"{taken['wall']:.2f} s ({taken['cpu']:.2f}), {taken['peak_mib']:.0f} MiB"
 
 

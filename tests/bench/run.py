@@ -91,20 +91,13 @@ def measure_group(group: Group) -> dict[Run, Taken]:
 
 
 def outcomes(group: Group) -> list[Outcome]:
-    """Measure a group; a row whose options kinspect does not have yet is told as such."""
-    if group.name == "jobs" and not _knows_jobs():
-        return [Outcome.missing(row) for row in group.rows]
+    """Measure a group."""
     taken = measure_group(group)
     if group.name == "jobs":
         _same_output(group.rows[0])
     return [
         Outcome.of(row, taken[row.run], taken[row.against] if row.against else None) for row in group.rows
     ]
-
-
-def _knows_jobs() -> bool:
-    shown = subprocess.run([plan.KINSPECT, "read", "--help"], capture_output=True, text=True, check=True)
-    return "--jobs" in shown.stdout
 
 
 def _same_output(row: Row) -> None:

@@ -117,7 +117,6 @@ def test_verdicts(kind, work, against, targets, ratio, verdicts):
     outcome = report.Outcome.of(row, work, against)
     assert outcome.ratio == pytest.approx(ratio)
     assert [outcome.verdict(form) for form in report.FORMS] == verdicts
-    assert [report.Outcome.missing(row).verdict(form) for form in report.FORMS] == ["not there yet"] * 2
 
 
 def test_the_page_keeps_both_forms_and_what_is_around(tmp_path, monkeypatch):

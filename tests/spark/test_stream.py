@@ -209,9 +209,10 @@ def test_damage_of_what_is_carried_is_one_clear_error(spark, module, folder, tmp
             parquet.write_table(arrow.Table.from_pylist(rows, module.CARRY_ROWS), file)
     late.rename(folder / "late.pcap")
     before = written(out, *KINDS[0])
+    stream = stream_of(module, spark, folder, out, strands=1)
+    found = stream._folder.look()
     with pytest.raises(StateError) as told:
-        stream = stream_of(module, spark, folder, out, strands=1)
-        stream._next(stream._folder.look())
+        stream._next(found)
     assert str(told.value) == "the carried state is damaged: its checksum does not fit"
     assert written(out, *KINDS[0]) == before
 

@@ -53,13 +53,10 @@ class Driver:
         limit = time.monotonic() + 20
         while True:
             await self.pilot.pause()
-            timers = self.main._resting is not None and self.main._resting._task is not None
-            resting = timers and not self.main._resting._task.done()
-            workers = [worker for worker in self.app.workers if not worker.is_finished]
-            if self.app.store.done and not workers and not resting:
+            if self.app.store.done and self.main.is_at_rest:
                 await self.pilot.pause()
                 return
-            assert time.monotonic() < limit, workers
+            assert time.monotonic() < limit
             await asyncio.sleep(0.01)
 
     def said(self):

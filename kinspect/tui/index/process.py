@@ -1,6 +1,7 @@
 """The indexer in a process of its own: forked, so that it begins with all that was loaded, and before the screen is.
 
-It sends batches through a pipe, which also tells it that nobody reads them any more.
+It sends batches through a pipe, which also tells it that nobody reads them any more: as JSON beside bytes, of which
+nothing can become code.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ import os
 import signal
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from typing import Any
+
+import orjson
 
 from kinspect.tui.index.indexer import Batch, Inputs, index
 from kinspect.tui.index.spool import Spool
@@ -30,10 +34,13 @@ class IndexProcess:
     def receive(self) -> Batch | str | None:
         """The next batch, when it is there; None after the last one. What went wrong is told as text."""
         try:
-            received: Batch | str = self._reader.recv()
+            told = orjson.loads(self._reader.recv_bytes())
+            if isinstance(told, str):
+                return told
+            rows, texts = self._reader.recv_bytes(), self._reader.recv_bytes()
         except (EOFError, OSError):
             return None
-        return received
+        return _received(told, rows, texts)
 
     def stop(self) -> None:
         """End it, whatever it does; may be called again."""
@@ -52,10 +59,26 @@ def _work(reader: Connection, writer: Connection, inputs: Inputs, spool: Spool) 
         os.nice(_NICE)
         reader.close()
         try:
-            index(inputs, spool, writer.send)
+            index(inputs, spool, lambda batch: _send(writer, batch))
         except BrokenPipeError:
             pass
         except Exception as error:
-            writer.send(f"internal error: {error!r}; what is listed is not all")
+            writer.send_bytes(orjson.dumps(f"internal error: {error!r}; what is listed is not all"))
     finally:
         os._exit(0)
+
+
+def _send(writer: Connection, batch: Batch) -> None:
+    """Three pieces: rows, texts (JSON, so that no line feed is in them), and the rest."""
+    descriptions = [(file, offset, block.hex()) for file, offset, block in batch.descriptions]
+    apart = {"rows": None, "texts": None, "descriptions": descriptions}
+    writer.send_bytes(orjson.dumps({**batch._asdict(), **apart}))
+    writer.send_bytes(batch.rows)
+    writer.send_bytes(b"\n".join(batch.texts))
+
+
+def _received(told: dict[str, Any], rows: bytes, texts: bytes) -> Batch:
+    told["descriptions"] = [
+        (file, offset, bytes.fromhex(block)) for file, offset, block in told["descriptions"]
+    ]
+    return Batch(**{**told, "rows": rows, "texts": texts.split(b"\n") if texts else []})

@@ -165,6 +165,12 @@ class Main(Screen[None]):
     def details_shown(self) -> bool:
         return self.has_class("tall") or self.has_class("details")
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether everything that was asked for is on the screen."""
+        loads = self.details_shown and self.exchanges.row != self._loaded
+        return not loads and all(worker.is_finished for worker in self.app.workers)
+
     # ------------------------------------------------------------------ the list
 
     def grown(self) -> None:

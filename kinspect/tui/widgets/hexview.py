@@ -21,9 +21,7 @@ class HexView(Lines):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = Lines.COMPONENT_CLASSES | {"hex--field", "hex--byte"}
     DEFAULT_CSS = """
-    HexView > .lines--cursor { background: $background 0%; }
-    HexView:focus > .lines--cursor { background: $background 0%; }
-    HexView > .hex--field { background: $primary 60%; color: $text; }
+    HexView > .hex--field { background: $primary; color: $text; }
     HexView > .hex--byte { background: $accent; color: $text; text-style: bold; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -37,6 +35,8 @@ class HexView(Lines):
         def __init__(self, direction: str, offset: int) -> None:
             super().__init__()
             self.direction, self.offset = direction, offset
+
+    shows_cursor = False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

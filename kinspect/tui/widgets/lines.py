@@ -56,6 +56,9 @@ class Lines(ScrollView, can_focus=True):
         def control(self) -> Lines:
             return self.lines
 
+    shows_cursor = True
+    """Whether the line with the cursor is set off."""
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.cursor = 0
@@ -101,7 +104,7 @@ class Lines(ScrollView, can_focus=True):
         over = self.style_of(place)
         if over is not None:
             strip = strip.apply_style(over)
-        if place == self.cursor:
+        if place == self.cursor and self.shows_cursor:
             # The cursor's colours win over those of what is in the line.
             cursor = self.get_component_rich_style("lines--cursor")
             strip = Strip([type(s)(s.text, (s.style or Style()) + cursor) for s in strip], strip.cell_length)

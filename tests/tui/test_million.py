@@ -1,0 +1,72 @@
+"""A million exchanges: how much memory, and no long pause."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.big
+LIMIT = 500  # MiB
+BENCH = Path(__file__).parents[1] / "bench" / "generate.py"
+
+SCRIPT = """
+import asyncio, sys, time
+from kinspect.kafka.view import View
+from kinspect.tui.app import Explorer
+from kinspect.tui.index.indexer import Inputs
+from kinspect.tui.index.process import IndexProcess
+from kinspect.tui.index.spool import Spool
+from kinspect.tui.index.store import Store
+
+def resident(process):
+    for line in open(f"/proc/{process}/status"):
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    return 0
+
+async def main():
+    inputs, spool = Inputs([sys.argv[1]]), Spool()
+    store = Store(inputs, spool)
+    began = time.monotonic()
+    rows = IndexProcess(inputs, spool)
+    app = Explorer(store, rows, View(), utc=True)
+    peak = first = worst = 0
+    async with app.run_test(size=(130, 40)) as pilot:
+        async def settled():
+            nonlocal peak, first, worst
+            while True:
+                before = time.monotonic()
+                await asyncio.sleep(0.01)
+                worst = max(worst, time.monotonic() - before)
+                peak = max(peak, resident("self") + (resident(rows._pid) if rows._pid else 0))
+                if store.count and not first:
+                    first = time.monotonic() - began
+                if store.done and app.main.is_at_rest:
+                    return
+        await settled()
+        for keys in ("l", "b", "t", "end", "e", "e", "f", "f"):
+            await pilot.press(keys)
+            await settled()
+        await pilot.press("end")
+        await settled()
+        assert app.main.fields.fields.exchange.order == store.count
+    print(store.count, first, worst, peak)
+
+asyncio.run(main())
+"""
+
+
+def test_a_million_exchanges(tmp_path):
+    path = tmp_path / "million.pcap"
+    made = [sys.executable, str(BENCH), "chatty", "--size", "440MiB", "--connections", "200", "-o", str(path)]
+    subprocess.run(made, check=True, capture_output=True)
+    result = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(path)], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    count, first, worst, peak = map(float, result.stdout.split())
+    assert count >= 1_000_000
+    assert peak <= LIMIT
+    assert first <= 1.0
+    assert worst <= 1.0

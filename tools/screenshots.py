@@ -1,0 +1,121 @@
+"""`make screenshots`: pictures of the explorer with real captures, for README.md and docs/explore.md.
+
+With `--check` nothing is written: the text of each picture is compared with what the explorer shows now, and the exit
+status is 1 if there are differences.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import html
+import re
+import sys
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from console_blocks import ROOT
+
+from kinspect.kafka.view import View
+from kinspect.tui.app import Explorer
+from kinspect.tui.index.indexer import Inputs
+from kinspect.tui.index.process import IndexProcess
+from kinspect.tui.index.spool import Spool
+from kinspect.tui.index.store import Store
+
+IMAGES = ROOT / "docs" / "images"
+PATIENCE_SECONDS = 60
+_FONT = re.compile(r"@font-face\s*\{.*?\}\s*", re.DOTALL)
+_PLACE = re.compile(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>', re.DOTALL)
+
+
+class Picture(NamedTuple):
+    """What to show of a capture: the keys to press, and the size of the screen."""
+
+    capture: str
+    keys: Sequence[str]
+    size: tuple[int, int]
+    payload: str = "none"
+    text: str = ""
+
+
+PICTURES = {
+    "explore": Picture("captures/4.4.0/errors_java.pcap.gz", ("l", "enter", *["down"] * 12), (130, 40)),
+    "explore-bytes": Picture("captures/4.4.0/nano.pcap", ("end", "z", *["down"] * 27), (120, 34)),
+    "explore-errors": Picture(
+        "captures/4.4.0/errors_java.pcap.gz", ("down",), (130, 32), text="errors-only client-id=pc-err-tx*"
+    ),
+    "explore-filter": Picture(
+        "captures/4.4.0/txn_java.pcap.gz", ("slash", *"topic", "equals_sign", "tab"), (80, 24)
+    ),
+    "explore-help": Picture("captures/4.4.0/nano.pcap", ("question_mark",), (100, 50)),
+}
+
+
+async def _taken(picture: Picture) -> str:
+    """The picture as SVG."""
+    inputs = Inputs([picture.capture])
+    spool = Spool()
+    store = Store(inputs, spool)
+    view = View(records=True, payload=picture.payload)
+    app = Explorer(store, IndexProcess(inputs, spool), view, utc=True, text=picture.text)
+    async with app.run_test(size=picture.size) as pilot:
+        for key in (None, *picture.keys):
+            if key is not None:
+                await pilot.press(key)
+            limit = time.monotonic() + PATIENCE_SECONDS
+            while not (store.done and app.main.is_at_rest):
+                await pilot.pause(0.02)
+                if time.monotonic() > limit:
+                    raise TimeoutError(f"{picture}: the explorer does not come to rest")
+            await pilot.pause()
+        taken = app.export_screenshot(
+            title=f"kinspect explore {picture.capture.rpartition('/')[2]}", simplify=True
+        )
+    spool.close()
+    # A picture loads nothing: the reader's own font will do.
+    return _FONT.sub("", taken)
+
+
+def text_of(svg: str) -> str:
+    """What a picture says: its texts, by their places."""
+    found = [(float(y), float(x), html.unescape(text)) for x, y, text in _PLACE.findall(svg)]
+    lines: dict[float, str] = {}
+    for y, _, text in sorted(found):
+        lines[y] = lines.get(y, "") + text.replace("\xa0", " ")
+    return "\n".join(line.rstrip() for line in lines.values())
+
+
+def make() -> dict[str, str]:
+    """All pictures, as SVG by their names."""
+    return {name: asyncio.run(_taken(picture)) for name, picture in PICTURES.items()}
+
+
+def differences(made: dict[str, str]) -> str:
+    """What the pictures in docs/images say otherwise than those made now."""
+    found = []
+    for name, svg in made.items():
+        path = IMAGES / f"{name}.svg"
+        before = text_of(path.read_text("utf-8")) if path.exists() else ""
+        found += difflib.unified_diff(
+            before.splitlines(), text_of(svg).splitlines(), name, "now", lineterm=""
+        )
+    return "\n".join(found)
+
+
+def main(arguments: Sequence[str]) -> int:
+    made = make()
+    if "--check" in arguments:
+        found = differences(made)
+        print(found, end="\n" if found else "")
+        return int(bool(found))
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    for name, svg in made.items():
+        (IMAGES / f"{name}.svg").write_text(svg, "utf-8")
+        print(f"docs/images/{name}.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
