@@ -41,7 +41,7 @@ from kinspect.output.summary import COUNTED
 DROPS = ("kernel_drops", "queue_drops")
 
 LOADED_LATE = (
-    *(f"kinspect.output.{name}" for name in ("detail", "jsonl", "table")),
+    *(f"kinspect.output.{name}" for name in ("console", "detail", "jsonl", "table")),
     *("kinspect.kafka.bodynames", "kinspect.tls.protection", "kinspect.tls.keys"),
     *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
     *("cramjam", "crc32c", "rich.progress", "scapy.arch.common"),
@@ -160,6 +160,8 @@ def _load_beforehand() -> None:
     """What is else loaded when it is first needed: the user may have no right to read where Python lies."""
     for name in LOADED_LATE:
         import_module(name)
+    # How wide characters are is loaded with the first one beyond ASCII.
+    import_module("rich.cells").cell_len("…")
 
 
 def _saving(values: dict[str, Any]) -> Saving | None:

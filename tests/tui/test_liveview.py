@@ -334,20 +334,20 @@ def test_without_the_screen_nothing_is_drawn():
 class Pty:
     """A terminal that keeps what is written to it."""
 
-    def __init__(self):
+    def __init__(self, encoding="utf-8"):
         self._controller, terminal = pty.openpty()
         self.resize(80, 24)
-        self.stream = os.fdopen(terminal, "w", encoding="utf-8")
+        self.stream = os.fdopen(terminal, "w", encoding=encoding)
 
     def resize(self, width, height):
         fcntl.ioctl(self._controller, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
-    def written(self):
+    def written(self, encoding="utf-8"):
         """What came until nothing more does."""
         found = b""
         while select.select([self._controller], [], [], 0.1)[0]:
             found += os.read(self._controller, 1 << 20)
-        return found.decode()
+        return found.decode(encoding)
 
     def close(self):
         self.stream.close()
@@ -396,6 +396,14 @@ def test_no_color(terminal, monkeypatch):
     with screen:
         screen.draw(panels.lines(picture(), 80, 24))
     assert not re.search(r"\x1b\[[\d;]*m", terminal.written())
+
+
+def test_a_terminal_without_unicode():
+    terminal = Pty("latin-1")
+    with Screen(make_console(terminal.stream, "never")) as screen:
+        screen.draw([Text("─ é 漢 …".ljust(80))])
+    assert "\x1b[1;1H- é ? ." in terminal.written("latin-1")
+    terminal.close()
 
 
 def test_the_terminal_is_given_back_after_an_error(terminal):

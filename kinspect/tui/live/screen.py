@@ -24,6 +24,9 @@ _CLEAR = "\x1b[H\x1b[2J"
 # A frame between these is shown at once by terminals that know them, and as it comes by the others.
 FRAME, _SHOWN = "\x1b[?2026h", "\x1b[?2026l"
 
+# Of terminals without Unicode; names that they cannot show have question marks.
+_PLAIN = str.maketrans("─→…–≥", "->.->")
+
 
 class Screen:
     """Within it, `draw` shows lines. What is said on standard error meanwhile, if that is a terminal too, comes
@@ -126,6 +129,9 @@ class Screen:
         return captured.get() + ("\x1b[K" if line.cell_len < width else "")
 
     def _write(self, text: str) -> None:
+        encoding = self._stream.encoding
+        if not encoding.lower().startswith("utf"):
+            text = text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
         self._stream.write(text)
         self._stream.flush()
 
