@@ -52,6 +52,7 @@ class Outbox:
     def __init__(self, descriptor: int, limit: int) -> None:
         self._descriptor = descriptor
         self._limit = limit
+        self._full = False
         self._pieces: deque[bytes] = deque()
         self.waiting = 0
         """Bytes in the queue."""
@@ -65,7 +66,9 @@ class Outbox:
 
     def packets(self, counters: Counters, first: int, prelude: bytes, blocks: list[bytes]) -> None:
         """Packet blocks, numbered from `first`, behind the blocks that describe them; dropped if the queue is full."""
-        if self.waiting >= self._limit:
+        # Once full, until it is half empty: of a long run of packets more can be decoded than of many short ones.
+        self._full = self.waiting > (self._limit // 2 if self._full else self._limit)
+        if self._full:
             self.drops += len(blocks)
         else:
             self._put(_PACKETS, counters, first, prelude + b"".join(blocks))

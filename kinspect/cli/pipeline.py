@@ -32,6 +32,7 @@ DEFAULT_TABLES = "exchanges,batches,connections"
 UNREADABLE, CUT = 1, 3
 NS_PER_SECOND = 1_000_000_000
 LOSSES = {
+    "kernel_drops": "packets that were dropped before they were captured",
     "late_packets": "packets that came later than others that were taken before",
     "lost_packets": "packets of files that were gone before they were taken whole",
     "lost_files": "files that were overwritten or removed while they were read",
@@ -161,7 +162,7 @@ def stream(folder: str, **values: Any) -> int:
         usage(lambda: _bytes(values["keylog"]))
     names = usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {}
     session.check()
-    from kinspect.spark.stream import Settings, Stream
+    from kinspect.spark.streaming import Settings, Stream
 
     wanted = Settings(
         folder=folder,

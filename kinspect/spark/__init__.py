@@ -117,7 +117,7 @@ def stream(
     from kinspect.kafka.view import View
     from kinspect.model import Caps as DefaultCaps
     from kinspect.spark.follow import follow
-    from kinspect.spark.stream import Settings
+    from kinspect.spark.streaming import Settings
     from kinspect.spark.tables import TABLES, open_table
 
     view = View(records=records, payload=payload, show_secrets=show_secrets)

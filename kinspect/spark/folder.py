@@ -42,6 +42,11 @@ class Capture(NamedTuple):
         return _COMPRESSED.sub("", self.path)
 
     @property
+    def key(self) -> tuple[str, int | None]:
+        """What the file is known by."""
+        return self.identity, self.first
+
+    @property
     def begins(self) -> tuple[int, str]:
         """What files are ordered by: the time of the first packet, or when it was made if there is none yet."""
         return self.changed if self.first is None else self.first, self.identity
@@ -80,7 +85,7 @@ class Folder:
         ]
         # While a file is compressed it is there twice.
         found.sort(key=lambda capture: capture.path, reverse=True)
-        once = {(capture.identity, capture.first): capture for capture in found}
+        once = {capture.key: capture for capture in found}
         return sorted(once.values(), key=lambda capture: capture.begins)
 
     def _is_quiet(self, file: Listed, now: float) -> bool:

@@ -12,7 +12,7 @@ from kinspect.errors import KinspectError
 from kinspect.spark.job import BY_DATE, BY_DATE_AND_API
 from kinspect.spark.run import CaptureWarning
 from kinspect.spark.schemas import spark_schema
-from kinspect.spark.stream import Settings, Stream
+from kinspect.spark.streaming import Settings, Stream
 from kinspect.spark.tables import open_table
 
 if TYPE_CHECKING:

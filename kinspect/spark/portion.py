@@ -18,7 +18,7 @@ from kinspect import link
 from kinspect.errors import CaptureError, TruncatedCaptureError
 from kinspect.model import FRAME_BITS, Caps, Counts, Segment
 from kinspect.spark.clock import Clock, Numbers, Places
-from kinspect.spark.index import NO_TIME, Proven, Report, _add_counts, _assemble
+from kinspect.spark.index import NO_TIME, Proven, Report, _add_counts, _assemble, _drops
 from kinspect.spark.rows import segment_batches
 from kinspect.spark.splits import Split
 
@@ -83,7 +83,6 @@ class Portion:
     errors: list[CaptureError]
     counts: Counts
     secrets: list[bytes]
-    drops: dict[tuple[int, ...], int]
 
 
 def take(
@@ -152,19 +151,19 @@ def take(
         errors=[],
         counts=counts,
         secrets=[],
-        drops={},
     )
+    # Of a file that is taken in several parts, with the first one.
+    begun = [report for split, report in proven if not files[split.file].taken]
+    counts.kernel_drops = _drops(begun)
+    for report in begun:
+        _add_counts(counts, report.counts)
+        portion.secrets += report.secrets
     completed: dict[int, set[int]] = {}
     for position, _ in whole:
         number = int(np.searchsorted(starts, position, side="right")) - 1
         completed.setdefault(number, set()).add(int(position - starts[number]))
     for number, (split, report) in enumerate(proven):
         begin = int(starts[number])
-        if not files[split.file].taken:
-            # Of a file that is taken in several parts, with the first one.
-            _add_counts(counts, report.counts)
-            portion.secrets += report.secrets
-            portion.drops |= report.drops
         if report.error is not None and taken[split.file] == packets[split.file]:
             kind = TruncatedCaptureError if report.error[0] else CaptureError
             portion.errors.append(kind(report.error[1]))

@@ -15,15 +15,18 @@ from kinspect.spark.folder import Capture
 from kinspect.spark.portion import Standing
 from kinspect.spark.strand import Known
 
+FileKey = tuple[str, int | None]
+"""What a file is known by: path and first packet's time."""
+DONE_KEPT = 100_000
+"""So many files are known to be taken, at least those that are in the folder."""
 SECRETS_KEPT = 64 * 1024 * 1024
 """Bytes of TLS secrets that captures brought along; of more the oldest are forgotten."""
 
 
 class Done(NamedTuple):
-    """What was taken of a file: its first packet's time, its size then, its number, and how many of its packets."""
+    """What was taken of a file: its size then, its number, and how many of its packets."""
 
     path: str
-    first: int | None
     size: int
     number: int
     taken: int
@@ -41,15 +44,14 @@ class Progress:
     strands: int
     tables: tuple[str, ...]
     standing: Standing = field(default_factory=Standing)
-    done: dict[str, Done] = field(default_factory=dict)
-    """By identity, the files that are in the folder, as far as they were taken."""
+    done: dict[FileKey, Done] = field(default_factory=dict)
+    """The files that were taken, as far as they were."""
     numbers: int = 0
     """How many files have a number."""
     files: dict[int, str] = field(default_factory=dict)
     """The names of files that are still referred to."""
     known: Known = field(default_factory=Known)
     secrets: list[bytes] = field(default_factory=list)
-    drops: dict[tuple[int, ...], int] = field(default_factory=dict)
     sums: dict[str, Any] = field(default_factory=dict)
     """What packets and files add up to."""
     is_open: bool = False
@@ -67,8 +69,8 @@ class Progress:
 
     def count(self, counts: Counts) -> None:
         """Adds what was counted in a batch."""
-        told = {f.name: getattr(counts, f.name) for f in fields(counts) if f.name != "kernel_drops"}
-        self.sums = added(self.sums, told)
+        told = {f.name: getattr(counts, f.name) for f in fields(counts)}
+        self.sums = added(self.sums, {name: value for name, value in told.items() if value is not None})
 
     def learn(self, parts: list[Facts]) -> None:
         """Takes in what the strands told."""
@@ -87,7 +89,7 @@ class Progress:
         self.ended, self.totals = added(self.ended, self.totals), {}
 
     def add_secrets(self, secrets: Iterable[bytes]) -> None:
-        self.secrets += [text for text in secrets if text not in self.secrets]
+        self.secrets += [text for text in dict.fromkeys(secrets) if text not in self.secrets]
         size = sum(map(len, self.secrets))
         while size > SECRETS_KEPT:
             self.hit("secrets")
@@ -100,16 +102,15 @@ class Progress:
         numbers |= {done.number for done in self.done.values() if not done.is_whole}
         self.files = {number: name for number, name in self.files.items() if number in numbers}
 
-    def forget(self, captures: Iterable[Capture]) -> list[Done]:
-        """Forgets the files that are not in the folder any more. Out: those of them that were not taken whole."""
-        there = {capture.identity: capture.first for capture in captures}
-        gone = [
-            identity
-            for identity, done in self.done.items()
-            if identity not in there or there[identity] != done.first
-        ]
-        forgotten = [self.done.pop(identity) for identity in gone]
-        return [done for done in forgotten if not done.is_whole]
+    def lose(self, captures: Iterable[Capture]) -> list[Done]:
+        """Gives up the files that are not in the folder any more. Out: those of them that were not taken whole."""
+        there = {capture.key for capture in captures}
+        lost = {key: done for key, done in self.done.items() if key not in there and not done.is_whole}
+        self.done |= {key: done._replace(taken=done.packets) for key, done in lost.items()}
+        gone = [key for key in self.done if key not in there]
+        for key in gone[: max(0, len(self.done) - DONE_KEPT)]:
+            del self.done[key]
+        return list(lost.values())
 
 
 _FIELDS = (
@@ -119,7 +120,6 @@ _FIELDS = (
     "numbers",
     "files",
     "secrets",
-    "drops",
     "sums",
     "is_open",
     "totals",
@@ -131,7 +131,7 @@ def to_bytes(progress: Progress, dissector: link.Dissector) -> bytes:
     """`dissector`: the one that puts fragments together."""
     standing = {f.name: getattr(progress.standing, f.name) for f in fields(Standing)}
     told = {name: getattr(progress, name) for name in _FIELDS}
-    told["done"] = {identity: tuple(done) for identity, done in progress.done.items()}
+    told["done"] = {key: tuple(done) for key, done in progress.done.items()}
     rest = [told, standing, progress.known.names, progress.known.uses]
     return state.dump({"fragments": dissector._fragments}, {}, rest)
 
@@ -140,5 +140,5 @@ def from_bytes(data: bytes, dissector: link.Dissector, caps: Caps) -> Progress:
     """Fills `dissector` too. Raises StateError."""
     nobody = Ledger(caps, Counts(), TopicNames(), frozenset(), frozenset(), False, [])
     told, standing, names, uses = state.load(data, {"fragments": dissector._fragments}, {}, nobody)
-    told["done"] = {identity: Done(*done) for identity, done in told["done"].items()}
+    told["done"] = {key: Done(*done) for key, done in told["done"].items()}
     return Progress(**told, standing=Standing(**standing), known=Known(names, uses))

@@ -5,7 +5,8 @@ import pytest
 from kinspect.cli import main
 from kinspect.spark import session
 
-ARGUMENTS = ["pipeline", "run", "x.pcap", "--out", "tables"]
+RUN = ["pipeline", "run", "x.pcap", "--out", "tables"]
+STREAM = ["pipeline", "stream", "captures", "--out", "tables"]
 
 
 @pytest.mark.parametrize(
@@ -29,10 +30,11 @@ ARGUMENTS = ["pipeline", "run", "x.pcap", "--out", "tables"]
         ),
     ],
 )
-def test_what_to_install_is_one_line(monkeypatch, capsys, missing, java, line):
+@pytest.mark.parametrize("arguments", [RUN, STREAM], ids=["run", "stream"])
+def test_what_to_install_is_one_line(monkeypatch, capsys, missing, java, line, arguments):
     monkeypatch.setattr(session, "find_spec", lambda name: None if name in missing else object())
     monkeypatch.setattr(session, "java_version", lambda: java)
-    assert main(ARGUMENTS) == 1
+    assert main(arguments) == 1
     assert capsys.readouterr().err == line
 
 
@@ -66,7 +68,17 @@ def test_without_java(monkeypatch, tmp_path):
         (["--keylog", "/nonexistent"], "/nonexistent"),
     ],
 )
-def test_usage_errors(monkeypatch, capsys, options, words):
+@pytest.mark.parametrize("arguments", [RUN, STREAM], ids=["run", "stream"])
+def test_usage_errors(monkeypatch, capsys, options, words, arguments):
     monkeypatch.setattr(session, "check", lambda: None)
-    assert main([*ARGUMENTS, *options]) == 2
+    assert main([*arguments, *options]) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options", [["--settle", "soon"], ["--interval", "0"], ["--strands", "0"], ["--settle", "-1"]]
+)
+def test_usage_errors_of_a_stream(monkeypatch, capsys, options):
+    monkeypatch.setattr(session, "check", lambda: None)
+    assert main([*STREAM, *options]) == 2
+    assert options[0] in capsys.readouterr().err

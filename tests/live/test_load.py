@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import orjson
 import pytest
 
 from kinspect.capture import open_timeline
@@ -24,19 +25,22 @@ LARGE, SMALL = 16_000, 200
 
 
 def loaded(live, tmp_path, rate, size, options=()):
-    """What the load generator counted, the lines of its port, and the summary."""
-    port, out, saved = free_port(), tmp_path / "out.jsonl", tmp_path / "saved.pcapng"
-    chosen = ("--port", port, "--emit", "exchange,summary", "-o", out, "-w", saved, *options)
+    """What the load generator counted, outcome and correlation id of the lines of its port, and the summary."""
+    port, out = free_port(), tmp_path / "out.jsonl"
+    chosen = ("--port", port, "--emit", "exchange,summary", "-o", out, *options)
     with live("-i", "lo", *chosen) as running:
         command = [sys.executable, LOAD, *map(str, (port, SECONDS, rate, size, CONNECTIONS))]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=3 * SECONDS)
-        _, err = running.end(patience=5 * SECONDS)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30 + 3 * SECONDS)
+        _, err = running.end(patience=60 + 5 * SECONDS)
         assert running.process.returncode == 0
     counted = json.loads(done.stdout)
+    told = []
     with out.open("rb") as file:
-        *lines, summary = map(json.loads, file)
+        for line in map(orjson.loads, file):
+            told.append((line.get("outcome"), line.get("correlation_id")))
+    told.pop()
     print(f"\n{rate or 'all'} of {size}: {counted}\n{err}")
-    return counted, lines, summary, saved
+    return counted, told, line
 
 
 @pytest.mark.parametrize(
@@ -45,22 +49,20 @@ def loaded(live, tmp_path, rate, size, options=()):
     ids=["5000-a-second", "20-MB-a-second"],
 )
 def test_nothing_is_dropped(live, tmp_path, rate, size, least):
-    counted, lines, summary, saved = loaded(live, tmp_path, rate, size)
+    saved = tmp_path / "saved.pcapng"
+    counted, told, summary = loaded(live, tmp_path, rate, size, ["-w", saved])
     assert counted["exchanges"] > least
     assert (summary["kernel_drops"], summary["queue_drops"]) == (0, 0)
-    assert {line["outcome"] for line in lines} == {"answered"}
-    assert sorted(line["correlation_id"] for line in lines) == list(range(counted["exchanges"]))
+    assert {outcome for outcome, _ in told} == {"answered"}
+    assert sorted(number for _, number in told) == list(range(counted["exchanges"]))
     assert sum(map(len, open_timeline([saved]))) == summary["packets"]
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
 def test_as_much_as_a_core_allows(live, tmp_path, size):
-    counted, lines, summary, saved = loaded(live, tmp_path, 0, size, ["--rotate-size", "4GB"])
-    found = {line["correlation_id"] for line in lines if line["outcome"] == "answered"}
+    # Saved, it would be tens of gigabytes.
+    counted, told, summary = loaded(live, tmp_path, 0, size)
+    found = {number for outcome, number in told if outcome == "answered"}
     assert found <= set(range(counted["exchanges"]))
-    if not summary["kernel_drops"] and not summary["queue_drops"]:
-        assert len(found) == counted["exchanges"]
-    else:
-        assert summary["gaps"] > 0
-    kept = sum(sum(map(len, open_timeline([path]))) for path in saved.parent.glob("saved_*"))
-    assert kept == summary["packets"] + summary["queue_drops"]
+    if len(found) < counted["exchanges"]:
+        assert summary["kernel_drops"] + summary["queue_drops"] > 0

@@ -9,7 +9,8 @@ import orjson
 import pytest
 from lines import WHOLE, line_of, lines
 from support.decoded import keylog_beside
-from traffic import captures, rotated
+from support.pcap import pcap
+from traffic import captures, conversation, rotated
 
 from kinspect import state
 from kinspect.capture import open_timeline
@@ -80,6 +81,43 @@ def test_what_connections_have_in_common(streamed, tmp_path, seed):
     for kind, table in KINDS:
         made = comparable(line_of(row, kind) for row in rows[table])
         assert made == comparable(lines(paths, kind, caps=caps))
+
+
+def test_lines_that_wait_are_capped_and_counted(streamed, tmp_path, monkeypatch):
+    """Another strand keeps something back, so that lines wait: the first ones go ahead when there are too many."""
+    carry = import_module("kinspect.spark.carry")
+    path = tmp_path / "one.pcap"
+    found = [packet for port in range(8) for packet in conversation(random.Random(port), 40_000 + port)]
+    path.write_bytes(pcap(found))
+    seen = {}
+    for cap in (10_000, 2):
+        monkeypatch.setattr(carry, "HELD_LINES", cap)
+        monkeypatch.setattr(carry, "learned", lambda piece: (0, piece[8:]))  # nothing may go
+        stream = streamed.Streamed(view=WHOLE, strands=2)
+        stream.batch([path])
+        seen[cap] = len(stream.rows["exchanges"])
+        rows = stream.finish()
+        assert [line_of(row) for row in rows["exchanges"]] == lines([path])
+        hits = stream.progress.totals["caps_hit"].get("held_lines", 0)
+        assert bool(hits) == bool(seen[cap])
+        assert hits >= seen[cap]
+    assert seen[10_000] == 0 < seen[2]
+
+
+def test_names_uses_and_secrets_are_capped_and_counted(streamed, monkeypatch):
+    progress = import_module("kinspect.spark.progress")
+    facts = import_module("kinspect.spark.facts")
+    for cap in ("NAMES_KEPT", "USES_KEPT"):
+        monkeypatch.setattr(progress, cap, 2)
+    monkeypatch.setattr(progress, "SECRETS_KEPT", 10)
+    found = progress.Progress(1, ("exchanges",))
+    told = [facts.Told(f"id{n}", f"topic{n}", bytes([9 - n]), None, None) for n in range(5)]
+    found.learn([facts.Facts(told, {("c", n, 0): (9 - n, 1, 0, 0) for n in range(5)})])
+    assert sorted(found.known.names) == ["id3", "id4"]
+    assert sorted(found.known.uses) == [("c", 3, 0), ("c", 4, 0)]
+    found.add_secrets([b"12345678", b"12345678", b"abcdefgh"])
+    assert found.secrets == [b"abcdefgh"]
+    assert found.sums["caps_hit"] == {"names": 3, "uses": 3, "secrets": 1}
 
 
 def fields_of(name):

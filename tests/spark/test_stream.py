@@ -28,7 +28,7 @@ NANOSECONDS = 1_000_000_000
 
 @pytest.fixture
 def module():
-    return import_module("kinspect.spark.stream")
+    return import_module("kinspect.spark.streaming")
 
 
 @pytest.fixture
@@ -109,6 +109,8 @@ def test_a_ring_that_uses_its_names_again(spark, module, folder, tmp_path):
         assert next(stream.batches()) is None
     assert [*stream.batches(drain=True)][-1].captures == []
     assert [*stream.batches(drain=True)] == []
+    (folder / "ring0.pcap").write_bytes(paths[0].read_bytes())
+    assert [*stream.batches(drain=True)] == []  # it was there before
     for kind, name in KINDS:
         expected = without_files(lines(paths, kind, view=View()))
         assert without_files(written(tmp_path / "out", kind, name)) == expected
@@ -209,10 +211,8 @@ def test_damage_of_what_is_carried_is_one_clear_error(spark, module, folder, tmp
             parquet.write_table(arrow.Table.from_pylist(rows, module.CARRY_ROWS), file)
     late.rename(folder / "late.pcap")
     before = written(out, *KINDS[0])
-    stream = stream_of(module, spark, folder, out, strands=1)
-    found = stream._folder.look()
     with pytest.raises(StateError) as told:
-        stream._next(found)
+        next(stream_of(module, spark, folder, out, strands=1).batches())
     assert str(told.value) == "the carried state is damaged: its checksum does not fit"
     assert written(out, *KINDS[0]) == before
 

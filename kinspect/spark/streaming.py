@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
-from pyspark.sql.functions import count, to_date
+from pyspark.sql.functions import collect_list, count, to_date
 
 from kinspect import link
 from kinspect.errors import CaptureError, KinspectError, StateError
@@ -140,27 +140,25 @@ class Stream:
         for capture in captures:
             if not self._is_settled(capture):
                 self._tell(f"{shown(capture.path)}: is still being written and was left alone")
-        settled = [*filter(self._is_settled, captures)]
-        while (batch := self._next(settled)) is not None:
+        while (batch := self._next(captures, waits=False)) is not None:
             yield batch
         if self._progress.is_open:
-            yield self._batch([], None, settled, ends_here=True)
+            yield self._batch([], None, captures, ends_here=True)
 
     def _is_settled(self, capture: Capture) -> bool:
         return capture.complete or self._is_done(capture)
 
     def _is_done(self, capture: Capture) -> bool:
         """Whether all of it was taken."""
-        done = self._progress.done.get(capture.identity)
-        return (
-            done is not None
-            and done.first == capture.first
-            and done.is_whole
-            and not (done.path == capture.path and capture.size > done.size)
-        )
+        done = self._progress.done.get(capture.key)
+        grown = done is not None and done.path == capture.path and capture.size > done.size
+        return done is not None and done.is_whole and not grown
 
-    def _next(self, captures: list[Capture]) -> Batch | None:
-        """Makes a batch of what is complete and was not taken; None if that is nothing."""
+    def _next(self, captures: list[Capture], waits: bool = True) -> Batch | None:
+        """Makes a batch of what is complete and was not taken; None if that is nothing.
+
+        `waits`: packets that a file which is not complete may have earlier ones than wait for it.
+        """
         chosen: list[Capture] = []
         others: list[Capture] = []
         size = 0
@@ -175,7 +173,7 @@ class Stream:
             if capture.complete and fits and not any(other.complete for other in others):
                 chosen.append(capture)
                 size += capture.size
-            else:
+            elif capture.complete or waits:
                 others.append(capture)
         until = None
         if others:
@@ -210,7 +208,7 @@ class Stream:
         """Makes a batch of the packets of `chosen` before `until`; None if there are none yet."""
         counts = Counts()
         progress, dissector = self._loaded(counts)
-        gone = progress.forget(captures)
+        gone = progress.lose(captures)
         files, looked, refused = self._looked_at(chosen, progress)
         portion = take(files, looked, until, progress.standing, dissector, counts, self._settings.caps)
         if ends_here:
@@ -239,7 +237,7 @@ class Stream:
         """The files with their numbers, what a look at them told, and which cannot be taken."""
         files = []
         for capture in chosen:
-            done = progress.done.get(capture.identity)
+            done = progress.done.get(capture.key)
             if done is None:
                 progress.numbers += 1
                 progress.files[progress.numbers] = shown(capture.path)
@@ -273,8 +271,7 @@ class Stream:
     ) -> None:
         """Notes what of which file is taken, and adds up."""
         for capture, file, taken, packets in zip(chosen, files, portion.taken, portion.packets, strict=True):
-            size, path = capture.size, capture.path
-            progress.done[capture.identity] = Done(path, capture.first, size, file.number, taken, packets)
+            progress.done[capture.key] = Done(capture.path, capture.size, file.number, taken, packets)
             progress.add(captures=int(not file.taken))
         progress.count(counts)
         progress.add(
@@ -283,7 +280,6 @@ class Stream:
             **self._noted,
         )
         progress.add_secrets(portion.secrets)
-        progress.drops |= portion.drops
 
     def _decode(
         self,
@@ -307,11 +303,10 @@ class Stream:
             complete = min((place for place, _ in learned), default=NOTHING_WAITS)
             task = carry.decoding(setting, self._wanted, portion.standing.start, complete, ends_here)
             decoded = dealt.mapInArrow(task, self._schema).persist(StorageLevel.DISK_ONLY)
-            rows = _counts(decoded, self._settings.tables)
+            rows, places = _looked_through(decoded, self._settings.tables)
             for name in (name for name, count in rows.items() if count):
                 _write(attempt, name, decoded)
             progress.standing = portion.standing
-            places = {} if ends_here else _places(decoded)
             frame = portion.standing.last[1]
             progress.refer({**places, frame: portion.places.place(frame)})
             progress.is_open = not ends_here
@@ -406,24 +401,20 @@ def _check(chosen: list[Capture]) -> None:
             raise _OverwrittenError(f"{shown(capture.path)}: was overwritten or removed while it was read")
 
 
-def _counts(decoded: DataFrame, tables: tuple[str, ...]) -> dict[str, int]:
-    """How many rows there are of each table."""
-    found = decoded.select(*(count(name).alias(name) for name in tables)).collect()[0]
-    return {name: int(found[name]) for name in tables}
+def _looked_through(decoded: DataFrame, tables: tuple[str, ...]) -> tuple[dict[str, int], dict[int, int]]:
+    """How many rows there are of each table, and the places of all frames that are still referred to."""
+    counts = (count(name).alias(name) for name in tables)
+    found = decoded.select(*counts, collect_list(FRAMES).alias(FRAMES)).collect()[0]
+    places: dict[int, int] = {}
+    for piece in found[FRAMES]:
+        places |= carry.frame_places(bytes(piece))
+    return {name: int(found[name]) for name in tables}, places
 
 
 def _write(attempt: Attempt, name: str, decoded: DataFrame) -> None:
     """Stages a table."""
     rows = decoded.where(f"{name} is not null").select(f"{name}.*").withColumn("date", to_date("timestamp"))
     attempt.write(name, rows, BY_DATE_AND_API if "api" in rows.columns else BY_DATE)
-
-
-def _places(decoded: DataFrame) -> dict[int, int]:
-    """The places of all frames that are still referred to."""
-    places: dict[int, int] = {}
-    for row in decoded.where(f"{FRAMES} is not null").select(FRAMES).collect():
-        places |= carry.frame_places(bytes(row[0]))
-    return places
 
 
 def read_keylog(path: str) -> bytes:
