@@ -20,6 +20,7 @@ from kinspect.capture.worker import Plan
 from kinspect.cli import complain, outfile
 from kinspect.cli.interrupt import SIGNALS
 from kinspect.cli.keylog import KeyLogFile
+from kinspect.cli.liveexplore import check_explorer, explore_live
 from kinspect.cli.liveview import VIEW, check, format_for_terminal, open_view, status_of
 from kinspect.cli.options import (
     FILTERS,
@@ -36,9 +37,7 @@ from kinspect.cli.options import (
 from kinspect.cli.run import open_run, wanted
 from kinspect.cli.types import COUNT, DURATION, SIZE
 from kinspect.output import JSONL, TABLE
-from kinspect.output.summary import COUNTED
-
-DROPS = ("kernel_drops", "queue_drops")
+from kinspect.output.summary import COUNTED, DROPS
 
 LOADED_LATE = (
     *(f"kinspect.output.{name}" for name in ("console", "detail", "jsonl", "table")),
@@ -96,6 +95,9 @@ CAPTURE = (
     click.option("--rotate-time", type=DURATION, help="Begin a new file after so long."),
     click.option("--rotate-count", type=COUNT, metavar="N", help="Begin a new file after N packets."),
     click.option("--rotate-keep", type=COUNT, metavar="N", help="Delete the oldest of more than N files."),
+    click.option(
+        "--explore", is_flag=True, help="Look through the exchanges as they come, as `kinspect explore` does."
+    ),
 )
 OUTPUT = (
     *OUTPUT_FILE,
@@ -126,9 +128,13 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     rings = open_rings(interfaces)
     if will_become():
         _load_beforehand()
+        if values["explore"]:
+            import_module("kinspect.tui.app")
     drop()
     asked = wanted(values, shown=format_for_terminal())
     check(asked)
+    if values["explore"]:
+        check_explorer(values)
     saving = _saving(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"])) if saving and values["keylog"] else None
     chosen = ("snaplen", "bpf", "ring_bytes", "queue_bytes")
@@ -137,6 +143,8 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         Settings(**{name: values[name] for name in chosen}, saving=saving),
         Plan(values["duration"], values["count"], keylog.more if keylog else bytes),
     )
+    if values["explore"]:
+        return explore_live(capture, asked)
     view = open_view(asked, capture)
     run = open_run(asked, capture, writer=view)
     run.tally.interface = capture.files[0]

@@ -29,7 +29,7 @@ def format_for_terminal() -> str:
 
 def check(options: Wanted) -> None:
     """Raises click.UsageError if the view is asked for where it cannot be drawn."""
-    if options.format_name != VIEW:
+    if options.format_name != VIEW or options.values["explore"]:
         return
     if options.path is not None or not sys.stdout.isatty():
         raise click.UsageError(f"--format {VIEW} draws on a terminal; there are others for files and pipes")

@@ -112,6 +112,25 @@ def test_where_the_view_cannot_be_drawn(monkeypatch, tmp_path, capsys, options, 
 
 
 @pytest.mark.parametrize(
+    ("options", "terminal", "text"),
+    [
+        ([], False, "the explorer draws on a terminal; without --explore, `kinspect live` prints"),
+        (["--format", "table"], True, "--format is not for --explore"),
+        (["-o", "new"], True, "--output is not for --explore"),
+        (["--limit", "3"], True, "--limit is not for --explore"),
+    ],
+)
+@pytest.mark.usefixtures("granted")
+def test_where_there_is_no_explorer(monkeypatch, tmp_path, capsys, options, terminal, text):
+    monkeypatch.chdir(tmp_path)
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: terminal)
+    assert main(["live", "-i", "lo", "--explore", *options]) == 2
+    assert text in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
     ("term", "options", "terminal", "name"),
     [
         ("xterm-256color", {}, True, "view"),

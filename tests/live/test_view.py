@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from support.terminal import Terminal
 
+from kinspect.capture import open_timeline
 from kinspect.tui.live.screen import FRAME
 
 from .loopback import free_port
@@ -120,6 +121,29 @@ def test_stopped_and_brought_back(terminal):
     terminal.send("C-c")
     terminal.until(f"{count} exchanges")
     assert (terminal.told("alternate_on"), terminal.told("cursor_flag")) == ("0", "1")
+
+
+def test_exploring_what_comes(terminal, tmp_path):
+    port, saved = free_port(), tmp_path / "saved.pcapng"
+    terminal.resize(100, 34)
+    terminal.run(f"{KINSPECT} live -i lo --port {port} --utc --explore -w {saved}")
+    terminal.until("0/0", "exchanges", "lo")
+    with load(port, 100, 3) as exchanged:
+        terminal.until("Produce v9", "Fetch v12")
+        terminal.send("Enter")
+        terminal.until("request_api_key")
+        count = exchanged()["exchanges"]
+    terminal.until(f"/{count:,}")
+    terminal.send("q")
+    assert terminal.status() == 0
+    told = terminal.until("exchanges listed", "packets dropped by the capturing kernel: 0", "too fast: 0")
+    packets = int(re.search(r"([\d,]+) packets, [\d,]+ bytes on lo", told)[1].replace(",", ""))
+    # The capturing process ends the file by itself.
+    limit = time.monotonic() + 10
+    while sum(map(len, open_timeline([saved]))) < packets:
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+    assert terminal.told("alternate_on") == "0"
 
 
 def test_a_burst_is_drawn_at_most_ten_times_a_second():

@@ -29,7 +29,9 @@ def never() -> bool:
 class Store:
     """Takes the batches of an indexer. Row `i` is the exchange that completed as number `i + 1`."""
 
-    def __init__(self, inputs: Inputs, spool: Spool) -> None:
+    def __init__(self, inputs: Inputs, spool: Spool, title: str = "") -> None:
+        """`title`: what is explored, if it is not the inputs' files."""
+        self.title = title or ", ".join(inputs.paths)
         self.inputs = inputs
         self.spool = spool
         self.texts = Texts()
@@ -68,10 +70,10 @@ class Store:
         self.start = batch.start
         self.bytes_read, self.bytes_total = batch.bytes_read, batch.bytes_total
         self.refused = batch.refused
+        self.summary = batch.summary
         if batch.done:
             self.done = True
             self.errors += batch.errors
-            self.summary = batch.summary
 
     def __getitem__(self, index: int) -> Row:
         return row.unpack(self.rows, index)

@@ -21,6 +21,7 @@ from kinspect.errors import KinspectError
 from kinspect.kafka.view import View
 from kinspect.model import RESPONSE
 from kinspect.output.escape import escape
+from kinspect.output.summary import DROPS
 from kinspect.tui.index import export
 from kinspect.tui.index.choice import Choice, parse
 from kinspect.tui.index.fields import Fields, Node
@@ -559,8 +560,7 @@ class Main(Screen[None]):
             text.append(f"  {_progress(store)}", "bold yellow")
         for part in self._remarks():
             text.append(f"  {part}")
-        names = ", ".join(store.inputs.paths)
-        text.append(f"  {escape(names)}", "dim")
+        text.append(f"  {escape(store.title)}", "dim")
         self.query_one("#status", Static).update(text)
 
     def _remarks(self) -> Iterable[str]:
@@ -576,6 +576,9 @@ class Main(Screen[None]):
             yield f"{unknown:,} left out: not known whether they pass"
         if store.stopped:
             yield "stopped: not all was read"
+        drops = sum((store.summary or {}).get(key) or 0 for key in DROPS)
+        if drops:
+            yield f"{drops:,} packets dropped"
         if store.refused:
             yield f"spool full: {store.refused:,} without bytes"
         for _, error in store.errors:
