@@ -97,7 +97,10 @@ class Timeline:
     def descriptions(self) -> list[tuple[int, int, bytes]]:
         """The blocks of pcapng files that say how packets behind them are to be read: file, offset, block."""
         found = self._findings
-        return [(*place, text) for place, text in zip(found.described, found.descriptions, strict=True)]
+        return [
+            (place[0], place[1], text)
+            for place, text in zip(found.described, found.descriptions, strict=True)
+        ]
 
     def offset(self, block: Block) -> int:
         """Where the buffer of the block handed out last begins in its file; of a compressed one it is not told."""

@@ -20,7 +20,7 @@ FAILED, INTERRUPTED = 1, 130
 
 COMMANDS = {
     "read": "Decode captures into exchanges, a request and its response a line.",
-    "live": "Decode what passes an interface, until Ctrl-C, --duration or --count.",
+    "live": "Decode what passes network interfaces, until Ctrl-C, --duration or --count.",
     "explore": "Look through captures in the terminal: exchanges, their fields and bytes.",
     "decode": "Decode one message, with the offsets of each field.",
     "schema": "Show what Kafka's messages look like.",

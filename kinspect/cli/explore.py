@@ -59,7 +59,7 @@ def explore(
     spool_size: int | None,
     **values: Any,
 ) -> int:
-    """Look through captures in the terminal: a list of exchanges, the fields of each, and their bytes.
+    """Look through captures in the terminal: exchanges, their fields and bytes.
 
     CAPTURE is what `kinspect read` takes. The filters are those the list begins with; `/` changes them. `?` lists
     the keys.

@@ -81,9 +81,15 @@ def explore_live(capture: Live, options: Wanted) -> int:
 
     values = options.values
     # As what comes through a pipe, it cannot be read again.
-    inputs = Inputs([STDIN], make_caps(values), options.names, frozenset(values["decode_as"]))
+    inputs = Inputs(
+        [STDIN],
+        make_caps(values),
+        options.names,
+        frozenset(values["decode_as"]),
+        interface=capture.files[0],
+    )
     spool = Spool(SPOOL_BYTES)
-    store = Store(inputs, spool, capture.files[0])
+    store = Store(inputs, spool)
     rows = IndexProcess(inputs, spool, Followed(capture, options.keylog))
     capture.leave()
     try:

@@ -48,6 +48,8 @@ ALLOWED = {
     },
     # Moves folders that the run itself wrote, from beside the tables into them: by table and date.
     "spark/commit.py": {"rename"},
+    # Moves files that a stream itself wrote, by the number of their batch.
+    "spark/log.py": {"rename"},
     # Deletes files that the run itself made: the oldest of those it was told to keep.
     "capture/save.py": {"unlink"},
 }

@@ -131,8 +131,8 @@ class Packets:
 
 
 def live(packets):
-    inputs = Inputs(["-"])
-    store = Store(inputs, Spool(), "lo")
+    inputs = Inputs(["-"], interface="lo")
+    store = Store(inputs, Spool())
     rows = IndexProcess(inputs, store.spool, packets)
     while isinstance(batch := rows.receive(), Batch):
         store.add(batch)
@@ -148,6 +148,7 @@ def test_packets_of_an_interface():
     assert store.summary["exchanges"] == here.summary["exchanges"]
     for number in range(0, here.count, 7):
         exchange = store.exchange(number).to_dict()
+        assert exchange["request"]["frames"]["file"] == "lo"
         for key in ("api", "correlation_id", "latency_ms", "topics", "error_names"):
             assert exchange[key] == here.exchange(number).to_dict()[key]
         assert exchange["request"]["body"] == here.exchange(number).to_dict()["request"]["body"]

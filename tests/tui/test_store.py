@@ -12,12 +12,12 @@ from kinspect.errors import CaptureError, KinspectError
 from kinspect.kafka.view import View
 from kinspect.output import table
 from kinspect.tui.index import reread, row
+from kinspect.tui.index.export import json_line
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store
 from kinspect.tui.index.texts import UNKEPT, Numbering, Texts
 
 ALL = sorted(CAPTURES.glob("*/*.pcap*"))
-HOSTILE = frozenset({"cutfile.pcap"})
 TABLE = View(fields=table.FIELDS)
 
 
@@ -46,7 +46,13 @@ def no_second_reading(monkeypatch):
     monkeypatch.setattr(reread, "again", again)
 
 
-@pytest.mark.parametrize("path", ALL, ids=lambda path: f"{path.parent.name}/{path.name}")
+# Every third here, the others with what takes long.
+EACH = [
+    pytest.param(path, marks=[] if number % 3 == 0 else pytest.mark.big) for number, path in enumerate(ALL)
+]
+
+
+@pytest.mark.parametrize("path", EACH, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_exchange_is_what_read_gives(path, plain, no_second_reading):
     path = plain(path)
     secrets = keylog(path) or keylog(CAPTURES / "tls" / path.name)
@@ -196,6 +202,15 @@ def test_rows_say_that_names_were_not_kept(monkeypatch):
     assert all(store.line(number) for number in range(store.count))
     expected = read(CAPTURES / "4.4.0" / "kafkajs.pcap.gz")
     assert text(store.exchange(store.count - 1)) == text(expected[-1])
+
+
+def test_a_name_that_is_no_text(tmp_path):
+    path = os.fsdecode(bytes(tmp_path) + b"/\xff.pcap")
+    with open(path, "wb") as file:
+        file.write(NANO.read_bytes())
+    store = indexed(path)
+    assert store.exchange(0).to_dict()["request"]["frames"]["file"].endswith("/\ufffd.pcap")
+    assert json_line(store.exchange(0).to_dict())
 
 
 def test_an_empty_store():

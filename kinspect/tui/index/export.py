@@ -83,7 +83,7 @@ def kafka_filter(found: Row) -> str | None:
 def files_of(store: Store, found: Row) -> list[str]:
     """The captures that the exchange's packets are in."""
     numbers = dict.fromkeys(frame >> FRAME_BITS for both in _frames(found) for frame in both)
-    return [store.inputs.paths[number] for number in numbers]
+    return [store.inputs.names[number] for number in numbers]
 
 
 def _frames(found: Row) -> list[tuple[int, int]]:

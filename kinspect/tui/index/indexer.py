@@ -35,18 +35,27 @@ _LISTED = 100
 
 @dataclass(slots=True)
 class Inputs:
-    """What is explored, and how it is read. `keylog`: TLS secrets in NSS key log format."""
+    """What is explored, and how it is read. `keylog`: TLS secrets in NSS key log format. `interface`: what is
+    captured from, in place of the paths."""
 
     paths: list[str]
     caps: Caps = field(default_factory=Caps)
     topic_names: dict[str, str] | None = None
     kafka_ports: frozenset[int] = frozenset()
     keylog: bytes = b""
+    interface: str | None = None
 
-    def inspector(self, files: list[str]) -> Inspector:
+    @property
+    def names(self) -> list[str]:
+        """The paths as they are shown, or the interface."""
+        if self.interface is not None:
+            return [self.interface]
+        return [printable(path) for path in self.paths]
+
+    def inspector(self) -> Inspector:
         """What reads them."""
         inspector = Inspector(
-            caps=self.caps, names=self.topic_names, kafka_ports=self.kafka_ports, files=files
+            caps=self.caps, names=self.topic_names, kafka_ports=self.kafka_ports, files=self.names
         )
         if self.keylog:
             inspector.add_secrets(self.keylog)
@@ -211,7 +220,7 @@ def index(inputs: Inputs, spool: Spool, send: Callable[[Batch], None]) -> None:
     """Read the inputs to their end, and send what they hold. What `send` raises ends the reading."""
     timeline = open_timeline(inputs.paths)
     plain = frozenset(number for number, path in enumerate(inputs.paths) if is_plain(path))
-    indexer = Indexer(inputs.inspector(timeline.files), spool, plain)
+    indexer = Indexer(inputs.inspector(), spool, plain)
     described = 0
 
     def send_with_places(batch: Batch) -> None:
@@ -236,7 +245,7 @@ class LivePackets(Packets, Protocol):
 
 def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callable[[Batch], None]) -> None:
     """Capture, to the end or as many exchanges as are kept; every batch has how the capture stands as its summary."""
-    inspector = inputs.inspector(packets.files)
+    inspector = inputs.inspector()
     indexer = Indexer(inspector, spool, frozenset())
     exchanges = 0
 
@@ -278,6 +287,14 @@ def index_packets(
         indexer.finish()
     finally:
         packets.close()
-    errors = [(CUT if isinstance(e, TruncatedCaptureError) else UNREADABLE, str(e)) for e in packets.errors]
+    errors = [
+        (CUT if isinstance(e, TruncatedCaptureError) else UNREADABLE, printable(str(e)))
+        for e in packets.errors
+    ]
     last = indexer.batch(packets.bytes_read, packets.bytes_total)
     send(last._replace(done=True, errors=errors, summary=indexer.inspector.summary()))
+
+
+def printable(text: str) -> str:
+    """U+FFFD for the bytes of a path that are no text."""
+    return text.encode(errors="surrogateescape").decode(errors="replace")

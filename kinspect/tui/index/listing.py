@@ -97,7 +97,7 @@ class Listing:
         rows = self.store.rows
         key = self._values.__getitem__
         places = len(self._passed)
-        if len(self._ordered) == places and self._ordered is not self._passed:
+        if not places or (len(self._ordered) == places and self._ordered is not self._passed):
             return
         while len(self._values) < places:
             for index in self._passed[len(self._values) : len(self._values) + PIECE]:
@@ -119,4 +119,10 @@ class Listing:
                 if (self.choice, self.order) != (choice, order):
                     return
         passed = self._passed
-        self._ordered = array("I", [passed[place] for run in merged for place in run])
+        ordered = array("I")
+        for start in range(0, places, PIECE):
+            ordered.extend([passed[place] for place in merged[0][start : start + PIECE]])
+            yield
+            if (self.choice, self.order) != (choice, order):
+                return
+        self._ordered = ordered

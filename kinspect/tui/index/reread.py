@@ -113,7 +113,7 @@ def _place(run: bytes, side: Side) -> int | None:
 def again(inputs: Inputs, order: int, stopped: Callable[[], bool]) -> Exchange | None:
     """The exchange with that number, found by reading everything before it once more."""
     timeline = open_timeline(inputs.paths)
-    inspector = inputs.inspector(timeline.files)
+    inspector = inputs.inspector()
     used = 0
     try:
         for block in timeline:

@@ -29,9 +29,7 @@ def never() -> bool:
 class Store:
     """Takes the batches of an indexer. Row `i` is the exchange that completed as number `i + 1`."""
 
-    def __init__(self, inputs: Inputs, spool: Spool, title: str = "") -> None:
-        """`title`: what is explored, if it is not the inputs' files."""
-        self.title = title or ", ".join(inputs.paths)
+    def __init__(self, inputs: Inputs, spool: Spool) -> None:
         self.inputs = inputs
         self.spool = spool
         self.texts = Texts()
@@ -171,7 +169,7 @@ class Store:
         )
         return Ends(
             *(client_ip, client_port, broker_ip, broker_port, connection_id, community_id, self.names),
-            *(self.inputs.paths, self.inputs.caps, Counts(), tls, node),
+            *(self.inputs.names, self.inputs.caps, Counts(), tls, node),
         )
 
     def _made(self, index: int, found: Row, messages: Messages) -> Exchange:

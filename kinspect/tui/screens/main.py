@@ -560,7 +560,8 @@ class Main(Screen[None]):
             text.append(f"  {_progress(store)}", "bold yellow")
         for part in self._remarks():
             text.append(f"  {part}")
-        text.append(f"  {escape(store.title)}", "dim")
+        names = ", ".join(store.inputs.names)
+        text.append(f"  {escape(names)}", "dim")
         self.query_one("#status", Static).update(text)
 
     def _remarks(self) -> Iterable[str]:
