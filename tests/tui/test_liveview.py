@@ -315,6 +315,23 @@ def test_no_message_is_kept_from_one_block_to_the_next():
         assert len(view._rows) == ROWS
 
 
+def test_large_messages_are_let_go_of_at_once(monkeypatch):
+    clock = Clock()
+    view = view_on(Paper((80, 24), clock), clock)
+    exchanges = [*kinspect.read(CAPTURES / "errors_java.pcap.gz")]
+    largest = max(exchange.response.size for exchange in exchanges if exchange.response is not None)
+    monkeypatch.setattr("kinspect.tui.live.view.ROW_AT_ONCE", largest)
+    held = []
+    for exchange in exchanges:
+        view.exchange(exchange)
+        held.append(len(view._pending))
+    assert 0 in held[1:]
+    assert max(held) > 1
+    assert [row.line["api"] for row in view._rows] == [
+        exchange.api for exchange in exchanges[: len(view._rows)]
+    ]
+
+
 def test_without_the_screen_nothing_is_drawn():
     clock = Clock()
     paper = Paper((80, 24), clock)

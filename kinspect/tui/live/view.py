@@ -27,6 +27,8 @@ INTERVAL_NS = NS_PER_SECOND // 5
 REST = 9
 """So many times as long as a frame took to draw there is no other one."""
 ROWS = 100
+ROW_AT_ONCE = 64 * 1024
+"""An exchange of so many bytes does not wait for the end of its block to become a row."""
 RANKED = 20
 QUIT, HOLD, WHOLE = "q", " ", "w"
 
@@ -85,10 +87,13 @@ class LiveView:
                 self._status = None
 
     def exchange(self, exchange: Exchange) -> None:
-        """Count it; it becomes a row at the next `flush`, if so many are shown."""
+        """Count it; it becomes a row, at the next `flush` if it is not large and so many are kept."""
         self._exchanges += 1
         self._failed += self._recent.at(self._clock()).add(exchange)
         self._pending.append(exchange)
+        messages = (exchange.request, exchange.response)
+        if sum([message.size for message in messages if message is not None]) >= ROW_AT_ONCE:
+            self._make_rows()
 
     def line(self, line: dict[str, Any]) -> None:
         """Lines of other types are not shown."""
@@ -96,9 +101,7 @@ class LiveView:
     def flush(self) -> None:
         """Draw if it is time to. To be called several times a second, also when nothing came."""
         # Nothing of a message is kept from one block of packets to the next.
-        while self._pending:
-            exchange = self._pending.popleft()
-            self._rows.append(row_of(exchange, self._view.exchange(exchange), self._utc))
+        self._make_rows()
         now = self._clock()
         if self._status is None or now < self._next:
             return
@@ -108,6 +111,11 @@ class LiveView:
         self._screen.draw(panels.lines(self._picture(now, self._status()), *size))
         end = self._clock()
         self._next = max(now + INTERVAL_NS, end + REST * (end - now))
+
+    def _make_rows(self) -> None:
+        while self._pending:
+            exchange = self._pending.popleft()
+            self._rows.append(row_of(exchange, self._view.exchange(exchange), self._utc))
 
     def _obey(self, key: str) -> None:
         if key == QUIT:
