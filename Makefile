@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SPARK_INSTALLED := .venv/.spark-installed
 
-.PHONY: demo test test-all compiled lint docs screenshots fuzz bench clean
+.PHONY: demo test test-all compiled lint docs screenshots fuzz bench bench-spark clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -51,6 +51,10 @@ BENCH ?=
 
 bench: $(INSTALLED)
 	$(BIN)/python tests/bench/run.py $(addprefix --,$(BENCH))
+
+# The tables on Spark beside `kinspect read`; ten minutes. BENCH=quick: less, and nothing is kept.
+bench-spark: $(SPARK_INSTALLED)
+	$(BIN)/python tests/bench/spark.py $(addprefix --,$(BENCH))
 
 # The pages of docs/ that are made from the code.
 docs: $(INSTALLED)

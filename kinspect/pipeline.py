@@ -99,11 +99,9 @@ class Inspector:
         return summary_line(self.files, self.counts, self._ledger.totals(), len(self.names.unresolved))
 
 
-def summary_line(
-    files: list[str], counts: Counts, totals: dict[str, Any], unresolved: int | None
-) -> dict[str, Any]:
+def summary_line(files: list[str], counts: Counts, totals: dict[str, Any], unresolved: int) -> dict[str, Any]:
     """The `summary` line's object. `counts`: of the packets; `totals`: those of `Ledger.totals`, added up (empty if
-    nothing was); `unresolved`: topic ids without a name, None if nobody counted them."""
+    nothing was); `unresolved`: topic ids without a name."""
 
     def of_all(key: str, kinds: tuple[str, ...]) -> dict[str, int]:
         return {kind: totals.get(key, {}).get(kind, 0) for kind in kinds}
@@ -131,6 +129,6 @@ def summary_line(
         "gaps": totals.get("gaps", 0),
         "gap_bytes": totals.get("gap_bytes", 0),
         "undecoded_bytes": totals.get("undecoded_bytes", 0),
-        **({} if unresolved is None else {"unresolved_topic_ids": unresolved}),
+        "unresolved_topic_ids": unresolved,
         "caps_hit": dict(sorted(totals.get("caps_hit", {}).items())),
     }

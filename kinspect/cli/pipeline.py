@@ -75,6 +75,13 @@ SPARK = (
 @pipeline.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
 @options(TABLES_OUT, SPARK, FILTERS, INPUT, LIMITS)
+@click.option(
+    "--way",
+    type=click.Choice(["fast", "plain"]),
+    default="fast",
+    show_default=True,
+    help="fast: decode packets where they are read; plain: sort them by connection first. The rows are the same.",
+)
 def run(captures: tuple[str, ...], **values: Any) -> int:
     """Decode captures into Parquet tables, a folder each, with a folder for each date (UTC) and API in it.
 
@@ -101,6 +108,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
         keylog=keylog,
         names=names,
         kafka_ports=frozenset(values["decode_as"]),
+        way=values["way"],
     )
     progress = _shows_progress(values)
     spark = session.open_session(values["master"], settings, progress)

@@ -33,6 +33,7 @@ def read(
     caps: Caps | None = None,
     partitions: int | None = None,
     split_bytes: int | None = None,
+    way: str = "fast",
 ) -> DataFrame:
     """The rows of `table` (`exchanges`, `batches`, `records`, `connections`) of one or several captures.
 
@@ -44,8 +45,9 @@ def read(
     `fields`: what `--fields` takes for exchanges, column names for the other tables. `filter`: the options of
     `kinspect.filters.Filter` by name: `{"topic": ["orders-*"], "errors_only": True}`. `records`, `payload`,
     `show_secrets`, `int64`: as the options of `kinspect read`. `keylog`: TLS secrets in NSS key log format.
-    `partitions`: tasks that decode, by default one for 64 MiB; `split_bytes`: how much a task reads of an
-    uncompressed capture.
+    `split_bytes`: how much a task reads of an uncompressed capture. `way`: `fast` decodes packets where they are read,
+    `plain` sends them to tasks that have whole connections; the rows are the same. `partitions`: tasks that decode, by
+    default one for 64 MiB.
 
     Two Spark jobs run at once, the rest when the DataFrame is used. Raises `KinspectError` for options that
     make no sense, and warns (`CaptureWarning`) of captures that could not be read to their end.
@@ -69,6 +71,7 @@ def read(
         caps=caps,
         split_bytes=SPLIT_BYTES if split_bytes is None else split_bytes,
         partitions=partitions,
+        way=way,
     )
     warn(run.index.errors)
     return run.table(

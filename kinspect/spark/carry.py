@@ -20,6 +20,7 @@ import pyarrow as pa
 from kinspect import state
 from kinspect.filters import Filter
 from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.flow import community_id
 from kinspect.kafka.holdings import EXCHANGE_BYTES
 from kinspect.kafka.ledger import HELD_LINES, Ledger
 from kinspect.kafka.view import View
@@ -68,11 +69,11 @@ class Names(Sequence[str]):
 
 # ---------------------------------------------------------------------- a strand
 
-CARRIED: dict[str, set[str]] = {"StrandLedger": set(), "_Tcp": {"_last_ordinal"}, "_Seen": {"ordinals"}}
+CARRIED: dict[str, set[str]] = {"StrandLedger": {"noted"}, "_Tcp": {"_last_ordinal"}, "_Seen": {"_earlier"}}
 LEFT: dict[str, set[str]] = {
     "StrandLedger": {"_places", "_foreign_uses", "_keyed", "first_uses", "now", "closing"},
-    "_Tcp": {"_recent", "_seen", "_ledger", "_run_clock", "_places", "_before", "_moment"},
-    "_Seen": set(),
+    "_Tcp": {"_recent", "_seen", "_ledger", "_run_clock", "_places", "_moment"},
+    "_Seen": {"_taken", "_ordinals", "_known", "_passed"},
 }
 """Fields that classes of `strand.py` have beyond those of `state.PLACES`: which `carried` carries, and which need not
 be. A test fails when there are others."""
@@ -87,13 +88,14 @@ def begin(
     """
     strand = Strand(setting, ledger_type)
     if data is None:
-        strand._tcp._last_ordinal = setting.clock.first - 1
+        strand.tcp._last_ordinal = setting.clock.first - 1
         return strand, []
-    ledger, tcp = strand.ledger, strand._tcp
+    ledger, tcp = strand.ledger, strand.tcp
     expects_secrets = ledger.expects_secrets
-    last, ordinals, lines = state.load(data, _places(strand), _given(ledger), ledger)
+    last, ordinals, noted, lines = state.load(data, _places(strand), _given(ledger), ledger)
     tcp._last_ordinal = last
-    tcp._seen.ordinals = ordinals
+    tcp._seen._earlier = ordinals
+    ledger.noted.update(noted)
     ledger.expects_secrets = ledger.expects_secrets or expects_secrets
     # Secrets may have come that connections wait for.
     tcp._moment = (setting.places.before, 0, 0, 0)
@@ -105,7 +107,7 @@ def begin(
 
 def pause(strand: Strand, setting: Setting) -> list[Keyed]:
     """The part is over: the time of the segments that others had behind the strand's last one passes too."""
-    tcp = strand._tcp
+    tcp = strand.tcp
     tcp._pass_others(tcp._last_ordinal + 1, setting.clock.segments)
     tcp._last_ordinal = setting.clock.segments - 1
     return strand.ledger.taken()
@@ -113,24 +115,26 @@ def pause(strand: Strand, setting: Setting) -> list[Keyed]:
 
 def carried(strand: Strand, lines: list[Keyed]) -> tuple[bytes, list[int]]:
     """A paused strand as bytes, and the frames that they refer to; `lines` are those that wait for their order."""
-    tcp = strand._tcp
+    tcp = strand.tcp
     seen = tcp._seen
     # What is farther back than any look will go.
     ordinals = {
         frame: ordinal
-        for frame, ordinal in seen.recent_ordinals().items()
+        for frame, ordinal in seen._recent_ordinals().items()
         if ordinal > tcp._last_ordinal - LOOK_BACK
     }
     seen._before = [row for row in (seen._before + seen._rows) if row[9] in ordinals]
     seen._rows = []
     frames: set[int] = set()
-    rest = [tcp._last_ordinal, ordinals, lines]
+    open_ones = {community_id(*half.connection.addresses) for half in tcp._halves.values()}
+    noted = {name: count for name, count in strand.ledger.noted.items() if name in open_ones}
+    rest = [tcp._last_ordinal, ordinals, noted, lines]
     data = state.dump(_places(strand), _given(strand.ledger), rest, frames)
     return data, [frame for frame in frames if tcp._places.has_file(frame)]
 
 
 def _places(strand: Strand) -> dict[str, object]:
-    return {**state.ledger_places(strand.ledger), **state.reassembly_places(strand._tcp)}
+    return {**state.ledger_places(strand.ledger), **state.reassembly_places(strand.tcp)}
 
 
 def _given(ledger: Ledger) -> dict[str, object]:
@@ -182,7 +186,7 @@ def learning(setting: Setting, ends_here: bool) -> Task:
 def _told(strand: Strand, setting: Setting) -> bytes:
     ledger = strand.ledger
     assert isinstance(ledger, FactsLedger)
-    since = strand._tcp.waiting_since
+    since = strand.tcp.waiting_since
     place = NOTHING_WAITS if since is None else setting.places.place(since)
     return _WAITING.pack(place) + pack_facts(ledger.facts())
 

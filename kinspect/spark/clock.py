@@ -92,6 +92,12 @@ class Clock:
         at = ordinal - chunk.first
         return int(clocks[at]) if clocks[at] > times[at] else None
 
+    def ascends(self, first: int, last: int) -> bool:
+        """Whether the clock is at each of the segments from `first` to `last` the segment's own time."""
+        begin = max(bisect_right(self._firsts, first) - 1, 0)
+        end = bisect_right(self._firsts, last)
+        return all(chunk.sorted for chunk in self._chunks[begin:end])
+
     def first_due(self, begin: int, end: int, deadline: int) -> tuple[int, int, int, int] | None:
         """The first segment of those from `begin` to before `end` at which the clock has reached `deadline`.
 

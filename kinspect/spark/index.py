@@ -7,7 +7,8 @@ of all captures, the frame number at which each split begins, and the clock of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,6 +22,8 @@ from kinspect.link.fragments import PART
 from kinspect.model import FRAME_BITS, Block, Caps, Counts, Segment
 from kinspect.spark.clock import Clock, Numbers, Places
 from kinspect.spark.splits import Split, description
+from kinspect.tcp.keys import ends as ends_of
+from kinspect.tcp.keys import reverse_key
 
 Flags: TypeAlias = Any
 """A numpy array of bool, or of uint8 with eight of them in each."""
@@ -36,6 +39,22 @@ class Fragment(NamedTuple):
     data: bytes
     wire_length: int
     link_type: int
+
+
+def canonical_ends(key: bytes) -> bytes:
+    """The addresses and ports of a segment, the same for both directions and whatever tunnel or VLAN it was in."""
+    here = ends_of(key)
+    return min(here, reverse_key(here))
+
+
+class Group(NamedTuple):
+    """The segments between the same ends in a split: the numbers of the first and the last packet, from 0, and how many
+    there are."""
+
+    ends: bytes
+    first: int
+    last: int
+    packets: int
 
 
 class Collector:
@@ -62,6 +81,7 @@ class Report:
     fragments: list[Fragment] = field(default_factory=list)
     error: tuple[bool, str] | None = None
     """Whether the input ended too early, and what is to be said."""
+    groups: list[Group] = field(default_factory=list)
     times: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
     carries_tcp: Flags = field(default_factory=lambda: np.empty(0, np.bool_))
 
@@ -76,11 +96,21 @@ def examine(number: int, split: Split, caps: Caps) -> Iterator[Part]:
     dissector = link.Dissector(caps, report.counts, collector)
     times: list[int] = []
     carries: list[int] = []
+    # By key, the first and the last frame, and how many there are.
+    first: dict[bytes, int] = {}
+    last: dict[bytes, int] = {}
+    packets: Counter[bytes] = Counter()
     try:
         for block in split.blocks(1, BLOCK_SIZE, findings):
             collector.seen = False
-            carries += (row[9] - 1 for row in dissector.segments(block))
-            times += (NO_TIME if time is None else time for time in block.times)
+            rows = dissector.segments(block)
+            carries += [row[9] - 1 for row in rows]
+            keys = [row[0] for row in rows]
+            packets.update(keys)
+            last.update(zip(keys, carries[-len(keys) :], strict=False))
+            if len(first) < len(last):
+                first = {row[0]: row[9] - 1 for row in reversed(rows)} | first
+            times += [NO_TIME if time is None else time for time in block.times]
             if collector.seen:
                 report.fragments += fragments_of(block, caps)
             if len(times) >= _PACKETS_A_PIECE:
@@ -91,9 +121,24 @@ def examine(number: int, split: Split, caps: Caps) -> Iterator[Part]:
         report.error = isinstance(error, TruncatedCaptureError), str(error)
     yield _part(number, report.packets, times, carries)
     report.packets += len(times)
+    report.groups = [*grouped((key, first[key], last[key], packets[key]) for key in packets)]
     report.descriptions = tuple(findings.descriptions)
     report.secrets, report.drops = tuple(findings.secrets), findings.drops
     yield report
+
+
+def grouped(keys: Iterable[tuple[bytes, int, int, int]]) -> Iterator[Group]:
+    """Keys with what `Group` has of them, both directions and all scopes together."""
+    groups: dict[bytes, Group] = {}
+    for key, first, last, packets in keys:
+        ends = canonical_ends(key)
+        known = groups.get(ends)
+        groups[ends] = (
+            Group(ends, first, last, packets)
+            if known is None
+            else Group(ends, min(known.first, first), max(known.last, last), known.packets + packets)
+        )
+    yield from groups.values()
 
 
 def _part(number: int, first: int, times: list[int], carries: list[int]) -> Part:
@@ -176,6 +221,8 @@ class Index:
 
     files: list[str]
     splits: list[Proven]
+    groups: list[list[Group]]
+    """What is in each of `splits`, and last in `fragments`; first and last are ordinals."""
     clock: Clock
     places: Places
     fragments: list[tuple[int, int, Segment]]
@@ -283,6 +330,7 @@ def _ordered(files: list[str], proven: list[tuple[Split, Report]], caps: Caps) -
     index = Index(
         files=files,
         splits=[],
+        groups=[],
         clock=Clock([], len(carrying)) if timeless else Clock.of(times[carrying], reference[carrying]),
         places=Places.of(order, reference),
         fragments=[(int(place[at]), int(ordinal[at]), segment) for at, segment in whole],
@@ -299,6 +347,7 @@ def _ordered(files: list[str], proven: list[tuple[Split, Report]], caps: Caps) -
         completed.setdefault(number, set()).add(int(position - starts[number]))
     for number, (split, report) in enumerate(proven):
         begin, end = int(starts[number]), int(starts[number + 1])
+        in_split = ordinal[begin:end]
         if report.error is not None:
             kind = TruncatedCaptureError if report.error[0] else CaptureError
             where = f" (counted from byte {split.start} of the file)" if split.start else ""
@@ -306,6 +355,12 @@ def _ordered(files: list[str], proven: list[tuple[Split, Report]], caps: Caps) -
         if begin == end:
             continue
         breaks = [0, *(np.flatnonzero(np.diff(place[begin:end]) != 1) + 1).tolist()]
+        index.groups.append(
+            [
+                group._replace(first=int(in_split[group.first]), last=int(in_split[group.last]))
+                for group in report.groups
+            ]
+        )
         runs = tuple((at, int(place[begin + at]), int(ordinal[begin + at])) for at in breaks)
         index.splits.append(
             Proven(
@@ -316,6 +371,7 @@ def _ordered(files: list[str], proven: list[tuple[Split, Report]], caps: Caps) -
                 frozenset(completed.get(number, ())),
             )
         )
+    index.groups.append([*grouped((segment[0], at, at, 1) for _, at, segment in index.fragments)])
     return index
 
 

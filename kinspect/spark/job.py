@@ -16,6 +16,7 @@ from kinspect.spark.commit import Output
 from kinspect.spark.log import is_stream
 from kinspect.spark.run import Run
 from kinspect.spark.tables import EXCHANGES, RECORDS
+from kinspect.spark.ways import FAST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +40,7 @@ class Job:
     keylog: bytes = b""
     names: dict[str, str] = field(default_factory=dict)
     kafka_ports: frozenset[int] = frozenset()
+    way: str = FAST
 
 
 @dataclass(slots=True)
@@ -57,7 +59,7 @@ def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
         raise KinspectError(f"{job.out}: a stream writes its tables there; give the job a folder of its own")
     output = Output(spark, job.out)
     step("looking at the captures")
-    captures = Run(spark, job.captures, caps=job.caps, kept=True)
+    captures = Run(spark, job.captures, caps=job.caps, kept=True, way=job.way)
     rows: dict[str, int] = {}
     try:
         for name in job.tables:

@@ -12,7 +12,7 @@ import orjson
 from kinspect.model import Counts
 from kinspect.spark.clock import Numbers
 from kinspect.spark.facts import Facts, Told
-from kinspect.spark.index import Flags, Fragment, Report
+from kinspect.spark.index import Flags, Fragment, Group, Report
 
 
 def pack_report(report: Report) -> bytes:
@@ -35,6 +35,7 @@ def pack_report(report: Report) -> bytes:
                 for number, time, data, wire_length, link_type in report.fragments
             ],
             "error": report.error,
+            "groups": [[_text(group.ends), *group[1:]] for group in report.groups],
         }
     )
 
@@ -76,6 +77,7 @@ def unpack(piece: bytes) -> Report | tuple[int, int, Numbers, Flags]:
             for number, time, data, wire_length, link_type in value["fragments"]
         ],
         error=None if value["error"] is None else (value["error"][0], value["error"][1]),
+        groups=[Group(b64decode(ends), *rest) for ends, *rest in value["groups"]],
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +13,7 @@ from kinspect import link
 from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.errors import CaptureError
 from kinspect.model import Block, Caps, Counts, Segment
-from kinspect.spark.index import Collector, Proven
-from kinspect.tcp.keys import ends, reverse_key
+from kinspect.spark.index import Collector, Proven, canonical_ends
 
 _ROWS = 2048
 _BYTES = 4 * 1024 * 1024
@@ -34,13 +35,8 @@ SEGMENT_ROWS = pa.schema(
 )
 """What is shuffled: a segment, its place among all segments, and the ends by which connections are told apart."""
 
+NEVER = 1 << 62
 _SIGN, _ALL = 1 << 63, 1 << 64
-
-
-def canonical_ends(key: bytes) -> bytes:
-    """The addresses and ports of a segment, the same for both directions and whatever tunnel or VLAN it was in."""
-    here = ends(key)
-    return min(here, reverse_key(here))
 
 
 def segment_batches(proven: Proven, caps: Caps) -> Iterator[pa.RecordBatch]:
@@ -58,26 +54,35 @@ def segment_batches(proven: Proven, caps: Caps) -> Iterator[pa.RecordBatch]:
 
 
 def _numbered(proven: Proven, caps: Caps) -> Iterator[tuple[int, Segment]]:
+    for segments, ordinals in numbered(proven, caps):
+        yield from zip(ordinals, segments, strict=True)
+
+
+def numbered(proven: Proven, caps: Caps) -> Iterator[tuple[list[Segment], Sequence[int]]]:
+    """The segments of a split with their ordinals, some at a time."""
     first, runs = proven.first_frame, list(proven.runs)
     dissector = link.Dissector(caps, Counts(), Collector())
     ordinal = 0
+    # Those have ordinals, and were put together elsewhere.
     completed = sorted((first + number for number in proven.completed), reverse=True)
     for block in blocks_of(proven):
-        for segment in dissector.segments(block):
-            frame = segment[9]
-            while True:
-                run = first + runs[0][0] if runs else frame + 1
-                whole = completed[-1] if completed else frame + 1
-                if run <= min(frame, whole):
-                    ordinal = runs.pop(0)[2]
-                elif whole < frame:
-                    # It has an ordinal, and was put together elsewhere.
-                    completed.pop()
-                    ordinal += 1
-                else:
-                    break
-            yield ordinal, segment
-            ordinal += 1
+        segments = dissector.segments(block)
+        begin = 0
+        while begin < len(segments):
+            frame = segments[begin][9]
+            # The frames before which the ordinals go on elsewhere.
+            run = first + runs[0][0] if runs else NEVER
+            whole = completed[-1] if completed else NEVER
+            if run <= min(frame, whole):
+                ordinal = runs.pop(0)[2]
+            elif whole < frame:
+                completed.pop()
+                ordinal += 1
+            else:
+                end = bisect_left(segments, min(run, whole), begin, key=itemgetter(9))
+                yield segments[begin:end], range(ordinal, ordinal + end - begin)
+                ordinal += end - begin
+                begin = end
 
 
 def blocks_of(proven: Proven) -> Iterator[Block]:

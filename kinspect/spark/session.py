@@ -57,7 +57,8 @@ def open_session(master: str | None, settings: Mapping[str, str], progress: bool
     """A session of its own. `master`: `local[*]` unless it or the surroundings (`spark-submit`) say otherwise."""
     from pyspark.sql import SparkSession
 
-    if master is None or master.startswith("local"):
+    local = master.startswith("local") if master is not None else "MASTER" not in os.environ
+    if master is None or local:
         # Tasks of a local master are this Python, whatever `python3` is.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("kinspect")
@@ -69,6 +70,10 @@ def open_session(master: str | None, settings: Mapping[str, str], progress: bool
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.ui.enabled": "false",
     }
+    if local:
+        # Packets are decoded by Python. What is left to the JVM is so little that its second compiler takes more than
+        # all the rest.
+        defaults["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
     for name, value in {**defaults, **settings}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

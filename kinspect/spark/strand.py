@@ -16,6 +16,7 @@ from struct import Struct
 from kinspect.kafka.connection import KafkaConnection
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.ledger import Ledger
+from kinspect.kafka.lines import Gap
 from kinspect.kafka.names import TopicNames
 from kinspect.model import Caps, Counts, Segment
 from kinspect.pipeline import Line
@@ -80,6 +81,8 @@ class StrandLedger(Ledger):
         self._places = setting.places
         self._foreign_uses = setting.known.uses
         self._keyed: list[tuple[bytes, Line]] = []
+        self.noted: dict[str, int] = {}
+        """By Community ID, how many lines there were: tasks that go on with the same connections count alike."""
         self.first_uses: dict[Use, Moment] = {}
         self.now: Callable[[], Moment] = lambda: (0, *_OWN)
         self.closing: tuple[int, tuple[int, int, int]] | None = None
@@ -93,11 +96,19 @@ class StrandLedger(Ledger):
                 return
         self._keyed.append((key, line))
 
+    def place(self, frame: int) -> int:
+        """Where the frame stands in the run."""
+        return self._places.place(frame)
+
     def _next_key(self, line: Line, frame: int) -> bytes:
         """The key of a line that the packet `frame` completed; exchanges are counted, whatever else is asked for."""
-        self._noted += isinstance(line, Exchange)
+        if isinstance(line, Gap):
+            whose = line.connection_id
+        else:
+            whose = (line.connection if isinstance(line, Exchange) else line).community_id
+        noted = self.noted[whose] = self.noted.get(whose, 0) + isinstance(line, Exchange)
         phase = self.closing[1] if self.closing is not None and self.closing[0] == frame else _OWN
-        return _KEY.pack(self._places.place(frame), *phase, self._noted & 0xFFFFFFFF)
+        return _KEY.pack(self._places.place(frame), *phase, noted & 0xFFFFFFFF)
 
     def taken(self) -> list[tuple[bytes, Line]]:
         """The lines since the last call, with their keys."""
@@ -121,21 +132,63 @@ class _Seen(Recent):
 
     def __init__(self, halves: dict[bytes, Half]) -> None:
         super().__init__(halves)
-        self.ordinals: dict[int, int] = {}
+        self._taken: list[Segment] = []
+        self._ordinals: Sequence[int] = ()
+        # Ordinals by frame: of what came before and may still be looked back at, and of all, when one is asked for.
+        self._earlier: dict[int, int] = {}
+        self._known: dict[int, int] | None = None
+        self._passed = -1
+
+    def take(self, segments: list[Segment], ordinals: Sequence[int], passed: int) -> None:
+        """Those are walked next, behind the segment `passed` of the run."""
+        self._earlier = self._recent_ordinals()
+        self._passed = passed
+        self._taken, self._ordinals, self._known = segments, ordinals, None
+
+    def begin(self, rows: list[tuple[int, Segment]]) -> None:
+        """`rows`, with their ordinals, came before."""
+        self._rows = [row for _, row in rows]
+        self._earlier = {row[9]: at for at, row in rows}
 
     def current(self) -> Segment:
         """The row that is being taken."""
         return self._rows[len(self._rows) - length_hint(self._walk) - 1]
 
-    def recent_ordinals(self) -> dict[int, int]:
-        """The ordinals, by frame, of what may still be looked back at."""
-        rows = (self._before + self._rows)[-LOOK_BACK:]
-        return {row[9]: self.ordinals[row[9]] for row in rows}
+    def ordinal(self, frame: int) -> int:
+        """The ordinal of a row that is being taken or may be looked back at."""
+        if self._known is None:
+            frames = [row[9] for row in self._taken]
+            self._known = self._earlier | dict(zip(frames, self._ordinals, strict=True))
+        return self._known[frame]
+
+    def before(self, ordinal: int) -> int:
+        """The segment of the run behind which the others up to the row with this ordinal pass."""
+        at = bisect_left(self._ordinals, ordinal)
+        return self._ordinals[at - 1] if at else self._passed
+
+    def recent(self, ordinal: int) -> list[tuple[int, Segment]]:
+        """What the segment `ordinal` would look back at, with ordinals, each packet with its own payload alone."""
+        found: list[tuple[int, Segment]] = []
+        for row in (self._before + self._rows)[-LOOK_BACK:]:
+            key, time, seq, ack, flags, data, start, end, missing, frame, mark = row
+            own_ordinal = self.ordinal(frame)
+            if own_ordinal >= ordinal - LOOK_BACK:
+                own = key, time, seq, ack, flags, data[start:end], 0, end - start, missing, frame, mark
+                found.append((own_ordinal, own))  # type: ignore[arg-type]  # a row, as they all are
+        return found
+
+    def _recent_ordinals(self) -> dict[int, int]:
+        rows = self._taken[-LOOK_BACK:]
+        known = dict(zip([row[9] for row in rows], self._ordinals[-LOOK_BACK:], strict=True))
+        if len(known) < LOOK_BACK:
+            earlier = list(self._earlier.items())[len(known) - LOOK_BACK :]
+            known = {**dict(earlier), **known}
+        return known
 
     def _last(self) -> list[Segment]:
         rows = super()._last()
-        first = self.ordinals[self.current()[9]] - LOOK_BACK
-        return rows[bisect_left(rows, first, key=lambda row: self.ordinals[row[9]]) :]
+        first = self.ordinal(self.current()[9]) - LOOK_BACK
+        return rows[bisect_left(rows, first, key=lambda row: self.ordinal(row[9])) :]
 
 
 class _Tcp(Reassembler):
@@ -147,7 +200,6 @@ class _Tcp(Reassembler):
         self._ledger = ledger
         self._run_clock = setting.clock
         self._places = setting.places
-        self._before: dict[int, int] = {}
         self._last_ordinal = -1
         self._moment: Moment | None = None
         ledger.now = self._now
@@ -155,30 +207,42 @@ class _Tcp(Reassembler):
     def _now(self) -> Moment:
         return self._moment or (self._places.place(self._seen.current()[9]), *_OWN)
 
-    def take(self, segments: list[Segment], ordinals: list[int]) -> None:
+    def take(self, segments: list[Segment], ordinals: Sequence[int]) -> None:
         """Takes segments in the order of the run; `ordinals`: which of all segments they are."""
-        last = self._last_ordinal
-        frames = [segment[9] for segment in segments]
-        self._seen.ordinals = self._seen.recent_ordinals() | dict(zip(frames, ordinals, strict=True))
-        self._before = dict(zip(frames, [last, *ordinals], strict=False))
+        self._seen.take(segments, ordinals, self._last_ordinal)
         begin = 0
-        for at, ordinal in enumerate(ordinals):
-            clock = self._run_clock.at(ordinal)
-            if clock is not None:
-                self.feed(segments[begin:at])
-                begin = at
-                self._clock = max(self._clock, clock)
-        self.feed(segments[begin:])
+        if not self._run_clock.ascends(ordinals[0], ordinals[-1]):
+            for at, ordinal in enumerate(ordinals):
+                clock = self._run_clock.at(ordinal)
+                if clock is not None:
+                    self.feed(segments[begin:at])
+                    begin = at
+                    self._clock = max(self._clock, clock)
+        self.feed(segments[begin:] if begin else segments)
         self._last_ordinal = ordinals[-1]
 
     def closing(self, time: int | None = None, frame: int | None = None) -> Iterator[Connection]:
         self._pass_others(self._last_ordinal + 1, self._run_clock.segments)
         yield from super().closing(time, frame)
 
+    def begin(self, ordinal: int, recent: list[tuple[int, Segment]]) -> None:
+        """Begins at the segment `ordinal` of the run; `recent`: what may be looked back at, with ordinals."""
+        self._last_ordinal = ordinal - 1
+        self._seen.begin(recent)
+
+    def recent(self) -> list[tuple[int, Segment]]:
+        """What may still be looked back at, with ordinals, each packet with its own payload alone."""
+        return self._seen.recent(self._last_ordinal + 1)
+
+    def advance(self, ordinal: int) -> None:
+        """The segments of others up to before `ordinal` pass."""
+        self._pass_others(self._last_ordinal + 1, ordinal)
+        self._last_ordinal = max(self._last_ordinal, ordinal - 1)
+
     def _run_timers(self, time: int | None, frame: int) -> None:
         clock = self._clock
-        ordinals = self._seen.ordinals
-        self._pass_others(self._before[frame] + 1, ordinals[frame])
+        ordinal = self._seen.ordinal(frame)
+        self._pass_others(self._seen.before(ordinal) + 1, ordinal)
         self._clock = clock
         if clock >= self._deadline:
             self._run_timers_at(time, frame)
@@ -215,19 +279,32 @@ class Strand:
     def __init__(self, setting: Setting, ledger: type[StrandLedger] = StrandLedger) -> None:
         self.counts = Counts()
         self.ledger = ledger(setting, self.counts)
-        self._tcp = _Tcp(setting, self.counts, self.ledger)
+        self.tcp = _Tcp(setting, self.counts, self.ledger)
         self._last = setting.last
         for text in setting.secrets:
             self.ledger.add_secrets(text)
 
-    def feed(self, segments: list[Segment], ordinals: list[int]) -> list[tuple[bytes, Line]]:
+    def feed(self, segments: list[Segment], ordinals: Sequence[int]) -> list[tuple[bytes, Line]]:
         """Takes segments in the order of the run, with their ordinals; returns what they completed."""
         if segments:
-            self._tcp.take(segments, ordinals)
+            self.tcp.take(segments, ordinals)
+        return self.ledger.taken()
+
+    def begin(self, ordinal: int, recent: list[tuple[int, Segment]]) -> None:
+        """Begins at the segment `ordinal` of the run; `recent`: what may be looked back at, with ordinals."""
+        self.tcp.begin(ordinal, recent)
+
+    def recent(self) -> list[tuple[int, Segment]]:
+        """What may still be looked back at, with ordinals, each packet with its own payload alone."""
+        return self.tcp.recent()
+
+    def advance(self, ordinal: int) -> list[tuple[bytes, Line]]:
+        """The segments of others up to before `ordinal` pass; returns what their time completed."""
+        self.tcp.advance(ordinal)
         return self.ledger.taken()
 
     def finish(self) -> Iterator[tuple[bytes, Line]]:
         """The capture has ended: hands on what was still open."""
-        for _ in self._tcp.closing(*self._last):
+        for _ in self.tcp.closing(*self._last):
             yield from self.ledger.taken()
         yield from self.ledger.taken()

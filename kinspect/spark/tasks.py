@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +15,11 @@ from kinspect.kafka.exchange import Exchange
 from kinspect.model import Caps
 from kinspect.pipeline import Line
 from kinspect.spark.facts import FactsLedger
+from kinspect.spark.handover import adopt, hand_over, let_go
 from kinspect.spark.index import Index, Report, examine
 from kinspect.spark.pieces import pack_facts, pack_report, pack_times
+from kinspect.spark.reading import Begin, Splits
+from kinspect.spark.routes import Part
 from kinspect.spark.rows import segment_batch, segment_batches, segment_row, segments_of
 from kinspect.spark.splits import Split
 from kinspect.spark.strand import Setting, Strand, StrandLedger
@@ -22,11 +28,30 @@ from kinspect.spark.tables import COMPLETION, Row, make_batch, open_table
 Batches = Iterator[pa.RecordBatch]
 Task = Callable[[Iterable[pa.RecordBatch]], Batches]
 
+MOVES = pa.schema([("split", pa.int64()), ("what", pa.binary())])
+"""What a relay gives: the split that begins with it, or `FACTS`."""
+FACTS = -1
 PIECE = pa.schema([("piece", pa.binary())])
 # A batch of rows is handed on when its lines' messages take so many bytes, or it has so many rows.
 _ROWS, _BYTES = 1000, 2 * 1024 * 1024
 # What a row takes beside the messages it shows.
 _ROW_BYTES = 1024
+# How seldom Python looks for unreachable cycles, of which decoding makes none, while a task runs.
+_COLLECTED_EACH = 50_000, 10, 10
+
+
+def _unhurried(task: Task) -> Task:
+    """The task, with less time spent on looking for garbage. Afterwards it is as before: others use the process too."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Batches:
+        before = gc.get_threshold()
+        gc.set_threshold(*_COLLECTED_EACH)
+        try:
+            yield from task(batches)
+        finally:
+            gc.set_threshold(*before)
+
+    return run
 
 
 def examining(splits: list[tuple[int, Split]], caps: Caps) -> Task:
@@ -37,7 +62,7 @@ def examining(splits: list[tuple[int, Split]], caps: Caps) -> Task:
             for part in examine(*splits[position], caps):
                 yield _piece(pack_report(part) if isinstance(part, Report) else pack_times(*part))
 
-    return task
+    return _unhurried(task)
 
 
 def scanning(index: Index, caps: Caps) -> Task:
@@ -52,7 +77,7 @@ def scanning(index: Index, caps: Caps) -> Task:
             elif fragments:
                 yield segment_batch(fragments)
 
-    return task
+    return _unhurried(task)
 
 
 def learning(setting: Setting) -> Task:
@@ -71,7 +96,84 @@ def learning(setting: Setting) -> Task:
                 pass
             yield _piece(pack_facts(ledger.facts()))
 
-    return task
+    return _unhurried(task)
+
+
+def relaying(setting: Setting, splits: Splits, parts: list[bytes]) -> Task:
+    """Does the parts (`Part.pack`) whose positions come in: gives rows of `MOVES`."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Batches:
+        for position in _numbers(batches):
+            part = Part.unpack(parts[position])
+            waiting: dict[int, list[bytes]] = {}
+            for group, legs in (part.groups or {}).items():
+                for split in legs:
+                    waiting.setdefault(split, []).append(group)
+            strand = Strand(setting, FactsLedger)
+            for item in splits.read(part):
+                if not isinstance(item, Begin):
+                    strand.feed(*item)
+                elif item.split in waiting:
+                    strand.advance(item.ordinal)
+                    for data in hand_over(strand, frozenset(waiting[item.split])):
+                        yield _move(item.split, data)
+            for _ in strand.finish():
+                pass
+            ledger = strand.ledger
+            assert isinstance(ledger, FactsLedger)
+            yield _move(FACTS, pack_facts(ledger.facts()))
+
+    return _unhurried(task)
+
+
+def decoding(
+    setting: Setting,
+    splits: Splits,
+    parts: list[bytes],
+    name: str,
+    fields: tuple[str, ...] | None,
+    view: Any,
+    chosen: Mapping[str, Any],
+    start: int | None,
+    unresolved: Callable[[set[str]], None],
+) -> Task:
+    """Does the parts whose positions come in, each with what its connections had under way (rows of `MOVES`; at least
+    one, without a value if there is nothing): gives the rows of a table. `unresolved` takes the topic ids that had no
+    name."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Batches:
+        table = open_table(name, fields, view)
+        passes = Filter(**chosen)
+        passes.start = start
+        rows = _Rows(table.schema)
+        moves = (zip(batch.column(0).to_pylist(), batch.column(1), strict=True) for batch in batches)
+        for position, handed in groupby(chain.from_iterable(moves), itemgetter(0)):
+            strand = Strand(setting, StrandLedger)
+            states = [what.as_py() for _, what in handed if what.is_valid]
+            for lines in _decoded(strand, splits, Part.unpack(parts[position]), states):
+                yield from rows.add(lines, passes, table.rows)
+            unresolved(strand.ledger.names.unresolved)
+        yield from rows.rest()
+
+    return _unhurried(task)
+
+
+def _decoded(
+    strand: Strand, splits: Splits, part: Part, states: list[bytes]
+) -> Iterator[Iterable[tuple[bytes, Line]]]:
+    for item in splits.read(part):
+        if not isinstance(item, Begin):
+            yield strand.feed(*item)
+        elif states:
+            adopt(strand, states, item.ordinal)
+            states.clear()
+    onward: dict[int, list[bytes]] = {}
+    for group, split in part.onward.items():
+        onward.setdefault(splits.firsts[split], []).append(group)
+    for ordinal in sorted(onward):
+        yield strand.advance(ordinal)
+        let_go(strand, frozenset(onward[ordinal]))
+    yield strand.finish()
 
 
 def tabling(
@@ -81,8 +183,10 @@ def tabling(
     view: Any,
     chosen: Mapping[str, Any],
     start: int | None,
+    unresolved: Callable[[set[str]], None],
 ) -> Task:
-    """Takes the segments of some connections in the order of the run; gives the rows of a table."""
+    """Takes the segments of some connections in the order of the run; gives the rows of a table. `unresolved` takes the
+    topic ids that had no name."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
         table = open_table(name, fields, view)
@@ -94,8 +198,9 @@ def tabling(
             yield from rows.add(strand.feed(*segments_of(batch)), passes, table.rows)
         yield from rows.add(strand.finish(), passes, table.rows)
         yield from rows.rest()
+        unresolved(strand.ledger.names.unresolved)
 
-    return task
+    return _unhurried(task)
 
 
 class _Rows:
@@ -139,6 +244,10 @@ class _Rows:
 def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
     for batch in batches:
         yield from batch.column(0).to_pylist()
+
+
+def _move(split: int, data: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([split]), pa.array([data], pa.binary())], schema=MOVES)
 
 
 def _piece(data: bytes) -> pa.RecordBatch:

@@ -85,7 +85,7 @@ def machine(tshark: str, tcpdump: str, kinspect: str) -> dict[str, str]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "kinspect": _first_line(kinspect, "--version").removeprefix("kinspect "),
-        "commit": _commit(),
+        "commit": commit(),
         "Python": platform.python_version(),
         "tshark": _first_line(tshark, "--version"),
         "tcpdump": _first_line(tcpdump, "--version"),
@@ -223,7 +223,7 @@ def _first_line(*command: str) -> str:
     return (done.stdout or done.stderr).partition("\n")[0].rstrip(".")
 
 
-def _commit() -> str:
+def commit() -> str:
     root = str(DOCS.parent)
     done = subprocess.run(
         ["git", "-C", root, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False

@@ -12,6 +12,8 @@ from kinspect.model import Caps
 from kinspect.spark import facts, index, splits, tables, tasks
 from kinspect.spark.pieces import unpack, unpack_facts
 from kinspect.spark.plan import setting_of
+from kinspect.spark.reading import Splits
+from kinspect.spark.routes import Routes
 from kinspect.spark.rows import SEGMENT_ROWS
 
 
@@ -68,11 +70,14 @@ def rows(
     batch_rows=100,
     keylog=b"",
     names=None,
+    way="plain",
 ):
     """The rows of a table, in the order of completion."""
     caps = caps or Caps()
     view = view or View()
     found = look(paths, split_bytes, caps)
+    if way == "fast" and not found.timeless:
+        return fast_rows(found, table, partitions, view, fields, chosen, caps, keylog, names)
     shares = strands(found, partitions, caps, batch_rows)
     opened = tables.open_table(table, fields, view)
     setting = setting_of(found, caps, frozenset({opened.emit}), names=names, keylog=keylog)
@@ -83,6 +88,56 @@ def rows(
         for piece in batch.column(0).to_pylist()
     ]
     setting.known, _ = facts.merge(parts)
-    task = tasks.tabling(travelled(setting), table, fields, view, chosen or {}, found.start)
+    task = tasks.tabling(travelled(setting), table, fields, view, chosen or {}, found.start, lambda ids: None)
     made = [row for share in shares for batch in task(share) for row in batch.to_pylist()]
+    return sorted(made, key=lambda row: row["completion"])
+
+
+def relayed(found, setting, splits, readers):
+    """What the first pass of the fast way gives."""
+    parts = [part.pack() for part in Routes(found.groups).relays(readers)]
+    task = tasks.relaying(travelled(setting), splits, parts)
+    return [
+        row for position in positions(len(parts)) for batch in task([position]) for row in batch.to_pylist()
+    ]
+
+
+def moved(found, readers):
+    """What goes from task to task, but for facts."""
+    setting = setting_of(found, Caps(), frozenset({"exchange"}))
+    moves = relayed(found, setting, Splits(found, Caps()), readers)
+    return [row for row in moves if row["split"] != tasks.FACTS]
+
+
+def fast_rows(found, table, readers, view, fields, chosen, caps, keylog, names):
+    """The rows by the fast way."""
+    opened = tables.open_table(table, fields, view)
+    setting = setting_of(found, caps, frozenset({opened.emit}), names=names, keylog=keylog)
+    splits = travelled(Splits(found, caps))
+    moves = relayed(found, setting, splits, readers)
+    told = [unpack_facts(row["what"]) for row in moves if row["split"] == tasks.FACTS]
+    setting.known, _ = facts.merge(told)
+    parts = [part.pack() for part in Routes(found.groups).decoding(readers)]
+    rows = [{"split": number, "what": None} for number in range(len(parts))] + moves
+    made = []
+    for share in range(readers):
+        mine = sorted(
+            (row for row in rows if row["split"] >= 0 and row["split"] % readers == share),
+            key=lambda row: row["split"],
+        )
+        batches = [
+            pa.RecordBatch.from_pylist(mine[at : at + 7], tasks.MOVES) for at in range(0, len(mine), 7)
+        ]
+        task = tasks.decoding(
+            travelled(setting),
+            splits,
+            parts,
+            table,
+            fields,
+            view,
+            chosen or {},
+            found.start,
+            lambda ids: None,
+        )
+        made += [row for batch in task(batches) for row in batch.to_pylist()]
     return sorted(made, key=lambda row: row["completion"])

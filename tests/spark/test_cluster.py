@@ -25,7 +25,8 @@ def cluster(tmp_path):
     cluster.stop()
 
 
-def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(cluster, tmp_path):
+@pytest.mark.parametrize("way", ["fast", "plain"])
+def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(cluster, tmp_path, way):
     errors = tmp_path / "job.log"
     with (tmp_path / "rows").open("wb") as rows, errors.open("wb") as log:
         job = subprocess.Popen(
@@ -33,6 +34,7 @@ def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(cluster, tmp_pat
                 sys.executable,
                 Path(__file__).with_name("cluster_job.py"),
                 cluster.url,
+                way,
                 str(PARTITIONS),
                 *PATHS,
             ],

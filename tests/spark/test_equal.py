@@ -20,34 +20,39 @@ FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
 KINDS = (("exchange", "exchanges"), ("connection", "connections"))
 
 
+@pytest.fixture(params=["plain", "fast"])
+def way(request):
+    return request.param
+
+
 def comparable(found):
     return sorted(orjson.dumps(line, option=orjson.OPT_SORT_KEYS) for line in found)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_the_captures_of_a_folder_as_one_timeline(local, folder):
+def test_the_captures_of_a_folder_as_one_timeline(way, local, folder):
     paths = sorted(folder.glob("*.pcap*"))
     keylog = b"".join(path.read_bytes() for path in map(keylog_beside, paths) if path.exists())
     for kind, table in KINDS:
-        rows = local.rows(paths, table, view=WHOLE, split_bytes=2_000, keylog=keylog)
+        rows = local.rows(paths, table, view=WHOLE, split_bytes=2_000, keylog=keylog, way=way)
         assert [line_of(row, kind) for row in rows] == lines(paths, kind, keylog=keylog)
 
 
 @pytest.mark.parametrize("name", ["2.8.2/console-zstd.pcap", "0.10.2.2/ipv6.pcap", "2.0.1/adminclient.pcap"])
-def test_a_capture_cut_into_twenty_files(local, tmp_path, name):
+def test_a_capture_cut_into_twenty_files(way, local, tmp_path, name):
     whole = lines([CAPTURES / name])
     paths = rotated(CAPTURES / name, tmp_path, 20)
-    made = [line_of(row) for row in local.rows(paths, view=WHOLE)]
+    made = [line_of(row) for row in local.rows(paths, view=WHOLE, way=way)]
     assert made == lines(paths)
     assert len(made) == len(whole) > 0
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_connections_have_in_common(local, tmp_path, seed):
+def test_what_connections_have_in_common(way, local, tmp_path, seed):
     """Silence that ends connections, ports used again, loss, clocks, topic ids and APIs told elsewhere."""
     paths = captures(random.Random(seed), tmp_path)
     for kind, table in KINDS:
-        rows = local.rows(paths, table, partitions=4, view=WHOLE, split_bytes=5_000, batch_rows=17)
+        rows = local.rows(paths, table, partitions=4, view=WHOLE, split_bytes=5_000, batch_rows=17, way=way)
         assert comparable(line_of(row, kind) for row in rows) == comparable(lines(paths, kind))
 
 
@@ -64,7 +69,7 @@ def test_tasks_share_nothing_but_what_they_are_told(local, tmp_path):
     assert sum(map(len, ends)) == len(set().union(*ends)) == 20
 
 
-def test_copies_are_known_as_far_back_as_the_whole_run_knows_them(local, tmp_path):
+def test_copies_are_known_as_far_back_as_the_whole_run_knows_them(way, local, tmp_path):
     """An acknowledgment comes again in time, but behind more packets than are looked back at."""
     few = conversation(random.Random(1), 40_000)
     time = few[-1].time_us
@@ -74,15 +79,17 @@ def test_copies_are_known_as_far_back_as_the_whole_run_knows_them(local, tmp_pat
     path.write_bytes(pcap([*few, *between, Packet(time + 500, few[-1].data)]))
     assert len(between) == 400
     for partitions in (1, 6):
-        rows = local.rows([path], "connections", partitions=partitions, view=WHOLE)
+        rows = local.rows([path], "connections", partitions=partitions, view=WHOLE, way=way)
         made = [line_of(row, "connection") for row in rows]
         assert comparable(made) == comparable(lines([path], "connection"))
 
 
-def test_caps_come_to_tasks(local, tmp_path):
+def test_caps_come_to_tasks(way, local, tmp_path):
     paths = captures(random.Random(3), tmp_path)
     caps = Caps(idle_timeout_ns=1_000_000_000)
-    made = [line_of(row, "connection") for row in local.rows(paths, "connections", view=WHOLE, caps=caps)]
+    made = [
+        line_of(row, "connection") for row in local.rows(paths, "connections", view=WHOLE, caps=caps, way=way)
+    ]
     assert comparable(made) == comparable(lines(paths, "connection", caps=caps))
     assert "idle" in {line["end_reason"] for line in made}
 
@@ -90,10 +97,10 @@ def test_caps_come_to_tasks(local, tmp_path):
 @pytest.mark.parametrize(
     "fields", [["api", "request.body.topics.name"], ["timestamp", "client.id", "problems.code"]]
 )
-def test_fields(local, fields):
+def test_fields(way, local, fields):
     path = CAPTURES / "4.3.1/telemetry.pcap.gz"
     view = type(WHOLE)(fields=fields)
-    rows = local.rows([path], view=view, fields=tuple(fields))
+    rows = local.rows([path], view=view, fields=tuple(fields), way=way)
     expected = lines([path], view=view)
     assert rows
     for row, line in zip(rows, expected, strict=True):
@@ -105,9 +112,11 @@ def test_fields(local, fields):
         assert row == line
 
 
-def test_filter(local):
+def test_filter(way, local):
     path = CAPTURES / "4.3.1/telemetry.pcap.gz"
-    kept = [line_of(row) for row in local.rows([path], view=WHOLE, chosen={"api": ["fetch", "Produce"]})]
+    kept = [
+        line_of(row) for row in local.rows([path], view=WHOLE, chosen={"api": ["fetch", "Produce"]}, way=way)
+    ]
     assert kept == [line for line in lines([path]) if line["api"] in ("Fetch", "Produce")]
     assert kept
 
@@ -125,7 +134,7 @@ def found_batches(line, side):
 
 
 @pytest.mark.parametrize("table", ["batches", "records"])
-def test_batches_and_records(local, table):
+def test_batches_and_records(way, local, table):
     paths = [CAPTURES / "4.3.1/telemetry.pcap.gz", *sorted((CAPTURES / "2.8.2").glob("console*.pcap"))]
     expected = []
     for line in lines(paths):
@@ -133,7 +142,7 @@ def test_batches_and_records(local, table):
             for batch in found_batches(line, side):
                 parts = batch["records"] if table == "records" else [batch]
                 expected += [(line["connection_id"], line["correlation_id"], side, part) for part in parts]
-    rows = local.rows(paths, table, view=WHOLE)
+    rows = local.rows(paths, table, view=WHOLE, way=way)
     assert len(rows) == len(expected) > 30
     for row, (connection, correlation_id, side, part) in zip(rows, expected, strict=True):
         assert (row["connection_id"], row["correlation_id"], row["side"]) == (
@@ -155,23 +164,23 @@ def packets():
     return [(packet.time_us * 1000 + 7, packet.data) for talk in talks for packet in talk]
 
 
-def same(local, path):
-    rows = local.rows([path], view=WHOLE, split_bytes=3_000)
+def same(way, local, path):
+    rows = local.rows([path], view=WHOLE, split_bytes=3_000, way=way)
     assert [line_of(row) for row in rows] == lines([path])
     assert rows
 
 
-def test_a_pcapng_file_with_a_second_section_in_its_middle(local, tmp_path, packets):
+def test_a_pcapng_file_with_a_second_section_in_its_middle(way, local, tmp_path, packets):
     """The splits behind it are looked at again, with what the second section says."""
     half = len(packets) // 2
     path = tmp_path / "two.pcapng"
     path.write_bytes(pcapng(packets[:half]) + pcapng(packets[half:], resolution=6))
     found = local.look([path], 3_000, Caps())
     assert len({proven.split.prefix for proven in found.splits}) == 3
-    same(local, path)
+    same(way, local, path)
 
 
-def test_a_boundary_that_is_none_is_not_used(local, tmp_path, packets):
+def test_a_boundary_that_is_none_is_not_used(way, local, tmp_path, packets):
     """A packet that holds a pcap: its records look like the file's own."""
     half = len(packets) // 2
     inner = pcap([Packet(time // 1000, data) for time, data in packets])[24:]
@@ -181,7 +190,7 @@ def test_a_boundary_that_is_none_is_not_used(local, tmp_path, packets):
     index = local.look([path], 3_000, Caps())
     assert sum(proven.packets for proven in index.splits) == len(packets) + 1
     assert not index.errors
-    same(local, path)
+    same(way, local, path)
 
 
 def fragments(packet, number):
@@ -194,7 +203,7 @@ def fragments(packet, number):
         yield bytes(frame) + part
 
 
-def test_fragments_in_different_splits_and_files_are_put_together(local, tmp_path):
+def test_fragments_in_different_splits_and_files_are_put_together(way, local, tmp_path):
     packets = []
     for port in range(6):
         packets += spread(random.Random(port), conversation(random.Random(port), 40_000 + port))
@@ -211,5 +220,5 @@ def test_fragments_in_different_splits_and_files_are_put_together(local, tmp_pat
     assert len(index.splits) > 4
     assert len(index.fragments) > 20
     for kind, table in KINDS:
-        rows = local.rows(paths, table, view=WHOLE, split_bytes=3_000, partitions=4)
+        rows = local.rows(paths, table, view=WHOLE, split_bytes=3_000, partitions=4, way=way)
         assert comparable(line_of(row, kind) for row in rows) == comparable(lines(paths, kind))

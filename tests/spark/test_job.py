@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from lines import lines
 
+from kinspect.capture import open_timeline
+from kinspect.pipeline import Inspector
+
 pytestmark = pytest.mark.tools
 
 CAPTURE = Path(__file__).parents[2] / "captures/4.3.1/telemetry.pcap.gz"
@@ -55,6 +58,23 @@ def test_rows_are_those_of_read(made):
     assert {folder for folder in found if folder.startswith("exchanges")} == {
         f"exchanges/date={line['timestamp'][:10]}/api={line['api']}" for line in expected
     }
+
+
+@pytest.mark.parametrize("way", ["fast", "plain"])
+@pytest.mark.parametrize("name", ["4.3.1/telemetry.pcap.gz", "2.8.2/console-zstd.pcap"])
+def test_the_summary_is_that_of_read(spark, name, way):
+    """Also what is only known when rows are made: topic ids without a name."""
+    path = str(CAPTURE.parents[1] / name)
+    inspector = Inspector(files=[path])
+    for block in open_timeline([path]):
+        for line in inspector.feed(block):
+            line.to_dict()
+    for line in inspector.finish():
+        line.to_dict()
+    run = import_module("kinspect.spark.run").Run(spark, [path], split_bytes=3_000, way=way)
+    run.table("exchanges").collect()
+    run.close()
+    assert run.summary() == inspector.summary()
 
 
 def test_run_again_it_is_the_same_and_other_dates_stay(made, spark, job):

@@ -25,21 +25,26 @@ def collected(frame, kind="exchange"):
 
 
 @pytest.mark.filterwarnings("ignore::kinspect.spark.run.CaptureWarning")
-def test_all_captures(spark, read):
-    made = collected(read(spark, ALL, records=True, payload="text", partitions=5))
+@pytest.mark.parametrize("way", ["fast", "plain"])
+def test_all_captures(spark, read, way):
+    made = collected(read(spark, ALL, records=True, payload="text", partitions=5, way=way))
     assert made == lines(ALL)
     assert len(made) > 5_000
 
 
-def test_connections(spark, read):
-    frame = read(spark, str(CAPTURES / "4.4.0/*.pcap*"), "connections", partitions=3)
+@pytest.mark.parametrize("way", ["fast", "plain"])
+def test_connections(spark, read, way):
+    frame = read(spark, str(CAPTURES / "4.4.0/*.pcap*"), "connections", partitions=3, way=way)
     paths = sorted((CAPTURES / "4.4.0").glob("*.pcap*"))
     assert collected(frame, "connection") == lines(paths, "connection")
 
 
-def test_a_capture_cut_into_twenty_files(spark, read, tmp_path):
+@pytest.mark.parametrize("way", ["fast", "plain"])
+def test_a_capture_cut_into_twenty_files(spark, read, tmp_path, way):
     paths = rotated(CAPTURES / "2.8.2/console-zstd.pcap", tmp_path, 20)
-    frame = read(spark, f"file://{tmp_path}/ring*.pcap", records=True, payload="text", split_bytes=2_000)
+    frame = read(
+        spark, f"file://{tmp_path}/ring*.pcap", records=True, payload="text", split_bytes=2_000, way=way
+    )
     made = collected(frame)
     for line in made:
         for side in ("request", "response"):
@@ -68,6 +73,7 @@ def test_what_cannot_be_read_is_told(spark, read, tmp_path):
         ({"table": "batches", "fields": ["nope"]}, "no column 'nope'"),
         ({"fields": ["nope"]}, "unknown field 'nope'"),
         ({"filter": {"api": ["nope"]}}, "there is no API"),
+        ({"way": "nope"}, "way cannot be 'nope'"),
         ({"payload": "nope"}, "payload cannot be 'nope'"),
     ],
 )
