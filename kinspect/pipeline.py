@@ -58,6 +58,11 @@ class Inspector:
     def _open(self, connection: Connection) -> KafkaConnection:
         return KafkaConnection(connection, self._ledger)
 
+    @property
+    def open_connections(self) -> int:
+        """TCP connections, of whatever kind, that have begun and not ended."""
+        return self._tcp.open_connections
+
     def expect_secrets(self) -> None:
         """TLS secrets may come after the packets they are for: let connections wait for them."""
         self._ledger.expects_secrets = True

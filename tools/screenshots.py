@@ -1,6 +1,6 @@
-"""`make screenshots`: pictures of the explorer with real captures, for README.md and docs/explore.md.
+"""`make screenshots`: pictures of the explorer and the live view with real captures, for README.md and docs/.
 
-With `--check` nothing is written: the text of each picture is compared with what the explorer shows now, and the exit
+With `--check` nothing is written: the text of each picture is compared with what they show now, and the exit
 status is 1 if there are differences.
 """
 
@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import replay
 from console_blocks import ROOT
 
 from kinspect.kafka.view import View
@@ -53,6 +54,13 @@ PICTURES = {
 }
 
 
+LIVE_PICTURES = {
+    "live": ("captures/4.4.0/groups_classic.pcap.gz", (130, 36)),
+    "live-small": ("captures/4.4.0/errors_java.pcap.gz", (80, 24)),
+}
+"""Those of the live view: the capture whose packets it takes as if they came now, and the size of the screen."""
+
+
 async def _taken(picture: Picture) -> str:
     """The picture as SVG."""
     inputs = Inputs([picture.capture])
@@ -89,7 +97,10 @@ def text_of(svg: str) -> str:
 
 def make() -> dict[str, str]:
     """All pictures, as SVG by their names."""
-    return {name: asyncio.run(_taken(picture)) for name, picture in PICTURES.items()}
+    made = {name: asyncio.run(_taken(picture)) for name, picture in PICTURES.items()}
+    for name, (capture, size) in LIVE_PICTURES.items():
+        made[name] = _FONT.sub("", replay.svg(capture, size, "kinspect live -i lo"))
+    return made
 
 
 def differences(made: dict[str, str]) -> str:

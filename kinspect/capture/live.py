@@ -148,6 +148,11 @@ class Live:
         if files is not None:
             files.leave()
 
+    def leave(self) -> None:
+        """Another process started it: nothing of it is wanted here."""
+        for ring in self._rings:
+            ring.close()
+
     def __iter__(self) -> Iterator[Block]:
         return self._blocks
 

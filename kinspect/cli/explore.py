@@ -64,10 +64,7 @@ def explore(
     CAPTURE is what `kinspect read` takes. The filters are those the list begins with; `/` changes them. `?` lists
     the keys.
     """
-    if find_spec("textual") is None:
-        raise KinspectError("explore needs Textual, which is not installed: pip install textual")
-    if not (sys.stdout.isatty() and sys.stderr.isatty()):
-        raise click.UsageError("explore draws on a terminal; `kinspect read` prints to files and pipes")
+    check_terminal("`kinspect read` prints to files and pipes")
     make_filter(values)
     view = View(records=True, payload=payload, show_secrets=show_secrets)
     from kinspect.tui.index.indexer import Inputs
@@ -99,6 +96,14 @@ def explore(
     for _, error in store.errors:
         complain(error)
     return max((status for status, _ in store.errors), default=0)
+
+
+def check_terminal(otherwise: str) -> None:
+    """Raises if the explorer cannot be shown; `otherwise`: what else there is."""
+    if find_spec("textual") is None:
+        raise KinspectError("explore needs Textual, which is not installed: pip install textual")
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):
+        raise click.UsageError(f"the explorer draws on a terminal; {otherwise}")
 
 
 def filter_text(values: dict[str, Any]) -> str:

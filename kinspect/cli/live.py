@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from types import FrameType
 from typing import Any
@@ -19,16 +20,29 @@ from kinspect.capture.worker import Plan
 from kinspect.cli import complain, outfile
 from kinspect.cli.interrupt import SIGNALS
 from kinspect.cli.keylog import KeyLogFile
-from kinspect.cli.options import FILTERS, INPUT, LIMITS, OUTPUT, Sectioned, options, usage
+from kinspect.cli.liveexplore import check_explorer, explore_live
+from kinspect.cli.liveview import VIEW, check, format_for_terminal, open_view, status_of
+from kinspect.cli.options import (
+    FILTERS,
+    FORMATS,
+    INPUT,
+    LIMITS,
+    OUTPUT_FILE,
+    SHOWN,
+    Sectioned,
+    format_option,
+    options,
+    usage,
+)
 from kinspect.cli.run import open_run, wanted
 from kinspect.cli.types import COUNT, DURATION, SIZE
-from kinspect.output.summary import COUNTED
-
-DROPS = ("kernel_drops", "queue_drops")
+from kinspect.output import JSONL, TABLE
+from kinspect.output.summary import COUNTED, DROPS
 
 LOADED_LATE = (
-    *(f"kinspect.output.{name}" for name in ("detail", "jsonl", "table")),
+    *(f"kinspect.output.{name}" for name in ("console", "detail", "jsonl", "table")),
     *("kinspect.kafka.bodynames", "kinspect.tls.protection", "kinspect.tls.keys"),
+    *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
     *("cramjam", "crc32c", "rich.progress", "scapy.arch.common"),
     *("ctypes.util", "shutil", "subprocess", "tempfile"),
 )
@@ -81,6 +95,18 @@ CAPTURE = (
     click.option("--rotate-time", type=DURATION, help="Begin a new file after so long."),
     click.option("--rotate-count", type=COUNT, metavar="N", help="Begin a new file after N packets."),
     click.option("--rotate-keep", type=COUNT, metavar="N", help="Delete the oldest of more than N files."),
+    click.option(
+        "--explore", is_flag=True, help="Look through the exchanges as they come, as `kinspect explore` does."
+    ),
+)
+OUTPUT = (
+    *OUTPUT_FILE,
+    format_option(
+        [VIEW, *FORMATS],
+        f"{VIEW} on a terminal ({TABLE} where TERM=dumb), else {JSONL}; {VIEW}: the whole terminal, drawn anew as it"
+        " goes on",
+    ),
+    *SHOWN,
 )
 
 
@@ -89,7 +115,8 @@ CAPTURE = (
 def live(interfaces: tuple[str, ...], **values: Any) -> int:
     """Decode what passes network interfaces, until Ctrl-C, --duration or --count.
 
-    Every exchange is printed as it completes. Times are those of packets: a silent connection is flushed, and a
+    On a terminal it shows rates, latencies, failures and the last exchanges; with --format table, or in a pipe, every
+    exchange is printed as it completes. Times are those of packets: a silent connection is flushed, and a
     lost packet given up, when a later packet shows how much time has passed.
 
     Filters are those of `kinspect read`: they choose what is shown, not what is captured or saved.
@@ -101,8 +128,13 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     rings = open_rings(interfaces)
     if will_become():
         _load_beforehand()
+        if values["explore"]:
+            import_module("kinspect.tui.app")
     drop()
-    asked = wanted(values)
+    asked = wanted(values, shown=format_for_terminal())
+    check(asked)
+    if values["explore"]:
+        check_explorer(values)
     saving = _saving(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"])) if saving and values["keylog"] else None
     chosen = ("snaplen", "bpf", "ring_bytes", "queue_bytes")
@@ -111,7 +143,10 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         Settings(**{name: values[name] for name in chosen}, saving=saving),
         Plan(values["duration"], values["count"], keylog.more if keylog else bytes),
     )
-    run = open_run(asked, capture)
+    if values["explore"]:
+        return explore_live(capture, asked)
+    view = open_view(asked, capture)
+    run = open_run(asked, capture, writer=view)
     run.tally.interface = capture.files[0]
     if values["bpf"] is not None:
         run.tally.interface += f", of those that pass {values['bpf']!r}"
@@ -121,7 +156,8 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         capture.start()
         if not values["quiet"]:
             complain(f"capturing on {', '.join(interfaces)}, Ctrl-C ends it")
-        run.run(iter(capture))
+        with view.at_work(status_of(capture, run)) if view is not None else nullcontext():
+            run.run(iter(capture))
     status = run.close()
     if not values["quiet"]:
         _tell_no_drops(capture)
@@ -132,6 +168,8 @@ def _load_beforehand() -> None:
     """What is else loaded when it is first needed: the user may have no right to read where Python lies."""
     for name in LOADED_LATE:
         import_module(name)
+    # How wide characters are is loaded with the first one beyond ASCII.
+    import_module("rich.cells").cell_len("…")
 
 
 def _saving(values: dict[str, Any]) -> Saving | None:

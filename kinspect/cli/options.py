@@ -17,8 +17,10 @@ from kinspect.output.escape import escape
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 AUTO = "auto"
+FORMATS = (TABLE, DETAIL, JSONL, NONE)
 EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
 LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
 
@@ -52,7 +54,19 @@ FILTER_NAMES = (
     *("errors_only", "min_latency", "since", "until"),
 )
 
-OUTPUT = (
+
+def format_option(formats: Sequence[str], auto: str) -> Option:
+    """`--format`, one of `formats`; `auto`: what it says of the default."""
+    return click.option(
+        "--format",
+        "format_name",
+        type=click.Choice([AUTO, *formats]),
+        default=AUTO,
+        help=f"auto: {auto}; none: the closing summary alone, which then tells no problems.",
+    )
+
+
+OUTPUT_FILE = (
     click.option(
         "-o",
         "--output",
@@ -60,14 +74,8 @@ OUTPUT = (
         help="Write to FILE, readable by its owner alone; -: standard output.",
     ),
     click.option("--force", is_flag=True, help="Overwrite FILE."),
-    click.option(
-        "--format",
-        "format_name",
-        type=click.Choice([AUTO, TABLE, DETAIL, JSONL, NONE]),
-        default=AUTO,
-        help="auto: table on a terminal, else jsonl; none: the closing summary alone, which then tells"
-        " no problems.",
-    ),
+)
+SHOWN = (
     click.option(
         "--emit",
         multiple=True,
@@ -101,6 +109,8 @@ OUTPUT = (
     click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
 )
+
+OUTPUT = (*OUTPUT_FILE, format_option(FORMATS, f"{TABLE} on a terminal, else {JSONL}"), *SHOWN)
 
 CAPS: dict[str, tuple[str, Size | Duration | Count, str]] = {
     "idle_timeout": ("idle_timeout_ns", DURATION, "Flush connections after such a silence (capture time)"),
@@ -241,12 +251,12 @@ def make_style(values: dict[str, Any]) -> Style:
     return Style(values["color"], values["utc"], values["wide"])
 
 
-def choose_format(values: dict[str, Any], terminal: bool) -> str:
-    """The format meant by `auto`; options that only JSON lines have choose those."""
+def choose_format(values: dict[str, Any], terminal: bool, shown: str = TABLE) -> str:
+    """The format meant by `auto`: `shown` on a terminal; options that only JSON lines have choose those."""
     name: str = values["format_name"]
     lines_only = [f"--{option}" for option in ("emit", "fields") if values[option]]
     if name == AUTO:
-        return TABLE if terminal and not lines_only else JSONL
+        return shown if terminal and not lines_only else JSONL
     if name != JSONL and lines_only:
         raise click.UsageError(f"{lines_only[0]} is for --format {JSONL}, not {name}")
     return name

@@ -30,7 +30,7 @@ from kinspect.filters import Filter
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.view import View
 from kinspect.model import Block
-from kinspect.output import NONE, Writer, open_writer
+from kinspect.output import NONE, TABLE, Writer, open_writer
 from kinspect.output.summary import Tally, summary_text
 from kinspect.pipeline import Inspector, Line, one_by_one
 
@@ -70,8 +70,9 @@ class Wanted(NamedTuple):
     keylog: KeyLogFile | None
 
 
-def wanted(values: dict[str, Any], inputs: Sequence[str] = ()) -> Wanted:
-    """Check the options before anything is opened. `inputs`: what the output must not overwrite."""
+def wanted(values: dict[str, Any], inputs: Sequence[str] = (), shown: str = TABLE) -> Wanted:
+    """Check the options before anything is opened. `inputs`: what the output must not overwrite; `shown`: the format
+    for a terminal."""
     path = None if values["output"] == outfile.STANDARD else values["output"]
     if path is not None:
         read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
@@ -79,7 +80,7 @@ def wanted(values: dict[str, Any], inputs: Sequence[str] = ()) -> Wanted:
     return Wanted(
         values,
         path,
-        choose_format(values, terminal=path is None and sys.stdout.isatty()),
+        choose_format(values, path is None and sys.stdout.isatty(), shown),
         line_types(values),
         make_filter(values),
         make_view(values),
@@ -89,9 +90,13 @@ def wanted(values: dict[str, Any], inputs: Sequence[str] = ()) -> Wanted:
 
 
 def open_run(
-    options: Wanted, packets: Packets, written_through: Callable[[TextIO], TextIO] = lambda stream: stream
+    options: Wanted,
+    packets: Packets,
+    written_through: Callable[[TextIO], TextIO] = lambda stream: stream,
+    writer: Writer | None = None,
 ) -> Run:
-    """Open the output and join everything. `written_through`: what to write to instead of the output itself."""
+    """Open the output and join everything. `written_through`: what to write to instead of the output itself; `writer`:
+    one instead of the format's."""
     values, view = options.values, options.view
     gc.freeze()
     gc.set_threshold(*COLLECTED_EACH)
@@ -108,7 +113,7 @@ def open_run(
             files=[_printable(name) for name in packets.files],
         ),
         stream,
-        open_writer(options.format_name, written_through(stream), view, make_style(values)),
+        writer or open_writer(options.format_name, written_through(stream), view, make_style(values)),
         Progress(packets) if _wants_progress(values["progress"], options.path) else None,
     )
 

@@ -32,6 +32,9 @@ COUNTED = {
 }
 """Keys of the summary that have a line of their own where they are not 0."""
 
+DROPS = ("kernel_drops", "queue_drops")
+"""Those of them that a live capture always tells."""
+
 
 @dataclass(slots=True)
 class Tally:

@@ -8,6 +8,8 @@ import pytest
 
 from kinspect.capture import live, ring
 from kinspect.cli import main
+from kinspect.cli.liveview import format_for_terminal
+from kinspect.cli.options import choose_format
 
 
 def test_no_such_interface(capsys):
@@ -87,3 +89,63 @@ def test_what_cannot_be_saved_so(monkeypatch, tmp_path, capsys, options, text):
     assert main(["live", "-i", "lo", *options]) == 2
     assert text in capsys.readouterr().err
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"something"]
+
+
+@pytest.mark.parametrize(
+    ("options", "terminal", "term", "text"),
+    [
+        ([], False, "xterm", "draws on a terminal; there are others for files and pipes"),
+        (["-o", "new"], True, "xterm", "draws on a terminal"),
+        ([], True, "dumb", "TERM=dumb cannot be drawn on"),
+        (["--progress"], True, "xterm", "--progress is not for --format view"),
+        (["--fields", "api"], True, "xterm", "--fields is for --format jsonl, not view"),
+    ],
+)
+@pytest.mark.usefixtures("granted")
+def test_where_the_view_cannot_be_drawn(monkeypatch, tmp_path, capsys, options, terminal, term, text):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    monkeypatch.setenv("TERM", term)
+    assert main(["live", "-i", "lo", "--format", "view", *options]) == 2
+    assert text in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("options", "terminal", "text"),
+    [
+        ([], False, "the explorer draws on a terminal; without --explore, `kinspect live` prints"),
+        (["--format", "table"], True, "--format is not for --explore"),
+        (["-o", "new"], True, "--output is not for --explore"),
+        (["--limit", "3"], True, "--limit is not for --explore"),
+    ],
+)
+@pytest.mark.usefixtures("granted")
+def test_where_there_is_no_explorer(monkeypatch, tmp_path, capsys, options, terminal, text):
+    monkeypatch.chdir(tmp_path)
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: terminal)
+    assert main(["live", "-i", "lo", "--explore", *options]) == 2
+    assert text in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("term", "options", "terminal", "name"),
+    [
+        ("xterm-256color", {}, True, "view"),
+        ("xterm-256color", {}, False, "jsonl"),
+        ("xterm-256color", {"emit": ("gap",)}, True, "jsonl"),
+        ("xterm-256color", {"format_name": "table"}, True, "table"),
+        ("dumb", {}, True, "table"),
+        ("", {}, True, "table"),
+        (None, {}, True, "table"),
+    ],
+)
+def test_what_auto_means(monkeypatch, term, options, terminal, name):
+    if term is None:
+        monkeypatch.delenv("TERM", raising=False)
+    else:
+        monkeypatch.setenv("TERM", term)
+    values = {"format_name": "auto", "emit": (), "fields": (), **options}
+    assert choose_format(values, terminal, format_for_terminal()) == name

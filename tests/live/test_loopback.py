@@ -109,14 +109,15 @@ def test_a_closed_pipe_ends_it_quietly(live):
         assert running.process.stderr.read() == b""
 
 
-def test_a_terminal_gets_a_table(live):
+@pytest.mark.parametrize(("term", "options"), [("dumb", ()), ("xterm", ("--format", "table"))])
+def test_a_terminal_gets_a_table(live, term, options):
     port = free_port()
     controller, terminal = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    environment = {**os.environ, "TERM": term, "COLUMNS": "100"}
     shown = b""
     with (
         os.fdopen(controller, "rb", buffering=0) as screen,
-        live("-i", "lo", "--port", port, stdout=terminal, env=environment) as running,
+        live("-i", "lo", "--port", port, *options, stdout=terminal, env=environment) as running,
     ):
         os.close(terminal)
         talk(port, 2)
@@ -129,6 +130,7 @@ def test_a_terminal_gets_a_table(live):
         with suppress(OSError):
             while data := screen.read(65536):
                 shown += data
+    assert b"\x1b[?1049h" not in shown
     assert b"TIME" in shown
     assert b"Metadata v1" in shown
 

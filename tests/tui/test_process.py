@@ -7,7 +7,10 @@ import time
 import pytest
 from support.tui import CAPTURES, ERRORS, indexed
 
-from kinspect.tui.index import process
+from kinspect.capture import open_timeline
+from kinspect.errors import CaptureError
+from kinspect.model import Block
+from kinspect.tui.index import indexer, process
 from kinspect.tui.index.indexer import Batch, Inputs
 from kinspect.tui.index.process import IndexProcess
 from kinspect.tui.index.spool import Spool
@@ -91,3 +94,75 @@ def test_it_ends_when_nobody_listens(tmp_path):
         time.sleep(0.05)
     os.kill(writer, signal.SIGKILL)
     os.waitpid(writer, 0)
+
+
+class Packets:
+    """A capture in place of an interface's: the packets of a file, four at a time."""
+
+    files = ("lo",)
+    errors = ()
+    secrets = ()
+    bytes_total = None
+    kernel_drops, queue_drops = 3, 4
+
+    def __init__(self, path, refused=None):
+        self._timeline = open_timeline([str(path)])
+        self._refused = refused
+        self._ended = False
+        self.bytes_read = 0
+
+    def start(self):
+        if self._refused is not None:
+            raise CaptureError(self._refused)
+
+    def stop(self):
+        self._ended = True
+
+    def close(self):
+        self._timeline.close()
+
+    def __iter__(self):
+        for block in self._timeline:
+            for at in range(0, len(block), 4):
+                some = slice(at, at + 4)
+                lists = (block.times, block.starts, block.ends, block.wire_lengths, block.link_types)
+                if not self._ended:
+                    yield Block(block.data, block.first_frame + at, *(entries[some] for entries in lists))
+
+
+def live(packets):
+    inputs = Inputs(["-"], interface="lo")
+    store = Store(inputs, Spool())
+    rows = IndexProcess(inputs, store.spool, packets)
+    while isinstance(batch := rows.receive(), Batch):
+        store.add(batch)
+    rows.stop()
+    return store, batch
+
+
+def test_packets_of_an_interface():
+    store, told = live(Packets(ERRORS))
+    here = indexed(ERRORS)
+    assert (told, store.done, store.errors, store.count) == (None, True, [], here.count)
+    assert (store.summary["kernel_drops"], store.summary["queue_drops"]) == (3, 4)
+    assert store.summary["exchanges"] == here.summary["exchanges"]
+    for number in range(0, here.count, 7):
+        exchange = store.exchange(number).to_dict()
+        assert exchange["request"]["frames"]["file"] == "lo"
+        for key in ("api", "correlation_id", "latency_ms", "topics", "error_names"):
+            assert exchange[key] == here.exchange(number).to_dict()[key]
+        assert exchange["request"]["body"] == here.exchange(number).to_dict()["request"]["body"]
+
+
+def test_a_capture_that_cannot_be_saved_is_told():
+    store, told = live(Packets(ERRORS, "saved.pcapng: no room"))
+    assert (told, store.count) == ("saved.pcapng: no room", 0)
+
+
+def test_a_capture_ends_with_as_many_exchanges_as_are_kept(monkeypatch):
+    monkeypatch.setattr(indexer, "LIVE_EXCHANGES", 20)
+    monkeypatch.setattr(indexer, "BATCH_ROWS", 10)
+    store, _ = live(Packets(ERRORS))
+    assert 20 <= store.count < 40
+    told = f"the capture has ended: {store.count:,} exchanges are as many as are kept"
+    assert tuple(store.errors[-1]) == (0, told)

@@ -1,4 +1,4 @@
-"""The pictures in the documentation show what the explorer shows."""
+"""The pictures in the documentation show what the explorer and the live view show."""
 
 import sys
 from pathlib import Path
@@ -21,5 +21,5 @@ def test_pictures_are_up_to_date():
 def test_every_picture_is_shown_somewhere():
     root = TOOLS.parent
     pages = "".join(page.read_text("utf-8") for page in [root / "README.md", *(root / "docs").glob("*.md")])
-    for name in screenshots.PICTURES:
+    for name in (*screenshots.PICTURES, *screenshots.LIVE_PICTURES):
         assert f"images/{name}.svg" in pages, name

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.terminal import Terminal
 from support.tui import CAPTURES, ERRORS, NANO, indexed
 
 import kinspect
@@ -14,53 +15,6 @@ from kinspect.tui.index import export
 
 pytestmark = pytest.mark.tools
 KINSPECT = Path(sys.executable).with_name("kinspect")
-
-
-class Terminal:
-    """A terminal of tmux's: `send` keys, `until` the screen holds a text."""
-
-    def __init__(self, folder, size=(100, 34)):
-        self._socket = str(folder / "tmux")
-        self.log = folder / "status"
-        width, height = map(str, size)
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", width, "-y", height, "sh")
-        self._tmux("set", "-g", "status", "off")
-
-    def _tmux(self, *arguments):
-        # What says how large another terminal is.
-        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-        environment["TERM"] = "xterm-256color"
-        command = ["tmux", "-S", self._socket, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
-
-    def run(self, command):
-        self._tmux("send-keys", "-l", f"clear; {command}; echo status $? > {self.log}")
-        self.send("Enter")
-
-    def send(self, *keys):
-        for key in keys:
-            self._tmux("send-keys", key)
-            time.sleep(0.1)
-
-    def screen(self):
-        return self._tmux("capture-pane", "-p")
-
-    def until(self, *texts, seconds=30):
-        limit = time.monotonic() + seconds
-        while not all(text in (screen := self.screen()) for text in texts):
-            assert time.monotonic() < limit, f"{texts} not in\n{screen}"
-            time.sleep(0.05)
-        return screen
-
-    def status(self):
-        limit = time.monotonic() + 30
-        while not (self.log.exists() and self.log.read_text().endswith("\n")):
-            assert time.monotonic() < limit, self.screen()
-            time.sleep(0.05)
-        return int(self.log.read_text().split()[1])
-
-    def close(self):
-        self._tmux("kill-server")
 
 
 @pytest.fixture

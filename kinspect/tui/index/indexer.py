@@ -28,22 +28,28 @@ SEEN = 100_000
 """Names noted for completion, at most."""
 UNREADABLE, CUT = 1, 3
 """Exit statuses: an input could not be read, one ended in the middle."""
+LIVE_EXCHANGES = 2_000_000
+"""After so many a live capture ends: their rows take 336 MiB."""
 _LISTED = 100
 
 
 @dataclass(slots=True)
 class Inputs:
-    """What is explored, and how it is read. `keylog`: TLS secrets in NSS key log format."""
+    """What is explored, and how it is read. `keylog`: TLS secrets in NSS key log format. `interface`: what is
+    captured from, in place of the paths."""
 
     paths: list[str]
     caps: Caps = field(default_factory=Caps)
     topic_names: dict[str, str] | None = None
     kafka_ports: frozenset[int] = frozenset()
     keylog: bytes = b""
+    interface: str | None = None
 
     @property
     def names(self) -> list[str]:
-        """The paths as they are shown."""
+        """The paths as they are shown, or the interface."""
+        if self.interface is not None:
+            return [self.interface]
         return [printable(path) for path in self.paths]
 
     def inspector(self) -> Inspector:
@@ -62,7 +68,8 @@ class Batch(NamedTuple):
     """What an indexer found since the one before.
 
     `seen`: names, each with the filter that takes it; `start`: the time of the first packet. With `done` it is the
-    last one, and has the `summary` line's object, and what could not be read with the exit status that calls for.
+    last one, and has what could not be read with the exit status that calls for. `summary`: the `summary` line's
+    object, of the last one and of all of a live capture.
     """
 
     rows: bytes
@@ -223,6 +230,42 @@ def index(inputs: Inputs, spool: Spool, send: Callable[[Batch], None]) -> None:
         send(batch._replace(descriptions=descriptions))
 
     index_packets(indexer, timeline, timeline.offset, send_with_places)
+
+
+class LivePackets(Packets, Protocol):
+    """Packets of an interface."""
+
+    @property
+    def kernel_drops(self) -> int: ...
+    @property
+    def queue_drops(self) -> int: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callable[[Batch], None]) -> None:
+    """Capture, to the end or as many exchanges as are kept; every batch has how the capture stands as its summary."""
+    inspector = inputs.inspector()
+    indexer = Indexer(inspector, spool, frozenset())
+    exchanges = 0
+
+    def send_with_summary(batch: Batch) -> None:
+        nonlocal exchanges
+        exchanges += len(batch.rows) // row.SIZE
+        inspector.counts.kernel_drops, inspector.counts.queue_drops = (
+            packets.kernel_drops,
+            packets.queue_drops,
+        )
+        batch = batch._replace(summary=inspector.summary())
+        if exchanges >= LIVE_EXCHANGES:
+            packets.stop()
+            if batch.done:
+                full = f"the capture has ended: {exchanges:,} exchanges are as many as are kept"
+                batch = batch._replace(errors=[*batch.errors, (0, full)])
+        send(batch)
+
+    packets.start()
+    index_packets(indexer, packets, lambda _: 0, send_with_summary)
 
 
 def index_packets(

@@ -14,7 +14,8 @@ from typing import Any
 
 import orjson
 
-from kinspect.tui.index.indexer import Batch, Inputs, index
+from kinspect.errors import KinspectError
+from kinspect.tui.index.indexer import Batch, Inputs, LivePackets, index, index_live
 from kinspect.tui.index.spool import Spool
 
 _NICE = 5
@@ -22,13 +23,14 @@ ENDED = "the process that reads the captures ended early: what is listed is not 
 
 
 class IndexProcess:
-    """Reads `inputs` beside this process; what cannot be read again goes into `spool`."""
+    """Reads `inputs` beside this process; what cannot be read again goes into `spool`. `packets`: a capture that is to
+    be started, in place of the inputs' files."""
 
-    def __init__(self, inputs: Inputs, spool: Spool) -> None:
+    def __init__(self, inputs: Inputs, spool: Spool, packets: LivePackets | None = None) -> None:
         self._reader, writer = Pipe(duplex=False)
         self._pid: int | None = os.fork()
         if self._pid == 0:
-            _work(self._reader, writer, inputs, spool)
+            _work(self._reader, writer, inputs, spool, packets)
         writer.close()
 
     def receive(self) -> Batch | str | None:
@@ -51,7 +53,9 @@ class IndexProcess:
         os.waitpid(pid, 0)
 
 
-def _work(reader: Connection, writer: Connection, inputs: Inputs, spool: Spool) -> None:
+def _work(
+    reader: Connection, writer: Connection, inputs: Inputs, spool: Spool, packets: LivePackets | None
+) -> None:
     """What the forked process does, to its end."""
     try:
         # The keys belong to the screen's process, which says when it is over.
@@ -59,9 +63,14 @@ def _work(reader: Connection, writer: Connection, inputs: Inputs, spool: Spool) 
         os.nice(_NICE)
         reader.close()
         try:
-            index(inputs, spool, lambda batch: _send(writer, batch))
+            if packets is None:
+                index(inputs, spool, lambda batch: _send(writer, batch))
+            else:
+                index_live(inputs, spool, packets, lambda batch: _send(writer, batch))
         except BrokenPipeError:
             pass
+        except KinspectError as error:
+            writer.send_bytes(orjson.dumps(str(error)))
         except Exception as error:
             writer.send_bytes(orjson.dumps(f"internal error: {error!r}; what is listed is not all"))
     finally:

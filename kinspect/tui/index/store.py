@@ -68,10 +68,10 @@ class Store:
         self.start = batch.start
         self.bytes_read, self.bytes_total = batch.bytes_read, batch.bytes_total
         self.refused = batch.refused
+        self.summary = batch.summary
         if batch.done:
             self.done = True
             self.errors += batch.errors
-            self.summary = batch.summary
 
     def __getitem__(self, index: int) -> Row:
         return row.unpack(self.rows, index)

@@ -21,6 +21,7 @@ from kinspect.errors import KinspectError
 from kinspect.kafka.view import View
 from kinspect.model import RESPONSE
 from kinspect.output.escape import escape
+from kinspect.output.summary import DROPS
 from kinspect.tui.index import export
 from kinspect.tui.index.choice import Choice, parse
 from kinspect.tui.index.fields import Fields, Node
@@ -576,6 +577,9 @@ class Main(Screen[None]):
             yield f"{unknown:,} left out: not known whether they pass"
         if store.stopped:
             yield "stopped: not all was read"
+        drops = sum((store.summary or {}).get(key) or 0 for key in DROPS)
+        if drops:
+            yield f"{drops:,} packets dropped"
         if store.refused:
             yield f"spool full: {store.refused:,} without bytes"
         for _, error in store.errors:

@@ -1,0 +1,81 @@
+"""Durations in buckets that grow with them: quantiles with a stated error, in a bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+LONGEST_NS = 1 << 50
+"""Longer ones, of thirteen days and more, share a bucket."""
+ERROR = 1 / 128
+"""A quantile differs from the true one by no more than this part of it."""
+
+# Durations below 2**7 have a bucket each; above, each doubling is cut into 2**6 buckets: 2,881 in all.
+_BITS = 6
+_EXACT = 2 << _BITS
+_WITHIN = (1 << _BITS) - 1
+
+
+class Spread(NamedTuple):
+    """Nanoseconds; `greatest` is exact, the quantiles within `ERROR`. All None where nothing was added."""
+
+    median: int | None = None
+    p99: int | None = None
+    greatest: int | None = None
+
+
+class Histogram:
+    """Takes durations in nanoseconds. A negative one, of a capture with a bent clock, counts as 0."""
+
+    __slots__ = ("_buckets", "_count", "_greatest")
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, int] = {}
+        self._count = 0
+        self._greatest = 0
+
+    def add(self, ns: int) -> None:
+        at = _bucket(min(max(ns, 0), LONGEST_NS))
+        self._buckets[at] = self._buckets.get(at, 0) + 1
+        self._count += 1
+        self._greatest = max(self._greatest, ns)
+
+    def merge(self, other: Histogram) -> None:
+        buckets = self._buckets
+        for at, count in other._buckets.items():
+            buckets[at] = buckets.get(at, 0) + count
+        self._count += other._count
+        self._greatest = max(self._greatest, other._greatest)
+
+    def result(self) -> Spread:
+        if not self._count:
+            return Spread()
+        median, p99 = self.quantiles(50, 99)
+        return Spread(median, p99, self._greatest)
+
+    def quantiles(self, *percents: int) -> Iterator[int]:
+        """The least durations that so many percent (ascending) of all do not exceed; something must have been added."""
+        seen = 0
+        steps = iter(sorted(self._buckets.items()))
+        value = 0
+        for percent in percents:
+            rank = -(-percent * self._count // 100)
+            while seen < rank:
+                at, count = next(steps)
+                seen += count
+                value = _middle(at)
+            yield min(value, self._greatest)
+
+
+def _bucket(ns: int) -> int:
+    if ns < _EXACT:
+        return ns
+    shift = ns.bit_length() - _BITS - 1
+    return (shift << _BITS) + (ns >> shift)
+
+
+def _middle(at: int) -> int:
+    if at < _EXACT:
+        return at
+    shift = (at >> _BITS) - 1
+    return ((at & _WITHIN) + _WITHIN + 1 << shift) + (1 << shift >> 1)

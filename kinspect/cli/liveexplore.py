@@ -1,0 +1,115 @@
+"""`kinspect live --explore`: the explorer, with exchanges that come while it is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from kinspect.capture.live import Live
+from kinspect.capture.source import STDIN
+from kinspect.cli import complain
+from kinspect.cli.explore import SPOOL_BYTES, check_terminal, filter_text
+from kinspect.cli.keylog import KeyLogFile
+from kinspect.cli.options import AUTO, make_caps
+from kinspect.cli.run import Wanted
+from kinspect.errors import CaptureError
+from kinspect.kafka.view import View
+from kinspect.model import Block
+from kinspect.output.escape import escape
+from kinspect.output.summary import COUNTED, DROPS
+
+ELSEWHERE = ("output", "emit", "fields", "limit", "wide", "progress")
+"""Options of what is printed."""
+
+
+def check_explorer(values: dict[str, Any]) -> None:
+    """Raises click.UsageError if the explorer cannot be shown, or options ask for something else."""
+    check_terminal("without --explore, `kinspect live` prints to files and pipes")
+    given = [name for name in ELSEWHERE if values[name]]
+    if values["format_name"] != AUTO:
+        given.append("format")
+    if given:
+        raise click.UsageError(f"--{given[0]} is not for --explore")
+
+
+class Followed:
+    """The packets of a capture, and the TLS secrets that a key log gets meanwhile."""
+
+    bytes_total = None
+
+    def __init__(self, capture: Live, keylog: KeyLogFile | None) -> None:
+        self._capture = capture
+        self._keylog = keylog
+        self.files = capture.files
+        # Even if there are none yet: connections wait for them.
+        self.secrets = [] if keylog is None else [b""]
+        self.start = capture.start
+        self.stop = capture.stop
+        self.close = capture.close
+
+    def __iter__(self) -> Iterator[Block]:
+        for block in self._capture:
+            if self._keylog is not None and (text := self._keylog.more()):
+                self.secrets.append(text)
+            yield block
+
+    @property
+    def errors(self) -> list[CaptureError]:
+        return self._capture.errors
+
+    @property
+    def bytes_read(self) -> int:
+        return self._capture.bytes_read
+
+    @property
+    def kernel_drops(self) -> int:
+        return self._capture.kernel_drops
+
+    @property
+    def queue_drops(self) -> int:
+        return self._capture.queue_drops
+
+
+def explore_live(capture: Live, options: Wanted) -> int:
+    """Explore what comes; tells the exit status. The capture ends with the explorer."""
+    from kinspect.tui.index.indexer import Inputs
+    from kinspect.tui.index.process import IndexProcess
+    from kinspect.tui.index.spool import Spool
+    from kinspect.tui.index.store import Store
+
+    values = options.values
+    # As what comes through a pipe, it cannot be read again.
+    inputs = Inputs(
+        [STDIN],
+        make_caps(values),
+        options.names,
+        frozenset(values["decode_as"]),
+        interface=capture.files[0],
+    )
+    spool = Spool(SPOOL_BYTES)
+    store = Store(inputs, spool)
+    rows = IndexProcess(inputs, spool, Followed(capture, options.keylog))
+    capture.leave()
+    try:
+        from kinspect.tui.app import Explorer
+
+        view = View(records=True, payload=values["payload"], show_secrets=values["show_secrets"])
+        Explorer(store, rows, view, utc=values["utc"], text=filter_text(values)).run()
+    finally:
+        rows.stop()
+        spool.close()
+    for _, error in store.errors:
+        complain(error)
+    if not values["quiet"]:
+        _tell(store.summary or {}, capture.files[0], store.count)
+    return max((status for status, _ in store.errors), default=0)
+
+
+def _tell(summary: dict[str, Any], interface: str, exchanges: int) -> None:
+    packets, size = summary.get("packets", 0), summary.get("bytes", 0)
+    click.echo(f"{packets:,} packets, {size:,} bytes on {escape(interface)}", err=True)
+    click.echo(f"{exchanges:,} exchanges listed", err=True)
+    for key in DROPS:
+        click.echo(COUNTED[key].format(f"{summary.get(key) or 0:,}"), err=True)

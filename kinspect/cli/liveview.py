@@ -1,0 +1,64 @@
+"""What joins `kinspect live` and its view."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from kinspect.capture.live import Live
+from kinspect.cli.run import Run, Wanted
+from kinspect.output import TABLE
+
+if TYPE_CHECKING:
+    from kinspect.tui.live.picture import Status
+    from kinspect.tui.live.view import LiveView
+
+VIEW = "view"
+PLAIN = ("", "dumb", "unknown")
+"""Values of TERM of terminals on which text cannot be placed."""
+
+
+def format_for_terminal() -> str:
+    """The format that `auto` means on this terminal."""
+    return TABLE if os.environ.get("TERM", "") in PLAIN else VIEW
+
+
+def check(options: Wanted) -> None:
+    """Raises click.UsageError if the view is asked for where it cannot be drawn."""
+    if options.format_name != VIEW or options.values["explore"]:
+        return
+    if options.path is not None or not sys.stdout.isatty():
+        raise click.UsageError(f"--format {VIEW} draws on a terminal; there are others for files and pipes")
+    if format_for_terminal() != VIEW:
+        raise click.UsageError(f"--format {VIEW}: TERM={os.environ.get('TERM', '')} cannot be drawn on")
+    if options.values["progress"]:
+        raise click.UsageError(f"--progress is not for --format {VIEW}")
+
+
+def open_view(options: Wanted, capture: Live) -> LiveView | None:
+    """The view of a capture; None if it is printed in another way."""
+    if options.format_name != VIEW:
+        return None
+    from kinspect.output.console import make_console
+    from kinspect.tui.live.screen import Screen
+    from kinspect.tui.live.view import LiveView
+
+    title = [capture.files[0], *filter(None, [options.values["bpf"]])]
+    if options.filter.active:
+        title.append("filtered")
+    screen = Screen(make_console(sys.stdout, options.values["color"]))
+    return LiveView(screen, ", ".join(title), capture.stop, utc=options.values["utc"])
+
+
+def status_of(capture: Live, run: Run) -> Callable[[], Status]:
+    """What tells the view how the capture stands."""
+    from kinspect.tui.live.picture import Status
+
+    def status() -> Status:
+        return Status(*capture.counters, run.inspector.open_connections)
+
+    return status

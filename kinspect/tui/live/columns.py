@@ -1,0 +1,82 @@
+"""Columns that give way: the least important ones first, where a terminal is narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.text import Text
+
+GAP = 1
+
+
+class Column(NamedTuple):
+    """`width` 0: what the others leave, from `least` to `most`. `rank`: of those without room the highest goes first.
+    `group`: what stands over neighbours that share it."""
+
+    title: str
+    width: int
+    rank: int = 0
+    left: bool = False
+    group: str = ""
+    least: int = 0
+    most: int = 1000
+
+
+def fit(text: Text, width: int, left: bool = True) -> Text:
+    """The text in exactly so many columns, its end cut where it is longer."""
+    width = max(width, 0)
+    text.truncate(width, overflow="ellipsis")
+    missing = width - text.cell_len
+    if left:
+        text.pad_right(missing)
+    else:
+        text.pad_left(missing)
+    return text
+
+
+def chosen(columns: Sequence[Column], width: int) -> list[int]:
+    """The columns that fit into `width`, by their numbers."""
+    kept = sorted(range(len(columns)), key=lambda number: columns[number].rank)
+    while len(kept) > 1 and sum((columns[n].width or columns[n].least) + GAP for n in kept) - GAP > width:
+        kept.pop()
+    return sorted(kept)
+
+
+class Grid:
+    """Rows of cells under the columns that fit into `width`."""
+
+    def __init__(self, columns: Sequence[Column], width: int) -> None:
+        self._numbers = chosen(columns, width)
+        self._columns = [columns[number] for number in self._numbers]
+        fixed = sum(column.width + GAP for column in self._columns) - GAP
+        self._widths = [column.width or max(min(width - fixed, column.most), 1) for column in self._columns]
+        self._width = width
+
+    def row(self, cells: Sequence[Text]) -> Text:
+        """A line of cells, one for each of all columns."""
+        line = Text()
+        for at, number in enumerate(self._numbers):
+            line.append(" " * GAP if at else "")
+            line.append_text(fit(cells[number].copy(), self._widths[at], self._columns[at].left))
+        return fit(line, self._width)
+
+    def titles(self, style: str) -> Text:
+        """The line of titles."""
+        line = Text()
+        for at, column in enumerate(self._columns):
+            line.append(" " * GAP if at else "")
+            line.append_text(fit(Text(column.title, style=style), self._widths[at], column.left))
+        return fit(line, self._width)
+
+    def groups(self) -> list[tuple[int, int, str]]:
+        """Where each group begins and ends, and its name."""
+        found: list[tuple[int, int, str]] = []
+        begin = 0
+        for column, width in zip(self._columns, self._widths, strict=True):
+            if column.group and found and found[-1][2] == column.group:
+                found[-1] = (found[-1][0], begin + width, column.group)
+            elif column.group:
+                found.append((begin, begin + width, column.group))
+            begin += width + GAP
+        return found

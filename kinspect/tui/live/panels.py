@@ -1,0 +1,320 @@
+"""A picture as lines of a terminal: the most important at the top, and what has no room left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from rich.text import Text
+
+from kinspect.analysis.frequent import Ranking
+from kinspect.analysis.histogram import Spread
+from kinspect.analysis.traffic import CONNECTIONS_KEPT
+from kinspect.output import table
+from kinspect.output.escape import escape
+from kinspect.tui.live import units
+from kinspect.tui.live.columns import Column, Grid, fit
+from kinspect.tui.live.picture import Picture, Row
+
+HEAD, DIM, BAD, NOTE, KEY = "bold", "dim", "bold red", "yellow", "bold"
+NS_PER_MS = 1_000_000
+BEHIND_BYTES = 1_000_000
+"""So much that waits to be decoded is worth a word."""
+FOUR_BOXES, BOX_ROWS = 120, 8
+TALL = 10_000
+
+TOTALS = (
+    Column("", 10, left=True),
+    Column("PACKETS", 10, rank=4),
+    Column("BYTES", 9, rank=3),
+    Column("EXCHANGES", 10),
+    Column("FAILED", 8, rank=2),
+    Column("CONNECTIONS", 12, rank=5),
+    Column("DROPPED", 14, rank=1),
+)
+SERVICE, LATENCY = "SERVICE", "WITH QUEUEING"
+APIS = (
+    Column("API", 0, left=True, least=14, most=36),
+    Column("A SECOND", 8, rank=1),
+    Column("FAILED", 7, rank=2),
+    *(Column(title, 7, rank, group=SERVICE) for title, rank in (("P50", 3), ("P99", 4), ("MAX", 5))),
+    *(Column(title, 7, rank, group=LATENCY) for title, rank in (("P50", 8), ("P99", 6), ("MAX", 7))),
+)
+
+
+class Section(NamedTuple):
+    """A part of the screen. `least`: lines without which it is left out; `most`: what it can use; `draw` makes exactly
+    as many lines as it is told."""
+
+    least: int
+    most: int
+    draw: Callable[[int], list[Text]]
+
+
+def lines(picture: Picture, width: int, height: int) -> list[Text]:
+    """The frame: exactly `height` lines of exactly `width` columns."""
+    head = [_title(picture, width), *_totals(picture, width)]
+    if picture.message:
+        head.append(fit(Text(escape(picture.message), style=NOTE), width))
+    sections = _sections(picture, width)
+    room = _shared(sections, height - len(head))
+    for section, given in zip(sections, room, strict=True):
+        head += section.draw(given) if given else []
+    return [fit(line, width) for line in _filled(head, width, height)]
+
+
+def _shared(sections: Sequence[Section], height: int) -> list[int]:
+    """How many lines each section gets: the least in the order of importance, then in turn."""
+    given = [0] * len(sections)
+    # The last ones stand below, but are wanted before the boxes.
+    for number in (0, len(sections) - 1, *range(1, len(sections) - 1)):
+        if sections[number].least <= height:
+            given[number] = sections[number].least
+            height -= given[number]
+    while height > 0:
+        growing = [number for number, section in enumerate(sections) if 0 < given[number] < section.most]
+        if not growing:
+            break
+        for number in growing[:height]:
+            given[number] += 1
+        height -= min(len(growing), height)
+    return given
+
+
+# ---------------------------------------------------------------------- the head
+
+
+def _title(picture: Picture, width: int) -> Text:
+    left = Text.assemble(("kinspect live ", HEAD), escape(picture.title))
+    if picture.held:
+        left.append("  on hold", style=NOTE)
+    if picture.status.waiting >= BEHIND_BYTES:
+        left.append(f"  {units.size(picture.status.waiting)} wait to be decoded", style=NOTE)
+    right = Text.assemble(
+        units.duration(picture.running),
+        *(part for key, does in _keys(picture) for part in (("  ", ""), (key, KEY), (f" {does}", DIM))),
+    )
+    if left.cell_len + 2 + right.cell_len > width:
+        right = Text(units.duration(picture.running))
+    if right.cell_len >= width:
+        return fit(left, width)
+    return fit(left, width - right.cell_len - 1).append(" ").append_text(right)
+
+
+def _keys(picture: Picture) -> tuple[tuple[str, str], ...]:
+    return (
+        ("w", "last minute" if picture.whole else "since start"),
+        ("space", "go on" if picture.held else "hold"),
+        ("q", "quit"),
+    )
+
+
+def _totals(picture: Picture, width: int) -> list[Text]:
+    status, rates, result = picture.status, picture.rates, picture.result
+    active = units.count(result.connections) + "+" * (result.connections >= CONNECTIONS_KEPT)
+    grid = Grid(TOTALS, width)
+    now = (
+        Text("a second"),
+        Text(units.rate(rates.packets)),
+        Text(units.size(rates.bytes)),
+        Text(units.rate(rates.exchanges), style=HEAD),
+        Text(units.rate(rates.failed), style=BAD if rates.failed else ""),
+        Text(f"{units.count(status.connections)} open"),
+        _drops("kernel", status.kernel_drops),
+    )
+    whole = (
+        Text("in all"),
+        Text(units.count(status.packets)),
+        Text(units.size(status.bytes)),
+        Text(units.count(picture.exchanges), style=HEAD),
+        Text(units.count(picture.failed), style=BAD if picture.failed else ""),
+        Text(f"{active} Kafka"),
+        _drops("queue", status.queue_drops),
+    )
+    return [grid.titles(DIM), grid.row(now), grid.row(whole)]
+
+
+def _drops(where: str, packets: int) -> Text:
+    return Text(f"{where} {units.count(packets)}", style=BAD if packets else "")
+
+
+# ---------------------------------------------------------------------- the sections
+
+
+def _sections(picture: Picture, width: int) -> list[Section]:
+    most = max(picture.api_rows, len(picture.result.apis), 1)
+    boxes = _boxes(picture)
+    side_by_side = 4 if width >= FOUR_BOXES else 2
+    together = [boxes[at : at + side_by_side] for at in range(0, len(boxes), side_by_side)]
+    return [
+        Section(2 + min(most, 3), 2 + most, lambda height: _apis(picture, width, height)),
+        *(Section(3, 1 + BOX_ROWS, _beside(some, width)) for some in together),
+        Section(3, TALL, lambda height: _last(picture.rows, width, height)),
+    ]
+
+
+def _rule(title: Text, width: int) -> Text:
+    """A heading, and a line to the right of it."""
+    title = Text.assemble(title, " ")
+    title.truncate(max(width, 0), overflow="ellipsis")
+    return title.append("─" * (width - title.cell_len), style=DIM)
+
+
+def _span(picture: Picture) -> str:
+    return "since start" if picture.whole else "last minute"
+
+
+def _apis(picture: Picture, width: int, height: int) -> list[Text]:
+    grid = Grid((APIS[0], APIS[1]._replace(title="COUNT"), *APIS[2:]) if picture.whole else APIS, width)
+    rule = _rule(Text.assemble(("APIs", HEAD), (f", {_span(picture)}", DIM)), width)
+    for begin, end, name in grid.groups():
+        name = name[: end - begin - 2]
+        if end - begin > 7:
+            cut = end - len(name) - 1
+            rule = Text.assemble(rule[:cut], " ", (name, HEAD), rule[end:])
+    apis, shown = picture.result.apis, height - 2
+    hidden = len(apis) - shown
+    if hidden > 0:
+        apis = apis[: shown - 1]
+    rows = [
+        grid.row(
+            (
+                Text(escape(api.name), style=table.API_STYLE),
+                Text(_amount(picture, api.exchanges)),
+                Text(units.count(api.failed) if api.failed else "", style=BAD),
+                *_times(api.service),
+                *_times(api.latency),
+            )
+        )
+        for api in apis
+    ]
+    if hidden > 0:
+        others = picture.result.apis[shown - 1 :]
+        count = sum(api.exchanges for api in others)
+        failed = sum(api.failed for api in others)
+        cells = (Text(f"{len(others)} others", style=DIM), Text(_amount(picture, count), style=DIM))
+        rows.append(grid.row((*cells, Text(units.count(failed) if failed else "", style=BAD), *[Text()] * 6)))
+    elif not rows:
+        rows.append(fit(Text("no exchange yet" if not picture.exchanges else "none", style=DIM), width))
+    return _filled([rule, grid.titles(DIM), *rows], width, height)
+
+
+def _amount(picture: Picture, count: int) -> str:
+    """How many there were, or how many a second in the last minute."""
+    if picture.whole:
+        return units.count(count)
+    return units.rate(count / max(picture.seconds, 1))
+
+
+def _times(spread: Spread) -> tuple[Text, Text, Text]:
+    median, p99, greatest = (
+        table.latency(None if ns is None else ns / NS_PER_MS)
+        for ns in (spread.median, spread.p99, spread.greatest)
+    )
+    return median, p99, greatest
+
+
+class Box(NamedTuple):
+    """A ranking under a title. `kept`: how many names there are; `amount` writes a number of it, in `wide` columns.
+    `share`: its part of the width."""
+
+    title: Text
+    names: list[tuple[Text, int]]
+    others: int
+    missed: int
+    kept: int
+    amount: Callable[[int], str]
+    style: str = ""
+    wide: int = 10
+    share: int = 3
+
+
+def _boxes(picture: Picture) -> list[Box]:
+    result, names = picture.result, picture.result.names
+
+    def amount(count: int) -> str:
+        return units.count(count) if picture.whole else f"{_amount(picture, count)}/s"
+
+    def size(number: int) -> str:
+        return units.size(number) if picture.whole else f"{units.size(number / max(picture.seconds, 1))}/s"
+
+    def named(ranking: Ranking[str]) -> list[tuple[Text, int]]:
+        return [(Text(escape(name)), number) for name, number in ranking.names]
+
+    def box(name: str, by: str, ranking: Ranking[str], kept: int, show: Callable[[int], str]) -> Box:
+        title = Text.assemble((name, HEAD), (f" by {by}", DIM))
+        return Box(title, named(ranking), ranking.others, ranking.missed, kept, show)
+
+    faults = result.faults
+    told = [(Text(escape(f"{fault.api} {fault.what}")), times) for fault, times in faults.names]
+    title = Text("Failures", style=HEAD)
+    return [
+        Box(title, told, faults.others, faults.missed, names.faults, units.count, BAD, 7, 4),
+        box("Topics", "bytes of records", result.topics, names.topics, size),
+        box("Clients", "exchanges", result.clients, names.clients, amount),
+        box("Groups", "exchanges", result.groups, names.groups, amount),
+    ]
+
+
+def _beside(boxes: Sequence[Box], width: int) -> Callable[[int], list[Text]]:
+    def draw(height: int) -> list[Text]:
+        between = 2
+        room, shares = width - between * (len(boxes) - 1), sum(box.share for box in boxes)
+        widths = [room * box.share // shares for box in boxes]
+        widths[-1] += room - sum(widths)
+        columns = [_boxed(box, wide, height) for box, wide in zip(boxes, widths, strict=True)]
+        return [Text(" " * between).join(row) for row in zip(*columns, strict=True)]
+
+    return draw
+
+
+def _boxed(box: Box, width: int, height: int) -> list[Text]:
+    room = height - 1
+    names, others = box.names[:room], box.others
+    if others or len(box.names) > room:
+        names = names[: max(room - 1, 1)]
+        others += sum(number for _, number in box.names[len(names) :])
+    least = "≥" if box.missed else ""
+    rows = [(Text(least + box.amount(number), style=box.style), name) for name, number in names]
+    if others:
+        # Of those that were given up it is not known how many they are.
+        who = "others" if box.missed else f"{box.kept - len(names):,} others"
+        rows.append((Text(box.amount(others), style=DIM), Text(who, style=DIM)))
+    elif not rows:
+        rows.append((Text(), Text("none", style=DIM)))
+    shown = [_rule(box.title, width)]
+    for amount, name in rows:
+        shown.append(fit(Text(" ").join([fit(amount, min(box.wide, width), left=False), name]), width))
+    return _filled(shown, width, height)
+
+
+def _last(rows: Sequence[Row], width: int, height: int) -> list[Text]:
+    widths = table.widths_for(width)
+    columns = [
+        Column("", widths.time, left=True, rank=2),
+        Column("", widths.ends if widths.client else 0, left=True, rank=4, least=1),
+        Column("", widths.client_id, left=True, rank=3),
+        Column("", widths.api, left=True),
+        Column("", widths.latency, rank=1),
+        Column("", 0, left=True, least=20),
+    ]
+    if not widths.client:
+        del columns[1]
+    grid = Grid(columns, width)
+    shown = [_rule(Text("Last exchanges", style=HEAD), width)]
+    for clock, line, about in rows[len(rows) - min(len(rows), height - 1) :]:
+        client = line["client"]
+        cells = [
+            Text(clock[: widths.time], style=DIM),
+            Text(table.ends(line, widths.ends)),
+            Text(client["id"]) if client["id"] or widths.client else Text(client["ip"], style=DIM),
+            table.api(line, widths.api),
+            table.latency(line["latency_ms"]),
+            about,
+        ]
+        shown.append(grid.row(cells if widths.client else [cells[0], *cells[2:]]))
+    return _filled(shown, width, height)
+
+
+def _filled(shown: list[Text], width: int, height: int) -> list[Text]:
+    return shown[:height] + [Text(" " * width) for _ in range(height - len(shown))]

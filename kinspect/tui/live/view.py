@@ -1,0 +1,160 @@
+"""The live view at work: a writer of exchanges that draws now and then.
+
+It runs in the decoding process and takes at most a tenth of its time: what captures does not wait for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from kinspect.analysis.rate import Rate
+from kinspect.analysis.recent import Recent
+from kinspect.analysis.traffic import Result
+from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.view import View
+from kinspect.output import table
+from kinspect.tui.live import panels
+from kinspect.tui.live.picture import Picture, Rates, Row, Status, row_of
+from kinspect.tui.live.screen import Screen
+
+NS_PER_SECOND = 1_000_000_000
+INTERVAL_NS = NS_PER_SECOND // 5
+"""Between two frames at least; the stated limit is ten a second."""
+REST = 9
+"""So many times as long as a frame took to draw there is no other one."""
+ROWS = 100
+ROW_AT_ONCE = 64 * 1024
+"""An exchange of so many bytes does not wait for the end of its block to become a row."""
+RANKED = 20
+QUIT, HOLD, WHOLE = "q", " ", "w"
+
+
+class Below(NamedTuple):
+    """What stands below the head: the result of so many seconds, and the last exchanges."""
+
+    result: Result
+    seconds: float
+    rows: list[Row]
+
+
+class LiveView:
+    """Draws on `screen` what the exchanges are, within `at_work`. `title`: where they come from; `quit` is called when
+    somebody presses q; `clock`: nanoseconds that do not go back."""
+
+    def __init__(
+        self,
+        screen: Screen,
+        title: str,
+        quit: Callable[[], None],
+        *,
+        utc: bool = False,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._screen = screen
+        self._title = title
+        self._quit = quit
+        self._utc = utc
+        self._clock = clock
+        self._view = View(fields=table.FIELDS)
+        self._begun = clock()
+        self._next = self._begun
+        self._recent = Recent(self._begun)
+        self._rates = [Rate() for _ in Rates._fields]
+        self._counted: tuple[int, ...] = (0,) * len(self._rates)
+        self._exchanges = 0
+        self._failed = 0
+        self._pending: deque[Exchange] = deque(maxlen=ROWS)
+        self._rows: deque[Row] = deque(maxlen=ROWS)
+        self._api_rows = 0
+        self._whole = False
+        self._held = False
+        self._before: Below | None = None
+        self._status: Callable[[], Status] | None = None
+
+    @contextmanager
+    def at_work(self, status: Callable[[], Status]) -> Iterator[None]:
+        """Have the screen. `status`: how the capture stands."""
+        with self._screen:
+            self._status = status
+            try:
+                self.flush()
+                yield
+            finally:
+                self._status = None
+
+    def exchange(self, exchange: Exchange) -> None:
+        """Count it; it becomes a row, at the next `flush` if it is not large and so many are kept."""
+        self._exchanges += 1
+        self._failed += self._recent.at(self._clock()).add(exchange)
+        self._pending.append(exchange)
+        messages = (exchange.request, exchange.response)
+        if sum([message.size for message in messages if message is not None]) >= ROW_AT_ONCE:
+            self._make_rows()
+
+    def line(self, line: dict[str, Any]) -> None:
+        """Lines of other types are not shown."""
+
+    def flush(self) -> None:
+        """Draw if it is time to. To be called several times a second, also when nothing came."""
+        # Nothing of a message is kept from one block of packets to the next.
+        self._make_rows()
+        now = self._clock()
+        if self._status is None or now < self._next:
+            return
+        for key in self._screen.pressed():
+            self._obey(key)
+        size = self._screen.size
+        self._screen.draw(panels.lines(self._picture(now, self._status()), *size))
+        end = self._clock()
+        self._next = max(now + INTERVAL_NS, end + REST * (end - now))
+
+    def _make_rows(self) -> None:
+        while self._pending:
+            exchange = self._pending.popleft()
+            self._rows.append(row_of(exchange, self._view.exchange(exchange), self._utc))
+
+    def _obey(self, key: str) -> None:
+        if key == QUIT:
+            self._quit()
+        elif key == WHOLE:
+            self._whole = not self._whole
+            self._before = None
+        elif key == HOLD:
+            self._held = not self._held
+
+    def _picture(self, now: int, status: Status) -> Picture:
+        """What there is to see now. On hold, what is below the head stays as it was."""
+        if self._before is None or not self._held:
+            self._before = self._below(now)
+        result, seconds, rows = self._before
+        self._api_rows = max(self._api_rows, len(result.apis))
+        return Picture(
+            title=self._title,
+            running=(now - self._begun) / NS_PER_SECOND,
+            status=status,
+            rates=self._rated(now, status),
+            exchanges=self._exchanges,
+            failed=self._failed,
+            result=result,
+            seconds=seconds,
+            whole=self._whole,
+            api_rows=self._api_rows,
+            rows=rows,
+            held=self._held,
+            message=self._screen.said,
+        )
+
+    def _below(self, now: int) -> Below:
+        traffic, seconds = self._recent.whole(now) if self._whole else self._recent.minute(now)
+        return Below(traffic.result(RANKED), seconds, [*self._rows])
+
+    def _rated(self, now: int, status: Status) -> Rates:
+        counts = (status.packets, status.bytes, self._exchanges, self._failed)
+        for rate, count, before in zip(self._rates, counts, self._counted, strict=True):
+            rate.add(now, count - before)
+        self._counted = counts
+        return Rates(*(rate.result(now) for rate in self._rates))

@@ -1,0 +1,466 @@
+"""The live view without an interface: frames, when they are drawn, and what is written to the terminal."""
+
+import fcntl
+import io
+import os
+import pty
+import re
+import select
+import struct
+import sys
+import termios
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
+
+import kinspect
+from kinspect.analysis.frequent import Ranking
+from kinspect.analysis.histogram import Spread
+from kinspect.analysis.traffic import ApiResult, Fault, Names, Result
+from kinspect.output.console import make_console
+from kinspect.tui.live import panels, units
+from kinspect.tui.live.picture import Picture, Rates, Row, Status, row_of
+from kinspect.tui.live.screen import Screen
+from kinspect.tui.live.view import INTERVAL_NS, REST, ROWS, LiveView
+
+from . import frames
+
+CAPTURES = Path(__file__).parents[2] / "captures" / "4.4.0"
+SECOND = 1_000_000_000
+MS = 1_000_000
+
+
+@pytest.mark.parametrize("size", frames.SIZES, ids=str)
+def test_frames(size):
+    """`tests/tui/frames.py`, run as a program, writes them anew."""
+    shown = frames.frame(size)
+    assert [line.rstrip() for line in shown] == frames.kept(size).read_text("utf-8").splitlines()
+
+
+def test_since_start():
+    shown = frames.frame((80, 24), "w")
+    assert "APIs, since start" in shown[4]
+    assert shown[5].split() == words("API COUNT FAILED P50 P99 MAX P50 P99 MAX")
+    assert shown[6].split()[:2] == ["Fetch", "204"]
+    assert shown[0].endswith("w last minute  space hold  q quit")
+
+
+def words(text):
+    return text.split()
+
+
+def names(*amounts, others=0, missed=0):
+    return Ranking([(f"name-{number}", amount) for number, amount in enumerate(amounts)], others, missed)
+
+
+def picture(**changes):
+    """A frame with something in each panel."""
+    spread = Spread(1 * MS, 20 * MS, 300 * MS)
+    queued = Spread(2 * MS, 40 * MS, 12_000 * MS)
+    result = Result(
+        exchanges=6000,
+        failed=12,
+        bytes=10**7,
+        connections=3,
+        apis=[ApiResult("Fetch", 5400, 12, spread, queued), ApiResult("Heartbeat", 600, 0, spread, spread)],
+        faults=Ranking([(Fault("Fetch", "NOT_LEADER_OR_FOLLOWER"), 12)]),
+        topics=names(6_000_000, 60_000),
+        clients=names(5400, 600),
+        groups=names(600),
+        names=Names(1, 2, 2, 1),
+    )
+    line = {
+        "client": {"ip": "10.0.0.1", "port": 40000, "id": "app"},
+        "broker": {"ip": "10.0.0.9", "port": 9092},
+        "kind": "kafka",
+        "api": "Fetch",
+        "api_key": 1,
+        "api_version": 17,
+        "latency_ms": 1.0,
+    }
+    made = Picture(
+        title="eth0",
+        running=3725,
+        status=Status(123_456, 98_765_432, 0, 0, 0, 7),
+        rates=Rates(1234.5, 3_456_000, 100.4, 0.2),
+        exchanges=1_234_567,
+        failed=12,
+        result=result,
+        seconds=60,
+        whole=False,
+        api_rows=2,
+        rows=[Row(f"12:34:{second:02}.000000000", line, Text("orders[0]")) for second in range(60)],
+    )
+    return made._replace(**changes)
+
+
+def shown(width, height, **changes):
+    return [line.plain for line in panels.lines(picture(**changes), width, height)]
+
+
+def test_what_the_numbers_are():
+    title, heads, now, whole, _, _, fetch, beat, *rest = map(str.split, shown(80, 24))
+    assert title[:4] == ["kinspect", "live", "eth0", "1h"]
+    assert heads == ["PACKETS", "BYTES", "EXCHANGES", "FAILED", "CONNECTIONS", "DROPPED"]
+    assert now == words("a second 1.23 k 3.46 MB 100 0.20 7 open kernel 0")
+    assert whole == words("in all 123,456 98.8 MB 1.23 M 12 3 Kafka queue 0")
+    assert fetch == words("Fetch 90 12 1.00ms 20ms 300ms 2.00ms 40ms 12.0s")
+    assert beat == words("Heartbeat 10 1.00ms 20ms 300ms 1.00ms 20ms 300ms")
+    assert ["12", "Fetch", "NOT_LEADER_OR_FOLLOWER", "100", "kB/s", "name-0"] in rest
+    assert ["90/s", "name-0", "10/s", "name-0"] in rest
+    assert words("12:34:59 app Fetch v17 1.00ms orders[0]") == rest[-1]
+
+
+@given(st.integers(1, 300), st.integers(1, 90), st.booleans())
+def test_every_line_has_the_width_of_the_terminal(width, height, whole):
+    lines = panels.lines(picture(whole=whole, message="something", held=whole), width, height)
+    assert len(lines) == height
+    assert {line.cell_len for line in lines} == {width}
+    assert not any("\n" in line.plain for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("height", "there", "missing"),
+    [
+        (24, ["APIs", "Failures", "Clients", "Last exchanges"], []),
+        (14, ["APIs", "Failures", "Last exchanges"], ["Clients"]),
+        (11, ["APIs", "Last exchanges"], ["Failures", "Clients"]),
+        (8, ["APIs"], ["Last exchanges", "Failures", "Clients"]),
+        (4, ["in all"], ["APIs"]),
+    ],
+)
+def test_panels_give_way_to_more_important_ones(height, there, missing):
+    text = "\n".join(shown(80, height))
+    assert [name for name in (*there, *missing) if name in text] == there
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        (80, "API A SECOND FAILED P50 P99 MAX P50 P99 MAX"),
+        (72, "API A SECOND FAILED P50 P99 MAX P99 MAX"),
+        (60, "API A SECOND FAILED P50 P99 MAX"),
+        (40, "API A SECOND FAILED P50"),
+        (24, "API A SECOND"),
+    ],
+)
+def test_columns_give_way(width, columns):
+    assert shown(width, 24)[5].split() == columns.split()
+
+
+def test_drops_and_what_waits_are_told():
+    lines = shown(80, 24, status=Status(9, 9, 1_234, 56_789, 12_345_678, 3))
+    assert "12.3 MB wait to be decoded" in lines[0]
+    assert lines[2].rstrip().endswith("kernel 1,234")
+    assert lines[3].rstrip().endswith("queue 56,789")
+
+
+def test_what_has_no_room_is_added_up():
+    result = picture().result
+    apis = [ApiResult(f"Api{number}", 60, 1, Spread(), Spread()) for number in range(40)]
+    clients = names(*[600] * 20, others=1200)
+    result = result._replace(apis=apis, clients=clients, names=Names(1, 2, 32, 1))
+    lines = shown(80, 24, result=result)
+    assert words("36 others 36 36") in map(str.split, lines)
+    assert any("200/s 30 others" in line for line in lines)
+    result = result._replace(clients=clients._replace(missed=7))
+    assert any("≥10/s name-0" in line for line in shown(80, 24, result=result))
+
+
+def test_nothing_yet():
+    empty = Result(0, 0, 0, 0, [], Ranking([]), Ranking([]), Ranking([]), Ranking([]), Names(0, 0, 0, 0))
+    lines = shown(80, 24, result=empty, rows=[], exchanges=0, api_rows=0)
+    assert lines[6].strip() == "no exchange yet"
+    assert sum(line.split()[:1] == ["none"] for line in lines) == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["\x1b]0;title\x07", "\x9b31m", "\u202etxt", "[red]bold[/red]", "漢字" * 80, "a\nb"]
+)
+def test_hostile_names(name):
+    result = picture().result
+    ranking = Ranking([(name, 5)])
+    result = result._replace(topics=ranking, clients=ranking, groups=ranking)
+    for width, height in ((80, 24), (200, 60)):
+        lines = panels.lines(picture(result=result, title=name, message=name), width, height)
+        assert {line.cell_len for line in lines} == {width}
+        assert all(line.plain.isprintable() for line in lines)
+    if name.startswith("["):
+        assert any(name in line.plain for line in lines)
+
+
+def test_a_row_holds_nothing_of_the_messages():
+    for exchange in kinspect.read(CAPTURES / "errors_java.pcap.gz"):
+        line = exchange.to_dict()
+        row = row_of(exchange, line, True)
+        assert row.line["client"].keys() == {"ip", "port", "id"}
+        assert row.about.cell_len <= 400
+        assert "request" not in row.line
+
+
+@pytest.mark.parametrize(
+    ("function", "number", "text"),
+    [
+        (units.count, 999_999, "999,999"),
+        (units.count, 1_234_567, "1.23 M"),
+        (units.count, 10**30, "1000000000000 E"),
+        (units.rate, 0, "0"),
+        (units.rate, 0.001, "0.01"),
+        (units.rate, 0.996, "1.0"),
+        (units.rate, 9.96, "10"),
+        (units.rate, 999.6, "1.00 k"),
+        (units.rate, 1234, "1.23 k"),
+        (units.size, 999, "999 B"),
+        (units.size, 999.6, "1.00 kB"),
+        (units.size, 45_600_000, "45.6 MB"),
+        (units.duration, 59.9, "59s"),
+        (units.duration, 65, "1m 05s"),
+        (units.duration, 7380, "2h 03m"),
+        (units.duration, 363_600, "4d 05h"),
+    ],
+)
+def test_units(function, number, text):
+    assert function(number) == text
+
+
+# ---------------------------------------------------------------------- when is drawn
+
+
+class Clock:
+    """A time that is set, and moves on while a frame is drawn."""
+
+    def __init__(self):
+        self.now = 5 * SECOND
+        self.drawing = 0
+
+    def __call__(self):
+        return self.now
+
+
+class Paper(frames.replay.Paper):
+    def __init__(self, size, clock):
+        super().__init__(size)
+        self.clock = clock
+        self.times = []
+
+    def draw(self, lines):
+        super().draw(lines)
+        self.times.append(self.clock.now)
+        self.clock.now += self.clock.drawing
+
+
+def view_on(paper, clock, quit=lambda: None):
+    return LiveView(paper, "lo", quit, utc=True, clock=clock)
+
+
+@pytest.mark.parametrize(("drawing", "least"), [(0, INTERVAL_NS), (50 * MS, 50 * MS * (REST + 1))])
+def test_a_burst_is_drawn_at_most_so_often(drawing, least):
+    clock = Clock()
+    clock.drawing = drawing
+    paper = Paper((80, 24), clock)
+    view = view_on(paper, clock)
+    exchanges = [*kinspect.read(CAPTURES / "errors_java.pcap.gz")]
+    with view.at_work(Status):
+        for number in range(5_000):
+            view.exchange(exchanges[number % len(exchanges)])
+            clock.now += SECOND // 1000
+            view.flush()
+    assert SECOND / least <= 10
+    assert min(after - before for before, after in zip(paper.times, paper.times[1:], strict=False)) >= least
+    assert len(paper.times) >= 5 * SECOND // least - 1
+    assert any("5,000" in line.plain for line in paper.lines) or drawing
+
+
+def test_keys():
+    clock, stops = Clock(), []
+    paper = Paper((80, 24), clock)
+    view = view_on(paper, clock, lambda: stops.append(True))
+    (first, second, *_) = kinspect.read(CAPTURES / "nano.pcap")
+
+    def after(keys):
+        paper.keys = keys
+        clock.now += SECOND
+        view.flush()
+        return [line.plain for line in paper.lines]
+
+    with view.at_work(Status):
+        view.exchange(first)
+        assert " on hold" in after(" ")[0]
+        view.exchange(second)
+        held = after("")
+        assert (held[3].split()[5], "Metadata" in held[-1]) == ("2", False)
+        assert "APIs, since start" in after("w")[4]
+        going = after(" w")
+        assert "Metadata" in "\n".join(going)
+        assert "on hold" not in going[0]
+        assert not stops
+        after("xq")
+        assert stops == [True]
+
+
+def test_no_message_is_kept_from_one_block_to_the_next():
+    clock = Clock()
+    paper = Paper((80, 24), clock)
+    view = view_on(paper, clock)
+    exchanges = [*kinspect.read(CAPTURES / "errors_java.pcap.gz")]
+    with view.at_work(Status):
+        for exchange in exchanges * 3:
+            view.exchange(exchange)
+        view.flush()
+        assert not view._pending
+        assert len(view._rows) == ROWS
+
+
+def test_large_messages_are_let_go_of_at_once(monkeypatch):
+    clock = Clock()
+    view = view_on(Paper((80, 24), clock), clock)
+    exchanges = [*kinspect.read(CAPTURES / "errors_java.pcap.gz")]
+    largest = max(exchange.response.size for exchange in exchanges if exchange.response is not None)
+    monkeypatch.setattr("kinspect.tui.live.view.ROW_AT_ONCE", largest)
+    held = []
+    for exchange in exchanges:
+        view.exchange(exchange)
+        held.append(len(view._pending))
+    assert 0 in held[1:]
+    assert max(held) > 1
+    assert [row.line["api"] for row in view._rows] == [
+        exchange.api for exchange in exchanges[: len(view._rows)]
+    ]
+
+
+def test_without_the_screen_nothing_is_drawn():
+    clock = Clock()
+    paper = Paper((80, 24), clock)
+    view = view_on(paper, clock)
+    view.flush()
+    with view.at_work(Status):
+        pass
+    clock.now += SECOND
+    view.flush()
+    view.line({"type": "summary"})
+    assert paper.frames == 1
+
+
+# ---------------------------------------------------------------------- what is written
+
+
+class Pty:
+    """A terminal that keeps what is written to it."""
+
+    def __init__(self, encoding="utf-8"):
+        self._controller, terminal = pty.openpty()
+        self.resize(80, 24)
+        self.stream = os.fdopen(terminal, "w", encoding=encoding)
+
+    def resize(self, width, height):
+        fcntl.ioctl(self._controller, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    def written(self, encoding="utf-8"):
+        """What came until nothing more does."""
+        found = b""
+        while select.select([self._controller], [], [], 0.1)[0]:
+            found += os.read(self._controller, 1 << 20)
+        return found.decode(encoding)
+
+    def close(self):
+        self.stream.close()
+        os.close(self._controller)
+
+
+@pytest.fixture
+def terminal():
+    made = Pty()
+    yield made
+    made.close()
+
+
+def lines_of(*texts):
+    return [Text(text.ljust(80)) for text in texts]
+
+
+def test_only_what_changed_is_written(terminal):
+    screen = Screen(make_console(terminal.stream, "never"))
+    with screen:
+        assert terminal.written() == "\x1b[?1049h\x1b[?25l\x1b[?7l"
+        screen.draw(lines_of("one", "two", "x" * 80))
+        assert terminal.written() == (
+            f"\x1b[?2026h\x1b[H\x1b[2J\x1b[1;1Hone\x1b[K\x1b[2;1Htwo\x1b[K\x1b[3;1H{'x' * 80}\x1b[?2026l"
+        )
+        screen.draw(lines_of("one", "2", "x" * 80))
+        assert terminal.written() == "\x1b[?2026h\x1b[2;1H2\x1b[K\x1b[?2026l"
+        terminal.resize(60, 15)
+        assert screen.size == (60, 15)
+        screen.draw(lines_of("one", "2"))
+        assert terminal.written().startswith("\x1b[?2026h\x1b[H\x1b[2J\x1b[1;1Hone")
+    assert terminal.written() == "\x1b[15;1H\x1b[?7h\x1b[?25h\x1b[?1049l"
+
+
+@pytest.mark.parametrize(("color", "colored"), [("never", False), ("always", True)])
+def test_colours(terminal, color, colored):
+    screen = Screen(make_console(terminal.stream, color))
+    with screen:
+        screen.draw([Text("bad".ljust(80), style="bold red")])
+    assert ("\x1b[1;31m" in terminal.written()) is colored
+
+
+def test_no_color(terminal, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = Screen(make_console(terminal.stream))
+    with screen:
+        screen.draw(panels.lines(picture(), 80, 24))
+    assert not re.search(r"\x1b\[[\d;]*m", terminal.written())
+
+
+def test_a_terminal_without_unicode():
+    terminal = Pty("latin-1")
+    with Screen(make_console(terminal.stream, "never")) as screen:
+        screen.draw([Text("─ é 漢 …".ljust(80))])
+    assert "\x1b[1;1H- é ? ." in terminal.written("latin-1")
+    terminal.close()
+
+
+def test_the_terminal_is_given_back_after_an_error(terminal):
+    screen = Screen(make_console(terminal.stream, "never"))
+    with pytest.raises(KeyboardInterrupt), screen:
+        raise KeyboardInterrupt
+    assert terminal.written().endswith("\x1b[?7h\x1b[?25h\x1b[?1049l")
+
+
+def test_what_is_said_meanwhile_comes_afterwards(terminal, monkeypatch):
+    errors = io.StringIO()
+    errors.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", errors)
+    screen = Screen(make_console(terminal.stream, "never"))
+    with screen:
+        print("first\nsecond", file=sys.stderr)
+        assert errors.getvalue() == ""
+        assert screen.said == "second"
+    assert errors.getvalue() == "first\nsecond\n"
+
+
+def test_errors_in_a_file_are_written_at_once(terminal, monkeypatch):
+    errors = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", errors)
+    with Screen(make_console(terminal.stream, "never")) as screen:
+        print("told", file=sys.stderr)
+        assert errors.getvalue() == "told\n"
+        assert screen.said == ""
+
+
+@pytest.mark.parametrize(("width", "height"), [*product((80, 200), (24, 60))])
+def test_a_whole_frame_on_a_real_size(terminal, width, height):
+    terminal.resize(width, height)
+    screen = Screen(make_console(terminal.stream, "never"))
+    with screen:
+        screen.draw(panels.lines(picture(), *screen.size))
+    text = terminal.written()
+    assert text.count("\x1b[1;1H") == 1
+    assert re.search(
+        rf"\x1b\[{height};1H12:34:59.* orders\[0\]\x1b\[K\x1b\[\?2026l$",
+        text.partition("\x1b[?7l")[2].partition("\x1b[?2026h")[2].partition("2026l")[0] + "2026l",
+    )
+    assert f"\x1b[{height + 1};" not in text

@@ -1,0 +1,100 @@
+"""The live view of a recorded capture: its packets taken as if they came now, by the capture's own clock."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+from console_blocks import ROOT
+from rich.console import Console
+from rich.text import Text
+
+from kinspect.capture import open_timeline
+from kinspect.kafka.exchange import Exchange
+from kinspect.model import Block
+from kinspect.pipeline import Inspector
+from kinspect.tui.live.picture import Status
+from kinspect.tui.live.view import LiveView
+
+BLOCK_NS = 250_000_000
+
+
+class Paper:
+    """A screen that keeps the last frame. `keys`: what is pressed on it."""
+
+    said = ""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        self.size = size
+        self.keys = ""
+        self.lines: list[Text] = []
+        self.frames = 0
+
+    def __enter__(self) -> Paper:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def pressed(self) -> str:
+        keys, self.keys = self.keys, ""
+        return keys
+
+    def draw(self, lines: Sequence[Text]) -> None:
+        self.lines = [*lines]
+        self.frames += 1
+
+
+def replay(capture: str, paper: Paper, keys: str = "") -> None:
+    """Show the capture to its end, with `keys` pressed before the last frame. `capture`: a path from the repository's
+    root."""
+    inspector = Inspector()
+    blocks = list(_pieces(open_timeline([str(ROOT / capture)])))
+    now = blocks[0].times[0] or 0
+    view = LiveView(paper, "lo", lambda: None, utc=True, clock=lambda: now)  # type: ignore[arg-type]
+
+    def status() -> Status:
+        counts = inspector.counts
+        return Status(counts.packets, counts.bytes, connections=inspector.open_connections)
+
+    with view.at_work(status):
+        for block in blocks:
+            now = block.times[-1] or 0
+            for line in inspector.feed(block):
+                if isinstance(line, Exchange):
+                    view.exchange(line)
+            view.flush()
+        paper.keys = keys
+        now += BLOCK_NS
+        view.flush()
+
+
+def _pieces(blocks: Iterator[Block]) -> Iterator[Block]:
+    """The packets in blocks of a quarter of a second, as an interface gives them."""
+    for block in blocks:
+        times = [time or 0 for time in block.times]
+        begin = 0
+        for end in range(1, len(times) + 1):
+            if end == len(times) or times[end] >= times[begin] + BLOCK_NS:
+                some = slice(begin, end)
+                yield Block(
+                    block.data,
+                    block.first_frame + begin,
+                    block.times[some],
+                    block.starts[some],
+                    block.ends[some],
+                    block.wire_lengths[some],
+                    block.link_types[some],
+                )
+                begin = end
+
+
+def svg(capture: str, size: tuple[int, int], title: str) -> str:
+    """A picture of the view at the end of the capture."""
+    paper = Paper(size)
+    replay(capture, paper)
+    console = Console(
+        file=io.StringIO(), width=size[0], record=True, force_terminal=True, color_system="truecolor"
+    )
+    for line in paper.lines:
+        console.print(line, soft_wrap=True)
+    return console.export_svg(title=title)
