@@ -109,10 +109,10 @@ def stream(
     to a query with a checkpoint that is begun again in another process. Asked again with the same `out`, also for
     another table, it is the same stream; it ends with the process, or with its session.
 
-    `out`: a folder or a URL that Spark writes to; by default beside `folder`, with `.kinspect` behind its name. `settle`: seconds after which a file that is not written any more
-    is complete. `filter`, `records`, `payload`, `show_secrets`, `topic_names`, `decode_as`, `caps` as for `read`;
-    `keylog`: a file of TLS secrets, read again for each batch. `strands`: how many tasks share the connections, once
-    and for all of this `out`.
+    `out`: a folder or a URL that Spark writes to; by default beside `folder`, with `.kinspect` behind its name.
+    `settle`: seconds after which a file that is not written any more is complete. `filter`, `records`, `payload`,
+    `show_secrets`, `topic_names`, `decode_as`, `caps` as for `read`; `keylog`: a file of TLS secrets, read again for
+    each batch. `strands`: how many tasks share the connections, once and for all of this `out`.
 
     Raises `KinspectError` for options that make no sense and for an `out` that holds something else; warns
     (`CaptureWarning`) of captures that could not be read, and if the stream had to end.
