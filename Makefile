@@ -51,11 +51,12 @@ fuzz: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[fuzz]"
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
 
-# Against tshark and tcpdump; a quarter of an hour. BENCH=quick: two minutes, and nothing is kept.
+# Both forms against tshark and tcpdump; half an hour. BENCH=quick: four minutes, and nothing is kept.
 BENCH ?=
 
-bench: $(INSTALLED)
+bench: $(INSTALLED) $(COMPILED)/.installed
 	$(BIN)/python tests/bench/run.py $(addprefix --,$(BENCH))
+	$(COMPILED)/bin/python tests/bench/run.py --form compiled $(addprefix --,$(BENCH))
 
 # The tables on Spark beside `kinspect read`; ten minutes. BENCH=quick: less, and nothing is kept.
 bench-spark: $(SPARK_INSTALLED)
