@@ -24,6 +24,8 @@ ANY = "any"
 BLOCK_BYTES = 256 * 1024
 """Of the ring; no packet can be longer (libpcap's limit is the same)."""
 RING_BYTES = 64 * 1024 * 1024
+MOST_RING_BYTES = 1024 * 1024 * 1024
+"""The kernel gives what is asked for at once, if need be by ending other processes."""
 RETIRE_MS = 20
 
 # linux/if_packet.h and linux/if_ether.h.

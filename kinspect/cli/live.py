@@ -14,7 +14,7 @@ import click
 from kinspect.capture.handover import QUEUE_BYTES
 from kinspect.capture.live import Live, Settings, open_rings
 from kinspect.capture.privileges import drop, will_become
-from kinspect.capture.ring import BLOCK_BYTES, RING_BYTES
+from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
 from kinspect.capture.save import Rotation, Saving
 from kinspect.capture.worker import Plan
 from kinspect.cli import complain, outfile
@@ -35,7 +35,7 @@ from kinspect.cli.options import (
     usage,
 )
 from kinspect.cli.run import open_run, wanted
-from kinspect.cli.types import COUNT, DURATION, SIZE
+from kinspect.cli.types import COUNT, DURATION, SIZE, Size
 from kinspect.output import JSONL, TABLE
 from kinspect.output.summary import COUNTED, DROPS
 
@@ -74,9 +74,10 @@ CAPTURE = (
     click.option(
         "--buffer",
         "ring_bytes",
-        type=SIZE,
+        type=Size(most=MOST_RING_BYTES),
         default=RING_BYTES,
-        help=f"The kernel's ring, for each interface.  [default: {SIZE.written(RING_BYTES)}]",
+        help=f"The kernel's ring, for each interface; at most {SIZE.written(MOST_RING_BYTES)}."
+        f"  [default: {SIZE.written(RING_BYTES)}]",
     ),
     click.option(
         "--queue",

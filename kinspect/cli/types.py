@@ -15,9 +15,12 @@ SIZE_UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 class Size(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
-    """Bytes: `65536`, `64KiB`, `64k`, `1.5GB`."""
+    """Bytes: `65536`, `64KiB`, `64k`, `1.5GB`; `most`: no more than that."""
 
     name = "size"
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         match = _SIZE.fullmatch(str(value).strip())
@@ -26,6 +29,8 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # not generic before cli
         number, prefix, binary = match.groups()
         base = 1024 if binary else 1000
         size = int(float(number) * base ** " KMGT".index(prefix.upper() or " "))
+        if self._most is not None and size > self._most:
+            self.fail(f"must be {self.written(self._most)} at most", param, ctx)
         return size or self.fail("must be more than 0", param, ctx)
 
     def written(self, size: int) -> str:

@@ -57,7 +57,13 @@ def test_what_the_system_refuses_is_told(number, text):
 
 @pytest.mark.parametrize(
     "options",
-    [[], *(["-i", "lo", *more] for more in (["--count", "0"], ["--duration", "soon"], ["--snaplen", "3"]))],
+    [
+        [],
+        *(
+            ["-i", "lo", *more]
+            for more in (["--count", "0"], ["--duration", "soon"], ["--snaplen", "3"], ["--buffer", "2GiB"])
+        ),
+    ],
 )
 def test_usage_errors(options):
     assert main(["live", *options]) == 2
