@@ -13,6 +13,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import cache
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from typing import Any
 
 from kinspect.records import legacy, v2
@@ -80,10 +82,18 @@ def summarise(
 
 @cache
 def _crc32c() -> Callable[[memoryview], int]:
-    from crc32c import crc32c  # takes 40 ms to import
-
-    function: Callable[[memoryview], int] = crc32c
-    return function
+    # The package itself takes 20 ms to import, for it asks what version it is: its extension is all that is needed.
+    package = PathFinder.find_spec("crc32c")
+    places = package.submodule_search_locations if package is not None else None
+    spec = PathFinder.find_spec("crc32c._crc32c", places)
+    if spec is None or spec.loader is None:
+        from crc32c import crc32c as function
+    else:
+        extension = module_from_spec(spec)
+        spec.loader.exec_module(extension)
+        function = extension.crc32c
+    found: Callable[[memoryview], int] = function
+    return found
 
 
 def _read(data: bytes, reader: Reader, aligned: bool) -> RecordSet:

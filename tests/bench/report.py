@@ -148,8 +148,7 @@ def text(result: Result) -> str:
     ]
     verdicts = [row[-1] for row in rows]
     lines.append(
-        f"{verdicts.count('met')} targets met, {verdicts.count('missed')} missed, "
-        f"{verdicts.count('not there yet')} not there yet ({TITLES[result.form]})"
+        f"{verdicts.count('met')} targets met, {verdicts.count('missed')} missed ({TITLES[result.form]})"
     )
     return "\n".join(lines)
 
