@@ -87,13 +87,14 @@ def _crc32c() -> Callable[[memoryview], int]:
     places = package.submodule_search_locations if package is not None else None
     spec = PathFinder.find_spec("crc32c._crc32c", places)
     if spec is None or spec.loader is None:
-        from crc32c import crc32c as function
+        import crc32c
+
+        function: Callable[[memoryview], int] = crc32c.crc32c
     else:
         extension = module_from_spec(spec)
         spec.loader.exec_module(extension)
         function = extension.crc32c
-    found: Callable[[memoryview], int] = function
-    return found
+    return function
 
 
 def _read(data: bytes, reader: Reader, aligned: bool) -> RecordSet:
