@@ -231,9 +231,7 @@ class Session:
             and (usual := _usual(use)) is not None
         ):
             body_start = 8 + len(text)
-            if raw.startswith(text, 8) and (
-                not usual.tagged or raw[body_start : body_start + 1] == NO_TAGS
-            ):
+            if raw.startswith(text, 8) and (not usual.tagged or raw[body_start : body_start + 1] == NO_TAGS):
                 self._usual_request(message, usual, body_start + usual.tagged)
                 return
         self._announce(message)
