@@ -193,19 +193,21 @@ class Live:
 
     def _next_message(self) -> Message | None:
         """None at the end."""
-        message = None if self._ended else self._inbox.message()
+        if self._ended:
+            return None
+        # Until it is there: interrupted in the middle of a message, nobody can tell where the next one begins.
+        self._ended = True
+        message = self._inbox.message()
         if message is None:
-            if not self._ended:
-                self._ended = True
-                self.errors.append(
-                    CaptureError("the capturing process died: what it had not handed over is lost")
-                )
+            self.errors.append(
+                CaptureError("the capturing process died: what it had not handed over is lost")
+            )
             return None
         self.counters = message.counters
         if message.end is not None:
-            self._ended = True
             self.errors += map(CaptureError, message.end["errors"])
             return None
+        self._ended = False
         return message
 
     def _block(self, message: Message) -> Block:

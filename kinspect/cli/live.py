@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -181,7 +182,7 @@ def _saving(values: dict[str, Any]) -> Saving | None:
         if rotation != Rotation():
             raise click.UsageError("--rotate-... is for --save")
         return None
-    if path in (outfile.STANDARD, values["output"]):
+    if path == outfile.STANDARD or _is_same(path, values["output"]):
         raise click.UsageError("--save: needs a file of its own")
     if rotation.keep is not None and not rotation.wanted:
         raise click.UsageError("--rotate-keep: say when a new file begins: --rotate-size, -time or -count")
@@ -189,6 +190,11 @@ def _saving(values: dict[str, Any]) -> Saving | None:
         inputs = [values[option] for option in ("keylog", "topic_names") if values[option]]
         usage(lambda: outfile.check(path, values["force"], inputs))
     return Saving(path, rotation, values["force"])
+
+
+def _is_same(path: str, other: str | None) -> bool:
+    """Whether two names are of one file, also of one to be made."""
+    return other is not None and os.path.realpath(path) == os.path.realpath(other)
 
 
 def _tell_no_drops(capture: Live) -> None:

@@ -135,6 +135,7 @@ class Run:
     tally: Tally = field(init=False)
     lines: int = field(init=False, default=0)
     secrets_used: int = field(init=False, default=0)
+    keylog_begun: bool = field(init=False, default=False)
     begun: bool = field(init=False, default=False)
     follows: bool = field(init=False, default=False)
 
@@ -231,13 +232,12 @@ class Run:
     def _add_secrets(self) -> None:
         """Hand on what the key log and the captures told since the last block."""
         keylog = self.options.keylog
-        if (
-            keylog is not None
-            and (text := keylog.more())
-            and not self.inspector.add_secrets(text)
-            and not self.follows
-        ):
-            complain(f"{self.options.values['keylog']}: no TLS secrets in it (NSS key log format)")
+        if keylog is not None and (text := keylog.more()):
+            new = self.inspector.add_secrets(text)
+            # Of what is written later, lines may be of no use here.
+            if not new and not self.keylog_begun and not self.follows:
+                complain(f"{self.options.values['keylog']}: no TLS secrets in it (NSS key log format)")
+            self.keylog_begun = True
         for text in self.packets.secrets[self.secrets_used :]:
             self.inspector.add_secrets(text)
         self.secrets_used = len(self.packets.secrets)

@@ -103,7 +103,7 @@ class Session:
         self._role: str | None = None
         # APIs and versions that requests had, as they stand in a header, and whether one of them was whole.
         self._uses: dict[bytes, bool] = {}
-        self._client_text = b""  # the client id as it stands in a header
+        self._client_text: bytes | None = None  # the client id as it stands in a header, if that can be told
         self._mechanism: str | None = None
         self._tokens = 0  # raw SASL tokens the client may still send
         self._response_end: int | None = None
@@ -222,16 +222,16 @@ class Session:
     def _request(self, message: WireMessage, cause: str | None) -> None:
         raw = message.raw or b""
         use = raw[:4]
+        text = self._client_text
         if (
             message.complete
+            and text is not None
             and not self._tokens
             and self._uses.get(use)
             and (usual := _usual(use)) is not None
         ):
-            body_start = 8 + len(self._client_text)
-            if raw.startswith(self._client_text, 8) and (
-                not usual.tagged or raw[body_start : body_start + 1] == NO_TAGS
-            ):
+            body_start = 8 + len(text)
+            if raw.startswith(text, 8) and (not usual.tagged or raw[body_start : body_start + 1] == NO_TAGS):
                 self._usual_request(message, usual, body_start + usual.tagged)
                 return
         self._announce(message)
@@ -503,13 +503,13 @@ class Session:
         self._ledger.finish(exchange, frame)
 
 
-def _header_text(client_id: str | None) -> bytes:
-    """A client id as it stands in a header (a nullable string)."""
+def _header_text(client_id: str | None) -> bytes | None:
+    """A client id as it stands in a header (a nullable string); None if it had bytes that are no text, and is longer
+    with U+FFFD for them than any on the wire."""
     if client_id is None:
         return b"\xff\xff"
     text = client_id.encode()
-    # Longer than any on the wire: it had bytes that are no text, and no header has this size.
-    return len(text).to_bytes(2) + text if len(text) <= LONGEST_TEXT else b"\xff\xfe"
+    return len(text).to_bytes(2) + text if len(text) <= LONGEST_TEXT else None
 
 
 def _are_messages(data: bytes, end: int) -> bool:

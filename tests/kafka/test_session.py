@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from struct import pack
+
 import pytest
 from conversation import (
     BROKER,
@@ -319,3 +321,20 @@ class TestRecognition:
             ("Heartbeat", 1, "unanswered", "cap"),
         ]
         assert conversation.counts.caps_hit == {"in_flight": 2}
+
+    def test_a_long_client_id_that_is_no_text_lets_no_other_header_pass(self) -> None:
+        def metadata(size: int, client_id: bytes, correlation_id: int) -> bytes:
+            header = pack(">hhih", 3, 1, correlation_id, size) + client_id
+            return sized(header + pack(">i", -1))
+
+        # With U+FFFD for each byte it is longer than a header can say.
+        client_id = b"\xff" * 12_000
+        conversation = Conversation().client(
+            heartbeat(1),
+            *(metadata(len(client_id), client_id, number) for number in (2, 3)),
+            metadata(-2, b"", 4),
+            metadata(-1, b"", 5),
+        )
+        found = [(e.correlation_id, len(e.client_id or "")) for e in conversation.close()]
+        assert found == [(1, 1), (2, 12_000), (3, 12_000), (5, 0)]
+        assert conversation.line.undecoded_bytes == 14

@@ -83,6 +83,7 @@ def granted(monkeypatch):
         (["--rotate-size", "1MB"], "is for --save"),
         (["-w", "-"], "needs a file of its own"),
         (["-w", "new", "-o", "new"], "needs a file of its own"),
+        (["-w", "old", "-o", "./old", "--force"], "needs a file of its own"),
         (["-w", "new", "--rotate-keep", "3"], "say when a new file begins"),
         (["-w", "old"], "old: exists; give --force"),
         (["-w", "old", "--force", "--keylog", "old"], "is one of the inputs"),

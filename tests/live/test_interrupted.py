@@ -1,0 +1,19 @@
+"""`Live` where whoever reads is interrupted; it needs no right without an interface."""
+
+import pytest
+
+from kinspect.capture.live import Live, Settings
+from kinspect.capture.worker import Plan
+
+
+def test_nothing_is_read_behind_half_a_message(monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    capture = Live([], Settings(), Plan())
+    capture.start()
+    monkeypatch.setattr(capture._inbox, "message", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(iter(capture))
+    capture.close()
+    assert capture._worker is None
