@@ -40,6 +40,8 @@ ISB_STARTTIME, _ISB_IFDROP, ISB_OSDROP = 2, 5, 7
 
 TLS_KEY_LOG = 0x544C534B
 
+_LATEST = (1 << 62) - 1
+
 
 class _Order:
     """The structures of a section, in its byte order."""
@@ -61,6 +63,11 @@ class _Order:
 
 
 _BYTE_ORDER_MARKS = {b"\x4d\x3c\x2b\x1a": _Order("<"), b"\x1a\x2b\x3c\x4d": _Order(">")}
+
+
+def _known_time(time: int | None) -> int | None:
+    """A time beyond the years 1823 to 2116, of a broken clock, is none: clocks and timers count up to there."""
+    return time if time is not None and -_LATEST <= time <= _LATEST else None
 
 
 class _Interface(NamedTuple):
@@ -197,6 +204,9 @@ class _Walker:
             add_end(end)
             add_wire(wire)
             add_link_type(link_type)
+        taken = block.times[before:]
+        if taken and (max(taken) > _LATEST or min(taken) < -_LATEST):  # type: ignore[type-var, operator]
+            block.times[before:] = map(_known_time, taken)
         self.frame += len(block) - before
         return position
 
@@ -277,7 +287,9 @@ class _Walker:
             raise _DamageError(f"is of interface {interface}, which no block before it describes")
         link_type, _, fcs, numerator, denominator, offset_ns = self._interfaces[interface]
         wire = max(max(wire, captured) - fcs, 0)
-        block.times.append(None if ticks is None else ticks * numerator // denominator + offset_ns)
+        block.times.append(
+            None if ticks is None else _known_time(ticks * numerator // denominator + offset_ns)
+        )
         block.starts.append(start)
         block.ends.append(start + min(captured, wire))
         block.wire_lengths.append(wire)

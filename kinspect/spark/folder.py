@@ -70,8 +70,9 @@ class Folder:
         now = self._now()
         files = listing(self.path)
         known = {file: self._known.get(file) or _peek(file) for file in files}
+        # What could not be read may be readable at the next look.
+        self._known = {file: capture for file, capture in known.items() if not capture.error}
         before, self._since = self._since, {file: self._since.get(file, now) for file in files}
-        self._known = known
         newest: dict[str, tuple[int, str]] = {}
         for capture in known.values():
             series = _series(capture.path)

@@ -69,18 +69,24 @@ class Log:
         """The attempt is the next batch. Raises KinspectError if there is one already: two streams write here."""
         name = attempt.folder.rpartition("/")[2]
         mark = self._mark(self.batch + 1)
+        if not all(self._system.exists(self._path(part)) for part in attempt.written):
+            # Who starts a stream takes the attempts away that it finds.
+            self.abandon(attempt)
+            raise self._shared()
         try:
             out = self._system.create(mark, False)
         except Exception as error:
             if self._system.exists(mark):
-                raise KinspectError(
-                    f"{self._folder.toString()}: another stream writes to this folder"
-                ) from error
+                self.abandon(attempt)
+                raise self._shared() from error
             raise
         out.writeUTF(name)
         out.close()
         self.batch += 1
         self._finish(name)
+
+    def _shared(self) -> KinspectError:
+        return KinspectError(f"{self._folder.toString()}: another stream writes to this folder")
 
     def _carry(self, batch: int) -> Any:
         return self._path(self._own, f"carry-{batch:010}")
@@ -149,14 +155,20 @@ class Attempt:
     def __init__(self, log: Log, folder: str) -> None:
         self._log = log
         self.folder = folder
+        self.written: list[str] = []
+        """The folders of what is staged."""
 
     def write(self, name: str, rows: DataFrame, partitions: tuple[str, ...]) -> None:
         """Stages a table's rows, a file for each of its folders."""
-        rows.repartition(*partitions).write.partitionBy(*partitions).parquet(f"{self.folder}/{name}")
+        rows.repartition(*partitions).write.partitionBy(*partitions).parquet(self._part(name))
 
     def write_carry(self, rows: DataFrame) -> None:
         """Stages what is carried."""
-        rows.write.parquet(f"{self.folder}/{_CARRY}")
+        rows.write.parquet(self._part(_CARRY))
+
+    def _part(self, name: str) -> str:
+        self.written.append(f"{self.folder}/{name}")
+        return self.written[-1]
 
 
 def is_stream(spark: SparkSession, folder: str) -> bool:

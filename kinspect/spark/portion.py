@@ -24,10 +24,12 @@ from kinspect.spark.splits import Split
 
 
 class File(NamedTuple):
-    """A file of the run: its number (from 1), and how many of its packets were taken before."""
+    """A file of the run: its number (from 1), how many of its packets were taken before, and whether a part of the run
+    had it before, even if it took none of them."""
 
     number: int
     taken: int
+    begun: bool
 
 
 @dataclass(slots=True)
@@ -152,12 +154,13 @@ def take(
         counts=counts,
         secrets=[],
     )
-    # Of a file that is taken in several parts, with the first one.
-    begun = [report for split, report in proven if not files[split.file].taken]
-    counts.kernel_drops = _drops(begun)
-    for report in begun:
-        _add_counts(counts, report.counts)
+    for _, report in proven:
         portion.secrets += report.secrets
+    # Of a file that is taken in several parts, with the first one.
+    fresh = [report for split, report in proven if not files[split.file].begun]
+    counts.kernel_drops = _drops(fresh)
+    for report in fresh:
+        _add_counts(counts, report.counts)
     completed: dict[int, set[int]] = {}
     for position, _ in whole:
         number = int(np.searchsorted(starts, position, side="right")) - 1

@@ -6,6 +6,7 @@ import glob
 import os
 from fnmatch import fnmatchcase
 from typing import Any, BinaryIO, NamedTuple, cast
+from urllib.parse import quote
 
 from pyarrow import ArrowException, fs
 
@@ -15,6 +16,8 @@ from kinspect.errors import CaptureError
 _WILD = frozenset("*?[")
 # In a URL a question mark begins the settings of its file system.
 _WILD_IN_URL = frozenset("*[")
+# What stands for itself in a path of a URL, beside letters and digits.
+_AS_THEY_ARE = "-._~!$&'()*+,;=:@"
 
 
 def expand(paths: list[str]) -> list[str]:
@@ -60,20 +63,29 @@ def listing(folder: str) -> list[Listed]:
     try:
         if not is_url(folder):
             with os.scandir(folder) as entries:
-                return [_listed(entry) for entry in entries if entry.is_file() and _is_shown(entry.name)]
+                shown_ones = [entry for entry in entries if entry.is_file() and _is_shown(entry.name)]
+            return [listed for entry in shown_ones if (listed := _listed(entry)) is not None]
+        path, mark, settings = folder.partition("?")
         system, name = _file_system(folder)
         infos = system.get_file_info(fs.FileSelector(name))
     except (OSError, ArrowException) as error:
         raise _clear(folder, error) from error
     return [
-        Listed(f"{folder.rstrip('/')}/{info.base_name}", int(info.size), int(info.mtime_ns or 0))
+        Listed(
+            f"{path.rstrip('/')}/{_in_url(system, info.base_name)}{mark}{settings}",
+            int(info.size),
+            int(info.mtime_ns or 0),
+        )
         for info in infos
         if info.type == fs.FileType.File and _is_shown(info.base_name)
     ]
 
 
-def _listed(entry: os.DirEntry[str]) -> Listed:
-    status = entry.stat()
+def _listed(entry: os.DirEntry[str]) -> Listed | None:
+    try:
+        status = entry.stat()
+    except FileNotFoundError:
+        return None  # Files of a ring go at any moment.
     return Listed(entry.path, status.st_size, status.st_mtime_ns)
 
 
@@ -193,7 +205,14 @@ def _url_glob(url: str) -> list[str]:
     except (OSError, ArrowException) as error:
         raise _clear(folder, error) from error
     names = (info.base_name for info in infos if info.type == fs.FileType.File)
-    return sorted(f"{folder}/{name}{mark}{settings}" for name in names if fnmatchcase(name, pattern))
+    return sorted(
+        f"{folder}/{_in_url(system, name)}{mark}{settings}" for name in names if fnmatchcase(name, pattern)
+    )
+
+
+def _in_url(system: Any, name: str) -> str:
+    """A file's name as a part of a URL: PyArrow takes URLs as RFC 3986 has them, fsspec takes names as they are."""
+    return name if isinstance(system, fs.PyFileSystem) else quote(name, safe=_AS_THEY_ARE)
 
 
 def _clear(path: str, error: Exception) -> CaptureError:

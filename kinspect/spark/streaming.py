@@ -103,6 +103,7 @@ class Stream:
         self._told: set[str] = set()
         self._noted: dict[str, int] = {}
         self._tried: object = None
+        self._overwritten = False
         if self._progress.tables != settings.tables:
             raise KinspectError(
                 f"{settings.out}: was begun with the tables {', '.join(self._progress.tables)};"
@@ -140,8 +141,14 @@ class Stream:
         for capture in captures:
             if not self._is_settled(capture):
                 self._tell(f"{shown(capture.path)}: is still being written and was left alone")
-        while (batch := self._next(captures, waits=False)) is not None:
-            yield batch
+        there = {capture.key for capture in captures}
+        while (batch := self._next(captures, waits=False)) is not None or self._overwritten:
+            if batch is not None:
+                yield batch
+                continue
+            # One of them is gone, or another file now: the others are what they were.
+            self._overwritten = False
+            captures = [capture for capture in self._folder.look() if capture.key in there]
         if self._progress.is_open:
             yield self._batch([], None, captures, ends_here=True)
 
@@ -186,6 +193,7 @@ class Stream:
             return self._batch(chosen, until, captures, ends_here=False)
         except _OverwrittenError as error:
             self._tried = None
+            self._overwritten = True
             self._noted["lost_files"] = self._noted.get("lost_files", 0) + 1
             self._complain(error)
             return None
@@ -241,7 +249,7 @@ class Stream:
             if done is None:
                 progress.numbers += 1
                 progress.files[progress.numbers] = shown(capture.path)
-            files.append(File(done.number, done.taken) if done else File(progress.numbers, 0))
+            files.append(File(done.number, done.taken, True) if done else File(progress.numbers, 0, False))
         plans = [
             plan(number, capture.path, self._settings.split_bytes) for number, capture in enumerate(chosen)
         ]
@@ -272,7 +280,7 @@ class Stream:
         """Notes what of which file is taken, and adds up."""
         for capture, file, taken, packets in zip(chosen, files, portion.taken, portion.packets, strict=True):
             progress.done[capture.key] = Done(capture.path, capture.size, file.number, taken, packets)
-            progress.add(captures=int(not file.taken))
+            progress.add(captures=int(not file.begun))
         progress.count(counts)
         progress.add(
             late_packets=portion.late,
@@ -319,7 +327,6 @@ class Stream:
             )
             attempt.write_carry(decoded.where(f"{CARRY} is not null").select(f"{CARRY}.*").unionAll(run))
             _check(chosen)
-            self._log.decide(attempt)
         except BaseException as error:
             self._log.abandon(attempt)
             damage = _DAMAGE.search(str(error))
@@ -331,6 +338,8 @@ class Stream:
             dealt.unpersist()
             if decoded is not None:
                 decoded.unpersist()
+        # Not abandoned whatever happens in it: once it is decided, who starts again finishes it.
+        self._log.decide(attempt)
         self._carried, self._progress = carried, progress
         return rows
 

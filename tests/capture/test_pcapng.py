@@ -104,6 +104,9 @@ def test_scapy_reads_the_same(tmp_path, order):
         (0x80, None, 7, 7 * 10**9),
         (127, None, 2**64 - 1, 0),
         (0xFF, None, 2**64 - 1, 0),
+        (0, None, 2**64 - 1, None),  # beyond what clocks and timers count
+        (9, 1 << 40, 5, None),
+        (9, -(1 << 40), 5, None),
     ],
 )
 def test_times_are_exact_in_every_resolution(tmp_path, tsresol, tsoffset, ticks, time):

@@ -47,7 +47,7 @@ class Streamed:
             if number is None:
                 number = progress.numbers = progress.numbers + 1
                 progress.files[number] = str(path)
-            files.append(File(number, taken[position] if taken else 0))
+            files.append(File(number, taken[position] if taken else 0, bool(taken)))
         plans = [splits.plan(number, str(path), self.split_bytes) for number, path in enumerate(paths)]
         looked = index.prove(plans, self._examine) if plans else []
         portion = take(files, looked, until, progress.standing, dissector, counts, self.caps)

@@ -138,6 +138,46 @@ def test_what_is_no_capture_says_so(watched, tmp_path):
     assert found.first is None
 
 
+def test_what_cannot_be_read_now_is_looked_at_again(watched, tmp_path, monkeypatch):
+    """A storage that does not answer for a moment takes no file away for good."""
+    folder, _ = watched
+    capture(tmp_path, "cap0.pcap", 100)
+    module = import_module("kinspect.spark.folder")
+    with monkeypatch.context() as patched:
+
+        def fails(*_):
+            raise CaptureError("does not answer")
+
+        patched.setattr(module, "open_capture", fails)
+        assert folder.look()[0].error == "does not answer"
+    assert folder.look()[0].error == ""
+
+
+def test_a_file_that_goes_while_the_folder_is_listed(watched, tmp_path, monkeypatch):
+    folder, _ = watched
+    kept, gone = capture(tmp_path, "cap1.pcap", 100), capture(tmp_path, "cap0.pcap", 50)
+    module = import_module("kinspect.spark.storage")
+    is_shown = module._is_shown
+
+    def shown(name):
+        gone.unlink(missing_ok=True)
+        return is_shown(name)
+
+    monkeypatch.setattr(module, "_is_shown", shown)
+    assert [found.path for found in folder.look()] == [str(kept)]
+
+
+@pytest.mark.parametrize("name", ["a b.pcap", "a#b.pcap", "a%41.pcap", "a?b.pcap", "ä.pcap"])
+def test_odd_names_in_a_url(tmp_path, name):
+    module, storage = import_module("kinspect.spark.folder"), import_module("kinspect.spark.storage")
+    capture(tmp_path, name, 100)
+    url = f"file://{tmp_path}"
+    (found,) = module.Folder(url).look()
+    assert (found.error, found.first is None) == ("", False)
+    assert storage.expand([f"{url}/*.pcap"]) == [found.path]
+    assert storage.length(found.path) == (tmp_path / name).stat().st_size
+
+
 def test_no_folder_is_one_clear_error(tmp_path):
     module = import_module("kinspect.spark.folder")
     with pytest.raises(CaptureError, match="nowhere"):

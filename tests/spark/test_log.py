@@ -131,6 +131,18 @@ def test_two_streams_do_not_write_to_one_folder(spark, log_of, tmp_path):
     assert contents(tmp_path / "out", "one") == [1, 1]
 
 
+def test_what_another_stream_took_away_is_not_put_in_place(spark, log_of, tmp_path):
+    """One has written its rows, another one starts, and the first goes on to what it carries."""
+    log = log_of()
+    attempt = log.attempt()
+    attempt.write("one", spark.range(3).selectExpr("id", "id as date"), ("date",))
+    log_of()
+    attempt.write_carry(spark.range(1))
+    with pytest.raises(KinspectError, match="another stream writes"):
+        log.decide(attempt)
+    assert log_of().batch == 0
+
+
 def test_the_folder_of_another_job_is_refused(spark, log_of, tmp_path):
     (tmp_path / "out/exchanges").mkdir(parents=True)
     with pytest.raises(KinspectError, match="not of a stream"):

@@ -86,6 +86,13 @@ def test_a_glob_and_names_without_secrets(spark, bucket):
     assert {row["file"] for row in frame.collect()} == {f"s3://captures/day/{name}" for name in NAMES}
 
 
+def test_a_folder_in_a_bucket(bucket):
+    folder = import_module("kinspect.spark.folder").Folder(bucket.format(""))
+    found = folder.look()
+    assert {capture.path for capture in found} == {bucket.format(name) for name in NAMES}
+    assert all(capture.first is not None and not capture.error for capture in found)
+
+
 def test_what_is_not_there_is_told(spark, bucket):
     frame = spark.read.format("kinspect").load(bucket.format("missing.pcap"))
     with pytest.raises(Exception, match=r"s3://captures/day/missing\.pcap: cannot be read"):

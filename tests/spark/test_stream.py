@@ -184,6 +184,62 @@ def test_files_that_are_not_what_they_seemed(spark, module, folder, tmp_path, mo
     assert stream.summary()["lost_files"] == 1
 
 
+@pytest.mark.parametrize("end", [KeyboardInterrupt, KinspectError])
+def test_what_ends_while_a_batch_is_put_in_place_loses_nothing(
+    spark, module, folder, tmp_path, monkeypatch, end
+):
+    """Ctrl-C, or a rename that fails: the batch is decided, and finished at the next start."""
+    paths = files_of(packets(4), folder, 2)
+    out = tmp_path / "out"
+    stream = stream_of(module, spark, folder, out)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(stream._log), "_move", lambda *_: (_ for _ in ()).throw(end()))
+        with pytest.raises(end):
+            stream._next(stream._folder.look())
+    [*stream_of(module, spark, folder, out).batches(drain=True)]
+    for kind, name in KINDS:
+        assert written(out, kind, name) == lines(paths, kind, view=View())
+
+
+def test_a_file_that_goes_while_a_folder_is_drained_takes_no_other_with_it(
+    spark, module, folder, tmp_path, monkeypatch
+):
+    paths = files_of(packets(4), folder, 3)
+    out = tmp_path / "out"
+    told = []
+    stream = stream_of(module, spark, folder, out, told.append)
+    first_time = module.first_time
+
+    def gone(path):
+        paths[2].unlink(missing_ok=True)
+        return first_time(path)
+
+    monkeypatch.setattr(module, "first_time", gone)
+    [*stream.batches(drain=True)]
+    assert [text for text in told if f"{paths[2]}: was overwritten or removed while it was read" in text]
+    assert stream.summary()["lost_files"] == 1
+    for kind, name in KINDS:
+        assert written(out, kind, name) == lines(paths[:2], kind, view=View())
+
+
+def test_what_waits_for_another_file_is_counted_once(spark, module, folder, tmp_path):
+    """Two hosts: a file of one is complete, and all of it comes behind what the other still writes."""
+    found = packets(4)
+    third = len(found) // 3
+    east, late = files_of(found[:third], folder, 1)[0], folder / "east2.pcap"
+    east.rename(folder / "east1.pcap")
+    late.write_bytes(pcap(found[2 * third :]))
+    west = folder / "west1.pcap"
+    west.write_bytes(pcap(found[third : 2 * third]))
+    out = tmp_path / "out"
+    stream = stream_of(module, spark, folder, out)
+    captures = [capture._replace(complete=Path(capture.path) != west) for capture in stream._folder.look()]
+    assert stream._next(captures).packets == third
+    [*stream.batches(drain=True)]
+    summary = stream.summary()
+    assert (summary["captures"], summary["packets"]) == (3, len(found))
+
+
 def simple_packets():
     """A pcapng file of one packet that has no time."""
     empty = pcapng([])

@@ -1,6 +1,7 @@
 """The explorer, key by key."""
 
 import json
+import re
 import unicodedata
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from support.pcap import Conversation, framed, pcap
 from support.tui import CAPTURES, ERRORS, NANO
 
 import kinspect
+from kinspect.errors import KinspectError
 from kinspect.kafka.view import View
 from kinspect.protocol import Message, encode_request, encode_response
 
@@ -244,6 +246,39 @@ def test_files_are_written_once_and_for_their_owner(explore, tmp_path, monkeypat
     assert (saved.api, saved.latency_ns) == ("ApiVersions", next(iter(kinspect.read(NANO))).latency_ns)
     assert (tmp_path / "exchanges.pcapng").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "there").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("key", "name"), [("w", "exchanges.jsonl"), ("p", "exchanges.pcapng"), ("c", None)])
+def test_what_cannot_be_read_any_more_is_neither_written_nor_said_to_be(
+    explore, plain, tmp_path, monkeypatch, key, name
+):
+    """The second of two marked exchanges is not there any more."""
+    path = plain(CAPTURES / "4.4.0" / "errors_java.pcap.gz")
+    monkeypatch.chdir(tmp_path)
+    copied = []
+
+    async def script(explorer):
+        explorer.app.copy_to_clipboard = copied.append
+        await explorer.press("space", "space")
+        exchange = explorer.app.store.exchange
+
+        def missing(row, *rest):
+            if row:
+                raise KinspectError("it is gone")
+            return exchange(row, *rest)
+
+        def unsaved(*_):
+            raise KinspectError("it is gone")
+
+        explorer.app.store.exchange = missing
+        monkeypatch.setattr("kinspect.tui.index.export.save", unsaved)
+        await explorer.press(*([key, "enter"] if name else [key]))
+        assert "it is gone" in explorer.said()
+        assert not re.search("wrote|saved|copied", " ".join(explorer.said()))
+
+    explore(script, path, size=TALL)
+    assert copied == []
+    assert [found.name for found in tmp_path.iterdir()] == [path.name]
 
 
 def test_the_filter_for_tshark(explore):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
 from kinspect.capture import open_timeline
@@ -55,10 +56,21 @@ def write_new(path: str) -> BinaryIO:
         raise KinspectError(f"{path}: {error.strerror or error}") from None
 
 
+@contextmanager
+def whole_file(path: str) -> Iterator[BinaryIO]:
+    """As `write_new`, for a block that writes it; what raises there leaves no file."""
+    with write_new(path) as file:
+        try:
+            yield file
+        except BaseException:
+            os.unlink(os.path.expanduser(path))
+            raise
+
+
 def tshark_filter(store: Store, found: Row) -> str:
     """A display filter for the packets of an exchange: of its connection, from the first to the last of each message.
 
-    Frame numbers are those of its file; with several captures `file_of` tells which that is.
+    Frame numbers are those of its file; with several captures `files_of` tells which that is.
     """
     client_ip, client_port, broker_ip, broker_port, *_ = store.connection(found)
     ip = "ipv6" if ":" in client_ip else "ip"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -463,7 +464,13 @@ class Main(Screen[None]):
     def action_copy(self) -> None:
         """The exchanges' JSON lines to the terminal's clipboard."""
         rows = self._taken
-        text = b"".join(self._lines(rows)).decode()
+        try:
+            text = b"".join(self._lines(rows)).decode()
+        except StoppedError:
+            return
+        except KinspectError as error:
+            self.app.call_from_thread(self.say, str(error), wrong=True)
+            return
         if len(text) > COPIED_BYTES:
             self.app.call_from_thread(
                 self.say, f"{len(text):,} bytes are too many to copy: w writes a file", wrong=True
@@ -476,13 +483,8 @@ class Main(Screen[None]):
 
     def _lines(self, rows: Iterable[int]) -> Iterable[bytes]:
         worker = get_current_worker()
-        try:
-            for row in rows:
-                yield export.json_line(
-                    self.view.exchange(self.store.exchange(row, lambda: worker.is_cancelled))
-                )
-        except (StoppedError, KinspectError) as error:
-            self.app.call_from_thread(self.say, str(error), wrong=True)
+        for row in rows:
+            yield export.json_line(self.view.exchange(self.store.exchange(row, lambda: worker.is_cancelled)))
 
     def action_write(self) -> None:
         """The exchanges' JSON lines to a file."""
@@ -501,9 +503,11 @@ class Main(Screen[None]):
     def _write(self, path: str) -> None:
         rows = self._taken
         try:
-            with export.write_new(path) as file:
+            with export.whole_file(path) as file:
                 for line in self._lines(rows):
                     file.write(line)
+        except StoppedError:
+            return
         except (KinspectError, OSError) as error:
             self.app.call_from_thread(self.say, str(error), wrong=True)
             return
@@ -513,7 +517,7 @@ class Main(Screen[None]):
     def _save(self, path: str) -> None:
         worker = get_current_worker()
         try:
-            with export.write_new(path) as file:
+            with export.whole_file(path) as file:
                 saved = export.save(self.store, self._taken, file, lambda: worker.is_cancelled)
         except StoppedError:
             return
@@ -532,7 +536,9 @@ class Main(Screen[None]):
             return
         found = self.store[row]
         filter_text = export.tshark_filter(self.store, found)
-        parts = [f"tshark -r {name} -Y '{filter_text}'" for name in export.files_of(self.store, found)]
+        parts = [
+            f"tshark -r {shlex.quote(name)} -Y '{filter_text}'" for name in export.files_of(self.store, found)
+        ]
         alone = export.kafka_filter(found)
         if alone is not None:
             parts.append(f"Where Wireshark takes the port for Kafka's, this narrows it down:\n{alone}")
