@@ -22,6 +22,8 @@ BEAT_NS = 250 * _MS
 SECRETS_NS = 20 * _MS
 """So often is looked for new TLS secrets."""
 BLOCKS_A_TURN = 32
+LONGEST_END_NS = 10_000 * _MS
+"""The end is told by the packets' times, which never comes if the clock is set back; then this is how long it takes."""
 FOREVER = 1 << 63
 
 
@@ -105,9 +107,10 @@ class Worker:
 
     def _capture(self) -> None:
         while True:
-            last = self._ended_at is not None and time.monotonic_ns() >= self._patience
+            waited = time.monotonic_ns() - self._patience if self._ended_at is not None else -1
+            last = waited >= 0
             busy = self._turn(last)
-            if self._enough or (last and not busy):
+            if self._enough or (last and not busy) or waited > LONGEST_END_NS:
                 return
             self._wait(0 if busy else BEAT_NS)
             if self._deadline is not None and time.monotonic_ns() >= self._deadline:
@@ -205,7 +208,16 @@ class Worker:
         now = time.monotonic_ns()
         if now >= self._next_secrets:
             self._next_secrets = now + SECRETS_NS
-            files.secrets(self._plan.secrets())
+            files.secrets(self._new_secrets())
+
+    def _new_secrets(self) -> bytes:
+        """Where none can be read any more, the capture goes on without."""
+        try:
+            return self._plan.secrets()
+        except KinspectError as error:
+            self._errors.append(str(error))
+            self._plan = self._plan._replace(secrets=bytes)
+            return b""
 
     def _beat(self) -> None:
         now = time.monotonic_ns()
@@ -228,7 +240,7 @@ class Worker:
         self.stop()
         if self._files is not None:
             try:
-                self._files.secrets(self._plan.secrets())
+                self._files.secrets(self._new_secrets())
                 self._files.close(self._drops)
             except KinspectError as error:
                 self._errors.append(str(error))

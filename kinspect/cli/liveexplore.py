@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -90,7 +91,9 @@ def explore_live(capture: Live, options: Wanted) -> int:
     )
     spool = Spool(SPOOL_BYTES)
     store = Store(inputs, spool)
+    over, held = os.pipe()
     rows = IndexProcess(inputs, spool, Followed(capture, options.keylog))
+    os.close(held)
     capture.leave()
     try:
         from kinspect.tui.app import Explorer
@@ -99,6 +102,9 @@ def explore_live(capture: Live, options: Wanted) -> int:
         Explorer(store, rows, view, utc=values["utc"], text=filter_text(values)).run()
     finally:
         rows.stop()
+        # It ends once nobody holds the other end: the capturing process has closed its files then.
+        os.read(over, 1)
+        os.close(over)
         spool.close()
     for _, error in store.errors:
         complain(error)

@@ -143,16 +143,15 @@ class RecordView:
             "timestamp_ms": integer_text(timestamp) if self._int64_text else timestamp,
             "key": shown_key,
             "key_size": record["key_size"],
-            "key_encoding": key_encoding,
         }
         if decoded_key is not None:
             shown["key_decoded"] = self._readings.record(decoded_key, around)
         shown["value"] = shown_value
         shown["value_size"] = record["value_size"]
-        shown["value_encoding"] = value_encoding
         if decoded_value is not None:
             shown["value_decoded"] = self._readings.record(decoded_value, around)
         shown["headers"] = [self._header(header) for header in record["headers"]]
+        shown["key_encoding"], shown["value_encoding"] = key_encoding, value_encoding
         # A metadata record that cannot be read could hold a secret too.
         unread = decoded_value is None and value is not None and not is_control and topic in SECRET_TOPICS
         if around.redactions != secrets_before or (unread and not self._show_secrets):

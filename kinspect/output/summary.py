@@ -110,10 +110,12 @@ def _connections(summary: dict[str, Any]) -> str:
     if kinds["tls"]:
         names = [escape(name) for name in summary["server_names"]]
         more = "…" if len(names) > SERVER_NAMES_SHOWN else ""
-        named = f" (SNI {', '.join(names[:SERVER_NAMES_SHOWN])}{more})" if names else ""
-        parts.append(f"{kinds['tls']:,} TLS{named}")
+        about = [f"SNI {', '.join(names[:SERVER_NAMES_SHOWN])}{more}"] if names else []
+        if NONE_GIVEN in summary["tls_not_decrypted"]:
+            about.append("give --keylog")
+        parts.append(f"{kinds['tls']:,} TLS" + (f" ({'; '.join(about)})" if about else ""))
     parts += [f"{kinds[kind]:,} {text}" for kind, text in OTHER_KINDS.items() if kinds[kind]]
-    return ", ".join(parts) + (": give --keylog" if NONE_GIVEN in summary["tls_not_decrypted"] else "")
+    return ", ".join(parts)
 
 
 def _exchanges(summary: dict[str, Any], tally: Tally) -> str:

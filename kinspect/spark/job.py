@@ -15,6 +15,7 @@ from kinspect.spark.aggregates import QUERIES, aggregate
 from kinspect.spark.commit import Output
 from kinspect.spark.log import is_stream
 from kinspect.spark.run import Run
+from kinspect.spark.storage import check_out
 from kinspect.spark.tables import EXCHANGES, RECORDS
 from kinspect.spark.ways import FAST
 
@@ -55,6 +56,7 @@ class Result:
 
 def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
     """Does the job; `step` is told what is being done. Nothing changes in the folder before all tables are written."""
+    check_out(job.out)
     if is_stream(spark, job.out):
         raise KinspectError(f"{job.out}: a stream writes its tables there; give the job a folder of its own")
     output = Output(spark, job.out)

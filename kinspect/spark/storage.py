@@ -11,11 +11,13 @@ from urllib.parse import quote
 from pyarrow import ArrowException, fs
 
 from kinspect.capture.source import FileSource, Source, size_of
-from kinspect.errors import CaptureError
+from kinspect.errors import CaptureError, KinspectError
 
 _WILD = frozenset("*?[")
 # In a URL a question mark begins the settings of its file system.
 _WILD_IN_URL = frozenset("*[")
+# What Hadoop reads as one.
+_PATTERN = frozenset("*?[]{}")
 # What stands for itself in a path of a URL, beside letters and digits.
 _AS_THEY_ARE = "-._~!$&'()*+,;=:@"
 
@@ -30,7 +32,11 @@ def expand(paths: list[str]) -> list[str]:
         if is_url(path):
             matches = _url_glob(path)
         else:
-            matches = [path] if _WILD.isdisjoint(path) else sorted(glob.glob(path, recursive=True))
+            matches = (
+                [path]
+                if _WILD.isdisjoint(path) or os.path.exists(path)
+                else sorted(glob.glob(path, recursive=True))
+            )
         if not matches:
             raise CaptureError(f"{shown(path)}: no file has such a name")
         found += matches
@@ -48,6 +54,14 @@ def shown(path: str) -> str:
     scheme, _, rest = path.partition("?")[0].partition("://")
     host, slash, name = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{name}"
+
+
+def check_out(folder: str) -> None:
+    """Raises KinspectError for a folder that Spark could write to, but not read again."""
+    if not _PATTERN.isdisjoint(folder):
+        raise KinspectError(
+            f"{shown(folder)}: Spark takes {' '.join(sorted(_PATTERN))} in a path for a pattern; choose another --out"
+        )
 
 
 class Listed(NamedTuple):

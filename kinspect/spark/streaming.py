@@ -33,7 +33,7 @@ from kinspect.spark.portion import File, Portion, is_timeless, take
 from kinspect.spark.progress import Done, Progress, from_bytes, to_bytes
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import SPLIT_BYTES, Split, plan
-from kinspect.spark.storage import shown
+from kinspect.spark.storage import check_out, shown
 from kinspect.spark.strand import Setting
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class Stream:
         self._wanted = Wanted(settings.tables, views, settings.filter)
         Filter(**settings.filter)
         self._schema = spark_schema(self._wanted.schema)
+        check_out(settings.out)
         self._folder = Folder(settings.folder, settings.settle)
         self._log = Log(spark, settings.out)
         self._carried = self._read_progress()

@@ -271,7 +271,7 @@ def test_control_records_are_read() -> None:
     record = record_of(View(records=True).exchange(fetched(marker)))
     assert record["key_decoded"] == {"type": "COMMIT", "version": 0}
     assert record["value_decoded"]["data"] == {"coordinator_epoch": 7}
-    assert list(record).index("value_decoded") == list(record).index("value_encoding") + 1
+    assert list(record).index("value_decoded") == list(record).index("value_size") + 1
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", None])

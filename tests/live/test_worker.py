@@ -131,6 +131,15 @@ def test_what_comes_after_the_end_is_left_out(tmp_path, monkeypatch):
     assert captured.end.counters.kernel_drops == 3
 
 
+def test_a_clock_set_back_does_not_keep_it_from_ending(tmp_path, monkeypatch):
+    """All packets are older than the moment of the end, and there are always more."""
+    monkeypatch.setattr(worker, "LONGEST_END_NS", 50_000_000)
+    ring = Ring(*([some(1)] * 200_000))
+    captured = Captured([ring], stopped=True)
+    assert captured.end.end == {"errors": []}
+    assert len(captured.packets(tmp_path)) < 200_000
+
+
 def test_packets_of_several_interfaces_come_in_the_order_of_time(tmp_path):
     rings = [Ring(some(1, 4), some(7)), Ring(some(2, 3, 9), None, None, some(12), interface="y")]
     captured = Captured(rings, stopped=True)

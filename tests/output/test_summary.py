@@ -51,7 +51,7 @@ def test_encrypted_connections_are_named():
     found = connections(tls=9, other=403)
     line = text(connections=found, server_names=names, tls_not_decrypted={NONE_GIVEN: 9}).splitlines()[1]
     assert line == (
-        "412 connections, 0 Kafka, 9 TLS (SNI broker1, broker2, broker3…), 403 other: give --keylog"
+        "412 connections, 0 Kafka, 9 TLS (SNI broker1, broker2, broker3…; give --keylog), 403 other"
     )
 
 

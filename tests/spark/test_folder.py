@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 from support.pcap import Packet, pcap
 
-from kinspect.errors import CaptureError
+from kinspect.errors import CaptureError, KinspectError
 
 pytestmark = pytest.mark.tools
 
@@ -182,3 +182,15 @@ def test_no_folder_is_one_clear_error(tmp_path):
     module = import_module("kinspect.spark.folder")
     with pytest.raises(CaptureError, match="nowhere"):
         module.Folder(str(tmp_path / "nowhere")).look()
+
+
+@pytest.mark.parametrize("folder", ["out[1]", "a*", "s3a://bucket/{x}"])
+def test_an_out_that_spark_would_not_find_again_is_refused(folder):
+    with pytest.raises(KinspectError, match="for a pattern; choose another --out"):
+        import_module("kinspect.spark.storage").check_out(folder)
+
+
+def test_a_name_that_is_there_is_no_pattern(tmp_path):
+    path = tmp_path / "in[1].pcap"
+    path.touch()
+    assert import_module("kinspect.spark.storage").expand([str(path)]) == [str(path)]

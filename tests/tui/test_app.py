@@ -237,7 +237,13 @@ def test_files_are_written_once_and_for_their_owner(explore, tmp_path, monkeypat
         await explorer.press("space", "w", "enter", "p", "enter", "w")
         explorer.app.screen.query_one("Input").value = "there"
         await explorer.press("enter")
-        assert "there: exists; give another name" in explorer.said()
+        refused = explorer.app.screen.query_one("#refused")
+        assert "there: exists; give another name" in str(refused.render())
+        # The prompt is still there: what is typed goes into it.
+        explorer.app.screen.query_one("Input").value = "no/where"
+        await explorer.press("enter")
+        assert "no: no such folder" in str(refused.render())
+        await explorer.press("escape")
 
     explore(script, NANO, size=TALL)
     (line,) = (tmp_path / "exchanges.jsonl").read_text().splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar
 
 from rich.text import Text
@@ -38,14 +39,33 @@ class FileName(ModalScreen[str | None]):
             box.border_title = "Enter: write   Esc: back"
             yield Static(Text(self._question))
             yield Input(self._suggestion)
+            yield Static(id="refused")
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
 
     @on(Input.Submitted)
     def _given(self, event: Input.Submitted) -> None:
-        if event.value.strip():
-            self.dismiss(event.value.strip())
+        """Stays open for a name that cannot be: what is typed next is not for the screen behind."""
+        path = event.value.strip()
+        refused = _refusal(path)
+        if refused is None:
+            self.dismiss(path)
+        else:
+            self.query_one("#refused", Static).update(Text(refused, "red"))
+
+
+def _refusal(path: str) -> str | None:
+    """Why no file of this name can be made, as far as can be seen."""
+    whole = os.path.expanduser(path)
+    folder = os.path.dirname(whole) or "."
+    if not path:
+        return "give a name"
+    if os.path.lexists(whole):
+        return f"{escape(path)}: exists; give another name"
+    if not os.path.isdir(folder):
+        return f"{escape(folder)}: no such folder"
+    return None if os.access(folder, os.W_OK) else f"{escape(folder)}: no right to write there"
 
 
 class Reading(ModalScreen[None]):
