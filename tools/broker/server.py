@@ -143,7 +143,9 @@ def main() -> int:
         "--port", type=int, default=9092, help="SASL is on the next one (default: %(default)s)"
     )
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # SIGINT too: a shell's background jobs begin with it ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="kinspect-broker-") as folder,

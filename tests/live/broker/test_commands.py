@@ -40,9 +40,12 @@ def test_the_broker_ends_with_who_started_it(lab, tmp_path, number):
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as running:
-        broker = broker_of(running.pid)
-        running.send_signal(number)
-        assert running.communicate(timeout=60)[1] == b""
+        try:
+            broker = broker_of(running.pid)
+            running.send_signal(number)
+            assert running.communicate(timeout=60)[1] == b""
+        finally:
+            running.kill()
     assert running.returncode == (-number if number == signal.SIGKILL else 0)
     until = time.monotonic() + 60
     while Path(f"/proc/{broker}").exists():
