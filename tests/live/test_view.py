@@ -119,7 +119,7 @@ def test_stopped_and_brought_back(terminal):
     terminal.send("fg", "Enter")
     terminal.until("Last exchanges", f" {count} ")
     terminal.send("C-c")
-    terminal.until(f"{count} exchanges")
+    terminal.until(f"{count} shown")
     assert (terminal.told("alternate_on"), terminal.told("cursor_flag")) == ("0", "1")
 
 
