@@ -40,7 +40,7 @@ ISB_STARTTIME, _ISB_IFDROP, ISB_OSDROP = 2, 5, 7
 
 TLS_KEY_LOG = 0x544C534B
 
-_LATEST = (1 << 62) - 1
+LATEST = (1 << 62) - 1
 
 
 class _Order:
@@ -67,7 +67,7 @@ _BYTE_ORDER_MARKS = {b"\x4d\x3c\x2b\x1a": _Order("<"), b"\x1a\x2b\x3c\x4d": _Ord
 
 def _known_time(time: int | None) -> int | None:
     """A time beyond the years 1823 to 2116, of a broken clock, is none: clocks and timers count up to there."""
-    return time if time is not None and -_LATEST <= time <= _LATEST else None
+    return time if time is not None and -LATEST <= time <= LATEST else None
 
 
 class _Interface(NamedTuple):
@@ -205,7 +205,7 @@ class _Walker:
             add_wire(wire)
             add_link_type(link_type)
         taken = block.times[before:]
-        if taken and (max(taken) > _LATEST or min(taken) < -_LATEST):  # type: ignore[type-var, operator]
+        if taken and (max(taken) > LATEST or min(taken) < -LATEST):  # type: ignore[type-var, operator]
             block.times[before:] = map(_known_time, taken)
         self.frame += len(block) - before
         return position

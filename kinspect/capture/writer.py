@@ -34,7 +34,8 @@ _ISB_ENDTIME = 3
 
 PACKET_OVERHEAD = 32
 """What a packet's block has beside its bytes, which are padded to four."""
-LATEST_NS = (1 << 64) - 1
+LATEST_NS = read.LATEST
+"""The format has room for more, which kinspect would not read."""
 
 
 def section() -> bytes:
@@ -54,9 +55,9 @@ def interface_block(link_type: int, name: str = "", snaplen: int = 0, filter_tex
 
 
 def packet_block(interface: int, time_ns: int, data: bytes, original_length: int) -> bytes:
-    """A packet. Raises ValueError for a time that the format has no room for."""
+    """A packet. Raises ValueError for a time that could not be read again."""
     if not 0 <= time_ns <= LATEST_NS:
-        raise ValueError(f"pcapng has no time {time_ns} ns")
+        raise ValueError(f"{time_ns} ns is no time that could be read again")
     captured = len(data)
     padding = -captured % 4
     length = PACKET_OVERHEAD + captured + padding
@@ -107,7 +108,7 @@ class PcapngWriter:
     def packet(self, interface_id: int, time_ns: int, data: bytes, original_length: int) -> None:
         """Write a packet. `time_ns`: since the epoch; `original_length`: its bytes on the wire.
 
-        Raises ValueError for an interface that was not described, and for a time before 1970 or after 2554.
+        Raises ValueError for an interface that was not described, and for a time before 1970 or after 2116.
         """
         if not 0 <= interface_id < self._interfaces:
             raise ValueError(f"interface {interface_id} was not described")
