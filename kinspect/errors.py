@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 
 class KinspectError(Exception):
@@ -10,11 +10,15 @@ class KinspectError(Exception):
 
 
 class CaptureError(KinspectError):
-    """An input could not be opened, or is not a capture."""
+    """An input could not be opened, or is not a capture. `status`: what a command ends with that met it."""
+
+    status: ClassVar[int] = 1
 
 
 class TruncatedCaptureError(CaptureError):
     """An input ended in the middle of a packet or block; everything before it was handed on."""
+
+    status = 3
 
 
 class StateError(KinspectError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator, Sequence
 from heapq import heapify, heappop, heappush
+from typing import Protocol
 
 from kinspect.capture.formats import open_capture
 from kinspect.capture.reader import BLOCK_SIZE, Findings
@@ -40,6 +41,27 @@ def slice_block(block: Block, start: int, stop: int) -> Block:
         block.wire_lengths[start:stop],
         block.link_types[start:stop],
     )
+
+
+class Packets(Protocol):
+    """Where packets come from: a `Timeline` of captures, or an interface."""
+
+    @property
+    def files(self) -> list[str]: ...
+    @property
+    def errors(self) -> list[CaptureError]: ...
+    @property
+    def secrets(self) -> list[bytes]: ...
+    @property
+    def kernel_drops(self) -> int | None: ...
+    @property
+    def queue_drops(self) -> int | None: ...
+    @property
+    def bytes_read(self) -> int: ...
+    @property
+    def bytes_total(self) -> int | None: ...
+    def __iter__(self) -> Iterator[Block]: ...
+    def close(self) -> None: ...
 
 
 class Timeline:

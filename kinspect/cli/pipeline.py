@@ -23,13 +23,12 @@ from kinspect.cli.options import (
     usage,
 )
 from kinspect.cli.types import DURATION, Duration
-from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError
+from kinspect.errors import KinspectError
 from kinspect.kafka.view import View
 from kinspect.spark import session
 
 TABLES = ("exchanges", "batches", "records", "connections")
 DEFAULT_TABLES = "exchanges,batches,connections"
-UNREADABLE, CUT = 1, 3
 NS_PER_SECOND = 1_000_000_000
 LOSSES = {
     "kernel_drops": "packets that were dropped before they were captured",
@@ -121,7 +120,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     if not values["quiet"]:
         for line in _summary(result):
             click.echo(line, err=True)
-    return max(map(_status, result.errors), default=0)
+    return max((error.status for error in result.errors), default=0)
 
 
 @pipeline.command(cls=Sectioned)
@@ -204,7 +203,7 @@ def stream(folder: str, **values: Any) -> int:
             click.echo(line, err=True)
     if interrupt.asked:
         return ENDED_BY_SIGNAL + interrupt.asked
-    return max(map(_status, running.errors), default=0)
+    return max((error.status for error in running.errors), default=0)
 
 
 def _told(batch: Any) -> str:
@@ -282,7 +281,3 @@ def _summary(result: Any) -> list[str]:
     ]
     lines += [f"  cap {cap}: hit {hits:,} times" for cap, hits in summary["caps_hit"].items()]
     return lines
-
-
-def _status(error: CaptureError) -> int:
-    return CUT if isinstance(error, TruncatedCaptureError) else UNREADABLE

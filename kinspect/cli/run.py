@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import RawIOBase
-from typing import Any, NamedTuple, Protocol, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import click
 
+from kinspect.capture.timeline import Packets
 from kinspect.cli import complain, outfile, topicnames
 from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.options import (
@@ -24,37 +25,19 @@ from kinspect.cli.options import (
     needs_heads_only,
     usage,
 )
-from kinspect.cli.progress import Progress, Reading
-from kinspect.errors import CaptureError, TruncatedCaptureError
+from kinspect.cli.progress import Progress
 from kinspect.filters import Filter
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.view import View
 from kinspect.model import Block
 from kinspect.output import NONE, TABLE, Writer, open_writer
+from kinspect.output.escape import printable
 from kinspect.output.summary import Tally, summary_text
 from kinspect.pipeline import Inspector, Line, one_by_one
 
-UNREADABLE, CUT = 1, 3
 # How many more objects there are before Python looks for unreachable cycles among the newest, how often among the
 # others. Only what is left of an ended connection is one; with the usual numbers a fifth of the time goes there.
 COLLECTED_EACH = (10_000, 3, 3)
-
-
-class Packets(Reading, Protocol):
-    """Where packets come from: a `Timeline` of captures, or an interface."""
-
-    @property
-    def files(self) -> list[str]: ...
-    @property
-    def errors(self) -> list[CaptureError]: ...
-    @property
-    def secrets(self) -> list[bytes]: ...
-    @property
-    def kernel_drops(self) -> int | None: ...
-    @property
-    def queue_drops(self) -> int | None: ...
-    def __iter__(self) -> Iterator[Block]: ...
-    def close(self) -> None: ...
 
 
 class Wanted(NamedTuple):
@@ -110,7 +93,7 @@ def open_run(
             kafka_ports=frozenset(values["decode_as"]),
             heads_only=needs_heads_only(view, options.filter, options.format_name),
             emit=options.emit,
-            files=[_printable(name) for name in packets.files],
+            files=[printable(name) for name in packets.files],
         ),
         stream,
         writer or open_writer(options.format_name, written_through(stream), view, make_style(values)),
@@ -215,7 +198,7 @@ class Run:
             complain(str(error))
         if not self.options.values["quiet"] and not self.nothing_read:
             click.echo(summary_text(summary, self.tally), nl=False, err=True)
-        return max(map(_status, self.packets.errors), default=0)
+        return max((error.status for error in self.packets.errors), default=0)
 
     @property
     def nothing_read(self) -> bool:
@@ -270,10 +253,6 @@ class Run:
         return True
 
 
-def _status(error: CaptureError) -> int:
-    return CUT if isinstance(error, TruncatedCaptureError) else UNREADABLE
-
-
 def _wants_progress(asked: bool | None, path: str | None) -> bool:
     # Rows on the same terminal and a bar would overwrite each other.
     return sys.stderr.isatty() and (path is not None or not sys.stdout.isatty()) if asked is None else asked
@@ -284,8 +263,3 @@ def _written_whole(stream: TextIO) -> TextIO:
     if not isinstance(stream.buffer, RawIOBase):
         return stream
     return open(stream.fileno(), "w", encoding=stream.encoding, errors=stream.errors, closefd=False)
-
-
-def _printable(name: str) -> str:
-    """A file's name with U+FFFD for bytes that are no text."""
-    return name.encode(errors="surrogateescape").decode(errors="replace")

@@ -18,6 +18,11 @@ def escape(text: str) -> str:
     return "".join(c if c.isprintable() else _escaped(ord(c)) for c in text)
 
 
+def printable(path: str) -> str:
+    """A file's name, or a text with one in it, with U+FFFD for bytes that are no text."""
+    return path.encode(errors="surrogateescape").decode(errors="replace")
+
+
 def escape_json(line: bytes) -> bytes:
     """A line of JSON that means the same, with what `escape` escapes as `\\u009b`; `line` ends with its line feed."""
     if line.isascii() and b"\x7f" not in line:

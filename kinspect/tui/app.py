@@ -8,8 +8,9 @@ from textual import work
 from textual.app import App
 from textual.binding import BindingType
 
+from kinspect.errors import CaptureError
 from kinspect.kafka.view import View
-from kinspect.tui.index.indexer import UNREADABLE, Batch
+from kinspect.tui.index.indexer import Batch
 from kinspect.tui.index.process import ENDED
 from kinspect.tui.index.store import Store
 from kinspect.tui.screens.main import Main
@@ -58,7 +59,7 @@ class Explorer(App[None]):
         elif not store.done:
             store.done = True
             if not store.stopped:
-                store.errors.append((UNREADABLE, batch or ENDED))
+                store.errors.append((CaptureError.status, batch or ENDED))
         self.main.grown()
 
     def action_stop(self) -> None:

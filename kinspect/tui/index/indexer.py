@@ -6,17 +6,18 @@ Every exchange is decoded once, for what the list shows and the filters ask for,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from kinspect.capture import open_timeline
 from kinspect.capture.places import is_plain
-from kinspect.errors import CaptureError, TruncatedCaptureError
+from kinspect.capture.timeline import Packets
 from kinspect.kafka.exchange import Exchange
 from kinspect.model import FRAME_BITS, Block, Caps
 from kinspect.output import table
+from kinspect.output.escape import printable
 from kinspect.pipeline import Inspector, Line, one_by_one
 from kinspect.tui.index import row
 from kinspect.tui.index.spool import Spool
@@ -26,8 +27,6 @@ BATCH_ROWS = 2000
 BATCH_SECONDS = 0.1
 SEEN = 100_000
 """Names noted for completion, at most."""
-UNREADABLE, CUT = 1, 3
-"""Exit statuses: an input could not be read, one ended in the middle."""
 LIVE_EXCHANGES = 2_000_000
 """After so many a live capture ends: their rows take 336 MiB."""
 _LISTED = 100
@@ -199,23 +198,6 @@ class Indexer:
         )
 
 
-class Packets(Protocol):
-    """Where packets come from: a `Timeline`, or an interface."""
-
-    @property
-    def files(self) -> list[str]: ...
-    @property
-    def errors(self) -> list[CaptureError]: ...
-    @property
-    def secrets(self) -> list[bytes]: ...
-    @property
-    def bytes_read(self) -> int: ...
-    @property
-    def bytes_total(self) -> int | None: ...
-    def __iter__(self) -> Iterator[Block]: ...
-    def close(self) -> None: ...
-
-
 def index(inputs: Inputs, spool: Spool, send: Callable[[Batch], None]) -> None:
     """Read the inputs to their end, and send what they hold. What `send` raises ends the reading."""
     timeline = open_timeline(inputs.paths)
@@ -287,14 +269,6 @@ def index_packets(
         indexer.finish()
     finally:
         packets.close()
-    errors = [
-        (CUT if isinstance(e, TruncatedCaptureError) else UNREADABLE, printable(str(e)))
-        for e in packets.errors
-    ]
+    errors = [(e.status, printable(str(e))) for e in packets.errors]
     last = indexer.batch(packets.bytes_read, packets.bytes_total)
     send(last._replace(done=True, errors=errors, summary=indexer.inspector.summary()))
-
-
-def printable(text: str) -> str:
-    """U+FFFD for the bytes of a path that are no text."""
-    return text.encode(errors="surrogateescape").decode(errors="replace")
