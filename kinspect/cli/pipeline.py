@@ -76,10 +76,10 @@ SPARK = (
 @options(TABLES_OUT, SPARK, FILTERS, INPUT, LIMITS)
 @click.option(
     "--way",
-    type=click.Choice(["fast", "plain"]),
+    type=click.Choice(["fast", "ahead", "relay", "plain"]),
     default="fast",
     show_default=True,
-    help="fast: decode packets where they are read; plain: sort them by connection first. The rows are the same.",
+    help="How tasks share the work; the rows are the same. fast: ahead on one machine, relay on a cluster.",
 )
 def run(captures: tuple[str, ...], **values: Any) -> int:
     """Decode captures into Parquet tables, a folder each, with a folder for each date (UTC) and API in it.

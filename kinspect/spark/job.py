@@ -12,12 +12,12 @@ from kinspect.errors import CaptureError, KinspectError
 from kinspect.kafka.view import View
 from kinspect.model import Caps
 from kinspect.spark.aggregates import QUERIES, aggregate
+from kinspect.spark.asked import Asked
 from kinspect.spark.commit import Output
 from kinspect.spark.log import is_stream
-from kinspect.spark.run import Run
+from kinspect.spark.run import FAST, Run
 from kinspect.spark.storage import check_out
 from kinspect.spark.tables import EXCHANGES, RECORDS
-from kinspect.spark.ways import FAST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,15 +67,18 @@ def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
         for name in job.tables:
             step(f"decoding {name}")
             table = captures.table(
-                name,
-                filter=job.filter,
-                view=view_of(name, job.view),
-                keylog=job.keylog,
-                names=job.names,
-                kafka_ports=job.kafka_ports,
+                Asked(
+                    name,
+                    view=view_of(name, job.view),
+                    chosen=job.filter,
+                    keylog=job.keylog,
+                    names=job.names,
+                    kafka_ports=job.kafka_ports,
+                )
             )
             dated = table.withColumn("date", to_date("timestamp"))
             output.write(name, dated, BY_DATE_AND_API if "api" in table.columns else BY_DATE)
+            captures.check()
             written = spark.read.schema(dated.schema).parquet(output.staged(name))
             rows[name] = written.count()
             if name == EXCHANGES:
@@ -89,7 +92,7 @@ def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
         captures.close()
     step("putting the tables in place")
     dates = output.commit()
-    return Result(captures.summary(), rows, dates, captures.index.errors)
+    return Result(captures.summary(), rows, dates, captures.errors)
 
 
 def view_of(name: str, view: View) -> View:

@@ -72,8 +72,8 @@ def open_session(master: str | None, settings: Mapping[str, str], progress: bool
     }
     if local:
         # Packets are decoded by Python. What is left to the JVM is so little that its second compiler takes more than
-        # all the rest.
-        defaults["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
+        # all the rest, and collecting garbage beside it more than collecting it now and then.
+        defaults["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     for name, value in {**defaults, **settings}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

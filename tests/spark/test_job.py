@@ -60,7 +60,7 @@ def test_rows_are_those_of_read(made):
     }
 
 
-@pytest.mark.parametrize("way", ["fast", "plain"])
+@pytest.mark.parametrize("way", ["ahead", "relay", "plain"])
 @pytest.mark.parametrize("name", ["4.3.1/telemetry.pcap.gz", "2.8.2/console-zstd.pcap"])
 def test_the_summary_is_that_of_read(spark, name, way):
     """Also what is only known when rows are made: topic ids without a name."""
@@ -71,8 +71,9 @@ def test_the_summary_is_that_of_read(spark, name, way):
             line.to_dict()
     for line in inspector.finish():
         line.to_dict()
-    run = import_module("kinspect.spark.run").Run(spark, [path], split_bytes=3_000, way=way)
-    run.table("exchanges").collect()
+    module = import_module("kinspect.spark.run")
+    run = module.Run(spark, [path], split_bytes=3_000, way=way)
+    run.table(module.Asked("exchanges")).collect()
     run.close()
     assert run.summary() == inspector.summary()
 
