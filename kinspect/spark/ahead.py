@@ -6,7 +6,11 @@ leaves off behind it: nothing moves between tasks, and nothing has to be looked 
 
 from __future__ import annotations
 
+import os
+import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from struct import Struct
@@ -36,6 +40,8 @@ PAIRING = 0.45
 CHANGED = "the captures changed while they were read; run again when nobody writes to them any more"
 _NEVER = 1 << 62
 _LINE = Struct(">q")
+_PLACE = Struct("q")
+_NOTED_EACH_S = 0.2
 
 
 def parts_of(size: int, count: int) -> list[int]:
@@ -64,6 +70,51 @@ class _ByPart(AccumulatorParam):  # type: ignore[misc]
 
     def addInPlace(self, value1: dict[int, Told], value2: dict[int, Told]) -> dict[int, Told]:  # noqa: N802
         return {**value1, **value2}
+
+
+class Meter:
+    """How far the tasks are, in bytes of the captures: those on this machine write it to a file."""
+
+    def __init__(self, ends: Sequence[int], size: int) -> None:
+        self._file = tempfile.NamedTemporaryFile(prefix="kinspect-")  # noqa: SIM115  # closed by `close`
+        self._count = len(ends)
+        self._work = sum(min(end, size) for end in ends)
+        self.path = self._file.name
+        self.bytes_total = size
+
+    @property
+    def bytes_read(self) -> int:
+        """Of all captures, by the share that is done of what the tasks read together."""
+        places = os.pread(self._file.fileno(), self._count * _PLACE.size, 0)
+        done: int = sum(place for (place,) in _PLACE.iter_unpack(places))
+        return self.bytes_total * done // max(self._work, 1)
+
+    def begin(self) -> None:
+        """Nothing is read yet."""
+        os.pwrite(self._file.fileno(), bytes(self._count * _PLACE.size), 0)
+
+    def close(self) -> None:
+        """Takes the file away."""
+        self._file.close()
+
+
+class _Note:
+    """Tells a meter, now and then, how far a task is."""
+
+    def __init__(self, path: str, number: int) -> None:
+        self._path = path
+        self._number = number
+        self._due = 0.0
+
+    def __call__(self, place: int) -> None:
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + _NOTED_EACH_S
+        # There is none when nobody looks, and on another machine than the driver's.
+        with suppress(OSError), open(self._path, "r+b") as file:
+            file.seek(self._number * _PLACE.size)
+            file.write(_PLACE.pack(place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +153,14 @@ class Ahead:
         self._captures = Captures(paths, caps)
         self._ends = parts_of(size, count)
         self._told: Any = None
+        self.reading = Meter(self._ends, size)
         self.errors = self._walked(count)
 
     def table(self, asked: Asked, unresolved: Unresolved) -> DataFrame:
         """The rows of a table."""
         self._told = self._spark.sparkContext.accumulator(dict[int, Told](), _ByPart())
-        task = showing(self._captures, self._ends, asked, self._told.add, unresolved)
+        self.reading.begin()
+        task = showing(self._captures, self._ends, asked, self._told.add, unresolved, self.reading.path)
         return self._numbers(len(self._ends), len(self._ends)).mapInArrow(
             task, spark_schema(asked.table().schema)
         )
@@ -128,7 +181,8 @@ class Ahead:
         return {**summary, "unresolved_topic_ids": unresolved, "caps_hit": dict(sorted(caps_hit.items()))}
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Nothing more will be asked for."""
+        self.reading.close()
 
     def _walked(self, count: int) -> list[CaptureError]:
         files = len(self._captures.paths)
@@ -162,8 +216,9 @@ def showing(
     asked: Asked,
     tell: Callable[[dict[int, Told]], None],
     unresolved: Unresolved,
+    meter: str,
 ) -> Task:
-    """Gives the rows of the parts whose numbers come in."""
+    """Gives the rows of the parts whose numbers come in. `meter`: the path of a `Meter`."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
         for number in numbers(batches):
@@ -172,7 +227,8 @@ def showing(
             inspector = captures.inspector(asked)
             rows = Rows(asked)
             own = (ends[number - 1] if number else 0), ends[number]
-            for lines in _lines(timeline, inspector, rows, own, told):
+            note = _Note(meter, number)
+            for lines in _lines(timeline, inspector, rows, own, told, note):
                 before = dict(inspector.counts.caps_hit)
                 yield from rows.add(lines)
                 for cap, hits in inspector.counts.caps_hit.items():
@@ -189,7 +245,12 @@ def showing(
 
 
 def _lines(
-    timeline: Timeline, inspector: Inspector, rows: Rows, own: tuple[int, int], told: Told
+    timeline: Timeline,
+    inspector: Inspector,
+    rows: Rows,
+    own: tuple[int, int],
+    told: Told,
+    note: Callable[[int], None],
 ) -> Iterator[Iterator[tuple[bytes, Line]]]:
     """The lines of the part between the bytes `own`, each with what sorts it."""
 
@@ -204,6 +265,7 @@ def _lines(
             place = timeline.bytes_read - 1
             if place >= end:
                 return
+            note(place)
             rows.begin(block.times)
             if place >= begin:
                 yield keyed(one_by_one(lines))

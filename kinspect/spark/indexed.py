@@ -44,6 +44,7 @@ class Indexed:
         plain: bool,
         kept: bool,
     ) -> None:
+        self.reading = None
         self._spark = spark
         self._caps = caps
         self._reading = max(_FEWEST_READING, size)

@@ -13,7 +13,7 @@ from pyspark.accumulators import AccumulatorParam
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.kafka.names import UNRESOLVED_KEPT
 from kinspect.model import Caps
-from kinspect.spark.ahead import MOST_TASKS, Ahead
+from kinspect.spark.ahead import MOST_TASKS, Ahead, Meter
 from kinspect.spark.asked import Asked, Unresolved
 from kinspect.spark.indexed import Indexed
 from kinspect.spark.splits import SPLIT_BYTES
@@ -37,6 +37,8 @@ class Tables(Protocol):
 
     @property
     def errors(self) -> list[CaptureError]: ...
+    @property
+    def reading(self) -> Meter | None: ...
     def table(self, asked: Asked, unresolved: Unresolved) -> DataFrame: ...
     def check(self) -> None: ...
     def summary(self, unresolved: int) -> dict[str, Any]: ...
@@ -97,6 +99,11 @@ class Run:
     def errors(self) -> list[CaptureError]:
         """What could not be read at all, or not to its end."""
         return self._tables.errors
+
+    @property
+    def reading(self) -> Meter | None:
+        """How far the tasks are that make a table's rows; None if they are so many that Spark's own count tells."""
+        return self._tables.reading
 
     def table(self, asked: Asked) -> DataFrame:
         """The rows of a table."""

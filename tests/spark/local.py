@@ -107,7 +107,12 @@ def ahead_rows(paths, asked, parts, caps):
     ends = ahead.parts_of(sum(map(os.path.getsize, paths)), parts)
     told = {}
     task = ahead.showing(
-        travelled(ahead.Captures(paths, caps)), ends, travelled(asked), told.update, lambda ids: None
+        travelled(ahead.Captures(paths, caps)),
+        ends,
+        travelled(asked),
+        told.update,
+        lambda ids: None,
+        "/nonexistent",
     )
     made = [
         row

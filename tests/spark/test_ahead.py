@@ -2,6 +2,8 @@
 
 import os
 import random
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -92,3 +94,36 @@ def test_caps_that_any_task_hits_are_counted(spark, run):
         hit.append(made.summary()["caps_hit"])
     assert hit[0] == hit[1]
     assert hit[0]["records"] > 3
+
+
+def test_how_far_tasks_are(ahead):
+    meter = ahead.Meter([600, 1 << 62], 1000)
+    meter.begin()
+    assert (meter.bytes_read, meter.bytes_total) == (0, 1000)
+    ahead._Note(meter.path, 0)(600)
+    second = ahead._Note(meter.path, 1)
+    second(200)
+    second(900)  # Too soon to be told.
+    assert meter.bytes_read == 1000 * (600 + 200) // (600 + 1000)
+    meter.close()
+    ahead._Note(meter.path, 0)(600)
+    assert not os.path.exists(meter.path)
+
+
+def test_the_command_says_what_it_does_and_spark_nothing(tmp_path):
+    command = [
+        Path(sys.executable).with_name("kinspect"),
+        "pipeline",
+        "run",
+        CAPTURE,
+        "--out",
+        tmp_path / "out",
+    ]
+    done = subprocess.run(
+        [*command, "--master", "local[2]", "--progress"], capture_output=True, text=True, check=True
+    )
+    said = [line for line in done.stderr.splitlines() if "incubator" not in line]
+    assert done.stdout == ""
+    assert said[:2] == ["kinspect: looking at the captures", "kinspect: decoding exchanges"]
+    assert "93 packets, 6 connections (6 Kafka), 20 exchanges" in done.stderr
+    assert [line for line in said if "Spark" in line or "WARN" in line or "log" in line] == []
