@@ -21,11 +21,12 @@ import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from kinspect.capture import Timeline, may_bring_secrets, open_timeline
-from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError
+from kinspect.errors import CaptureError, KinspectError, UnreadableError
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector, Line, fed, one_by_one
 from kinspect.spark.asked import Asked, Unresolved
 from kinspect.spark.facts import added
+from kinspect.spark.failure import error_of, told_of
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.storage import open_whole, shown
 from kinspect.spark.tasks import PIECE, Batches, Rows, Task, numbers, piece, unhurried
@@ -119,14 +120,21 @@ class _Note:
 
 @dataclass(frozen=True, slots=True)
 class Captures:
-    """What tasks read."""
+    """What tasks read. `damage`: what is known to be wrong with it."""
 
     paths: Sequence[str]
     caps: Caps
+    damage: frozenset[str] = frozenset()
 
     def open(self) -> Timeline:
         """All packets."""
         return open_timeline(self.paths, open_input=open_whole)
+
+    def check(self, timeline: Timeline) -> None:
+        """Raises UnreadableError if something is wrong that was right."""
+        for error in timeline.errors:
+            if str(error) not in self.damage:
+                raise UnreadableError(str(error))
 
     def inspector(self, asked: Asked) -> Inspector:
         """What pairs them."""
@@ -150,7 +158,8 @@ class Ahead:
 
     def __init__(self, spark: SparkSession, paths: Sequence[str], size: int, caps: Caps, count: int) -> None:
         self._spark = spark
-        self._captures = Captures(paths, caps)
+        self._paths = paths
+        self._caps = caps
         self._ends = parts_of(size, count)
         self._told: Any = None
         self.reading = Meter(self._ends, size)
@@ -160,7 +169,9 @@ class Ahead:
         """The rows of a table."""
         self._told = self._spark.sparkContext.accumulator(dict[int, Told](), _ByPart())
         self.reading.begin()
-        task = showing(self._captures, self._ends, asked, self._told.add, unresolved, self.reading.path)
+        known = frozenset(map(str, self.errors))
+        captures = Captures(self._paths, self._caps, known)
+        task = showing(captures, self._ends, asked, self._told.add, unresolved, self.reading.path)
         return self._numbers(len(self._ends), len(self._ends)).mapInArrow(
             task, spark_schema(asked.table().schema)
         )
@@ -185,10 +196,10 @@ class Ahead:
         self.reading.close()
 
     def _walked(self, count: int) -> list[CaptureError]:
-        files = len(self._captures.paths)
-        found = self._numbers(files, 4 * count).mapInArrow(walking(self._captures.paths), spark_schema(PIECE))
+        files = len(self._paths)
+        found = self._numbers(files, 4 * count).mapInArrow(walking(self._paths), spark_schema(PIECE))
         told = sorted(orjson.loads(bytes(row[0])) for row in found.collect())
-        return [(TruncatedCaptureError if cut else CaptureError)(text) for _, _, cut, text in told]
+        return [error_of((kind, text)) for _, _, kind, text in told]
 
     def _numbers(self, end: int, count: int) -> DataFrame:
         return self._spark.range(0, end, 1, max(1, min(count, end)))
@@ -203,9 +214,7 @@ def walking(paths: Sequence[str]) -> Task:
             for _ in timeline:
                 pass
             for order, error in enumerate(timeline.errors):
-                yield piece(
-                    orjson.dumps([number, order, isinstance(error, TruncatedCaptureError), str(error)])
-                )
+                yield piece(orjson.dumps([number, order, *told_of(error)]))
 
     return unhurried(task)
 
@@ -234,6 +243,7 @@ def showing(
                 for cap, hits in inspector.counts.caps_hit.items():
                     if hits > before.get(cap, 0):
                         told.caps_hit[cap] = told.caps_hit.get(cap, 0) + hits - before.get(cap, 0)
+            captures.check(timeline)
             yield from rows.rest()
             unresolved(inspector.names.unresolved)
             if own[1] == _NEVER:

@@ -16,6 +16,7 @@ from kinspect.spark.aggregates import QUERIES, aggregate
 from kinspect.spark.ahead import Meter
 from kinspect.spark.asked import Asked
 from kinspect.spark.commit import Output
+from kinspect.spark.failure import raised_in_task
 from kinspect.spark.log import is_stream
 from kinspect.spark.run import FAST, Run
 from kinspect.spark.storage import check_out
@@ -95,8 +96,11 @@ def run(
                 for query in QUERIES:
                     step(f"adding up {query}")
                     output.write(query, aggregate(query, written), BY_DATE)
-    except BaseException:
+    except BaseException as error:
         output.abandon()
+        ours = raised_in_task(error)
+        if ours is not None:
+            raise ours from error
         raise
     finally:
         captures.close()

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from pyarrow import ArrowException, fs
 
 from kinspect.capture.source import FileSource, Source, size_of
-from kinspect.errors import CaptureError, KinspectError
+from kinspect.errors import CaptureError, KinspectError, UnreadableError
 
 _WILD = frozenset("*?[")
 # In a URL a question mark begins the settings of its file system.
@@ -234,5 +234,5 @@ def _in_url(system: Any, name: str) -> str:
     return name if isinstance(system, fs.PyFileSystem) else quote(name, safe=_AS_THEY_ARE)
 
 
-def _clear(path: str, error: Exception) -> CaptureError:
-    return CaptureError(f"{shown(path)}: cannot be read: {' '.join(str(error).split())}")
+def _clear(path: str, error: Exception) -> UnreadableError:
+    return UnreadableError(f"{shown(path)}: cannot be read: {' '.join(str(error).split())}")

@@ -222,6 +222,43 @@ def test_a_file_that_goes_while_a_folder_is_drained_takes_no_other_with_it(
         assert written(out, kind, name) == lines(paths[:2], kind, view=View())
 
 
+@pytest.mark.parametrize(("failures", "whole"), [(2, True), (3, False)])
+def test_a_file_that_the_system_fails_to_read_is_tried_again(
+    spark, module, folder, tmp_path, monkeypatch, failures, whole
+):
+    """Some times; then the stream goes on with what can be read of it."""
+    found = packets(3)
+    path = folder / "cap1.pcap"
+    path.write_bytes(pcap(found))
+    told = []
+    stream = stream_of(module, spark, folder, tmp_path / "out", told.append)
+    examine = stream._examine
+    looks = []
+
+    def fails(splits):
+        looks.append(len(splits))
+        for part in examine(splits):
+            if len(looks) <= failures and isinstance(part, module.index.Report):
+                part.error = "UnreadableError", f"{path}: cannot be read: connection reset"
+                part.packets, part.times, part.carries_tcp = 0, part.times[:0], part.carries_tcp[:0]
+            yield part
+
+    monkeypatch.setattr(stream, "_examine", fails)
+    drop = module.index.Reports.add
+    monkeypatch.setattr(
+        module.index.Reports,
+        "add",
+        lambda self, part: (
+            drop(self, part) if len(looks) > failures or isinstance(part, module.index.Report) else None
+        ),
+    )
+    batches = [batch for batch in stream.batches(drain=True) if batch is not None]
+    assert [text for text in told if "connection reset" in text] == [
+        f"{path}: cannot be read: connection reset"
+    ]
+    assert (sum(batch.packets for batch in batches) == len(found)) == whole
+
+
 def test_what_waits_for_another_file_is_counted_once(spark, module, folder, tmp_path):
     """Two hosts: a file of one is complete, and all of it comes behind what the other still writes."""
     found = packets(4)
