@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from pyspark import StorageLevel
 from pyspark.sql.functions import collect_list, count, to_date
 
@@ -70,6 +71,20 @@ class Settings:
     kafka_ports: frozenset[int] = frozenset()
     split_bytes: int = SPLIT_BYTES
 
+    def asked(self) -> dict[str, str]:
+        """What rows depend on, as text, by the option's name."""
+        told = {
+            "--payload": self.view.payload,
+            "--show-secrets": self.view.show_secrets,
+            "--topic-names": sorted(self.names.items()),
+            "--decode-as": sorted(self.kafka_ports),
+            "limits": astuple(self.caps),
+            "filters": {name: value for name, value in self.filter.items() if value},
+        }
+        return {
+            name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode() for name, value in told.items()
+        }
+
 
 @dataclass(slots=True)
 class Batch:
@@ -112,6 +127,13 @@ class Stream:
             raise KinspectError(
                 f"{settings.out}: was begun with the tables {', '.join(self._progress.tables)};"
                 " a stream keeps its tables"
+            )
+        self._asked = settings.asked()
+        before = self._progress.asked
+        others = [name for name, text in self._asked.items() if before and before.get(name) != text]
+        if others:
+            self._tell(
+                f"{settings.out}: goes on with other {', '.join(others)}; rows that are there stay as they are"
             )
 
     def make(self, table: str) -> str:
@@ -304,6 +326,7 @@ class Stream:
             **self._noted,
         )
         progress.add_secrets(portion.secrets)
+        progress.asked = self._asked
 
     def _decode(
         self,

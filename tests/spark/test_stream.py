@@ -319,6 +319,22 @@ def test_a_stream_keeps_its_tables(spark, module, folder, tmp_path):
         stream_of(module, spark, folder, tmp_path / "out")
 
 
+def test_a_stream_that_goes_on_with_other_options_says_so(spark, module, folder, tmp_path):
+    files_of(packets(2), folder, 2)
+    told = []
+    [
+        *stream_of(module, spark, folder, tmp_path / "out", told.append, filter={"api": ["Fetch"]}).batches(
+            drain=True
+        )
+    ]
+    stream_of(module, spark, folder, tmp_path / "out", told.append, filter={"api": ["Fetch"], "topic": []})
+    assert told == []
+    stream_of(module, spark, folder, tmp_path / "out", told.append, view=View(payload="text"))
+    assert told == [
+        f"{tmp_path}/out: goes on with other --payload, filters; rows that are there stay as they are"
+    ]
+
+
 def test_streaming_dataframes(spark, folder):
     """Two tables of one stream, each read by a query; what is still open is in neither."""
     api = import_module("kinspect.spark")
