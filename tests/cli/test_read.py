@@ -73,6 +73,8 @@ def test_filters(kinspect, capture, options, expected):
         ["--api", "Metdata"],
         ["--since", "soon"],
         ["--host", "localhost"],
+        ["--port", "99999"],
+        ["--since", "+2s", "--until", "+1s"],
         ["--limit", "0"],
         ["--emit", "packets"],
         ["--fields", "nothing"],
