@@ -32,7 +32,7 @@ class KeyLogFile:
                 file.seek(self._offset)
                 text = file.read()
         except OSError as error:
-            raise KinspectError(f"{self._path}: {error.strerror or error}") from None
+            raise KinspectError(f"--keylog: {self._path}: {error.strerror or error}") from None
         whole = text.rfind(b"\n") + 1
         if not self._offset and not whole:
             whole = len(text)  # a last line without its end

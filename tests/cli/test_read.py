@@ -101,6 +101,13 @@ def test_usage_errors_come_before_any_output(kinspect, capture, options):
     assert result.err.splitlines()[-1].startswith("Error: ")
 
 
+@pytest.mark.parametrize("option", ["--keylog", "--topic-names"])
+def test_a_missing_file_is_told_with_its_option(kinspect, capture, option):
+    result = kinspect("read", option, "nope", capture)
+    assert result.status == 2
+    assert result.err.splitlines()[-1] == f"Error: {option}: nope: No such file or directory"
+
+
 def test_fields(kinspect, capture):
     result = kinspect("read", "--fields", "api,request.body.group_id", "--fields", "latency_ms", capture)
     assert lines(result)[1] == {
