@@ -185,6 +185,17 @@ def test_a_missing_file(kinspect, capture):
     result = kinspect("read", "-q", "/nowhere/x.pcap", capture)
     assert result.status == 1
     assert result.err == "kinspect: /nowhere/x.pcap: no such file\n"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_files_that_were_not_read_are_counted_apart(kinspect, capture, tmp_path, jobs):
+    text, cut, empty = (tmp_path / name for name in ("text", "cut.pcap", "empty.pcap"))
+    text.write_text("no capture")
+    cut.write_bytes(capture.read_bytes()[:-9])
+    empty.write_bytes(pcap([]))
+    result = kinspect("read", "--jobs", jobs, "/nowhere/x.pcap", cut, text, empty, capture)
+    assert result.err.splitlines()[3].endswith(" in 3 files, 2 could not be read")
+    assert kinspect("read", cut, capture).err.splitlines()[1].endswith(" in 2 files")
     assert len(lines(result)) == 5
 
 
