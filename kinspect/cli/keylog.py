@@ -18,9 +18,9 @@ class KeyLogFile:
         self._closed = False
 
     def more(self) -> bytes:
-        """The whole lines that came since the last call; at first, those that are there."""
+        """The whole lines that came since the last call; at first, all that are there."""
         pending, self._pending = self._pending, b""
-        return pending or (b"" if self._closed else self._read())
+        return pending if self._closed else pending + self._read()
 
     def close(self) -> None:
         """What is written to it from now on is not read."""
