@@ -124,6 +124,8 @@ def _input(message: str | None, path: str | None) -> bytes:
     if message is not None:
         return message.encode(errors="surrogateescape")
     if path is None:
+        if sys.stdin.isatty():
+            complain("paste a message; Ctrl-D on a line of its own ends it")
         return sys.stdin.buffer.read()
     try:
         return Path(path).read_bytes()

@@ -1,4 +1,6 @@
 import json
+import os
+import pty
 
 import pytest
 
@@ -210,3 +212,13 @@ def test_what_cannot_be_decoded_is_one_line(kinspect, arguments):
     assert result.out == ""
     assert result.err.startswith("kinspect: ")
     assert result.err.count("\n") == 1
+
+
+def test_on_a_terminal_it_says_what_it_waits_for(process):
+    controller, terminal = pty.openpty()
+    os.write(controller, REQUEST.hex().encode() + b"\n\x04")
+    result = process("decode", stdin=terminal)
+    os.close(controller)
+    os.close(terminal)
+    assert result.stderr.decode() == "kinspect: paste a message; Ctrl-D on a line of its own ends it\n"
+    assert result.stdout.startswith(b"Heartbeat v0 request, 31 bytes\n")
