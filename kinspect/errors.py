@@ -15,6 +15,10 @@ class CaptureError(KinspectError):
     status: ClassVar[int] = 1
 
 
+class UnreadCaptureError(CaptureError):
+    """Nothing of an input was read: it could not be opened, or is not a capture."""
+
+
 class TruncatedCaptureError(CaptureError):
     """An input ended in the middle of a packet or block; everything before it was handed on."""
 

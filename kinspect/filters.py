@@ -33,9 +33,15 @@ _EPOCH = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
 )
+_HOST = re.compile(r"[0-9A-Fa-f.:*?\[\]!-]+", re.ASCII)
 _PORT = re.compile(r"[\d*?\[\]!-]+", re.ASCII)
 _CONNECTION_ID = re.compile(r"(\[[^]]+\]|[\d.]+):(\d+)-(\[[^]]+\]|[\d.]+):(\d+)@", re.ASCII)
 _GLOB_CHARACTERS = re.compile(r"[*?\[]")
+
+API_KEYS, PORTS = range(1 << 15), range(1 << 16)
+"""What a request's header and a TCP header have room for."""
+DIGITS_MOST = 9
+OCTETS, OCTET_MOST = 4, 255
 
 _EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -144,6 +150,8 @@ class Filter:
         if until is not None:
             self._until = parse_moment(until, "--until")
             self._tests.append(("--until", self._is_until))
+        if since is not None and until is not None:
+            _check_order(self._since, self._until)
         if min_latency is not None:
             self._min_latency = _milliseconds(min_latency, "--min-latency")
             self._tests.append(("--min-latency", self._is_slow))
@@ -255,6 +263,12 @@ def parse_moment(text: str, option: str) -> Moment:
         ) from None
 
 
+def _check_order(since: Moment, until: Moment) -> None:
+    # A time of the clock and one from the capture's start can be compared only when that is known.
+    if since.relative == until.relative and since.ns >= until.ns:
+        raise KinspectError("--since is not before --until: nothing is from then on and before that")
+
+
 def _rfc3339(text: str) -> int:
     match = _RFC3339.fullmatch(text)
     if match is None:
@@ -275,11 +289,17 @@ def _milliseconds(value: str | float, option: str) -> int:
 
 
 def _api_predicate(value: str) -> Predicate:
-    if value.isdecimal() or _GLOB_CHARACTERS.search(value):
-        return glob(value.lower())
+    # Any key: a capture may hold an API that kinspect has never heard of, which then has its key alone.
+    if value.isdecimal():
+        return glob(_number(value, API_KEYS, "an API key"))
+    names = {name.lower(): name for name in schema.api_names().values()}
+    if _GLOB_CHARACTERS.search(value):
+        predicate = glob(value.lower())
+        if not (any(map(predicate, names)) or any(map(predicate, map(str, API_KEYS)))):
+            raise KinspectError(f"{value!r} matches no API: see `kinspect schema`")
+        return predicate
     api = schema.api(value)
     if api is None:
-        names = {name.lower(): name for name in schema.api_names().values()}
         close = difflib.get_close_matches(value.lower(), names, n=3)
         hint = (
             f"did you mean {', '.join(names[name] for name in close)}?" if close else "see `kinspect schema`"
@@ -290,9 +310,24 @@ def _api_predicate(value: str) -> Predicate:
 
 
 def _port_predicate(value: str) -> Predicate:
-    if not _PORT.fullmatch(value):
-        raise KinspectError(f"{value!r} is not a port")
-    return glob(value)
+    if value.isdecimal():
+        return glob(_number(value, PORTS, "a port"))
+    predicate = glob(value)
+    if not _PORT.fullmatch(value) or not any(map(predicate, map(str, PORTS))):
+        raise KinspectError(f"{value!r} is not a port: give {_span(PORTS)}, or a glob (90*)")
+    return predicate
+
+
+def _number(value: str, known: range, what: str) -> str:
+    """A number as it is compared: without zeros before it."""
+    # Of thousands of digits Python makes no number.
+    if len(value) > DIGITS_MOST or int(value) not in known:
+        raise KinspectError(f"{value!r} is not {what}: give {_span(known)}")
+    return str(int(value))
+
+
+def _span(numbers: range) -> str:
+    return f"{numbers[0]} to {numbers[-1]}"
 
 
 def _topic_predicate(value: str) -> Predicate:
@@ -307,14 +342,24 @@ def _host_predicate(value: str) -> Predicate:
         except ValueError:
             raise KinspectError(f"{value!r} is not a network, as 10.0.0.0/8 is") from None
         return lambda text: _address(text) in network
-    if not value or not re.fullmatch(r"[0-9A-Fa-f.:*?\[\]!-]+", value):
-        # Captures hold addresses; a name would match nothing, and silently so.
-        raise KinspectError(f"{value!r} is not an IP address, a glob of one (10.0.*) or a network")
+    # Captures hold addresses; a name would match nothing, and silently so.
+    wrong = KinspectError(f"{value!r} is not an IP address, a glob of one (10.0.*) or a network (10.0.0.0/8)")
+    if not _HOST.fullmatch(value):
+        raise wrong
     try:
-        value = str(ipaddress.ip_address(value))
+        return glob(str(ipaddress.ip_address(value)))
     except ValueError:
-        value = value.lower()
-    return glob(value)
+        if not _GLOB_CHARACTERS.search(value) or not _may_be_address(value):
+            raise wrong from None
+    return glob(value.lower())
+
+
+def _may_be_address(pattern: str) -> bool:
+    """Whether a glob's octets, those that hold no wildcard, could be an IPv4 address's; anything else could be IPv6."""
+    if ":" in pattern or "[" in pattern:
+        return True
+    octets = pattern.split(".")
+    return len(octets) <= OCTETS and all(int(o) <= OCTET_MOST for o in octets if o.isdecimal())
 
 
 @lru_cache(maxsize=4096)

@@ -118,7 +118,7 @@ OBJECTS = (
     _kind(
         Exchange,
         "connection kind api_key api_version correlation_id client_id request response outcome outcome_reason"
-        " api_candidates order completed_at in_flight previous_response_end latency_known answer_tagged noted role"
+        " api_candidates order completed_at in_flight previous_response_end latency_known plain_answer noted role"
         " principal software_name software_version",
         "_summary _problems",
         lambda ledger: Exchange(_ends(ledger), ""),

@@ -362,7 +362,24 @@ def test_cheap_options_are_asked_before_a_body_is_decoded():
         {"host": ["10.0.0.0/99"]},
         {"host": ["broker1"]},
         {"host": [""]},
+        {"host": ["300.1.2.3"]},
+        {"host": ["10.0"]},
+        {"host": ["!10.0.0.1.2"]},
+        {"host": ["10.0.0.1.*"]},
+        {"client_host": ["10.*.256"]},
+        {"broker_host": ["dead.beef"]},
+        {"host": ["nonsense!!"]},
+        {"host": ["::1/129"]},
         {"port": ["kafka"]},
+        {"port": ["65536"]},
+        {"port": ["!99999"]},
+        {"port": ["9" * 5000]},
+        {"port": ["90-92"]},
+        {"port": ["7777*7"]},
+        {"api": ["32768"]},
+        {"api": ["9" * 5000]},
+        {"api": ["Fetsch*"]},
+        {"api": ["!x?"]},
         {"min_latency": "fast"},
         {"min_latency": -1},
         {"min_latency": float("nan")},
@@ -375,6 +392,9 @@ def test_cheap_options_are_asked_before_a_body_is_decoded():
         {"until": "+5y"},
         {"until": "-5"},
         {"until": ""},
+        {"since": "2026-11-21T06:43:02Z", "until": "2026-11-21T06:43:01Z"},
+        {"since": "1795243381", "until": "2026-11-21T06:43:01Z"},
+        {"since": "+2s", "until": "+1s"},
     ],
 )
 def test_a_bad_value_gives_one_line_that_names_the_option(options):
@@ -388,6 +408,27 @@ def test_a_bad_value_gives_one_line_that_names_the_option(options):
 def test_a_mistyped_api_gets_a_hint():
     with pytest.raises(KinspectError, match="did you mean Fetch"):
         Filter(api=["Fetsch"])
+
+
+@pytest.mark.parametrize(
+    ("options", "passes"),
+    [
+        ({"port": ["09092"]}, True),
+        ({"port": ["0"]}, False),
+        ({"port": ["90[0-9]2,!9*3"]}, True),
+        ({"host": ["*.1"]}, True),
+        ({"host": ["10.0.0.1*"]}, True),
+        ({"host": ["1?.[0-1].*"]}, True),
+        ({"host": ["::ffff:10.0.*"]}, False),
+        ({"api": ["01"]}, True),
+        ({"api": ["1*"]}, True),
+        ({"api": ["32767"]}, False),
+        ({"api": ["99?"]}, False),
+        ({"since": "+9s", "until": "2026-11-21T06:43:02Z"}, False),
+    ],
+)
+def test_a_value_that_could_match_is_taken(options, passes):
+    assert Filter(**options).matches(exchange()) is passes
 
 
 @given(st.text(max_size=30))

@@ -25,8 +25,9 @@ _COOKED_BYTES = 20
 _ANCILLARY = 0xFFFFF000
 _COOKED_FIELDS = {0: _ANCILLARY, 4: _ANCILLARY + 8, 8: _ANCILLARY + 28, 10: _ANCILLARY + 4}
 
-# Words of filters that look for tags within packets.
-_VLAN = re.compile(r"\bvlan\b")
+# What looks for tags within packets; not names with the word in them, as of a host `vlan-gw` or `a.vlan`, nor a name
+# that a backslash says to be one.
+_VLAN = re.compile(r"(?<![\w.\\-])vlan(?![\w.-])")
 
 
 class Instruction(NamedTuple):
@@ -46,7 +47,7 @@ def compiled(text: str, link_type: int, snaplen: int) -> list[Instruction]:
 
     Raises CaptureError.
     """
-    if _VLAN.search(text):
+    if looks_for_tags(text):
         raise CaptureError(
             "--bpf: the kernel takes VLAN tags out of packets before it filters, so that `vlan` would match none"
             " of them; leave it out: packets of every VLAN are filtered by what is behind the tag"
@@ -69,6 +70,11 @@ def compiled(text: str, link_type: int, snaplen: int) -> list[Instruction]:
     return [
         row._replace(value=snaplen) if row.code == _RETURN_CONSTANT and row.value else row for row in rows
     ]
+
+
+def looks_for_tags(text: str) -> bool:
+    """Whether a filter asks for VLAN tags."""
+    return _VLAN.search(text) is not None
 
 
 def _behind_cooked(row: Instruction) -> Instruction:

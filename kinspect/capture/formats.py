@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from kinspect.capture import compressed, pcap, pcapng
 from kinspect.capture.reader import Findings, Reader
 from kinspect.capture.source import Source
-from kinspect.errors import CaptureError
+from kinspect.errors import CaptureError, TruncatedCaptureError, UnreadCaptureError
 from kinspect.model import Block
 
 READERS: dict[bytes, Reader] = {
@@ -25,8 +25,19 @@ def open_capture(source: Source, first_frame: int, block_size: int, findings: Fi
     """The blocks of one capture, by what its first bytes say it is.
 
     `first_frame` is the frame reference of its first packet, `findings` takes what is not a packet. Raises
-    CaptureError at once if the source cannot be opened or is no capture; iterating raises what readers raise.
+    UnreadCaptureError at once if the source cannot be opened or is no capture; iterating raises what readers raise.
     """
+    try:
+        head, source = _opened(source)
+    except TruncatedCaptureError:
+        raise
+    except CaptureError as error:
+        raise UnreadCaptureError(str(error)) from error
+    return READERS[head](head, source, first_frame, block_size, findings)
+
+
+def _opened(source: Source) -> tuple[bytes, Source]:
+    """The first bytes of a capture, and what reads on behind them."""
     head = _head(source)
     if not head:
         raise CaptureError(f"{source.name}: is empty")
@@ -35,12 +46,11 @@ def open_capture(source: Source, first_frame: int, block_size: int, findings: Fi
         head = _head(source)
         if not head:
             raise CaptureError(f"{source.name}: holds nothing once decompressed")
-    reader = READERS.get(head)
-    if reader is None:
+    if head not in READERS:
         raise CaptureError(
             f"{source.name}: not a capture (pcap, pcapng, or one of them compressed with gzip, zstd or lz4)"
         )
-    return reader(head, source, first_frame, block_size, findings)
+    return head, source
 
 
 def _head(source: Source) -> bytes:

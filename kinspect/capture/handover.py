@@ -53,7 +53,8 @@ class Outbox:
         self._descriptor = descriptor
         self._limit = limit
         self._full = False
-        self._pieces: deque[bytes] = deque()
+        # Views: of what goes through a small pipe in many parts, nothing is copied.
+        self._pieces: deque[memoryview] = deque()
         self.waiting = 0
         """Bytes in the queue."""
         self.drops = 0
@@ -85,7 +86,7 @@ class Outbox:
     def _put(self, kind: int, counters: Counters, first: int, content: bytes) -> None:
         if self.open:
             head = _HEAD.pack(kind, len(content), first, *counters)
-            self._pieces += (head, content)
+            self._pieces += map(memoryview, (head, content))
             self.waiting += len(head) + len(content)
 
     def fileno(self) -> int:

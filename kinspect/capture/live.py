@@ -119,7 +119,7 @@ class Live:
         self._blocks = self._read()
         self._next_frame = 1
         self._worker: int | None = None
-        self._ended = False
+        self._ended = True
 
     def start(self) -> None:
         """Begin to take them. Raises CaptureError if a file cannot be made."""
@@ -143,13 +143,13 @@ class Live:
         os.close(tell)
         os.close(stopped)
         self._inbox = Inbox(told)
-        for ring in self._rings:
-            ring.close()
+        self._ended = False
+        self.leave()
         if files is not None:
             files.leave()
 
     def leave(self) -> None:
-        """Another process started it: nothing of it is wanted here."""
+        """Another process captures: nothing of the sockets is wanted here."""
         for ring in self._rings:
             ring.close()
 
@@ -177,7 +177,8 @@ class Live:
                 os.write(self._control, b"\0")
 
     def close(self) -> None:
-        """End, and wait until all is saved; what was not handed on yet is left out."""
+        """End, and wait until all is saved; what was not handed on yet is left out. It may not have been started."""
+        self.leave()
         self.stop()
         while not self._ended:
             self._next_message()

@@ -114,11 +114,13 @@ class SaveFiles:
         now = time.time_ns()
         counts = [statistics_block(number, self._start_ns, now, count) for number, count in enumerate(drops)]
         self._write(b"".join(counts))
-        self._file.close()
+        self.leave()
 
     def leave(self) -> None:
         """The file is another process's now."""
-        self._file.close()
+        # Some file systems tell only here that something was not written.
+        with _told(self.names[-1]):
+            self._file.close()
 
     def _rotate(self, drops: Sequence[int]) -> None:
         self.close(drops)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -30,6 +31,8 @@ from kinspect.protocol.versions import format_versions
 TEXT, JSON = "text", "json"
 AUTO, YES, NO = "auto", "yes", "no"
 SIZE_BYTES = 4
+LEAST_BYTES = {REQUEST: 8, RESPONSE: 4}
+"""The fields that every header has."""
 API_KEY_BYTES, API_VERSION_BYTES = slice(0, 2), slice(2, 4)
 FAILED = 1
 
@@ -91,7 +94,7 @@ def decode(
         raise click.UsageError("--response needs --api and --api-version: a response does not say what it is")
     if not response and (api is not None or api_version is not None):
         raise click.UsageError("--api and --api-version are for --response: a request says what it is")
-    given = message_bytes(_input(message, path))
+    given = _given(message, path, LEAST_BYTES[RESPONSE if response else REQUEST])
     data = _without_size(given, size_prefix)
     known = _known_version(api or "", api_version or 0) if response else None
     wire, header = _message(data, known)
@@ -108,10 +111,21 @@ def decode(
     return FAILED
 
 
+def _given(message: str | None, path: str | None, least: int) -> bytes:
+    try:
+        return message_bytes(_input(message, path), least)
+    except KinspectError:
+        if message is not None and os.path.isfile(message):
+            raise KinspectError(f"{message}: a file is given with --file") from None
+        raise
+
+
 def _input(message: str | None, path: str | None) -> bytes:
     if message is not None:
         return message.encode(errors="surrogateescape")
     if path is None:
+        if sys.stdin.isatty():
+            complain("paste a message; Ctrl-D on a line of its own ends it")
         return sys.stdin.buffer.read()
     try:
         return Path(path).read_bytes()

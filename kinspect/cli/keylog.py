@@ -18,9 +18,9 @@ class KeyLogFile:
         self._closed = False
 
     def more(self) -> bytes:
-        """The whole lines that came since the last call; at first, those that are there."""
+        """The whole lines that came since the last call; at first, all that are there."""
         pending, self._pending = self._pending, b""
-        return pending or (b"" if self._closed else self._read())
+        return pending if self._closed else pending + self._read()
 
     def close(self) -> None:
         """What is written to it from now on is not read."""
@@ -32,7 +32,7 @@ class KeyLogFile:
                 file.seek(self._offset)
                 text = file.read()
         except OSError as error:
-            raise KinspectError(f"{self._path}: {error.strerror or error}") from None
+            raise KinspectError(f"--keylog: {self._path}: {error.strerror or error}") from None
         whole = text.rfind(b"\n") + 1
         if not self._offset and not whole:
             whole = len(text)  # a last line without its end

@@ -62,7 +62,8 @@ def format_option(formats: Sequence[str], auto: str) -> Option:
         "format_name",
         type=click.Choice([AUTO, *formats]),
         default=AUTO,
-        help=f"auto: {auto}; none: the closing summary alone, which then tells no problems.",
+        help=f"auto: {auto}; {DETAIL}: every field, as a tree; {NONE}: the closing summary alone, which then tells no"
+        " problems.",
     )
 
 

@@ -18,6 +18,7 @@ _GROUP = re.compile(r"(\s+)((?:[0-9A-Fa-f]{2}){1,16})(?=\s|$)", re.ASCII)
 _HEX_NOISE = re.compile(r"0[xX]|\\x|[\s:,;-]", re.ASCII)
 _HEX = re.compile(r"[0-9A-Fa-f]+", re.ASCII)
 
+FORMS = "hex, base64 or the dump of hexdump -C, xxd, tcpdump -X, tshark -x or Wireshark"
 SEVERAL = "this is a dump of several packets: paste one"
 MAGIC_BYTES = 4
 LINE_BYTES = 16
@@ -32,12 +33,12 @@ LINK_TYPES = (1, 113, 276, 0, 101)
 """Ethernet, Linux cooked v1 and v2, loopback, bare IP: what a dumped packet may begin with."""
 
 
-def message_bytes(data: bytes) -> bytes:
+def message_bytes(data: bytes, least: int = 1) -> bytes:
     """The bytes of a message: `data` itself unless it is text, else what the text stands for.
 
     A dump of a whole packet (as `tcpdump -X` prints it) gives its TCP payload, or what Wireshark put together of it
-    and others. Raises KinspectError for nothing,
-    for a capture, for a dump of several packets, and for text that is neither hex, base64 nor a dump.
+    and others. Raises KinspectError for nothing, for a capture, for a dump of several packets, and for text that is
+    neither hex, base64 nor a dump. Many a word is base64 too: that of fewer than `least` bytes is not taken for it.
     """
     if not data.strip():
         raise KinspectError("there is no message: give one as argument, with --file or on standard input")
@@ -55,7 +56,7 @@ def message_bytes(data: bytes) -> bytes:
     dumped = parse_dump(text)
     if dumped is not None:
         return tcp_payload(dumped) or dumped
-    return parse_hex(text) or parse_base64(text)
+    return parse_hex(text) or parse_base64(text, least)
 
 
 def _as_text(data: bytes) -> str | None:
@@ -76,15 +77,20 @@ def parse_hex(text: str) -> bytes | None:
     return bytes.fromhex(digits)
 
 
-def parse_base64(text: str) -> bytes:
-    """Base64 of either alphabet, with or without its padding."""
+def parse_base64(text: str, least: int) -> bytes:
+    """Base64 of either alphabet, with or without its padding, of at least so many bytes."""
     compact = "".join(map(str.strip, text.splitlines())).translate(str.maketrans("-_", "+/")).rstrip("=")
     try:
         data = base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)
     except binascii.Error:
         data = b""
     if not data:
-        raise KinspectError("the input is neither hex, base64 nor a dump of bytes")
+        raise KinspectError(f"the input is no message: give {FORMS}")
+    if len(data) < least:
+        raise KinspectError(
+            f"the input is no message: as base64 it has {len(data)} of the {least} bytes that one begins with;"
+            f" give {FORMS}"
+        )
     return data
 
 

@@ -11,6 +11,7 @@ from kinspect.capture import Timeline, open_timeline
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL, SIGNALS, Interrupt
 from kinspect.cli.options import FILTERS, INPUT, JOBS, LIMITS, OUTPUT, Sectioned, options
 from kinspect.cli.run import Run, Wanted, open_run, wanted
+from kinspect.errors import UnreadCaptureError
 
 
 @click.command(cls=Sectioned)
@@ -35,6 +36,7 @@ def read(captures: tuple[str, ...], jobs: int, **values: Any) -> int:
         reading()
     if interrupt.asked:
         run.tally.stopped = f"stopped by {SIGNALS[interrupt.asked]}"
+    run.tally.unread = sum(isinstance(error, UnreadCaptureError) for error in timeline.errors)
     status = run.close()
     return ENDED_BY_SIGNAL + interrupt.asked if interrupt.asked else status
 

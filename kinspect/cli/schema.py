@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import json
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -89,7 +91,9 @@ def _rows(rows: list[Row]) -> tuple[list[Row], str]:
     """The rows, and the same as text; a column that is empty in all of them is left out of it."""
     names = [name for name in rows[0] if any(_cell(row[name]) for row in rows)]
     header = [name.replace("_", " ").upper() for name in names]
-    return rows, columns(header, [[_cell(row[name]) for name in names] for row in rows])
+    # In a pipe a row is a line.
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return rows, columns(header, [[_cell(row[name]) for name in names] for row in rows], width)
 
 
 def _cell(value: Any) -> str:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
+WRAPPED_LEAST = 20
+"""A last column with less than so much room is not wrapped: it would be read no better."""
 
-def columns(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """The header and the rows, each column as wide as its longest cell."""
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> str:
+    """The header and the rows, each column as wide as its longest cell. In `width` columns of a terminal the words of
+    the last one go on below each other."""
     table = [list(header), *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return "".join("  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in table)
+    begin = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    lines = []
+    for *cells, last in table:
+        pieces = [last]
+        if width is not None and width - begin >= WRAPPED_LEAST:
+            pieces = textwrap.wrap(last, width - begin, break_long_words=False, break_on_hyphens=False) or [
+                ""
+            ]
+        lines.append("  ".join([*map(str.ljust, cells, widths), pieces[0]]))
+        lines += [" " * begin + piece for piece in pieces[1:]]
+    return "".join(f"{line.rstrip()}\n" for line in lines)

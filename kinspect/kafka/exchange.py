@@ -137,7 +137,6 @@ class Exchange:
     __slots__ = (
         "_problems",
         "_summary",
-        "answer_tagged",
         "api_candidates",
         "api_key",
         "api_version",
@@ -152,6 +151,7 @@ class Exchange:
         "order",
         "outcome",
         "outcome_reason",
+        "plain_answer",
         "previous_response_end",
         "principal",
         "request",
@@ -178,8 +178,8 @@ class Exchange:
         self.in_flight = 0
         self.previous_response_end: int | None = None
         self.latency_known = True
-        # Whether the response's header ends in a tagged section; None: that must be looked up.
-        self.answer_tagged: bool | None = None
+        # The response's header is known to be its correlation id alone; else that must be looked up.
+        self.plain_answer = False
         self.noted: tuple[Problem, ...] = ()
         # What the session knew of the client when the exchange completed.
         self.role: str | None = None

@@ -56,13 +56,13 @@ SENDER = {REQUEST: "client", RESPONSE: "broker"}
 class _Usual(NamedTuple):
     """An API and version of which a further request tells nothing new of its client.
 
-    `tagged`, `answer_tagged`: the headers of request and response end in a tagged section.
+    `tagged`: the header of the request ends in a tagged section; `plain_answer`: that of the response does not.
     """
 
     api_key: int
     api_version: int
     tagged: bool
-    answer_tagged: bool
+    plain_answer: bool
 
 
 @lru_cache(maxsize=1024)
@@ -73,7 +73,7 @@ def _usual(use: bytes) -> _Usual | None:
     if api_key in TELLING or not version or schema.layout(api_key, api_version, REQUEST) is None:
         return None
     answer = header_version(api_key, api_version, RESPONSE)
-    return _Usual(api_key, api_version, version >= TAGGED[REQUEST], answer >= TAGGED[RESPONSE])
+    return _Usual(api_key, api_version, version >= TAGGED[REQUEST], answer < TAGGED[RESPONSE])
 
 
 class Session:
@@ -261,7 +261,7 @@ class Session:
         exchange = self._asked(message, usual.api_key, usual.api_version, body_start)
         exchange.correlation_id = _ID.unpack_from(message.raw or b"", 4)[0]
         exchange.client_id = self.client_id
-        exchange.answer_tagged = usual.answer_tagged
+        exchange.plain_answer = usual.plain_answer
         self._expect(exchange, message)
 
     def _asked(self, message: WireMessage, api_key: int, api_version: int, body_start: int) -> Exchange:
@@ -277,11 +277,14 @@ class Session:
         """Wait for the response, if one is due."""
         acks = -1
         version = message.api_version
-        if message.api_key == PRODUCE and version is not None:
+        if (
+            message.api_key == PRODUCE
+            and version is not None
+            and schema.layout(PRODUCE, version, REQUEST) is not None
+        ):
             told = produce_acks(message.raw or b"", message.body_start, version)
-            if schema.layout(PRODUCE, version, REQUEST) is not None:
-                # Cut before its acks, it may be one that gets no answer.
-                acks = UNKNOWN_ACKS if told is None else told
+            # Cut before its acks, it may be one that gets no answer.
+            acks = UNKNOWN_ACKS if told is None else told
         if acks == 0:
             exchange.in_flight = len(self._pending)
             self._finish(exchange, message.last_time, message.last_frame, NO_RESPONSE)
@@ -421,7 +424,7 @@ class Session:
         message.api_key = exchange.api_key
         message.api_version = exchange.api_version
         message.ends = exchange.connection
-        if exchange.answer_tagged is False:
+        if exchange.plain_answer:
             message.body_start = 4
             return
         header = response_header(message.raw, 0, len(message.raw), exchange.api_key, exchange.api_version)

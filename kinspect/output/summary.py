@@ -43,7 +43,7 @@ class Tally:
     `error_counts`: how often each error code occurs. `unchecked`: nothing of the bodies but their error codes was
     looked at, so that `problems` are unknown. `unknown`: by filter option, the exchanges left out because
     what it asks for is not known of them. `stopped`: the reading ended before the captures did, and why.
-    `interface`: where the packets came from, if not from files.
+    `interface`: where the packets came from, if not from files. `unread`: files that could not be read at all.
     """
 
     shown: int = 0
@@ -55,6 +55,7 @@ class Tally:
     unknown: dict[str, int] = field(default_factory=dict)
     stopped: str | None = None
     interface: str | None = None
+    unread: int = 0
 
     def count(self, exchange: Exchange) -> None:
         """Add the problems and the error codes of an exchange that passed the filters; decodes bodies for it."""
@@ -97,7 +98,8 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
 
 
 def _read(summary: dict[str, Any], tally: Tally) -> str:
-    files = _count(len(summary["files"]), "file")
+    files = _count(len(summary["files"]) - tally.unread, "file")
+    files += f", {tally.unread:,} could not be read" if tally.unread else ""
     where = f"in {files}" if tally.interface is None else f"on {escape(tally.interface)}"
     repeated = summary["duplicate_packets"]
     again = f", {repeated:,} of them seen twice" if repeated else ""

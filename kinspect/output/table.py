@@ -36,7 +36,8 @@ ERROR, PROBLEM, NOTE, DIM, API_STYLE = "bold red", "magenta", "yellow", "dim", "
 
 
 class Widths(NamedTuple):
-    """The columns' widths; the last column takes what is left. `client`: the client's address is shown too."""
+    """The columns' widths; 0: the column is left out. The last column takes what is left. `client`: the client's
+    address is shown too."""
 
     time: int
     ends: int
@@ -51,10 +52,29 @@ MEDIUM = Widths(12, 33, 12, 20, 8, True)
 BROAD = Widths(12, 36, 18, 22, 8, True)
 WIDE = Widths(29, 43, 24, 32, 10, True)
 
+ABOUT_LEAST = 15
+"""Columns of a good part for the last one. Where it has less, every row may go on in a second line."""
+LEFT_OUT = (("ends", ABOUT_LEAST), ("client_id", ABOUT_LEAST), ("time", 1))
+"""What a small terminal does without, the first one first, where less than that is left for the last column."""
+
 
 def widths_for(terminal: int) -> Widths:
-    """The widths that leave the last column a good part of `terminal` columns."""
+    """The widths that leave the last column a good part of `terminal` columns, if there are 80 at least."""
     return NARROW if terminal < 110 else MEDIUM if terminal < 150 else BROAD
+
+
+def fitted(widths: Widths, terminal: int) -> Widths:
+    """The widths without the columns that matter less than the last one."""
+    for column, least in LEFT_OUT:
+        if _left(widths, terminal) < least:
+            none: dict[str, Any] = {column: 0}
+            widths = widths._replace(**none)
+    return widths
+
+
+def _left(widths: Widths, terminal: int) -> int:
+    """What is left for the last column."""
+    return terminal - sum(width + 1 for width in widths[:-1] if width)
 
 
 class Table:
@@ -65,7 +85,8 @@ class Table:
         self._view = replace(view, fields=FIELDS)
         self._zone = UTC if utc else None
         self._wide = wide
-        self._widths = WIDE if wide else widths_for(console.width)
+        self._widths = WIDE if wide else fitted(widths_for(console.width), console.width)
+        self._small = _left(self._widths, console.width) < ABOUT_LEAST
         self._zone_name = "UTC" if utc else "local time"
         self._rows = self._header()
         self._day: str | None = None
@@ -123,15 +144,16 @@ class Table:
         *,
         failed: bool = False,
     ) -> list[Text]:
-        """The lines of a row: one, or two if something failed and one does not hold what it is about."""
+        """The lines of a row: one, or two if one does not hold what it is about, and something failed or it must."""
         row = Text()
         for cell, width in zip(first, self._widths, strict=False):
-            row.append_text(self._fit(cell, width)).append(" ")
+            if width:
+                row.append_text(self._fit(cell, width)).append(" ")
         row.append_text(self._api_and_latency(api, latency, self._console.width - row.cell_len, about.parts))
         rows = [row]
         for part in about.parts:
             full = rows[-1].cell_len + 1 + part.cell_len > self._console.width
-            if failed and full and len(rows) == 1 and not self._wide:
+            if full and len(rows) == 1 and (failed or self._small) and not self._wide:
                 rows.append(Text(" " * self._widths.time))
             rows[-1].append(" ").append_text(part)
         for part in about.rest:

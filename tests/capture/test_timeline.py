@@ -117,10 +117,10 @@ def test_what_cannot_be_read_does_not_stop_the_others(tmp_path):
     ] == content
     assert sum(file == 3 for file, _ in result.frames) == 4
     assert sorted(type(error).__name__ for error in result.timeline.errors) == [
-        "CaptureError",
-        "CaptureError",
         "TruncatedCaptureError",
         "TruncatedCaptureError",
+        "UnreadCaptureError",
+        "UnreadCaptureError",
     ]
     assert all(isinstance(error, CaptureError) for error in result.timeline.errors)
     assert sum(isinstance(error, TruncatedCaptureError) for error in result.timeline.errors) == 2

@@ -1,4 +1,6 @@
 import json
+import os
+import pty
 
 import pytest
 
@@ -141,6 +143,19 @@ def test_a_capture_is_not_a_message(kinspect, capture):
     assert result.err == "kinspect: this is a capture: use `kinspect read`\n"
 
 
+def test_a_file_is_no_message(kinspect, tmp_path):
+    path = tmp_path / "message.bin"
+    path.write_bytes(REQUEST)
+    result = kinspect("decode", path)
+    assert (result.status, result.out) == (1, "")
+    assert result.err == f"kinspect: {path}: a file is given with --file\n"
+
+
+def test_the_shortest_response_in_base64(kinspect):
+    known = ["--response", "--api", "LeaveGroup", "--api-version", "0"]
+    assert kinspect("decode", *known, "AAAAAQAA").out == kinspect("decode", *known, "000000010000").out
+
+
 def test_left_over_bytes_are_told(kinspect):
     result = kinspect("decode", (REQUEST + bytes(4)).hex())
     assert result.status == 0
@@ -182,6 +197,10 @@ def test_usage_errors(kinspect, arguments):
         [""],
         [" "],
         ["000"],
+        ["zz"],
+        ["z" * 5001],
+        ["Metadata"],
+        ["--response", "--api", "Fetch", "--api-version", "1", "zz"],
         ["--file", "/nowhere/x"],
         ["--response", "--api", "Fetsch", "--api-version", "1", "00000000"],
         ["--response", "--api", "Fetch", "--api-version", "99", "00000000"],
@@ -193,3 +212,13 @@ def test_what_cannot_be_decoded_is_one_line(kinspect, arguments):
     assert result.out == ""
     assert result.err.startswith("kinspect: ")
     assert result.err.count("\n") == 1
+
+
+def test_on_a_terminal_it_says_what_it_waits_for(process):
+    controller, terminal = pty.openpty()
+    os.write(controller, REQUEST.hex().encode() + b"\n\x04")
+    result = process("decode", stdin=terminal)
+    os.close(controller)
+    os.close(terminal)
+    assert result.stderr.decode() == "kinspect: paste a message; Ctrl-D on a line of its own ends it\n"
+    assert result.stdout.startswith(b"Heartbeat v0 request, 31 bytes\n")

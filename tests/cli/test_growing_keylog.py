@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.run import Run
 from kinspect.pipeline import Inspector
 
@@ -27,3 +28,29 @@ def test_that_nothing_is_in_it_is_said_of_its_beginning(capsys, texts, lines):
     for _ in texts:
         run._add_secrets()
     assert capsys.readouterr().err.count("keys: no TLS secrets in it") == lines
+
+
+def test_what_came_since_it_was_opened_is_there_at_once(tmp_path):
+    path = tmp_path / "keys"
+    path.write_bytes(b"# made before\n")
+    keylog = KeyLogFile(str(path))
+    with path.open("ab") as file:
+        file.write(SECRET + UNUSED[:20])
+    # All packets of a short connection may come before anything is asked for again.
+    assert keylog.more() == b"# made before\n" + SECRET
+    assert keylog.more() == b""
+    with path.open("ab") as file:
+        file.write(UNUSED[20:])
+    assert keylog.more() == UNUSED
+    keylog.close()
+    with path.open("ab") as file:
+        file.write(SECRET)
+    assert keylog.more() == b""
+
+
+def test_a_key_log_that_was_closed_gives_what_it_had_read(tmp_path):
+    path = tmp_path / "keys"
+    path.write_bytes(SECRET)
+    keylog = KeyLogFile(str(path))
+    keylog.close()
+    assert (keylog.more(), keylog.more()) == (SECRET, b"")

@@ -104,8 +104,17 @@ def test_bytes_are_taken_as_they_are():
 @pytest.mark.parametrize("text", ["hello, world!", "nothing to see", "abc=def", "äöü", "-"])
 def test_other_text(text):
     if text.isascii():
-        with pytest.raises(KinspectError, match="neither hex, base64 nor a dump"):
+        with pytest.raises(KinspectError, match="is no message: give hex, base64 or the dump of hexdump -C"):
             message_bytes(text.encode())
+
+
+def test_a_word_is_not_base64_of_a_message():
+    with pytest.raises(
+        KinspectError, match="as base64 it has 6 of the 8 bytes that one begins with; give hex, "
+    ):
+        message_bytes(b"Metadata", 8)
+    assert message_bytes(b"Metadata123M", 8) == base64.b64decode("Metadata123M")
+    assert message_bytes(b"00", 8) == b"\0"
 
 
 def test_a_whole_packet_gives_its_payload():

@@ -73,6 +73,8 @@ def test_filters(kinspect, capture, options, expected):
         ["--api", "Metdata"],
         ["--since", "soon"],
         ["--host", "localhost"],
+        ["--port", "99999"],
+        ["--since", "+2s", "--until", "+1s"],
         ["--limit", "0"],
         ["--emit", "packets"],
         ["--fields", "nothing"],
@@ -97,6 +99,13 @@ def test_usage_errors_come_before_any_output(kinspect, capture, options):
     assert result.status == 2
     assert result.out == ""
     assert result.err.splitlines()[-1].startswith("Error: ")
+
+
+@pytest.mark.parametrize("option", ["--keylog", "--topic-names"])
+def test_a_missing_file_is_told_with_its_option(kinspect, capture, option):
+    result = kinspect("read", option, "nope", capture)
+    assert result.status == 2
+    assert result.err.splitlines()[-1] == f"Error: {option}: nope: No such file or directory"
 
 
 def test_fields(kinspect, capture):
@@ -176,6 +185,17 @@ def test_a_missing_file(kinspect, capture):
     result = kinspect("read", "-q", "/nowhere/x.pcap", capture)
     assert result.status == 1
     assert result.err == "kinspect: /nowhere/x.pcap: no such file\n"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_files_that_were_not_read_are_counted_apart(kinspect, capture, tmp_path, jobs):
+    text, cut, empty = (tmp_path / name for name in ("text", "cut.pcap", "empty.pcap"))
+    text.write_text("no capture")
+    cut.write_bytes(capture.read_bytes()[:-9])
+    empty.write_bytes(pcap([]))
+    result = kinspect("read", "--jobs", jobs, "/nowhere/x.pcap", cut, text, empty, capture)
+    assert result.err.splitlines()[3].endswith(" in 3 files, 2 could not be read")
+    assert kinspect("read", cut, capture).err.splitlines()[1].endswith(" in 2 files")
     assert len(lines(result)) == 5
 
 

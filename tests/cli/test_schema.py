@@ -1,6 +1,11 @@
 import json
+import os
+import pty
+import subprocess
 
 import pytest
+
+from kinspect.cli.textable import columns
 
 
 def test_all_apis(kinspect):
@@ -153,3 +158,22 @@ def test_an_argument_too_many(kinspect):
 def test_every_layout_of_every_api_can_be_shown(kinspect):
     for row in json.loads(kinspect("schema", "--format", "json").out):
         assert kinspect("schema", str(row["key"])).status == 0
+
+
+def test_a_last_column_is_wrapped_where_a_terminal_is_small():
+    table = columns(["A", "B"], [["long cell", "one two-and-a-half three"], ["x", ""]], 31)
+    assert table == ("A          B\nlong cell  one two-and-a-half\n           three\nx\n")
+    assert columns(["A", "B"], [["x", "one two three"]], 22).count("\n") == 2
+    assert columns(["A", "B"], [["x", "one two three " * 9]]).count("\n") == 2
+
+
+def test_on_a_terminal_no_row_of_versions_is_longer(command):
+    controller, terminal = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "110"}
+    subprocess.run([*command, "schema", "Fetch"], stdout=terminal, env=environment, check=True, timeout=60)
+    os.close(terminal)
+    with os.fdopen(controller, "rb", buffering=0) as screen:
+        shown = screen.read(65536).decode()
+    rows = shown.splitlines()
+    assert len(rows) > 20
+    assert max(map(len, rows)) <= 110

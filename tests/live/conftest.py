@@ -66,8 +66,8 @@ def live():
     """Starts `kinspect live` and comes back when it captures."""
 
     @contextmanager
-    def run(*arguments, before=(), stdout=subprocess.PIPE, **options):
-        command = [*before, sys.executable, "-m", "kinspect", "live", *map(str, arguments)]
+    def run(*arguments, before=(), program=("-m", "kinspect"), stdout=subprocess.PIPE, **options):
+        command = [*before, sys.executable, *program, "live", *map(str, arguments)]
         process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, bufsize=0, **options)
         try:
             yield Running(process)

@@ -1,4 +1,4 @@
-"""`Live` where whoever reads is interrupted; it needs no right without an interface."""
+"""`Live` where it is interrupted, or never begins; it needs no right without an interface."""
 
 import pytest
 
@@ -17,3 +17,12 @@ def test_nothing_is_read_behind_half_a_message(monkeypatch):
         next(iter(capture))
     capture.close()
     assert capture._worker is None
+
+
+def test_what_never_began_can_be_closed():
+    capture = Live([], Settings(), Plan())
+    assert list(capture) == []
+    capture.stop()
+    capture.close()
+    capture.close()
+    assert capture.errors == []

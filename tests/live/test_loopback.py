@@ -184,3 +184,17 @@ def test_no_connection_is_seen_twice(live):
     assert Counter(line["type"] for line in lines) == {"connection": 3, "summary": 1}
     assert lines[-1]["duplicate_packets"] == 0
     assert lines[-1]["retransmitted_bytes"] == 0
+
+
+def test_an_interface_that_is_among_all_of_them_is_seen_twice(live):
+    port = free_port()
+    options = ("--bpf", f"tcp port {port}", "--emit", "exchange,gap,connection,summary")
+    with live("-i", "lo", "-i", "any", *options) as running:
+        talk(port, 200, connections=4)
+        out, err = running.end()
+    *lines, summary = map(json.loads, out.splitlines())
+    assert Counter(line["type"] for line in lines) == {"exchange": 800, "connection": 4}
+    assert {line["outcome"] for line in lines if line["type"] == "exchange"} == {"answered"}
+    assert summary["packets"] == 2 * summary["duplicate_packets"]
+    assert (summary["gaps"], summary["kernel_drops"]) == (0, 0)
+    assert "of them seen twice" in err

@@ -17,7 +17,23 @@ pytestmark = [pytest.mark.tools, pytest.mark.usefixtures("root")]
 
 PACKAGE = Path(__file__).parents[2] / "kinspect"
 NOBODY = 65534
-SOMEBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+
+
+def somebody(*rights):
+    """What makes a program another user's, who has these rights, and that to read Python wherever it lies."""
+    granted = ",".join(f"+{right}" for right in ("dac_read_search", *rights))
+    user = (f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    return ("setpriv", *user, f"--inh-caps={granted}", f"--ambient-caps={granted}")
+
+
+LOADED = """
+import sys
+from kinspect.cli import live, main
+live._load_beforehand()
+sys.exit(main())
+"""
+"""The command, for one who cannot read where Python lies once the rights are given up."""
+
 AS_IF_BY_SUDO = {**os.environ, "SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY)}
 
 
@@ -120,7 +136,7 @@ def test_root_without_sudo_stays_root(live):
 
 def test_without_the_right_one_line_says_what_to_grant(live, folder):
     options = ("-o", folder / "out", "-w", folder / "saved")
-    with live("-i", "lo", *options, before=SOMEBODY) as running:
+    with live("-i", "lo", *options, before=somebody()) as running:
         out, err = running.end(0)
         assert running.process.returncode == 1
     assert running.started.startswith("kinspect: lo: no right to capture: use sudo, or grant it")
@@ -129,9 +145,9 @@ def test_without_the_right_one_line_says_what_to_grant(live, folder):
 
 
 def test_the_right_alone_is_enough_and_is_given_up(live, folder):
-    granted = (*SOMEBODY, "--inh-caps=+net_raw", "--ambient-caps=+net_raw")
     port = free_port()
-    with live("-i", "lo", "--port", port, "-w", folder / "x", before=granted) as running:
+    options = ("--port", port, "-w", folder / "x")
+    with live("-i", "lo", *options, before=somebody("net_raw"), program=("-c", LOADED)) as running:
         now = status(running.process.pid)
         assert {int(now[key][0], 16) for key in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {0}
         talk(port, 5)

@@ -1,5 +1,7 @@
 """Captures that are saved over several files, each complete in itself."""
 
+import errno
+import os
 import time
 
 import pytest
@@ -117,3 +119,18 @@ def test_files_are_private_and_do_not_overwrite(tmp_path):
 def test_a_device_keeps_its_mode(tmp_path):
     with pytest.raises(CaptureError, match="No space left"):
         SaveFiles(Saving("/dev/full"), PRELUDE, 0)
+
+
+@pytest.mark.parametrize("end", [lambda files: files.close([0]), SaveFiles.leave])
+def test_what_the_system_says_at_the_end_is_an_error_of_the_file(tmp_path, end):
+    class Refusing:
+        def write(self, data): ...
+        def flush(self): ...
+        def close(self):
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    files = saving(tmp_path)
+    files._file.close()
+    files._file = Refusing()
+    with pytest.raises(CaptureError, match=r"x.pcapng: Disk quota exceeded"):
+        end(files)

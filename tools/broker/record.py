@@ -57,6 +57,7 @@ class Laboratory:
         until = time.monotonic() + PATIENCE
         while True:
             time.sleep(AFTERMATH)
+            self.server.check()
             with self.server.log.open("rb") as log:
                 log.seek(begin)
                 whole_lines = log.read().rpartition(b"\n")[0].decode()

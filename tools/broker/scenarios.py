@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ PROGRAMS = {
     "kafkapython": "python.py",
     "java": "Clients",
 }
+PATIENCE = 120
+"""Seconds that a scenario may take; most take ten."""
+
 KINDS = ("codecs", "txn", "admin", "errors", "sasl")
 
 SCENARIOS = tuple(f"{kind}_{client}" for kind in KINDS for client in PROGRAMS)
@@ -38,10 +42,27 @@ def perform(name: str, server: Server, inside: tuple[str, ...]) -> dict[str, Any
     else:
         command = [sys.executable, str(CLIENTS / program)]
     arguments = [kind, name, server.servers, server.sasl_servers, json.dumps(USERS)]
-    done = subprocess.run(
-        [*inside, *command, *arguments], check=False, capture_output=True, text=True, timeout=120
-    )
-    if done.returncode:
-        raise BrokerError(f"{name} failed: {done.stderr.strip()}")
-    told: dict[str, Any] = json.loads(done.stdout)
+    with subprocess.Popen(
+        [*inside, *command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            out, complaints = _output(process, name, server)
+        finally:
+            process.kill()
+    if process.returncode:
+        server.check()
+        raise BrokerError(f"{name} failed: {complaints.strip()}")
+    told: dict[str, Any] = json.loads(out)
     return told
+
+
+def _output(process: subprocess.Popen[str], name: str, server: Server) -> tuple[str, str]:
+    """What the clients print and complain of; they would wait long for a broker that is gone."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return process.communicate(timeout=1)
+        except subprocess.TimeoutExpired:
+            server.check()
+            if time.monotonic() > until:
+                raise BrokerError(f"{name} is not done after {PATIENCE} seconds") from None

@@ -127,13 +127,29 @@ class Server:
             raise BrokerError(f"the broker's folder was not formatted: {(done.stdout + done.stderr).strip()}")
 
     def _wait(self) -> None:
-        assert self._process is not None
         until = time.monotonic() + PATIENCE
         while "Kafka Server started" not in self.log.read_text(errors="replace"):
-            if self._process.poll() is not None or time.monotonic() > until:
-                last = "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
-                raise BrokerError(f"the broker of {self.release} did not start; the end of its log:\n{last}")
+            self.check()
+            if time.monotonic() > until:
+                raise self._error(f"did not start in {PATIENCE} seconds")
             time.sleep(0.1)
+
+    def check(self) -> None:
+        """Raises BrokerError, with the end of its log, if the broker has ended."""
+        assert self._process is not None
+        status = self._process.poll()
+        if status is not None:
+            raise self._error(f"ended with status {status}")
+
+    def wait(self) -> None:
+        """Until the broker ends, which it never does by itself: raises as `check`."""
+        assert self._process is not None
+        self._process.wait()
+        self.check()
+
+    def _error(self, what: str) -> BrokerError:
+        last = "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
+        return BrokerError(f"the broker of {self.release} {what}; the end of its log:\n{last}")
 
 
 def main() -> int:
@@ -157,7 +173,7 @@ def main() -> int:
             )
             for mechanism, (user, password) in USERS.items():
                 print(f"{mechanism}: user {user}, password {password}", flush=True)
-            signal.pause()
+            server.wait()
     except BrokerError as error:
         print(f"server.py: {error}", file=sys.stderr)
         return 1

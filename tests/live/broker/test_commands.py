@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from broker.artifacts import BrokerError, classpath
-from broker.server import main
+from broker.scenarios import perform
+from broker.server import Server, main
 
 pytestmark = [pytest.mark.tools, pytest.mark.broker]
 
@@ -53,6 +54,32 @@ def test_the_broker_ends_with_who_started_it(lab, tmp_path, number):
         time.sleep(0.05)
     # Whoever is killed leaves its folder.
     assert (list(tmp_path.iterdir()) == []) == (number != signal.SIGKILL)
+
+
+def test_a_broker_that_dies_is_told_at_once(lab, tmp_path):
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    command = [*lab.inside, sys.executable, str(SERVER), "--port", "9192"]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        try:
+            assert "is ready" in running.stdout.readline()
+            os.kill(broker_of(running.pid), signal.SIGKILL)
+            complaint = running.communicate(timeout=30)[1]
+        finally:
+            running.kill()
+    assert running.returncode == 1
+    assert "ended with status -9; the end of its log:\n" in complaint
+    assert "Kafka Server started" in complaint
+
+
+def test_clients_do_not_wait_for_a_broker_that_died(lab, tmp_path):
+    with Server(lab.server.release, tmp_path, 9292, lab.inside) as server:
+        server._process.kill()
+        began = time.monotonic()
+        with pytest.raises(BrokerError, match="ended with status -9; the end of its log"):
+            perform("codecs_java", server, lab.inside)
+        assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize(
