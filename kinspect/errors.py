@@ -10,13 +10,11 @@ class KinspectError(Exception):
 
 
 class CaptureError(KinspectError):
-    """An input could not be opened, or is not a capture. `status`: what a command ends with that met it."""
+    """An input could not be opened, or is not a capture. `status`: what a command ends with that met it; `unread`:
+    nothing of the input was read."""
 
     status: ClassVar[int] = 1
-
-
-class UnreadCaptureError(CaptureError):
-    """Nothing of an input was read: it could not be opened, or is not a capture."""
+    unread = False
 
 
 class TruncatedCaptureError(CaptureError):

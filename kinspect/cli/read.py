@@ -11,7 +11,6 @@ from kinspect.capture import Timeline, open_timeline
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL, SIGNALS, Interrupt
 from kinspect.cli.options import FILTERS, INPUT, JOBS, LIMITS, OUTPUT, Sectioned, options
 from kinspect.cli.run import Run, Wanted, open_run, wanted
-from kinspect.errors import UnreadCaptureError
 
 
 @click.command(cls=Sectioned)
@@ -36,7 +35,7 @@ def read(captures: tuple[str, ...], jobs: int, **values: Any) -> int:
         reading()
     if interrupt.asked:
         run.tally.stopped = f"stopped by {SIGNALS[interrupt.asked]}"
-    run.tally.unread = sum(isinstance(error, UnreadCaptureError) for error in timeline.errors)
+    run.tally.unread = sum(error.unread for error in timeline.errors)
     status = run.close()
     return ENDED_BY_SIGNAL + interrupt.asked if interrupt.asked else status
 

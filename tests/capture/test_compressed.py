@@ -7,7 +7,7 @@ from capture_files import COMPRESS, Packet, packets, pcap, pcapng, read
 
 from kinspect.capture import open_timeline
 from kinspect.capture.compressed import zstd
-from kinspect.errors import TruncatedCaptureError, UnreadCaptureError
+from kinspect.errors import CaptureError, TruncatedCaptureError
 
 CODECS = list(COMPRESS)
 SKIPPABLE = pack("<II", 0x184D2A55, 5) + b"aside"
@@ -97,7 +97,8 @@ def test_damaged_data_is_a_capture_error(tmp_path, codec):
         assert len(result.messages) == 1
     path.write_bytes(whole[:4] + b"\xff" * 100)
     error = read(path).timeline.errors[0]
-    assert type(error) is UnreadCaptureError
+    assert type(error) is CaptureError
+    assert error.unread
     assert str(error).startswith(f"{path}: the {codec} data is damaged near offset ")
 
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinspect.capture import open_timeline
-from kinspect.errors import UnreadCaptureError
 
 NOT_A_CAPTURE = "not a capture (pcap, pcapng, or one of them compressed with gzip, zstd or lz4)"
 
@@ -29,7 +28,8 @@ def test_what_cannot_be_read_is_one_line(tmp_path):
         result = read(tmp_path / name)
         assert result.packets == []
         assert result.messages == [f"{tmp_path / name}: {message}"]
-        assert type(result.timeline.errors[0]) is UnreadCaptureError
+        assert result.timeline.errors[0].unread
+        assert result.timeline.errors[0].status == 1
 
 
 def test_no_permission(tmp_path, monkeypatch):

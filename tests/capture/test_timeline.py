@@ -116,11 +116,11 @@ def test_what_cannot_be_read_does_not_stop_the_others(tmp_path):
         packet for packet, frame in zip(result.packets, result.frames, strict=True) if frame[0] != 3
     ] == content
     assert sum(file == 3 for file, _ in result.frames) == 4
-    assert sorted(type(error).__name__ for error in result.timeline.errors) == [
-        "TruncatedCaptureError",
-        "TruncatedCaptureError",
-        "UnreadCaptureError",
-        "UnreadCaptureError",
+    assert sorted((type(error).__name__, error.unread) for error in result.timeline.errors) == [
+        ("CaptureError", True),
+        ("TruncatedCaptureError", False),
+        ("TruncatedCaptureError", False),
+        ("UnreadableError", True),
     ]
     assert all(isinstance(error, CaptureError) for error in result.timeline.errors)
     assert sum(isinstance(error, TruncatedCaptureError) for error in result.timeline.errors) == 2
