@@ -1,12 +1,15 @@
 """The explorer, key by key."""
 
 import json
+import os
 import re
+import sys
 import unicodedata
 from pathlib import Path
 
 import pytest
 from support.pcap import Conversation, framed, pcap
+from support.screen import Screen
 from support.tui import CAPTURES, ERRORS, NANO
 
 import kinspect
@@ -390,3 +393,119 @@ def test_what_a_capture_says_is_text(explore, tmp_path, size):
     whole = "\n".join(seen)
     assert dangerous(whole) == set()
     assert r"\x1b]0;owned\x07[red]x[/red]:smile:\u202egnp" in whole
+
+
+@pytest.mark.parametrize(
+    ("keys", "broken"),
+    [
+        (("l", "enter"), "kinspect.tui.screens.main.Fields"),
+        (("c",), "kinspect.tui.index.export.json_line"),
+        (("w", "enter"), "kinspect.tui.index.export.json_line"),
+        (("p", "enter"), "kinspect.tui.index.export.save"),
+    ],
+    ids=["read", "copy", "write", "save"],
+)
+def test_what_nobody_expected_is_said_and_kept(explore, tmp_path, monkeypatch, keys, broken):
+    monkeypatch.chdir(tmp_path)
+    failures = []
+
+    async def script(explorer):
+        def fails(*_):
+            raise LookupError("of all things")
+
+        monkeypatch.setattr(broken, fails)
+        await explorer.press(*keys)
+        assert "internal error: LookupError('of all things')" in explorer.said()
+        assert keys[0] != "l" or "internal error: LookupError('of" in explorer.read()
+        monkeypatch.undo()
+        await explorer.press("escape", "down", "enter")
+        assert "#" in explorer.read(), "it goes on"
+        failures.extend(explorer.app.failures)
+
+    explore(script, NANO)
+    assert [type(failure) for failure in failures] == [LookupError]
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("debug", [(), ("--debug",)], ids=["", "debug"])
+@pytest.mark.parametrize("broken", ["Explorer._take", "Main.tell", "Main._write"])
+def test_the_command_tells_what_nobody_expected(tmp_path, debug, broken):
+    """In one line, once the terminal is given back; where it was with --debug alone, without what variables held."""
+    code = f"""
+import sys
+from kinspect.tui.app import Explorer
+from kinspect.tui.screens.main import Main
+import kinspect.tui.index.export
+def fails(*_):
+    secret = "of all " * 2
+    raise LookupError("things")
+if {broken!r} == "Main._write":
+    kinspect.tui.index.export.json_line = fails
+else:
+    {broken} = fails
+from kinspect.cli import main
+sys.exit(main([*{debug!r}, "explore", {str(NANO)!r}]))
+"""
+    terminal = Screen(tmp_path, sys.executable, "-c", code)
+    if broken == "Main._write":
+        terminal.until(b"Produce")
+        os.write(terminal.controller, b"w")
+        terminal.until(b"exchanges.jsonl")
+        os.write(terminal.controller, b"\r")
+        terminal.until(b"internal error")
+        os.write(terminal.controller, b"q")
+    told = terminal.rest()
+    assert terminal.status() == 1
+    told = told.rpartition(b"\x1b[?1004l")[2].decode()
+    assert "kinspect: internal error: LookupError('things')" in told
+    assert told.count("Traceback") == len(debug)
+    assert "of all of all" not in told
+    assert debug or len(told.splitlines()) == 1
+
+
+NO_KAFKA = "No Kafka found."
+
+
+@pytest.mark.parametrize(
+    ("names", "told", "untold"),
+    [
+        (["not-kafka/http.pcap.gz"], [NO_KAFKA, " 0 Kafka, ", " other", "--decode-as PORT"], ["--keylog"]),
+        (["tls/tls13.pcap.gz"], [NO_KAFKA, " TLS (", "--keylog FILE"], ["--decode-as"]),
+        (
+            ["not-kafka/emptypcap.pcap"],
+            ["0 packets, 0 bytes in 1 file", NO_KAFKA, "No connection has"],
+            ["--"],
+        ),
+        (
+            ["not-kafka/garbage.pcap", "4.4.0/none.pcap"],
+            ["nothing could be read", "no such file"],
+            [NO_KAFKA],
+        ),
+    ],
+    ids=["other", "tls", "empty", "unreadable"],
+)
+@pytest.mark.parametrize("size", [(80, 24), TALL])
+def test_an_empty_list_says_what_the_captures_hold(explore, names, told, untold, size):
+    async def script(explorer):
+        text = " ".join(explorer.read().split())
+        assert [part for part in told if part not in text] == []
+        assert [part for part in untold if part in text] == []
+        await explorer.press("l", "down", "enter", "escape")
+
+    explore(script, *(CAPTURES / name for name in names), size=size)
+
+
+def test_an_empty_list_before_anything_was_read(explore, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with open(os.open(pipe, os.O_RDWR), "wb"):
+        told = []
+
+        async def script(explorer):
+            told.append(explorer.read())
+            await explorer.press("s")
+            told.append(explorer.read())
+
+        explore(script, pipe, ends=False)
+    assert "no exchange yet" in told[0]
+    assert "the reading was ended before the first exchange" in told[1]

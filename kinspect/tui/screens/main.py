@@ -13,10 +13,11 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer, Static
-from textual.worker import get_current_worker
+from textual.worker import Worker, WorkerState, get_current_worker
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.view import View
@@ -27,6 +28,7 @@ from kinspect.tui.index import export
 from kinspect.tui.index.choice import Choice, parse
 from kinspect.tui.index.fields import Fields, Node
 from kinspect.tui.index.listing import Listing, Order
+from kinspect.tui.index.nothing import nothing_listed
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.store import Store
 from kinspect.tui.keys import SECTIONS
@@ -46,6 +48,8 @@ SORT_SECONDS = 1.0
 """How long a sorted list waits for more rows, while captures are read."""
 COPIED_BYTES = 1_000_000
 """What is copied at most: terminals have no room for more."""
+READING = "read"
+"""The workers that read an exchange for the fields and the bytes."""
 
 SHORT = {
     "help": "Help",
@@ -105,6 +109,13 @@ class Main(Screen[None]):
     Main.details #list { display: none; }
     Main.details Titles { display: none; }
     """
+
+    class Failed(Message):
+        """Something went wrong that nobody expected; the explorer goes on."""
+
+        def __init__(self, error: BaseException) -> None:
+            super().__init__()
+            self.error = error
 
     def __init__(self, store: Store, view: View, *, utc: bool, text: str = "") -> None:
         super().__init__()
@@ -310,14 +321,14 @@ class Main(Screen[None]):
         row = self.exchanges.row
         if row is None:
             self._loaded = None
-            self.fields.show(None, "no exchange passes the filter" if self.store.count else "no exchange yet")
+            self.fields.show(None)
             self.hex.show(None)
             self._tell_field(None)
         elif row != self._loaded:
             self._loaded = row
             self._read(row)
 
-    @work(thread=True, exclusive=True, group="read", exit_on_error=False)
+    @work(thread=True, exclusive=True, group=READING, exit_on_error=False)
     def _read(self, row: int) -> None:
         """Read an exchange and show it; a moment later say that it takes long."""
         worker = get_current_worker()
@@ -546,6 +557,19 @@ class Main(Screen[None]):
 
     # ------------------------------------------------------------------ the rest
 
+    @on(Worker.StateChanged)
+    def _worker_changed(self, event: Worker.StateChanged) -> None:
+        """What nobody expected of a worker that the explorer can do without."""
+        worker, error = event.worker, event.worker.error
+        if event.state is not WorkerState.ERROR or error is None or worker.exit_on_error:
+            return
+        told = f"internal error: {error!r}"
+        if worker.group == READING:
+            self.fields.show(None, told)
+            self.hex.show(None)
+        self.say(told, wrong=True)
+        self.post_message(self.Failed(error))
+
     def action_help(self) -> None:
         self.app.push_screen(Help(self.hidden_note.removeprefix("··: ")))
 
@@ -569,6 +593,9 @@ class Main(Screen[None]):
         names = ", ".join(store.inputs.names)
         text.append(f"  {escape(names)}", "dim")
         self.query_one("#status", Static).update(text)
+        if not len(listing):
+            self.exchanges.notice = nothing_listed(store)
+            self.exchanges.refresh()
 
     def _remarks(self) -> Iterable[str]:
         store = self.store
