@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.pcap import Conversation, framed, pcap
 from support.screen import Screen
-from support.tui import CAPTURES, ERRORS, NANO
+from support.tui import CAPTURES, ERRORS, NANO, keylog
 
 import kinspect
 from kinspect.errors import KinspectError
@@ -301,6 +301,19 @@ def test_the_filter_for_tshark(explore):
     explore(script, NANO, size=TALL)
 
 
+def test_saved_packets_of_tls_are_said_to_need_the_key_log(explore, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = CAPTURES / "tls" / "tls13.pcap.gz"
+
+    async def script(explorer):
+        await explorer.press("end", "p", "enter")
+        (told,) = explorer.said()
+        assert "TLS stays encrypted and the secrets are not in it" in told
+        assert "--keylog" in told
+
+    explore(script, path, keylog=keylog(path))
+
+
 @pytest.mark.parametrize("size", [(80, 24), (40, 10), TALL])
 def test_help_names_every_key(explore, size):
     async def script(explorer):
@@ -311,6 +324,37 @@ def test_help_names_every_key(explore, size):
         assert bound >= set("tlbfercwpxszq") | {"slash", "question_mark", "tab", "escape"}
 
     explore(script, NANO, size=size)
+
+
+def test_the_help_page_says_where_there_is_more_of_it(explore):
+    async def script(explorer):
+        await explorer.press("question_mark")
+        last = explorer.read().splitlines()[-1]
+        assert ("▼ more" in last, "▲ more" in last) == (True, False)
+        await explorer.press("end")
+        last = explorer.read().splitlines()[-1]
+        assert ("▼ more" in last, "▲ more" in last) == (False, True)
+
+    async def whole(explorer):
+        await explorer.press("question_mark")
+        assert "Esc: back" in explorer.read()
+        assert "more" not in explorer.read().replace("no more", "")
+
+    explore(script, NANO)
+    explore(whole, NANO, size=(100, 60))
+
+
+def test_several_captures_are_counted_and_the_one_of_the_exchange_is_named(explore):
+    async def script(explorer):
+        status = explorer.read().splitlines()[-2]
+        assert "exchanges in 2 captures" in status
+        assert ("errors_java.pcap.gz" in status, "nano.pcap" in status) == (True, False)
+        await explorer.press("slash")
+        explorer.main.filter_bar.input.value = "topic=pc-v6"
+        await explorer.press("enter")
+        assert "nano.pcap" in explorer.read().splitlines()[-2]
+
+    explore(script, NANO, ERRORS, size=(200, 24))
 
 
 def test_what_could_not_be_read_is_said(explore):

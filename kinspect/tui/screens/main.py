@@ -398,7 +398,8 @@ class Main(Screen[None]):
             return
         message = fields.messages.get(node.side)
         text = Text(no_wrap=False, overflow="ellipsis")
-        text.append(escape(" ".join(part for part in (node.side, node.path or node.key) if part)), "bold")
+        name = node.path or node.key
+        text.append(escape(name if name == node.side else f"{node.side} {name}".strip()), "bold")
         if message is not None:
             first, last = node.start, node.end
             text.append(f"  {node.type}  bytes {first}–{last} ({last - first})".replace("    ", "  "), "dim")
@@ -538,6 +539,8 @@ class Main(Screen[None]):
         text = f"saved {saved.packets:,} packets to {path}"
         if saved.timeless:
             text += f"; {saved.timeless} had no time and got that of the packet before"
+        if saved.tls:
+            text += "; TLS stays encrypted and the secrets are not in it: to read it again, give --keylog"
         self.app.call_from_thread(self.say, text)
 
     def action_tshark(self) -> None:
@@ -546,14 +549,18 @@ class Main(Screen[None]):
         if row is None:
             return
         found = self.store[row]
-        filter_text = export.tshark_filter(self.store, found)
-        parts = [
-            f"tshark -r {shlex.quote(name)} -Y '{filter_text}'" for name in export.files_of(self.store, found)
-        ]
+        filters = export.tshark_filters(self.store, found)
+        commands = [f"tshark -r {shlex.quote(name)} -Y '{text}'" for name, text in filters]
+        # Of several, a filter says nothing without its capture.
+        copied = filters[0][1] if len(filters) == 1 else "\n".join(commands)
+        parts = commands
+        if len(filters) > 1:
+            told = "Its packets lie in several captures; frame numbers are those of each:"
+            parts = [told, *commands]
         alone = export.kafka_filter(found)
         if alone is not None:
             parts.append(f"Where Wireshark takes the port for Kafka's, this narrows it down:\n{alone}")
-        self.app.push_screen(Reading("tshark and Wireshark", "\n\n".join(parts), filter_text))
+        self.app.push_screen(Reading("tshark and Wireshark", "\n\n".join(parts), copied))
 
     # ------------------------------------------------------------------ the rest
 
@@ -586,16 +593,24 @@ class Main(Screen[None]):
         if len(listing) != store.count:
             text.append(f" of {store.count:,}")
         text.append(" exchanges")
+        if len(store.inputs.names) > 1:
+            text.append(f" in {len(store.inputs.names):,} captures")
         if not store.done:
             text.append(f"  {_progress(store)}", "bold yellow")
         for part in self._remarks():
             text.append(f"  {part}")
-        names = ", ".join(store.inputs.names)
-        text.append(f"  {escape(names)}", "dim")
+        text.append(f"  {escape(self._where())}", "dim")
         self.query_one("#status", Static).update(text)
         if not len(listing):
             self.exchanges.notice = nothing_listed(store)
             self.exchanges.refresh()
+
+    def _where(self) -> str:
+        """The captures that the exchange with the cursor is in."""
+        row = self.exchanges.row
+        if row is None:
+            return ", ".join(self.store.inputs.names)
+        return ", ".join(self.store.inputs.names[file] for file in export.files_of(self.store[row]))
 
     def _remarks(self) -> Iterable[str]:
         store = self.store
