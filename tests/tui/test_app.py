@@ -4,20 +4,17 @@ import json
 import os
 import re
 import sys
-import unicodedata
 from pathlib import Path
 
 import pytest
-from support.pcap import Conversation, framed, pcap
+from support.hostile import dangerous, hostile
 from support.screen import Screen
 from support.tui import CAPTURES, ERRORS, NANO, keylog
 
 import kinspect
 from kinspect.errors import KinspectError
 from kinspect.kafka.view import View
-from kinspect.protocol import Message, encode_request, encode_response
 
-EVIL = "\x1b]0;owned\x07[red]x[/red]:smile:\u202egnp\n\r\x9b2J\u2028\x00"
 TALL = (130, 40)
 
 
@@ -374,35 +371,10 @@ def test_a_spool_that_is_full(explore):
     explore(script, ERRORS, size=(180, 24), limit=3000)
 
 
-def evil():
-    """Names that a terminal, or markup, would obey."""
-    conversation = Conversation()
-    conversation.open()
-    topics = [{"error_code": 3, "name": EVIL, "is_internal": False, "partitions": []}]
-    for number, (key, version, request, response) in enumerate(
-        [
-            (18, 3, {"client_software_name": EVIL, "client_software_version": EVIL}, None),
-            (12, 4, {"group_id": EVIL, "generation_id": 1, "member_id": EVIL}, {"error_code": 27}),
-            (3, 1, {"topics": [{"name": EVIL}]}, {"brokers": [], "controller_id": 1, "topics": topics}),
-            (10, 3, {"key": EVIL, "key_type": 0}, {"error_code": 15, "error_message": EVIL, "host": EVIL}),
-        ],
-        1,
-    ):
-        conversation.client_sends(framed(encode_request(Message(key, version, number, request, "c" + EVIL))))
-        if response is not None:
-            conversation.broker_sends(framed(encode_response(Message(key, version, number, response))))
-    conversation.close()
-    return pcap(conversation.packets)
-
-
-def dangerous(text):
-    return {c for c in text if c != "\n" and unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"}}
-
-
 @pytest.mark.parametrize("size", [TALL, (80, 24)])
 def test_what_a_capture_says_is_text(explore, tmp_path, size):
     path = tmp_path / "[bold]evil\x1b[0m.pcap"
-    path.write_bytes(evil())
+    path.write_bytes(hostile())
     seen = []
 
     async def script(explorer):
