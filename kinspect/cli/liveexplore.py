@@ -12,6 +12,7 @@ from kinspect.capture.live import Live
 from kinspect.capture.source import STDIN
 from kinspect.cli.explore import SPOOL_BYTES, check_terminal, close, filter_text, keys_from_terminal
 from kinspect.cli.keylog import KeyLogFile
+from kinspect.cli.liveview import come_from
 from kinspect.cli.options import AUTO, make_caps
 from kinspect.cli.run import Wanted
 from kinspect.errors import CaptureError
@@ -108,7 +109,7 @@ def explore_live(capture: Live, options: Wanted) -> int:
         os.close(over)
         spool.close()
     if not values["quiet"]:
-        _tell(store.summary or {}, capture.files[0], store.count)
+        _tell(store.summary or {}, come_from(capture, values), store.count)
     return close(explorer)
 
 

@@ -624,7 +624,7 @@ class Main(Screen[None]):
         if unknown:
             yield f"{unknown:,} left out: not known whether they pass"
         if store.stopped:
-            yield "stopped: not all was read"
+            yield "stopped: not all was read" if store.inputs.interface is None else "capture stopped"
         drops = sum((store.summary or {}).get(key) or 0 for key in DROPS)
         if drops:
             yield f"{drops:,} packets dropped"
