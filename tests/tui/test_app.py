@@ -341,11 +341,23 @@ def test_the_help_page_says_where_there_is_more_of_it(explore):
     explore(whole, NANO, size=(100, 60))
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_is_cut_in_the_list_says_so(explore, width):
+    async def script(explorer):
+        lines = [line for line in explorer.read().splitlines() if "MESSAGE_TOO_LARGE" in line]
+        assert lines[0].rstrip(" █▁▂▃▄▅▆▇").endswith("…")
+
+    explore(script, ERRORS, size=(width, 24), text="errors-only")
+
+
 def test_several_captures_are_counted_and_the_one_of_the_exchange_is_named(explore):
     async def script(explorer):
         status = explorer.read().splitlines()[-2]
         assert "exchanges in 2 captures" in status
         assert ("errors_java.pcap.gz" in status, "nano.pcap" in status) == (True, False)
+        await explorer.press("enter")
+        assert re.search(r"request \d+ bytes, frame \d+ of errors_java.pcap.gz", explorer.read())
+        await explorer.press("escape")
         await explorer.press("slash")
         explorer.main.filter_bar.input.value = "topic=pc-v6"
         await explorer.press("enter")
