@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from os import PathLike, fspath
 from pathlib import Path
 
-from kinspect.capture import open_timeline
+from kinspect.capture import may_bring_secrets, open_timeline
 from kinspect.kafka.exchange import Exchange
 from kinspect.model import Caps
-from kinspect.pipeline import Inspector, one_by_one
+from kinspect.pipeline import Inspector, fed, one_by_one
 
 
 def read(
@@ -31,12 +31,10 @@ def read(
     inspector = Inspector(names=topic_names, kafka_ports=decode_as, caps=caps, files=timeline.files)
     if keylog:
         inspector.add_secrets(keylog if isinstance(keylog, bytes) else Path(keylog).read_bytes())
-    used = 0
-    for block in timeline:
-        for text in timeline.secrets[used:]:
-            inspector.add_secrets(text)
-        used = len(timeline.secrets)
-        for line in one_by_one(inspector.feed(block)):
+    if may_bring_secrets(timeline.files):
+        inspector.expect_secrets()
+    for _, lines in fed(inspector, timeline):
+        for line in one_by_one(lines):
             if isinstance(line, Exchange):
                 yield line
     for line in inspector.finish():

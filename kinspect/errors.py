@@ -21,6 +21,10 @@ class TruncatedCaptureError(CaptureError):
     status = 3
 
 
+class UnreadableError(CaptureError):
+    """The system failed to read an input, of which there may be more: another try may succeed."""
+
+
 class StateError(KinspectError):
     """Carried state is damaged, or of another version."""
 

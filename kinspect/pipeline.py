@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from kinspect import link
 from kinspect.kafka.connection import KafkaConnection
@@ -24,6 +24,24 @@ def one_by_one(lines: list[Line]) -> Iterator[Line]:
     lines.reverse()
     while lines:
         yield lines.pop()
+
+
+class Found(Protocol):
+    """Blocks of packets, and the TLS key logs that were found with them so far."""
+
+    @property
+    def secrets(self) -> list[bytes]: ...
+    def __iter__(self) -> Iterator[Block]: ...
+
+
+def fed(inspector: Inspector, packets: Found) -> Iterator[tuple[Block, list[Line]]]:
+    """Each block of the packets with what it completes, the secrets found with it handed on first."""
+    used = 0
+    for block in packets:
+        for text in packets.secrets[used:]:
+            inspector.add_secrets(text)
+        used = len(packets.secrets)
+        yield block, inspector.feed(block)
 
 
 class Inspector:

@@ -8,6 +8,6 @@
 A format is a module with a table of the magic numbers it answers to; `formats` joins the tables.
 """
 
-from kinspect.capture.timeline import Timeline, open_timeline, slice_block
+from kinspect.capture.timeline import Timeline, may_bring_secrets, open_timeline, slice_block
 
-__all__ = ["Timeline", "open_timeline", "slice_block"]
+__all__ = ["Timeline", "may_bring_secrets", "open_timeline", "slice_block"]

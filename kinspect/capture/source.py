@@ -12,7 +12,7 @@ import stat
 import sys
 from typing import Protocol
 
-from kinspect.errors import CaptureError
+from kinspect.errors import CaptureError, UnreadableError
 
 STDIN = "-"
 
@@ -48,8 +48,8 @@ _ADVICE = {
 }
 
 
-def _clear(name: str, error: OSError) -> CaptureError:
-    return CaptureError(f"{name}: {_ADVICE.get(error.errno or 0) or error.strerror or error}")
+def _clear(name: str, error: OSError) -> UnreadableError:
+    return UnreadableError(f"{name}: {_ADVICE.get(error.errno or 0) or error.strerror or error}")
 
 
 class FileSource:

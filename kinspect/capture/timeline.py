@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
@@ -21,13 +21,23 @@ _SMALLEST_BLOCK = 16 * 1024
 _PEEK_SIZE = 4096
 
 
-def open_timeline(paths: Sequence[str | os.PathLike[str]], *, block_size: int = BLOCK_SIZE) -> Timeline:
+def open_timeline(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    block_size: int = BLOCK_SIZE,
+    open_input: Callable[[str], Source] = open_source,
+) -> Timeline:
     """The packets of all captures in `paths` (`-`: standard input), to be iterated once, in blocks.
 
     Nothing is opened before the first block is asked for, and nothing is raised for what cannot be read: see
-    `Timeline.errors`.
+    `Timeline.errors`. `open_input` makes a source of a path, for paths that are not those of files.
     """
-    return Timeline(paths, block_size=block_size)
+    return Timeline(paths, block_size=block_size, open_input=open_input)
+
+
+def may_bring_secrets(names: Sequence[str]) -> bool:
+    """Whether one of the inputs may have TLS secrets in it, perhaps behind the packets they are for."""
+    return any(".pcapng" in name or name.endswith(".ntar") for name in names)
 
 
 def slice_block(block: Block, start: int, stop: int) -> Block:
@@ -74,7 +84,13 @@ class Timeline:
     All attributes are up to date while the timeline is iterated, and final after it.
     """
 
-    def __init__(self, paths: Sequence[str | os.PathLike[str]], *, block_size: int = BLOCK_SIZE) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str | os.PathLike[str]],
+        *,
+        block_size: int = BLOCK_SIZE,
+        open_input: Callable[[str], Source] = open_source,
+    ) -> None:
         self.files: list[str] = [os.fspath(path) for path in paths]
         """The captures as they were named; the upper part of a frame reference is an index into it."""
         self.errors: list[CaptureError] = []
@@ -91,7 +107,7 @@ class Timeline:
             if path == STDIN and STDIN in self.files[:index]:
                 self.errors.append(CaptureError("standard input: was named twice, but can be read only once"))
             else:
-                self._cursors.append(_Cursor(index, path, block_size, self._findings))
+                self._cursors.append(_Cursor(index, path, block_size, self._findings, open_input))
         self._blocks = self._counted(self._alone() if len(self._cursors) == 1 else self._merged())
 
     def __iter__(self) -> Iterator[Block]:
@@ -182,12 +198,15 @@ class Timeline:
 class _Cursor:
     """One capture among several: its block at hand, and the next packet in it."""
 
-    def __init__(self, index: int, path: str, block_size: int, findings: Findings) -> None:
+    def __init__(
+        self, index: int, path: str, block_size: int, findings: Findings, open_input: Callable[[str], Source]
+    ) -> None:
         self.index = index
-        self.source = open_source(path)
+        self.source = open_input(path)
         self.time = 0
         """The next packet's, or that of the packet before it if it has none."""
         self._path = path
+        self._open_input = open_input
         self._block_size = block_size
         self._findings = findings
         self._blocks: Iterator[Block] | None = None
@@ -207,7 +226,7 @@ class _Cursor:
         """
         if not can_reopen(self._path):
             return self.time if self.has_packet() else None
-        source: Source = open_source(self._path)
+        source = self._open_input(self._path)
         try:
             for block in open_capture(source, 1, _PEEK_SIZE, Findings()):
                 return block.times[0]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import click
@@ -22,6 +25,7 @@ from kinspect.cli.options import (
     options,
     usage,
 )
+from kinspect.cli.progress import INTERVAL_SECONDS, Progress, Reading
 from kinspect.cli.types import DURATION, Duration
 from kinspect.errors import KinspectError
 from kinspect.kafka.view import View
@@ -76,10 +80,10 @@ SPARK = (
 @options(TABLES_OUT, SPARK, FILTERS, INPUT, LIMITS)
 @click.option(
     "--way",
-    type=click.Choice(["fast", "plain"]),
+    type=click.Choice(["fast", "ahead", "relay", "plain"]),
     default="fast",
     show_default=True,
-    help="fast: decode packets where they are read; plain: sort them by connection first. The rows are the same.",
+    help="How tasks share the work; the rows are the same. fast: ahead on one machine, relay on a cluster.",
 )
 def run(captures: tuple[str, ...], **values: Any) -> int:
     """Decode captures into Parquet tables, a folder each, with a folder for each date (UTC) and API in it.
@@ -94,8 +98,10 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     keylog = usage(lambda: _bytes(values["keylog"])) if values["keylog"] else b""
     names = usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {}
     session.check()
+    from kinspect.spark.ahead import MOST_TASKS
     from kinspect.spark.job import Job
     from kinspect.spark.job import run as run_job
+    from kinspect.spark.run import AHEAD, FAST
 
     job = Job(
         captures=captures,
@@ -110,9 +116,13 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
         way=values["way"],
     )
     progress = _shows_progress(values)
-    spark = session.open_session(values["master"], settings, progress)
+    cores = session.cores_here(values["master"])
+    # Spark's bar counts tasks, which would be one a core.
+    own_bar = cores is not None and cores <= MOST_TASKS and values["way"] in (FAST, AHEAD)
+    spark = session.open_session(values["master"], settings, progress and not own_bar)
     try:
-        result = run_job(spark, job, _step if progress else lambda _: None)
+        watch = _bar if progress and own_bar else lambda _: nullcontext()
+        result = run_job(spark, job, _step if progress else lambda _: None, watch)
     finally:
         spark.stop()
     for error in result.errors:
@@ -260,6 +270,29 @@ def _bytes(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise KinspectError(f"{path}: {error.strerror or error}") from None
+
+
+@contextmanager
+def _bar(reading: Reading | None) -> Iterator[None]:
+    """Shows how far the tasks are."""
+    if reading is None:
+        yield
+        return
+    progress = Progress(reading)
+    done = Event()
+
+    def show() -> None:
+        while not done.wait(INTERVAL_SECONDS):
+            progress.update()
+
+    thread = Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        progress.stop()
 
 
 def _step(text: str) -> None:

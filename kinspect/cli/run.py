@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TextIO
 
 import click
 
-from kinspect.capture.timeline import Packets
+from kinspect.capture.timeline import Packets, may_bring_secrets
 from kinspect.cli import complain, outfile, topicnames
 from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.options import (
@@ -143,7 +143,7 @@ class Run:
 
     def prepare(self) -> None:
         """Before the first block."""
-        if any(".pcapng" in name or name.endswith(".ntar") for name in self.packets.files):
+        if may_bring_secrets(self.packets.files):
             self.inspector.expect_secrets()
 
     def follow(self) -> None:

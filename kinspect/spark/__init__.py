@@ -45,26 +45,37 @@ def read(
     `fields`: what `--fields` takes for exchanges, column names for the other tables. `filter`: the options of
     `kinspect.filters.Filter` by name: `{"topic": ["orders-*"], "errors_only": True}`. `records`, `payload`,
     `show_secrets`, `int64`: as the options of `kinspect read`. `keylog`: TLS secrets in NSS key log format.
-    `split_bytes`: how much a task reads of an uncompressed capture. `way`: `fast` decodes packets where they are read,
-    `plain` sends them to tasks that have whole connections; the rows are the same. `partitions`: tasks that decode, by
-    default one for 64 MiB.
+    `way`: with `ahead` every task pairs what comes before its part of the captures, with `relay` tasks decode the
+    splits they read and move what is under way between them, with `plain` all segments go to tasks that have whole
+    connections; the rows are the same. `fast` is `ahead` on a local master of at most eight cores, otherwise `relay`.
+    `partitions`: tasks that decode, by default one for 64 MiB, with `ahead` no more than there are cores.
+    `split_bytes`: how much a task reads of an uncompressed capture (`relay` and `plain`).
 
-    Two Spark jobs run at once, the rest when the DataFrame is used. Raises `KinspectError` for options that
-    make no sense, and warns (`CaptureWarning`) of captures that could not be read to their end.
+    A Spark job (with `relay` and `plain` two) runs at once, the rest when the DataFrame is used. Raises
+    `KinspectError` for options that make no sense, and warns (`CaptureWarning`) of captures that could not be read to
+    their end.
     """
     from kinspect.kafka.view import View
+    from kinspect.spark.asked import Asked
     from kinspect.spark.run import Run, warn
     from kinspect.spark.splits import SPLIT_BYTES
-    from kinspect.spark.tables import EXCHANGES, RECORDS, open_table
+    from kinspect.spark.tables import EXCHANGES, RECORDS
 
-    view = View(
-        records=records or table == RECORDS,
-        payload=payload,
-        show_secrets=show_secrets,
-        int64=int64,
-        fields=fields if table == EXCHANGES else None,
+    asked = Asked(
+        table,
+        None if fields is None else tuple(fields),
+        View(
+            records=records or table == RECORDS,
+            payload=payload,
+            show_secrets=show_secrets,
+            int64=int64,
+            fields=fields if table == EXCHANGES else None,
+        ),
+        dict(filter or {}),
+        keylog,
+        topic_names or {},
+        decode_as,
     )
-    open_table(table, fields, view)
     run = Run(
         spark,
         [paths] if isinstance(paths, str) else paths,
@@ -73,16 +84,8 @@ def read(
         partitions=partitions,
         way=way,
     )
-    warn(run.index.errors)
-    return run.table(
-        table,
-        fields=fields,
-        filter=filter,
-        view=view,
-        keylog=keylog,
-        names=topic_names,
-        kafka_ports=decode_as,
-    )
+    warn(run.errors)
+    return run.table(asked)
 
 
 def stream(

@@ -32,7 +32,7 @@ from kinspect.spark.portion import Slice
 from kinspect.spark.rows import SEGMENT_ROWS, segment_batch, segment_row, segments_of
 from kinspect.spark.strand import Setting, Strand, StrandLedger
 from kinspect.spark.tables import COMPLETION, Row, Table, make_batch, open_table
-from kinspect.spark.tasks import Batches, Task, _piece
+from kinspect.spark.tasks import Batches, Task, piece
 from kinspect.tcp.recent import LOOK_BACK
 
 STRAND = "strand"
@@ -178,7 +178,7 @@ def learning(setting: Setting, ends_here: bool) -> Task:
                     pass
             else:
                 pause(strand, setting)
-            yield _piece(_told(strand, setting))
+            yield piece(_told(strand, setting))
 
     return task
 
@@ -327,8 +327,8 @@ def _cut(batch: pa.RecordBatch) -> Iterator[tuple[int, bool, pa.RecordBatch]]:
 
 def carry_pieces(number: int, data: bytes) -> Iterator[Row]:
     """Rows of `CARRY_ROWS`."""
-    for piece, at in enumerate(range(0, len(data), _PIECE_BYTES)):
-        yield {STRAND: number, "ordinal": _BEFORE_ALL + piece, "payload": data[at : at + _PIECE_BYTES]}
+    for order, at in enumerate(range(0, len(data), _PIECE_BYTES)):
+        yield {STRAND: number, "ordinal": _BEFORE_ALL + order, "payload": data[at : at + _PIECE_BYTES]}
 
 
 class _Rows:

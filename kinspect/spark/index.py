@@ -16,11 +16,12 @@ import numpy as np
 
 from kinspect import link
 from kinspect.capture.reader import BLOCK_SIZE, Findings
-from kinspect.errors import CaptureError, TruncatedCaptureError
+from kinspect.errors import CaptureError
 from kinspect.link.cursor import Cursor
 from kinspect.link.fragments import PART
 from kinspect.model import FRAME_BITS, Block, Caps, Counts, Segment
 from kinspect.spark.clock import Clock, Numbers, Places
+from kinspect.spark.failure import Told, error_of, told_of
 from kinspect.spark.splits import Split, description
 from kinspect.tcp.keys import ends as ends_of
 from kinspect.tcp.keys import reverse_key
@@ -79,8 +80,8 @@ class Report:
     drops: dict[tuple[int, ...], int] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     fragments: list[Fragment] = field(default_factory=list)
-    error: tuple[bool, str] | None = None
-    """Whether the input ended too early, and what is to be said."""
+    error: Told | None = None
+    """What was wrong."""
     groups: list[Group] = field(default_factory=list)
     times: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
     carries_tcp: Flags = field(default_factory=lambda: np.empty(0, np.bool_))
@@ -118,7 +119,7 @@ def examine(number: int, split: Split, caps: Caps) -> Iterator[Part]:
                 report.packets += len(times)
                 times, carries = [], []
     except CaptureError as error:
-        report.error = isinstance(error, TruncatedCaptureError), str(error)
+        report.error = told_of(error)
     yield _part(number, report.packets, times, carries)
     report.packets += len(times)
     report.groups = [*grouped((key, first[key], last[key], packets[key]) for key in packets)]
@@ -349,9 +350,9 @@ def _ordered(files: list[str], proven: list[tuple[Split, Report]], caps: Caps) -
         begin, end = int(starts[number]), int(starts[number + 1])
         in_split = ordinal[begin:end]
         if report.error is not None:
-            kind = TruncatedCaptureError if report.error[0] else CaptureError
+            kind, text = report.error
             where = f" (counted from byte {split.start} of the file)" if split.start else ""
-            index.errors.append(kind(report.error[1] + where))
+            index.errors.append(error_of((kind, text + where)))
         if begin == end:
             continue
         breaks = [0, *(np.flatnonzero(np.diff(place[begin:end]) != 1) + 1).tolist()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +13,21 @@ from kinspect.errors import CaptureError, KinspectError
 from kinspect.kafka.view import View
 from kinspect.model import Caps
 from kinspect.spark.aggregates import QUERIES, aggregate
+from kinspect.spark.ahead import Meter
+from kinspect.spark.asked import Asked
 from kinspect.spark.commit import Output
+from kinspect.spark.failure import raised_in_task
 from kinspect.spark.log import is_stream
-from kinspect.spark.run import Run
+from kinspect.spark.run import FAST, Run
 from kinspect.spark.storage import check_out
 from kinspect.spark.tables import EXCHANGES, RECORDS
-from kinspect.spark.ways import FAST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_TABLES = (EXCHANGES, "batches", "connections")
+
+Watch = Callable[[Meter | None], AbstractContextManager[None]]
 
 BY_DATE = ("date",)
 BY_DATE_AND_API = ("date", "api")
@@ -54,8 +59,13 @@ class Result:
     errors: list[CaptureError]
 
 
-def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
-    """Does the job; `step` is told what is being done. Nothing changes in the folder before all tables are written."""
+def run(
+    spark: SparkSession, job: Job, step: Callable[[str], None], watch: Watch = lambda _: nullcontext()
+) -> Result:
+    """Does the job. Nothing changes in the folder before all tables are written.
+
+    `step` is told what is being done, `watch` is given what can be asked how far it is, while it is done.
+    """
     check_out(job.out)
     if is_stream(spark, job.out):
         raise KinspectError(f"{job.out}: a stream writes its tables there; give the job a folder of its own")
@@ -67,29 +77,36 @@ def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
         for name in job.tables:
             step(f"decoding {name}")
             table = captures.table(
-                name,
-                filter=job.filter,
-                view=view_of(name, job.view),
-                keylog=job.keylog,
-                names=job.names,
-                kafka_ports=job.kafka_ports,
+                Asked(
+                    name,
+                    view=view_of(name, job.view),
+                    chosen=job.filter,
+                    keylog=job.keylog,
+                    names=job.names,
+                    kafka_ports=job.kafka_ports,
+                )
             )
             dated = table.withColumn("date", to_date("timestamp"))
-            output.write(name, dated, BY_DATE_AND_API if "api" in table.columns else BY_DATE)
+            with watch(captures.reading):
+                output.write(name, dated, BY_DATE_AND_API if "api" in table.columns else BY_DATE)
+            captures.check()
             written = spark.read.schema(dated.schema).parquet(output.staged(name))
             rows[name] = written.count()
             if name == EXCHANGES:
                 for query in QUERIES:
                     step(f"adding up {query}")
                     output.write(query, aggregate(query, written), BY_DATE)
-    except BaseException:
+    except BaseException as error:
         output.abandon()
+        ours = raised_in_task(error)
+        if ours is not None:
+            raise ours from error
         raise
     finally:
         captures.close()
     step("putting the tables in place")
     dates = output.commit()
-    return Result(captures.summary(), rows, dates, captures.index.errors)
+    return Result(captures.summary(), rows, dates, captures.errors)
 
 
 def view_of(name: str, view: View) -> View:

@@ -76,7 +76,7 @@ def unpack(piece: bytes) -> Report | tuple[int, int, Numbers, Flags]:
             Fragment(number, time, b64decode(data), wire_length, link_type)
             for number, time, data, wire_length, link_type in value["fragments"]
         ],
-        error=None if value["error"] is None else (value["error"][0], value["error"][1]),
+        error=value["error"] and tuple(value["error"]),
         groups=[Group(b64decode(ends), *rest) for ends, *rest in value["groups"]],
     )
 

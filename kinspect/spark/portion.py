@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from kinspect import link
-from kinspect.errors import CaptureError, TruncatedCaptureError
+from kinspect.errors import CaptureError
 from kinspect.model import FRAME_BITS, Caps, Counts, Segment
 from kinspect.spark.clock import Clock, Numbers, Places
+from kinspect.spark.failure import error_of
 from kinspect.spark.index import NO_TIME, Proven, Report, _add_counts, _assemble, _drops
 from kinspect.spark.rows import segment_batches
 from kinspect.spark.splits import Split
@@ -168,8 +169,7 @@ def take(
     for number, (split, report) in enumerate(proven):
         begin = int(starts[number])
         if report.error is not None and taken[split.file] == packets[split.file]:
-            kind = TruncatedCaptureError if report.error[0] else CaptureError
-            portion.errors.append(kind(report.error[1]))
+            portion.errors.append(error_of(report.error))
         inside = np.flatnonzero(wanted[begin : int(starts[number + 1])])
         if len(inside):
             low, high = int(inside[0]), int(inside[-1]) + 1

@@ -60,6 +60,8 @@ class Progress:
     """What the connections of the strands added up to."""
     ended: dict[str, Any] = field(default_factory=dict)
     """The same of strands that `--drain` flushed."""
+    asked: dict[str, str] = field(default_factory=dict)
+    """The options that rows depend on, of the last batch."""
 
     def add(self, **numbers: int) -> None:
         self.sums = added(self.sums, numbers)
@@ -124,6 +126,7 @@ _FIELDS = (
     "is_open",
     "totals",
     "ended",
+    "asked",
 )
 
 

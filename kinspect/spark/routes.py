@@ -1,4 +1,4 @@
-"""The fast way: which task decodes which connections, so that payloads need not move.
+"""The relay: which task decodes which connections, so that payloads need not move.
 
 A connection is decoded where its packets are read, split by split. What it has under way where a split begins (parts
 of messages, requests in flight, what its client told) is found by a relay: a task that reads all splits a connection

@@ -10,10 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from kinspect import link
+from kinspect.capture import slice_block
 from kinspect.capture.reader import BLOCK_SIZE, Findings
-from kinspect.errors import CaptureError
+from kinspect.errors import CaptureError, UnreadableError
 from kinspect.model import Block, Caps, Counts, Segment
 from kinspect.spark.index import Collector, Proven, canonical_ends
+from kinspect.spark.storage import shown
 
 _ROWS = 2048
 _BYTES = 4 * 1024 * 1024
@@ -86,12 +88,20 @@ def numbered(proven: Proven, caps: Caps) -> Iterator[tuple[list[Segment], Sequen
 
 
 def blocks_of(proven: Proven) -> Iterator[Block]:
-    """The packets of a split: as many as were found there, what is behind them cannot be read."""
-    try:
-        yield from proven.split.blocks(proven.first_frame, BLOCK_SIZE, Findings())
-    except CaptureError:
-        # Reported once, by the index.
+    """The packets of a split: as many as were found there when it was looked at. What is behind them could not be read,
+    or is new. Raises UnreadableError if there are fewer."""
+    left = proven.packets
+    if not left:
         return
+    try:
+        for block in proven.split.blocks(proven.first_frame, BLOCK_SIZE, Findings()):
+            yield block if len(block) <= left else slice_block(block, 0, left)
+            left -= len(block)
+            if left <= 0:
+                return
+    except CaptureError as error:
+        raise UnreadableError(str(error)) from error
+    raise UnreadableError(f"{shown(proven.split.path)}: has fewer packets than when it was looked at")
 
 
 def segment_row(ordinal: int, segment: Segment) -> tuple[Any, ...]:

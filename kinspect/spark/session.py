@@ -53,6 +53,17 @@ def java_version() -> int | None:
     return int(version[1]) if version else _UNKNOWN
 
 
+def cores_here(master: str | None) -> int | None:
+    """How many cores of this machine `open_session(master, ...)` takes; None if others do the work."""
+    asked = (master or os.environ.get("MASTER", "local[*]")).partition(",")[0]
+    if asked == "local":
+        return 1
+    if not asked.startswith("local["):
+        return None
+    number = asked.removeprefix("local[").rstrip("]")
+    return int(number) if number.isdecimal() else os.cpu_count() or 1
+
+
 def open_session(master: str | None, settings: Mapping[str, str], progress: bool) -> SparkSession:
     """A session of its own. `master`: `local[*]` unless it or the surroundings (`spark-submit`) say otherwise."""
     from pyspark.sql import SparkSession
@@ -72,8 +83,11 @@ def open_session(master: str | None, settings: Mapping[str, str], progress: bool
     }
     if local:
         # Packets are decoded by Python. What is left to the JVM is so little that its second compiler takes more than
-        # all the rest.
-        defaults["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
+        # all the rest, and collecting garbage beside it more than collecting it now and then.
+        log = Path(__file__).with_name("log4j2.properties").as_uri()
+        defaults["spark.driver.extraJavaOptions"] = (
+            f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={log}"
+        )
     for name, value in {**defaults, **settings}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

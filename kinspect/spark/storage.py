@@ -11,7 +11,7 @@ from urllib.parse import quote
 from pyarrow import ArrowException, fs
 
 from kinspect.capture.source import FileSource, Source, size_of
-from kinspect.errors import CaptureError, KinspectError
+from kinspect.errors import CaptureError, KinspectError, UnreadableError
 
 _WILD = frozenset("*?[")
 # In a URL a question mark begins the settings of its file system.
@@ -130,6 +130,11 @@ def open_at(path: str, offset: int) -> Source:
     return source
 
 
+def open_whole(path: str) -> Source:
+    """The capture from its begin on."""
+    return open_at(path, 0)
+
+
 class Part:
     """A source: `prefix`, then the bytes of a capture from `start` to before `end` (None: to its end)."""
 
@@ -229,5 +234,5 @@ def _in_url(system: Any, name: str) -> str:
     return name if isinstance(system, fs.PyFileSystem) else quote(name, safe=_AS_THEY_ARE)
 
 
-def _clear(path: str, error: Exception) -> CaptureError:
-    return CaptureError(f"{shown(path)}: cannot be read: {' '.join(str(error).split())}")
+def _clear(path: str, error: Exception) -> UnreadableError:
+    return UnreadableError(f"{shown(path)}: cannot be read: {' '.join(str(error).split())}")

@@ -7,24 +7,25 @@ are those of one run over all files.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from pyspark import StorageLevel
 from pyspark.sql.functions import collect_list, count, to_date
 
 from kinspect import link
-from kinspect.errors import CaptureError, KinspectError, StateError
+from kinspect.errors import CaptureError, KinspectError, UnreadableError
 from kinspect.filters import Filter
 from kinspect.kafka.view import View
 from kinspect.model import Caps, Counts
 from kinspect.spark import carry, index, tasks
 from kinspect.spark.carry import CARRY, CARRY_ROWS, FRAMES, NOTHING_WAITS, RUN, STRAND, STRAND_ROWS, Wanted
 from kinspect.spark.facts import added
+from kinspect.spark.failure import error_of, raised_in_task
 from kinspect.spark.folder import SETTLE_SECONDS, Capture, Folder, first_time
 from kinspect.spark.job import BY_DATE, BY_DATE_AND_API, DEFAULT_TABLES, view_of
 from kinspect.spark.log import Attempt, Log
@@ -46,7 +47,9 @@ INTERVAL_SECONDS = 2.0
 # What a batch takes at most, unless one file has more: packets are ordered on the driver.
 _BATCH_BYTES, _BATCH_FILES = 1024 * 1024 * 1024, 1000
 _FEWEST = 2
-_DAMAGE = re.compile(r"StateError: (.*)")
+UNREADABLE = UnreadableError.__name__
+# How often a file is tried that the system fails to read, before the stream goes on without the rest of it.
+_TRIES = 3
 
 
 @dataclass(slots=True)
@@ -67,6 +70,20 @@ class Settings:
     names: dict[str, str] = field(default_factory=dict)
     kafka_ports: frozenset[int] = frozenset()
     split_bytes: int = SPLIT_BYTES
+
+    def asked(self) -> dict[str, str]:
+        """What rows depend on, as text, by the option's name."""
+        told = {
+            "--payload": self.view.payload,
+            "--show-secrets": self.view.show_secrets,
+            "--topic-names": sorted(self.names.items()),
+            "--decode-as": sorted(self.kafka_ports),
+            "limits": astuple(self.caps),
+            "filters": {name: value for name, value in self.filter.items() if value},
+        }
+        return {
+            name: orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode() for name, value in told.items()
+        }
 
 
 @dataclass(slots=True)
@@ -104,11 +121,19 @@ class Stream:
         self._told: set[str] = set()
         self._noted: dict[str, int] = {}
         self._tried: object = None
-        self._overwritten = False
+        self._again = False
+        self._failures = 0
         if self._progress.tables != settings.tables:
             raise KinspectError(
                 f"{settings.out}: was begun with the tables {', '.join(self._progress.tables)};"
                 " a stream keeps its tables"
+            )
+        self._asked = settings.asked()
+        before = self._progress.asked
+        others = [name for name, text in self._asked.items() if before and before.get(name) != text]
+        if others:
+            self._tell(
+                f"{settings.out}: goes on with other {', '.join(others)}; rows that are there stay as they are"
             )
 
     def make(self, table: str) -> str:
@@ -143,12 +168,14 @@ class Stream:
             if not self._is_settled(capture):
                 self._tell(f"{shown(capture.path)}: is still being written and was left alone")
         there = {capture.key for capture in captures}
-        while (batch := self._next(captures, waits=False)) is not None or self._overwritten:
+        while (batch := self._next(captures, waits=False)) is not None or self._again:
             if batch is not None:
                 yield batch
                 continue
-            # One of them is gone, or another file now: the others are what they were.
-            self._overwritten = False
+            # One of them is gone, another file now, or could not be read: the others are what they were.
+            self._again = False
+            yield None
+            time.sleep(self._settings.interval)
             captures = [capture for capture in self._folder.look() if capture.key in there]
         if self._progress.is_open:
             yield self._batch([], None, captures, ends_here=True)
@@ -191,13 +218,20 @@ class Stream:
             return None
         self._tried = chosen, until
         try:
-            return self._batch(chosen, until, captures, ends_here=False)
+            batch = self._batch(chosen, until, captures, ends_here=False)
+            self._failures = 0
+            return batch
         except _OverwrittenError as error:
-            self._tried = None
-            self._overwritten = True
             self._noted["lost_files"] = self._noted.get("lost_files", 0) + 1
             self._complain(error)
-            return None
+        except UnreadableError as error:
+            self._failures += 1
+            if self._failures > 2 * _TRIES:
+                raise
+            self._complain(error)
+        self._tried = None
+        self._again = True
+        return None
 
     def _complain(self, error: CaptureError) -> None:
         if str(error) not in self._told:
@@ -255,6 +289,9 @@ class Stream:
             plan(number, capture.path, self._settings.split_bytes) for number, capture in enumerate(chosen)
         ]
         looked = index.prove(plans, self._examine) if plans else []
+        unreadable = [error for _, report in looked if (error := report.error) and error[0] == UNREADABLE]
+        if unreadable and self._failures < _TRIES - 1:
+            raise error_of(unreadable[0])
         timeless = {split.file for split, report in looked if is_timeless(report)}
         refused = [
             CaptureError(
@@ -289,6 +326,7 @@ class Stream:
             **self._noted,
         )
         progress.add_secrets(portion.secrets)
+        progress.asked = self._asked
 
     def _decode(
         self,
@@ -330,10 +368,11 @@ class Stream:
             _check(chosen)
         except BaseException as error:
             self._log.abandon(attempt)
-            damage = _DAMAGE.search(str(error))
-            if damage is not None:
-                # Told by a task, in the middle of its traceback.
-                raise StateError(damage[1]) from error
+            ours = raised_in_task(error)
+            if isinstance(ours, UnreadableError):
+                _check(chosen)
+            if ours is not None:
+                raise ours from error
             raise
         finally:
             dealt.unpersist()

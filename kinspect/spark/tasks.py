@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any
 
 import pyarrow as pa
 
-from kinspect.filters import Filter
 from kinspect.kafka.exchange import Exchange
 from kinspect.model import Caps
 from kinspect.pipeline import Line
+from kinspect.spark.asked import Asked, Unresolved
 from kinspect.spark.facts import FactsLedger
 from kinspect.spark.handover import adopt, hand_over, let_go
 from kinspect.spark.index import Index, Report, examine
@@ -23,7 +22,7 @@ from kinspect.spark.routes import Part
 from kinspect.spark.rows import segment_batch, segment_batches, segment_row, segments_of
 from kinspect.spark.splits import Split
 from kinspect.spark.strand import Setting, Strand, StrandLedger
-from kinspect.spark.tables import COMPLETION, Row, make_batch, open_table
+from kinspect.spark.tables import COMPLETION, Row, make_batch
 
 Batches = Iterator[pa.RecordBatch]
 Task = Callable[[Iterable[pa.RecordBatch]], Batches]
@@ -40,7 +39,7 @@ _ROW_BYTES = 1024
 _COLLECTED_EACH = 50_000, 10, 10
 
 
-def _unhurried(task: Task) -> Task:
+def unhurried(task: Task) -> Task:
     """The task, with less time spent on looking for garbage. Afterwards it is as before: others use the process too."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -58,11 +57,11 @@ def examining(splits: list[tuple[int, Split]], caps: Caps) -> Task:
     """Looks at the splits whose positions in `splits` come in; gives pieces for `pieces.unpack`."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
-        for position in _numbers(batches):
+        for position in numbers(batches):
             for part in examine(*splits[position], caps):
-                yield _piece(pack_report(part) if isinstance(part, Report) else pack_times(*part))
+                yield piece(pack_report(part) if isinstance(part, Report) else pack_times(*part))
 
-    return _unhurried(task)
+    return unhurried(task)
 
 
 def scanning(index: Index, caps: Caps) -> Task:
@@ -71,13 +70,13 @@ def scanning(index: Index, caps: Caps) -> Task:
     fragments = [segment_row(ordinal, segment) for _, ordinal, segment in index.fragments]
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
-        for position in _numbers(batches):
+        for position in numbers(batches):
             if position < len(splits):
                 yield from segment_batches(splits[position], caps)
             elif fragments:
                 yield segment_batch(fragments)
 
-    return _unhurried(task)
+    return unhurried(task)
 
 
 def learning(setting: Setting) -> Task:
@@ -94,16 +93,16 @@ def learning(setting: Setting) -> Task:
         if seen:
             for _ in strand.finish():
                 pass
-            yield _piece(pack_facts(ledger.facts()))
+            yield piece(pack_facts(ledger.facts()))
 
-    return _unhurried(task)
+    return unhurried(task)
 
 
 def relaying(setting: Setting, splits: Splits, parts: list[bytes]) -> Task:
     """Does the parts (`Part.pack`) whose positions come in: gives rows of `MOVES`."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
-        for position in _numbers(batches):
+        for position in numbers(batches):
             part = Part.unpack(parts[position])
             waiting: dict[int, list[bytes]] = {}
             for group, legs in (part.groups or {}).items():
@@ -123,39 +122,32 @@ def relaying(setting: Setting, splits: Splits, parts: list[bytes]) -> Task:
             assert isinstance(ledger, FactsLedger)
             yield _move(FACTS, pack_facts(ledger.facts()))
 
-    return _unhurried(task)
+    return unhurried(task)
 
 
 def decoding(
     setting: Setting,
     splits: Splits,
     parts: list[bytes],
-    name: str,
-    fields: tuple[str, ...] | None,
-    view: Any,
-    chosen: Mapping[str, Any],
+    asked: Asked,
     start: int | None,
-    unresolved: Callable[[set[str]], None],
+    unresolved: Unresolved,
 ) -> Task:
     """Does the parts whose positions come in, each with what its connections had under way (rows of `MOVES`; at least
-    one, without a value if there is nothing): gives the rows of a table. `unresolved` takes the topic ids that had no
-    name."""
+    one, without a value if there is nothing): gives the rows of a table. `start`: when the run's first packet was."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
-        table = open_table(name, fields, view)
-        passes = Filter(**chosen)
-        passes.start = start
-        rows = _Rows(table.schema)
+        rows = Rows(asked, start)
         moves = (zip(batch.column(0).to_pylist(), batch.column(1), strict=True) for batch in batches)
         for position, handed in groupby(chain.from_iterable(moves), itemgetter(0)):
             strand = Strand(setting, StrandLedger)
             states = [what.as_py() for _, what in handed if what.is_valid]
             for lines in _decoded(strand, splits, Part.unpack(parts[position]), states):
-                yield from rows.add(lines, passes, table.rows)
+                yield from rows.add(lines)
             unresolved(strand.ledger.names.unresolved)
         yield from rows.rest()
 
-    return _unhurried(task)
+    return unhurried(task)
 
 
 def _decoded(
@@ -176,59 +168,53 @@ def _decoded(
     yield strand.finish()
 
 
-def tabling(
-    setting: Setting,
-    name: str,
-    fields: tuple[str, ...] | None,
-    view: Any,
-    chosen: Mapping[str, Any],
-    start: int | None,
-    unresolved: Callable[[set[str]], None],
-) -> Task:
-    """Takes the segments of some connections in the order of the run; gives the rows of a table. `unresolved` takes the
-    topic ids that had no name."""
+def tabling(setting: Setting, asked: Asked, start: int | None, unresolved: Unresolved) -> Task:
+    """Takes the segments of some connections in the order of the run; gives the rows of a table. `start`: the time of
+    the run's first packet."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
-        table = open_table(name, fields, view)
-        passes = Filter(**chosen)
-        passes.start = start
         strand = Strand(setting, StrandLedger)
-        rows = _Rows(table.schema)
+        rows = Rows(asked, start)
         for batch in batches:
-            yield from rows.add(strand.feed(*segments_of(batch)), passes, table.rows)
-        yield from rows.add(strand.finish(), passes, table.rows)
+            yield from rows.add(strand.feed(*segments_of(batch)))
+        yield from rows.add(strand.finish())
         yield from rows.rest()
         unresolved(strand.ledger.names.unresolved)
 
-    return _unhurried(task)
+    return unhurried(task)
 
 
-class _Rows:
-    """Lines made rows, in batches."""
+class Rows:
+    """Lines made rows of a table, in batches. `start`: the time of the run's first packet, if it is known."""
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+    def __init__(self, asked: Asked, start: int | None = None) -> None:
+        table = asked.table()
+        self._schema = table.schema
+        self._rows_of = table.rows
+        self._passes = asked.filter()
+        self._passes.start = start
         self._rows: list[Row] = []
         self._bytes = 0
 
-    def add(
-        self,
-        lines: Iterable[tuple[bytes, Line]],
-        passes: Filter,
-        rows_of: Callable[[Any], Iterator[Row]],
-    ) -> Batches:
+    def begin(self, times: Sequence[int | None]) -> None:
+        """Takes the times of packets that come next: the first one known begins the run."""
+        if self._passes.start is None:
+            self._passes.start = next((time for time in times if time is not None), None)
+
+    def add(self, lines: Iterable[tuple[bytes, Line]]) -> Batches:
+        """Takes lines, each with what sorts it; gives batches that are full."""
         for key, line in lines:
             if isinstance(line, Exchange):
-                if not passes.matches(line):
+                if not self._passes.matches(line):
                     continue
                 self._bytes += sum(
                     len(message.raw or b"")
                     for message in (line.request, line.response)
                     if message is not None
                 )
-            elif not passes.matches_line(line):
+            elif not self._passes.matches_line(line):
                 continue
-            for row in rows_of(line):
+            for row in self._rows_of(line):
                 row[COMPLETION] = key
                 self._rows.append(row)
                 self._bytes += _ROW_BYTES
@@ -236,12 +222,14 @@ class _Rows:
                     yield from self.rest()
 
     def rest(self) -> Batches:
+        """The batch that is not full, if there is anything in it."""
         if self._rows:
             yield make_batch(self._rows, self._schema)
         self._rows, self._bytes = [], 0
 
 
-def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+def numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    """What stands in the first column."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 
@@ -250,5 +238,6 @@ def _move(split: int, data: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([split]), pa.array([data], pa.binary())], schema=MOVES)
 
 
-def _piece(data: bytes) -> pa.RecordBatch:
+def piece(data: bytes) -> pa.RecordBatch:
+    """A row of `PIECE`."""
     return pa.RecordBatch.from_arrays([pa.array([data], pa.binary())], schema=PIECE)

@@ -1,19 +1,20 @@
-"""The two ways from captures to rows; both give the same.
+"""The ways from captures that were looked at to rows; all give the same.
 
-`Fast` decodes packets in the task that reads them and moves what is under way where one split ends and the next begins.
+`Relay` decodes packets in the task that reads them and moves what is under way where a split ends and the next begins.
 `Plain` moves all segments to tasks that have whole connections: more work, and simple enough to test the other by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
 
 from pyspark import StorageLevel
 from pyspark.sql.functions import col, floor, lit, when
 
 from kinspect.model import Caps
 from kinspect.spark import tasks
+from kinspect.spark.asked import Asked, Unresolved
 from kinspect.spark.index import Index
 from kinspect.spark.reading import Splits
 from kinspect.spark.routes import MOST_READERS, Routes
@@ -22,25 +23,10 @@ from kinspect.spark.schemas import spark_schema
 from kinspect.spark.strand import Setting
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-FAST, PLAIN = "fast", "plain"
-WAYS = FAST, PLAIN
 # Tasks that read, at least, where there is little to do.
 _FEWEST_READING = 8
-
-
-class Wanted(NamedTuple):
-    """The rows that are asked for: the arguments of `tasks.tabling` behind the setting, and the columns."""
-
-    name: str
-    fields: tuple[str, ...] | None
-    view: Any
-    chosen: Mapping[str, Any]
-    start: int | None
-    unresolved: Callable[[set[str]], None]
-    schema: pa.Schema
 
 
 class Way(Protocol):
@@ -49,8 +35,8 @@ class Way(Protocol):
     def learn(self, setting: Setting) -> Iterable[bytes]:
         """Facts, packed, of all connections."""
 
-    def rows(self, setting: Setting, wanted: Wanted) -> DataFrame:
-        """The rows of a table."""
+    def rows(self, setting: Setting, asked: Asked, start: int | None, unresolved: Unresolved) -> DataFrame:
+        """The rows of a table; `start`: the time of the run's first packet."""
 
     def close(self) -> None:
         """Nothing more will be asked for."""
@@ -75,16 +61,16 @@ class Plain:
         found = self._segments.mapInArrow(tasks.learning(setting), spark_schema(tasks.PIECE))
         return [bytes(row[0]) for row in found.collect()]
 
-    def rows(self, setting: Setting, wanted: Wanted) -> DataFrame:
-        task = tasks.tabling(setting, *wanted[:-1])
-        return self._segments.mapInArrow(task, spark_schema(wanted.schema))
+    def rows(self, setting: Setting, asked: Asked, start: int | None, unresolved: Unresolved) -> DataFrame:
+        task = tasks.tabling(setting, asked, start, unresolved)
+        return self._segments.mapInArrow(task, spark_schema(asked.table().schema))
 
     def close(self) -> None:
         if self._kept:
             self._segments.unpersist()
 
 
-class Fast:
+class Relay:
     """Splits are decoded where they are read, by `tasks_wanted` tasks. `readers`: how many tasks at most go through all
     splits."""
 
@@ -112,12 +98,13 @@ class Fast:
             bytes(row[0]) for row in self._moves.where(col("split") == tasks.FACTS).select("what").collect()
         ]
 
-    def rows(self, setting: Setting, wanted: Wanted) -> DataFrame:
+    def rows(self, setting: Setting, asked: Asked, start: int | None, unresolved: Unresolved) -> DataFrame:
         assert self._moves is not None
         parts = self._routes.decoding(self._readers)
         splits = sum(part.groups is None for part in parts)
         count = min(splits, self._tasks)
-        task = tasks.decoding(setting, self._splits, [part.pack() for part in parts], *wanted[:-1])
+        packed = [part.pack() for part in parts]
+        task = tasks.decoding(setting, self._splits, packed, asked, start, unresolved)
         every = self._numbers(0, len(parts), 1).select(
             col("id").alias("split"), lit(None).cast("binary").alias("what")
         )
@@ -127,7 +114,7 @@ class Fast:
             col("split") - splits + count
         )
         begun = every.union(moved).repartitionById(count + len(parts) - splits, number.cast("int"))
-        return begun.sortWithinPartitions("split").mapInArrow(task, spark_schema(wanted.schema))
+        return begun.sortWithinPartitions("split").mapInArrow(task, spark_schema(asked.table().schema))
 
     def close(self) -> None:
         if self._moves is not None:

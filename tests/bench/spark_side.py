@@ -4,7 +4,7 @@ those of `kinspect read --jobs` do. Prints what it took as JSON.
     python spark_side.py spark --cores 2 --way fast --out DIR CAPTURE...
     python spark_side.py read --jobs 2 --out DIR CAPTURE...
 
-Time begins when the session is there, or the processes are.
+Time begins when the session is there and has read a small capture (`--first`: when it is there), or the processes are.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 CHUNK_BYTES = 256 * 1024
 ROWS = 1000
 EVERY_S = 0.1
+SMALL = Path(__file__).parents[2] / "captures/2.8.2/console-zstd.pcap"
 
 
 def main() -> None:
@@ -37,6 +38,10 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--way", default="fast")
+    parser.add_argument("--first", action="store_true", help="time the first query of the session")
+    parser.add_argument(
+        "--one-cpu", action="store_true", help="of the machine's, also for what runs beside the tasks"
+    )
     parser.add_argument("--out", required=True)
     parser.add_argument("captures", nargs="+")
     options = parser.parse_args()
@@ -111,6 +116,8 @@ def by_spark(options: argparse.Namespace) -> dict[str, Any]:
     import kinspect.spark
     from kinspect.spark.session import open_session
 
+    if options.one_cpu:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     events = Path(options.out + "-events").resolve()
     events.mkdir(parents=True)
     settings = {
@@ -121,6 +128,8 @@ def by_spark(options: argparse.Namespace) -> dict[str, Any]:
     }
     session = open_session(f"local[{options.cores}]", settings, progress=False)
     session.sparkContext.setLogLevel("ERROR")
+    if not options.first:
+        kinspect.spark.read(session, [str(SMALL)], way=options.way).write.parquet(options.out + "-small")
     processes = Processes()
     before = resource.getrusage(resource.RUSAGE_SELF)
     java, python = processes.cpu()

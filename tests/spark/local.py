@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from zlib import crc32
 
@@ -9,7 +10,8 @@ import pyarrow as pa
 
 from kinspect.kafka.view import View
 from kinspect.model import Caps
-from kinspect.spark import facts, index, splits, tables, tasks
+from kinspect.spark import ahead, facts, index, splits, tables, tasks
+from kinspect.spark.asked import Asked
 from kinspect.spark.pieces import unpack, unpack_facts
 from kinspect.spark.plan import setting_of
 from kinspect.spark.reading import Splits
@@ -74,13 +76,14 @@ def rows(
 ):
     """The rows of a table, in the order of completion."""
     caps = caps or Caps()
-    view = view or View()
+    asked = Asked(table, fields, view or View(), chosen or {}, keylog, names or {})
+    if way == "ahead":
+        return ahead_rows([str(path) for path in paths], asked, partitions, caps)
     found = look(paths, split_bytes, caps)
-    if way == "fast" and not found.timeless:
-        return fast_rows(found, table, partitions, view, fields, chosen, caps, keylog, names)
+    if way == "relay" and not found.timeless:
+        return relay_rows(found, asked, partitions, caps)
     shares = strands(found, partitions, caps, batch_rows)
-    opened = tables.open_table(table, fields, view)
-    setting = setting_of(found, caps, frozenset({opened.emit}), names=names, keylog=keylog)
+    setting = setting_for(found, asked, caps)
     parts = [
         unpack_facts(piece)
         for share in shares
@@ -88,13 +91,41 @@ def rows(
         for piece in batch.column(0).to_pylist()
     ]
     setting.known, _ = facts.merge(parts)
-    task = tasks.tabling(travelled(setting), table, fields, view, chosen or {}, found.start, lambda ids: None)
+    task = tasks.tabling(travelled(setting), travelled(asked), found.start, lambda ids: None)
     made = [row for share in shares for batch in task(share) for row in batch.to_pylist()]
     return sorted(made, key=lambda row: row["completion"])
 
 
+def setting_for(found, asked, caps):
+    """What tasks are told of captures that were looked at."""
+    emit = frozenset({asked.table().emit})
+    return setting_of(found, caps, emit, names=asked.names, keylog=asked.keylog)
+
+
+def ahead_rows(paths, asked, parts, caps):
+    """The rows by tasks that pair what comes before their part."""
+    ends = ahead.parts_of(sum(map(os.path.getsize, paths)), parts)
+    told = {}
+    task = ahead.showing(
+        travelled(ahead.Captures(paths, caps)),
+        ends,
+        travelled(asked),
+        told.update,
+        lambda ids: None,
+        "/nonexistent",
+    )
+    made = [
+        row
+        for position in reversed(positions(parts))
+        for batch in task([position])
+        for row in batch.to_pylist()
+    ]
+    assert all(told[number].lines == told[number + 1].before for number in range(parts - 1))
+    return sorted(made, key=lambda row: row["completion"])
+
+
 def relayed(found, setting, splits, readers):
-    """What the first pass of the fast way gives."""
+    """What the relays give."""
     parts = [part.pack() for part in Routes(found.groups).relays(readers)]
     task = tasks.relaying(travelled(setting), splits, parts)
     return [
@@ -109,10 +140,9 @@ def moved(found, readers):
     return [row for row in moves if row["split"] != tasks.FACTS]
 
 
-def fast_rows(found, table, readers, view, fields, chosen, caps, keylog, names):
-    """The rows by the fast way."""
-    opened = tables.open_table(table, fields, view)
-    setting = setting_of(found, caps, frozenset({opened.emit}), names=names, keylog=keylog)
+def relay_rows(found, asked, readers, caps):
+    """The rows by tasks that decode splits."""
+    setting = setting_for(found, asked, caps)
     splits = travelled(Splits(found, caps))
     moves = relayed(found, setting, splits, readers)
     told = [unpack_facts(row["what"]) for row in moves if row["split"] == tasks.FACTS]
@@ -129,15 +159,7 @@ def fast_rows(found, table, readers, view, fields, chosen, caps, keylog, names):
             pa.RecordBatch.from_pylist(mine[at : at + 7], tasks.MOVES) for at in range(0, len(mine), 7)
         ]
         task = tasks.decoding(
-            travelled(setting),
-            splits,
-            parts,
-            table,
-            fields,
-            view,
-            chosen or {},
-            found.start,
-            lambda ids: None,
+            travelled(setting), splits, parts, travelled(asked), found.start, lambda ids: None
         )
         made += [row for batch in task(batches) for row in batch.to_pylist()]
     return sorted(made, key=lambda row: row["completion"])

@@ -20,7 +20,7 @@ FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
 KINDS = (("exchange", "exchanges"), ("connection", "connections"))
 
 
-@pytest.fixture(params=["plain", "fast"])
+@pytest.fixture(params=["plain", "relay", "ahead"])
 def way(request):
     return request.param
 

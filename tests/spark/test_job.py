@@ -1,5 +1,6 @@
 """`kinspect pipeline run`: tables that are all there or not at all, the same when run again."""
 
+import os
 from importlib import import_module
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from lines import lines
 
 from kinspect.capture import open_timeline
+from kinspect.errors import KinspectError
 from kinspect.pipeline import Inspector
 
 pytestmark = pytest.mark.tools
@@ -60,7 +62,7 @@ def test_rows_are_those_of_read(made):
     }
 
 
-@pytest.mark.parametrize("way", ["fast", "plain"])
+@pytest.mark.parametrize("way", ["ahead", "relay", "plain"])
 @pytest.mark.parametrize("name", ["4.3.1/telemetry.pcap.gz", "2.8.2/console-zstd.pcap"])
 def test_the_summary_is_that_of_read(spark, name, way):
     """Also what is only known when rows are made: topic ids without a name."""
@@ -71,8 +73,9 @@ def test_the_summary_is_that_of_read(spark, name, way):
             line.to_dict()
     for line in inspector.finish():
         line.to_dict()
-    run = import_module("kinspect.spark.run").Run(spark, [path], split_bytes=3_000, way=way)
-    run.table("exchanges").collect()
+    module = import_module("kinspect.spark.run")
+    run = module.Run(spark, [path], split_bytes=3_000, way=way)
+    run.table(module.Asked("exchanges")).collect()
     run.close()
     assert run.summary() == inspector.summary()
 
@@ -94,6 +97,25 @@ def test_a_failed_run_leaves_nothing(spark, job, tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="disk full"):
         job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), ("exchanges",)), lambda _: None)
     assert tables(tmp_path) == set()
+
+
+@pytest.mark.parametrize("way", ["ahead", "relay", "plain"])
+@pytest.mark.parametrize("size", [None, 2_000])
+def test_a_capture_that_goes_or_shrinks_meanwhile_is_one_clear_error(spark, job, tmp_path, way, size):
+    path = tmp_path / "cap.pcap"
+    path.write_bytes((CAPTURE.parents[1] / "2.8.2/console-zstd.pcap").read_bytes())
+
+    def step(text):
+        if text == "decoding exchanges" and size is None:
+            path.unlink()
+        elif text == "decoding exchanges":
+            os.truncate(path, size)
+
+    with pytest.raises(KinspectError) as raised:
+        job.run(spark, job.Job([str(path)], str(tmp_path / "out"), ("exchanges",), way=way), step)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "out").exists() or tables(tmp_path / "out") == set()
 
 
 def test_a_run_that_was_killed_while_it_put_tables_in_place_is_finished_by_the_next(spark, tmp_path):

@@ -25,21 +25,21 @@ def collected(frame, kind="exchange"):
 
 
 @pytest.mark.filterwarnings("ignore::kinspect.spark.run.CaptureWarning")
-@pytest.mark.parametrize("way", ["fast", "plain"])
+@pytest.mark.parametrize("way", ["ahead", "relay", "plain"])
 def test_all_captures(spark, read, way):
     made = collected(read(spark, ALL, records=True, payload="text", partitions=5, way=way))
     assert made == lines(ALL)
     assert len(made) > 5_000
 
 
-@pytest.mark.parametrize("way", ["fast", "plain"])
+@pytest.mark.parametrize("way", ["ahead", "relay", "plain"])
 def test_connections(spark, read, way):
     frame = read(spark, str(CAPTURES / "4.4.0/*.pcap*"), "connections", partitions=3, way=way)
     paths = sorted((CAPTURES / "4.4.0").glob("*.pcap*"))
     assert collected(frame, "connection") == lines(paths, "connection")
 
 
-@pytest.mark.parametrize("way", ["fast", "plain"])
+@pytest.mark.parametrize("way", ["ahead", "relay", "plain"])
 def test_a_capture_cut_into_twenty_files(spark, read, tmp_path, way):
     paths = rotated(CAPTURES / "2.8.2/console-zstd.pcap", tmp_path, 20)
     frame = read(

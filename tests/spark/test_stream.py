@@ -222,6 +222,43 @@ def test_a_file_that_goes_while_a_folder_is_drained_takes_no_other_with_it(
         assert written(out, kind, name) == lines(paths[:2], kind, view=View())
 
 
+@pytest.mark.parametrize(("failures", "whole"), [(2, True), (3, False)])
+def test_a_file_that_the_system_fails_to_read_is_tried_again(
+    spark, module, folder, tmp_path, monkeypatch, failures, whole
+):
+    """Some times; then the stream goes on with what can be read of it."""
+    found = packets(3)
+    path = folder / "cap1.pcap"
+    path.write_bytes(pcap(found))
+    told = []
+    stream = stream_of(module, spark, folder, tmp_path / "out", told.append)
+    examine = stream._examine
+    looks = []
+
+    def fails(splits):
+        looks.append(len(splits))
+        for part in examine(splits):
+            if len(looks) <= failures and isinstance(part, module.index.Report):
+                part.error = "UnreadableError", f"{path}: cannot be read: connection reset"
+                part.packets, part.times, part.carries_tcp = 0, part.times[:0], part.carries_tcp[:0]
+            yield part
+
+    monkeypatch.setattr(stream, "_examine", fails)
+    drop = module.index.Reports.add
+    monkeypatch.setattr(
+        module.index.Reports,
+        "add",
+        lambda self, part: (
+            drop(self, part) if len(looks) > failures or isinstance(part, module.index.Report) else None
+        ),
+    )
+    batches = [batch for batch in stream.batches(drain=True) if batch is not None]
+    assert [text for text in told if "connection reset" in text] == [
+        f"{path}: cannot be read: connection reset"
+    ]
+    assert (sum(batch.packets for batch in batches) == len(found)) == whole
+
+
 def test_what_waits_for_another_file_is_counted_once(spark, module, folder, tmp_path):
     """Two hosts: a file of one is complete, and all of it comes behind what the other still writes."""
     found = packets(4)
@@ -280,6 +317,22 @@ def test_a_stream_keeps_its_tables(spark, module, folder, tmp_path):
     assert written(tmp_path / "out", *KINDS[1]) == lines(paths, "connection", view=View())
     with pytest.raises(KinspectError, match="was begun with the tables connections"):
         stream_of(module, spark, folder, tmp_path / "out")
+
+
+def test_a_stream_that_goes_on_with_other_options_says_so(spark, module, folder, tmp_path):
+    files_of(packets(2), folder, 2)
+    told = []
+    [
+        *stream_of(module, spark, folder, tmp_path / "out", told.append, filter={"api": ["Fetch"]}).batches(
+            drain=True
+        )
+    ]
+    stream_of(module, spark, folder, tmp_path / "out", told.append, filter={"api": ["Fetch"], "topic": []})
+    assert told == []
+    stream_of(module, spark, folder, tmp_path / "out", told.append, view=View(payload="text"))
+    assert told == [
+        f"{tmp_path}/out: goes on with other --payload, filters; rows that are there stay as they are"
+    ]
 
 
 def test_streaming_dataframes(spark, folder):

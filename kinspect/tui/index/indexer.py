@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from kinspect.capture import open_timeline
+from kinspect.capture import may_bring_secrets, open_timeline
 from kinspect.capture.places import is_plain
 from kinspect.capture.timeline import Packets
 from kinspect.kafka.exchange import Exchange
@@ -58,7 +58,7 @@ class Inputs:
         )
         if self.keylog:
             inspector.add_secrets(self.keylog)
-        if any(".pcapng" in name or name.endswith(".ntar") for name in self.paths):
+        if may_bring_secrets(self.paths):
             inspector.expect_secrets()
         return inspector
 

@@ -1,4 +1,4 @@
-"""The fast way: what is handed from split to split, and what is not."""
+"""The relay: what is handed from split to split, and what is not."""
 
 import random
 from importlib import import_module
@@ -94,7 +94,7 @@ def test_payloads_stay_where_they_are_read(local, tmp_path):
     assert {row["split"] for row in moves} == {1, 2, 3}
     # The packets before each split that may be looked back at are most of it.
     assert sum(len(row["what"]) for row in moves) < 3 * (LOOK_BACK * 1_200 + 3 * 10_000)
-    for way in ("fast", "plain"):
+    for way in ("relay", "plain"):
         rows = local.rows([path], view=WHOLE, split_bytes=1_000_000, way=way)
         assert [line_of(row) for row in rows] == lines([path])
     assert len(rows) == 3_000
@@ -103,7 +103,7 @@ def test_payloads_stay_where_they_are_read(local, tmp_path):
 def test_messages_longer_than_a_split(local, tmp_path):
     path = tmp_path / "large.pcap"
     path.write_bytes(pcap(woven([long_talk(40_000 + n, 3, 30_000) for n in range(2)])))
-    for way in ("fast", "plain"):
+    for way in ("relay", "plain"):
         rows = local.rows([path], view=WHOLE, split_bytes=8_000, way=way)
         assert [line_of(row) for row in rows] == lines([path])
     assert len(rows) == 6
@@ -119,7 +119,7 @@ def test_a_tunnel_more_or_less_and_ports_used_again(local, tmp_path, seed):
     path = tmp_path / "vlans.pcap"
     path.write_bytes(pcap(woven(talks)))
     for kind, table in (("exchange", "exchanges"), ("connection", "connections")):
-        for way in ("fast", "plain"):
+        for way in ("relay", "plain"):
             rows = local.rows([path], table, view=WHOLE, split_bytes=2_000, way=way)
             assert [line_of(row, kind) for row in rows] == lines([path], kind)
 

@@ -1,0 +1,288 @@
+"""The way of one machine: a few tasks, each of which goes through the captures as `kinspect read` does.
+
+To pair is cheaper than to decode. So a task pairs all that comes before its part of the captures, decodes its part, and
+leaves off behind it: nothing moves between tasks, and nothing has to be looked up. The later a part, the smaller it is.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from struct import Struct
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+from pyspark.accumulators import AccumulatorParam
+
+from kinspect.capture import Timeline, may_bring_secrets, open_timeline
+from kinspect.errors import CaptureError, KinspectError, UnreadableError
+from kinspect.model import Caps
+from kinspect.pipeline import Inspector, Line, fed, one_by_one
+from kinspect.spark.asked import Asked, Unresolved
+from kinspect.spark.facts import added
+from kinspect.spark.failure import error_of, told_of
+from kinspect.spark.schemas import spark_schema
+from kinspect.spark.storage import open_whole, shown
+from kinspect.spark.tasks import PIECE, Batches, Rows, Task, numbers, piece, unhurried
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_TASKS = 8
+"""With more, nearly all of the time is what each of them has to pair."""
+PAIRING = 0.45
+"""What pairing takes of all the work, about: 0.2 where messages are small, 0.5 where they are large."""
+CHANGED = "the captures changed while they were read; run again when nobody writes to them any more"
+_NEVER = 1 << 62
+_LINE = Struct(">q")
+_PLACE = Struct("q")
+_NOTED_EACH_S = 0.2
+
+
+def parts_of(size: int, count: int) -> list[int]:
+    """Where `count` parts of captures of `size` bytes end, so that tasks that pair up to them and decode them are done
+    at about the same time. The last has no end."""
+    shares = [(1 - PAIRING) ** number for number in range(count)]
+    return [int(size * sum(shares[:number]) / sum(shares)) for number in range(1, count)] + [_NEVER]
+
+
+@dataclass(slots=True)
+class Told:
+    """What a task tells of its part: how many lines there were before and up to its end, and the caps that showing it
+    hit; the last one also the `summary` line's object."""
+
+    before: int = 0
+    lines: int = 0
+    caps_hit: dict[str, int] = field(default_factory=dict)
+    summary: dict[str, Any] | None = None
+
+
+class _ByPart(AccumulatorParam):  # type: ignore[misc]
+    """What tasks told, by the number of the part: one that is done twice counts once."""
+
+    def zero(self, value: dict[int, Told]) -> dict[int, Told]:
+        return {}
+
+    def addInPlace(self, value1: dict[int, Told], value2: dict[int, Told]) -> dict[int, Told]:  # noqa: N802
+        return {**value1, **value2}
+
+
+class Meter:
+    """How far the tasks are, in bytes of the captures: those on this machine write it to a file."""
+
+    def __init__(self, ends: Sequence[int], size: int) -> None:
+        self._file = tempfile.NamedTemporaryFile(prefix="kinspect-")  # noqa: SIM115  # closed by `close`
+        self._count = len(ends)
+        self._work = sum(min(end, size) for end in ends)
+        self.path = self._file.name
+        self.bytes_total = size
+
+    @property
+    def bytes_read(self) -> int:
+        """Of all captures, by the share that is done of what the tasks read together."""
+        places = os.pread(self._file.fileno(), self._count * _PLACE.size, 0)
+        done: int = sum(place for (place,) in _PLACE.iter_unpack(places))
+        return self.bytes_total * done // max(self._work, 1)
+
+    def begin(self) -> None:
+        """Nothing is read yet."""
+        os.pwrite(self._file.fileno(), bytes(self._count * _PLACE.size), 0)
+
+    def close(self) -> None:
+        """Takes the file away."""
+        self._file.close()
+
+
+class _Note:
+    """Tells a meter, now and then, how far a task is."""
+
+    def __init__(self, path: str, number: int) -> None:
+        self._path = path
+        self._number = number
+        self._due = 0.0
+
+    def __call__(self, place: int) -> None:
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + _NOTED_EACH_S
+        # There is none when nobody looks, and on another machine than the driver's.
+        with suppress(OSError), open(self._path, "r+b") as file:
+            file.seek(self._number * _PLACE.size)
+            file.write(_PLACE.pack(place))
+
+
+@dataclass(frozen=True, slots=True)
+class Captures:
+    """What tasks read. `damage`: what is known to be wrong with it."""
+
+    paths: Sequence[str]
+    caps: Caps
+    damage: frozenset[str] = frozenset()
+
+    def open(self) -> Timeline:
+        """All packets."""
+        return open_timeline(self.paths, open_input=open_whole)
+
+    def check(self, timeline: Timeline) -> None:
+        """Raises UnreadableError if something is wrong that was right."""
+        for error in timeline.errors:
+            if str(error) not in self.damage:
+                raise UnreadableError(str(error))
+
+    def inspector(self, asked: Asked) -> Inspector:
+        """What pairs them."""
+        files = [shown(path) for path in self.paths]
+        inspector = Inspector(
+            caps=self.caps,
+            names=asked.names,
+            kafka_ports=asked.kafka_ports,
+            emit=frozenset({asked.table().emit}),
+            files=files,
+        )
+        if asked.keylog:
+            inspector.add_secrets(asked.keylog)
+        if may_bring_secrets(files):
+            inspector.expect_secrets()
+        return inspector
+
+
+class Ahead:
+    """Tables of captures that `count` tasks make. Making one runs a Spark job that walks through all packets."""
+
+    def __init__(self, spark: SparkSession, paths: Sequence[str], size: int, caps: Caps, count: int) -> None:
+        self._spark = spark
+        self._paths = paths
+        self._caps = caps
+        self._ends = parts_of(size, count)
+        self._told: Any = None
+        self.reading = Meter(self._ends, size)
+        self.errors = self._walked(count)
+
+    def table(self, asked: Asked, unresolved: Unresolved) -> DataFrame:
+        """The rows of a table."""
+        self._told = self._spark.sparkContext.accumulator(dict[int, Told](), _ByPart())
+        self.reading.begin()
+        known = frozenset(map(str, self.errors))
+        captures = Captures(self._paths, self._caps, known)
+        task = showing(captures, self._ends, asked, self._told.add, unresolved, self.reading.path)
+        return self._numbers(len(self._ends), len(self._ends)).mapInArrow(
+            task, spark_schema(asked.table().schema)
+        )
+
+    def check(self) -> None:
+        """Raises KinspectError if tasks that made rows so far did not read the same."""
+        told = [part for _, part in sorted(self._told.value.items())] if self._told is not None else []
+        if any(part.lines != following.before for part, following in pairwise(told)):
+            raise KinspectError(CHANGED)
+
+    def summary(self, unresolved: int) -> dict[str, Any]:
+        """The `summary` line's object, once all rows of a table were used."""
+        told = dict(self._told.value)
+        summary = told.pop(len(self._ends) - 1).summary
+        caps_hit = summary["caps_hit"]
+        for part in told.values():
+            caps_hit = added(caps_hit, part.caps_hit)
+        return {**summary, "unresolved_topic_ids": unresolved, "caps_hit": dict(sorted(caps_hit.items()))}
+
+    def close(self) -> None:
+        """Nothing more will be asked for."""
+        self.reading.close()
+
+    def _walked(self, count: int) -> list[CaptureError]:
+        files = len(self._paths)
+        found = self._numbers(files, 4 * count).mapInArrow(walking(self._paths), spark_schema(PIECE))
+        told = sorted(orjson.loads(bytes(row[0])) for row in found.collect())
+        return [error_of((kind, text)) for _, _, kind, text in told]
+
+    def _numbers(self, end: int, count: int) -> DataFrame:
+        return self._spark.range(0, end, 1, max(1, min(count, end)))
+
+
+def walking(paths: Sequence[str]) -> Task:
+    """Goes through the captures whose positions come in; gives what is wrong with them, as JSON."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Batches:
+        for number in numbers(batches):
+            timeline = open_timeline([paths[number]], open_input=open_whole)
+            for _ in timeline:
+                pass
+            for order, error in enumerate(timeline.errors):
+                yield piece(orjson.dumps([number, order, *told_of(error)]))
+
+    return unhurried(task)
+
+
+def showing(
+    captures: Captures,
+    ends: Sequence[int],
+    asked: Asked,
+    tell: Callable[[dict[int, Told]], None],
+    unresolved: Unresolved,
+    meter: str,
+) -> Task:
+    """Gives the rows of the parts whose numbers come in. `meter`: the path of a `Meter`."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Batches:
+        for number in numbers(batches):
+            told = Told()
+            timeline = captures.open()
+            inspector = captures.inspector(asked)
+            rows = Rows(asked)
+            own = (ends[number - 1] if number else 0), ends[number]
+            note = _Note(meter, number)
+            for lines in _lines(timeline, inspector, rows, own, told, note):
+                before = dict(inspector.counts.caps_hit)
+                yield from rows.add(lines)
+                for cap, hits in inspector.counts.caps_hit.items():
+                    if hits > before.get(cap, 0):
+                        told.caps_hit[cap] = told.caps_hit.get(cap, 0) + hits - before.get(cap, 0)
+            captures.check(timeline)
+            yield from rows.rest()
+            unresolved(inspector.names.unresolved)
+            if own[1] == _NEVER:
+                inspector.counts.kernel_drops = timeline.kernel_drops
+                told.summary = inspector.summary()
+            tell({number: told})
+
+    return unhurried(task)
+
+
+def _lines(
+    timeline: Timeline,
+    inspector: Inspector,
+    rows: Rows,
+    own: tuple[int, int],
+    told: Told,
+    note: Callable[[int], None],
+) -> Iterator[Iterator[tuple[bytes, Line]]]:
+    """The lines of the part between the bytes `own`, each with what sorts it."""
+
+    def keyed(lines: Iterable[Line]) -> Iterator[tuple[bytes, Line]]:
+        for line in lines:
+            told.lines += 1
+            yield _LINE.pack(told.lines), line
+
+    begin, end = own
+    try:
+        for block, lines in fed(inspector, timeline):
+            place = timeline.bytes_read - 1
+            if place >= end:
+                return
+            note(place)
+            rows.begin(block.times)
+            if place >= begin:
+                yield keyed(one_by_one(lines))
+            else:
+                told.lines += len(lines)
+                told.before = told.lines
+        if end == _NEVER:
+            yield keyed(inspector.finish())
+    finally:
+        timeline.close()
