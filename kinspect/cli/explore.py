@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kinspect.capture.source import STDIN
 from kinspect.cli import complain, topicnames
+from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.options import (
     FILTER_NAMES,
@@ -26,6 +26,9 @@ from kinspect.cli.options import (
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
 from kinspect.kafka.view import View
+
+if TYPE_CHECKING:
+    from kinspect.tui.app import Explorer
 
 SPOOL_BYTES = 1 << 30
 TERMINAL = "/dev/tty"
@@ -85,17 +88,26 @@ def explore(
     # Before the screen is there, so that nothing but the reading is in the process beside it.
     rows = IndexProcess(inputs, spool)
     try:
-        if STDIN in captures:
-            _keys_from_terminal()
+        keys_from_terminal()
         from kinspect.tui.app import Explorer
 
-        Explorer(store, rows, view, utc=utc, text=filter_text(values)).run()
+        explorer = Explorer(store, rows, view, utc=utc, text=filter_text(values))
+        explorer.run()
     finally:
         rows.stop()
         spool.close()
-    for _, error in store.errors:
+    status = close(explorer)
+    return ENDED_BY_SIGNAL + explorer.ended_by if explorer.ended_by else status
+
+
+def close(explorer: Explorer) -> int:
+    """Say what could not be read; tells the exit status that calls for. Raises what nobody expected."""
+    errors = explorer.store.errors
+    for _, error in errors:
         complain(error)
-    return max((status for status, _ in store.errors), default=0)
+    if explorer.failures:
+        raise explorer.failures[0]
+    return max((status for status, _ in errors), default=0)
 
 
 def check_terminal(otherwise: str) -> None:
@@ -125,8 +137,10 @@ def _quoted(word: str) -> str:
     return shlex.quote(word) if any(c in "\"'\\ \t" for c in word) else word
 
 
-def _keys_from_terminal() -> None:
-    """The capture came through standard input, which the other process has; keys come from the terminal."""
+def keys_from_terminal() -> None:
+    """Take keys from the terminal where standard input is something else: a capture, which the other process reads."""
+    if os.isatty(0):
+        return
     try:
         terminal = os.open(TERMINAL, os.O_RDWR)
     except OSError as error:

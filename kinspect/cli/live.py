@@ -22,7 +22,7 @@ from kinspect.cli import complain, outfile
 from kinspect.cli.interrupt import SIGNALS
 from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.liveexplore import check_explorer, explore_live
-from kinspect.cli.liveview import VIEW, check, format_for_terminal, open_view, status_of
+from kinspect.cli.liveview import VIEW, check, come_from, format_for_terminal, open_view, status_of
 from kinspect.cli.options import (
     FILTERS,
     FORMATS,
@@ -149,9 +149,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         return explore_live(capture, asked)
     view = open_view(asked, capture)
     run = open_run(asked, capture, writer=view)
-    run.tally.interface = capture.files[0]
-    if values["bpf"] is not None:
-        run.tally.interface += f", of those that pass {values['bpf']!r}"
+    run.tally.interface = come_from(capture, values)
     if values["keylog"] is not None:
         run.inspector.expect_secrets()
     with Ending(capture.stop):

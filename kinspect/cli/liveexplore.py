@@ -10,9 +10,9 @@ import click
 
 from kinspect.capture.live import Live
 from kinspect.capture.source import STDIN
-from kinspect.cli import complain
-from kinspect.cli.explore import SPOOL_BYTES, check_terminal, filter_text
+from kinspect.cli.explore import SPOOL_BYTES, check_terminal, close, filter_text, keys_from_terminal
 from kinspect.cli.keylog import KeyLogFile
+from kinspect.cli.liveview import come_from
 from kinspect.cli.options import AUTO, make_caps
 from kinspect.cli.run import Wanted
 from kinspect.errors import CaptureError
@@ -99,18 +99,18 @@ def explore_live(capture: Live, options: Wanted) -> int:
         from kinspect.tui.app import Explorer
 
         view = View(records=True, payload=values["payload"], show_secrets=values["show_secrets"])
-        Explorer(store, rows, view, utc=values["utc"], text=filter_text(values)).run()
+        keys_from_terminal()
+        explorer = Explorer(store, rows, view, utc=values["utc"], text=filter_text(values))
+        explorer.run()
     finally:
         rows.stop()
         # It ends once nobody holds the other end: the capturing process has closed its files then.
         os.read(over, 1)
         os.close(over)
         spool.close()
-    for _, error in store.errors:
-        complain(error)
     if not values["quiet"]:
-        _tell(store.summary or {}, capture.files[0], store.count)
-    return max((status for status, _ in store.errors), default=0)
+        _tell(store.summary or {}, come_from(capture, values), store.count)
+    return close(explorer)
 
 
 def _tell(summary: dict[str, Any], interface: str, exchanges: int) -> None:

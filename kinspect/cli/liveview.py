@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,6 +37,12 @@ def check(options: Wanted) -> None:
         raise click.UsageError(f"--format {VIEW}: TERM={os.environ.get('TERM', '')} cannot be drawn on")
     if options.values["progress"]:
         raise click.UsageError(f"--progress is not for --format {VIEW}")
+
+
+def come_from(capture: Live, values: dict[str, Any]) -> str:
+    """The interfaces, and which of their packets the kernel passes, for a summary."""
+    passing = "" if values["bpf"] is None else f", of those that pass {values['bpf']!r}"
+    return capture.files[0] + passing
 
 
 def open_view(options: Wanted, capture: Live) -> LiveView | None:

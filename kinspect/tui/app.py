@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from typing import ClassVar, Protocol
 
-from textual import work
+from textual import on, work
 from textual.app import App
 from textual.binding import BindingType
+from textual.worker import WorkerFailed
 
 from kinspect.errors import CaptureError
 from kinspect.kafka.view import View
@@ -14,6 +17,10 @@ from kinspect.tui.index.indexer import Batch
 from kinspect.tui.index.process import ENDED
 from kinspect.tui.index.store import Store
 from kinspect.tui.screens.main import Main
+from kinspect.tui.terminal import Terminal, TerminalDriver
+
+LOOK_SECONDS = 0.5
+"""How often it is looked whether the terminal is still there."""
 
 
 class Rows(Protocol):
@@ -34,14 +41,44 @@ class Explorer(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = []
 
     def __init__(self, store: Store, rows: Rows, view: View, *, utc: bool = False, text: str = "") -> None:
-        super().__init__()
+        super().__init__(driver_class=TerminalDriver)
         self.store = store
         self._rows = rows
+        self._terminal = Terminal()
         self.main = Main(store, view, utc=utc, text=text)
+        self.ended_by = 0
+        """The signal that ended it; SIGHUP too if the terminal went without one."""
+        self.failures: list[BaseException] = []
+        """What nobody expected, for whoever runs it to tell when it is over."""
 
     def on_mount(self) -> None:
         self.push_screen(self.main)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, self._end, number)
+        self.set_interval(LOOK_SECONDS, self._look)
         self._receive()
+
+    def _look(self) -> None:
+        if self._terminal.is_gone():
+            self._end(signal.SIGHUP)
+
+    def _end(self, number: int) -> None:
+        self.ended_by = number
+        if self._terminal.is_gone():
+            self._terminal.leave()
+        self.exit()
+
+    @on(Main.Failed)
+    def _failed(self, event: Main.Failed) -> None:
+        self.failures.append(event.error)
+
+    def _handle_exception(self, error: Exception) -> None:
+        self.failures.append(error.error if isinstance(error, WorkerFailed) else error)
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        # Textual's prints a traceback with the values of variables, which are what captures hold.
+        self._close_messages_no_wait()
 
     @work(thread=True, exit_on_error=True)
     def _receive(self) -> None:

@@ -54,6 +54,7 @@ RECIPES = (
 )
 FILTERS = (
     "Those of `kinspect read`, with or without dashes:",
-    "api=Fetch,Produce  topic=orders-*  errors-only  min-latency=100  since=+90s",
+    "api=Fetch,Produce  topic=orders-*  errors-only  min-latency=100",
+    "group=!test-*  client-host=10.0.0.0/8  since=+90s",
     "Values are globs; ! before one negates it. Tab completes names.",
 )

@@ -126,7 +126,8 @@ def test_stopped_and_brought_back(terminal):
 def test_exploring_what_comes(terminal, tmp_path):
     port, saved = free_port(), tmp_path / "saved.pcapng"
     terminal.resize(100, 34)
-    terminal.run(f"{KINSPECT} live -i lo --port {port} --utc --explore -w {saved}")
+    passing = f"tcp port {port}"
+    terminal.run(f"{KINSPECT} live -i lo --bpf '{passing}' --utc --explore -w {saved}")
     terminal.until("0/0", "exchanges", "lo")
     with load(port, 100, 3) as exchanged:
         terminal.until("Produce v9", "Fetch v12")
@@ -134,10 +135,13 @@ def test_exploring_what_comes(terminal, tmp_path):
         terminal.until("request_api_key")
         count = exchanged()["exchanges"]
     terminal.until(f"/{count:,}")
+    terminal.send("s")
+    terminal.until("capture stopped  lo")
     terminal.send("q")
     assert terminal.status() == 0
     told = terminal.until("exchanges listed", "packets dropped by the capturing kernel: 0", "too fast: 0")
-    packets = int(re.search(r"([\d,]+) packets, [\d,]+ bytes on lo", told)[1].replace(",", ""))
+    (packets,) = re.findall(rf"([\d,]+) packets, [\d,]+ bytes on lo, of those that pass '{passing}'", told)
+    packets = int(packets.replace(",", ""))
     # The capturing process ends the file by itself.
     limit = time.monotonic() + 10
     while sum(map(len, open_timeline([saved]))) < packets:

@@ -31,8 +31,9 @@ def plain(tmp_path):
 class Driver:
     """A running explorer: `press` keys and `read` the screen, which is at rest then."""
 
-    def __init__(self, app, pilot):
+    def __init__(self, app, pilot, ends=True):
         self.app, self.pilot = app, pilot
+        self.ends = ends
 
     @property
     def main(self):
@@ -53,11 +54,17 @@ class Driver:
         limit = time.monotonic() + 20
         while True:
             await self.pilot.pause()
-            if self.app.store.done and self.main.is_at_rest:
+            if self.is_at_rest:
                 await self.pilot.pause()
                 return
             assert time.monotonic() < limit
             await asyncio.sleep(0.01)
+
+    @property
+    def is_at_rest(self):
+        if not self.ends and not self.app.store.stopped:
+            return True
+        return self.app.store.done and self.main.is_at_rest
 
     def said(self):
         """What was said in the corner."""
@@ -70,9 +77,9 @@ class Driver:
 
 @pytest.fixture
 def explore():
-    """Runs a script with the explorer of some captures."""
+    """Runs a script with the explorer of some captures; `ends`: whether their end is waited for."""
 
-    def run(script, *paths, size=(80, 24), text="", limit=1 << 30, view=None, **options):
+    def run(script, *paths, size=(80, 24), text="", limit=1 << 30, view=None, ends=True, **options):
         async def drive():
             inputs = Inputs([str(path) for path in paths], **options)
             spool = Spool(limit)
@@ -81,7 +88,7 @@ def explore():
                 store, IndexProcess(inputs, spool), view or View(records=True), utc=True, text=text
             )
             async with app.run_test(size=size) as pilot:
-                driver = Driver(app, pilot)
+                driver = Driver(app, pilot, ends)
                 await driver.rest()
                 await script(driver)
             spool.close()

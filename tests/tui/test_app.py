@@ -1,20 +1,20 @@
 """The explorer, key by key."""
 
 import json
+import os
 import re
-import unicodedata
+import sys
 from pathlib import Path
 
 import pytest
-from support.pcap import Conversation, framed, pcap
-from support.tui import CAPTURES, ERRORS, NANO
+from support.hostile import dangerous, hostile
+from support.screen import Screen
+from support.tui import CAPTURES, ERRORS, NANO, keylog
 
 import kinspect
 from kinspect.errors import KinspectError
 from kinspect.kafka.view import View
-from kinspect.protocol import Message, encode_request, encode_response
 
-EVIL = "\x1b]0;owned\x07[red]x[/red]:smile:\u202egnp\n\r\x9b2J\u2028\x00"
 TALL = (130, 40)
 
 
@@ -298,6 +298,19 @@ def test_the_filter_for_tshark(explore):
     explore(script, NANO, size=TALL)
 
 
+def test_saved_packets_of_tls_are_said_to_need_the_key_log(explore, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = CAPTURES / "tls" / "tls13.pcap.gz"
+
+    async def script(explorer):
+        await explorer.press("end", "p", "enter")
+        (told,) = explorer.said()
+        assert "TLS stays encrypted and the secrets are not in it" in told
+        assert "--keylog" in told
+
+    explore(script, path, keylog=keylog(path))
+
+
 @pytest.mark.parametrize("size", [(80, 24), (40, 10), TALL])
 def test_help_names_every_key(explore, size):
     async def script(explorer):
@@ -308,6 +321,49 @@ def test_help_names_every_key(explore, size):
         assert bound >= set("tlbfercwpxszq") | {"slash", "question_mark", "tab", "escape"}
 
     explore(script, NANO, size=size)
+
+
+def test_the_help_page_says_where_there_is_more_of_it(explore):
+    async def script(explorer):
+        await explorer.press("question_mark")
+        last = explorer.read().splitlines()[-1]
+        assert ("▼ more" in last, "▲ more" in last) == (True, False)
+        await explorer.press("end")
+        last = explorer.read().splitlines()[-1]
+        assert ("▼ more" in last, "▲ more" in last) == (False, True)
+
+    async def whole(explorer):
+        await explorer.press("question_mark")
+        assert "Esc: back" in explorer.read()
+        assert "more" not in explorer.read().replace("no more", "")
+
+    explore(script, NANO)
+    explore(whole, NANO, size=(100, 60))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_is_cut_in_the_list_says_so(explore, width):
+    async def script(explorer):
+        lines = [line for line in explorer.read().splitlines() if "MESSAGE_TOO_LARGE" in line]
+        assert lines[0].rstrip(" █▁▂▃▄▅▆▇").endswith("…")
+
+    explore(script, ERRORS, size=(width, 24), text="errors-only")
+
+
+def test_several_captures_are_counted_and_the_one_of_the_exchange_is_named(explore):
+    async def script(explorer):
+        status = explorer.read().splitlines()[-2]
+        assert "exchanges in 2 captures" in status
+        assert ("errors_java.pcap.gz" in status, "nano.pcap" in status) == (True, False)
+        await explorer.press("enter")
+        assert re.search(r"request \d+ bytes, frame \d+ of errors_java.pcap.gz", explorer.read())
+        await explorer.press("escape")
+        await explorer.press("slash")
+        explorer.main.filter_bar.input.value = "topic=pc-v6"
+        await explorer.press("enter")
+        assert "nano.pcap" in explorer.read().splitlines()[-2]
+
+    explore(script, NANO, ERRORS, size=(200, 24))
 
 
 def test_what_could_not_be_read_is_said(explore):
@@ -327,35 +383,10 @@ def test_a_spool_that_is_full(explore):
     explore(script, ERRORS, size=(180, 24), limit=3000)
 
 
-def evil():
-    """Names that a terminal, or markup, would obey."""
-    conversation = Conversation()
-    conversation.open()
-    topics = [{"error_code": 3, "name": EVIL, "is_internal": False, "partitions": []}]
-    for number, (key, version, request, response) in enumerate(
-        [
-            (18, 3, {"client_software_name": EVIL, "client_software_version": EVIL}, None),
-            (12, 4, {"group_id": EVIL, "generation_id": 1, "member_id": EVIL}, {"error_code": 27}),
-            (3, 1, {"topics": [{"name": EVIL}]}, {"brokers": [], "controller_id": 1, "topics": topics}),
-            (10, 3, {"key": EVIL, "key_type": 0}, {"error_code": 15, "error_message": EVIL, "host": EVIL}),
-        ],
-        1,
-    ):
-        conversation.client_sends(framed(encode_request(Message(key, version, number, request, "c" + EVIL))))
-        if response is not None:
-            conversation.broker_sends(framed(encode_response(Message(key, version, number, response))))
-    conversation.close()
-    return pcap(conversation.packets)
-
-
-def dangerous(text):
-    return {c for c in text if c != "\n" and unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"}}
-
-
 @pytest.mark.parametrize("size", [TALL, (80, 24)])
 def test_what_a_capture_says_is_text(explore, tmp_path, size):
     path = tmp_path / "[bold]evil\x1b[0m.pcap"
-    path.write_bytes(evil())
+    path.write_bytes(hostile())
     seen = []
 
     async def script(explorer):
@@ -390,3 +421,119 @@ def test_what_a_capture_says_is_text(explore, tmp_path, size):
     whole = "\n".join(seen)
     assert dangerous(whole) == set()
     assert r"\x1b]0;owned\x07[red]x[/red]:smile:\u202egnp" in whole
+
+
+@pytest.mark.parametrize(
+    ("keys", "broken"),
+    [
+        (("l", "enter"), "kinspect.tui.screens.main.Fields"),
+        (("c",), "kinspect.tui.index.export.json_line"),
+        (("w", "enter"), "kinspect.tui.index.export.json_line"),
+        (("p", "enter"), "kinspect.tui.index.export.save"),
+    ],
+    ids=["read", "copy", "write", "save"],
+)
+def test_what_nobody_expected_is_said_and_kept(explore, tmp_path, monkeypatch, keys, broken):
+    monkeypatch.chdir(tmp_path)
+    failures = []
+
+    async def script(explorer):
+        def fails(*_):
+            raise LookupError("of all things")
+
+        monkeypatch.setattr(broken, fails)
+        await explorer.press(*keys)
+        assert "internal error: LookupError('of all things')" in explorer.said()
+        assert keys[0] != "l" or "internal error: LookupError('of" in explorer.read()
+        monkeypatch.undo()
+        await explorer.press("escape", "down", "enter")
+        assert "#" in explorer.read(), "it goes on"
+        failures.extend(explorer.app.failures)
+
+    explore(script, NANO)
+    assert [type(failure) for failure in failures] == [LookupError]
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("debug", [(), ("--debug",)], ids=["", "debug"])
+@pytest.mark.parametrize("broken", ["Explorer._take", "Main.tell", "Main._write"])
+def test_the_command_tells_what_nobody_expected(tmp_path, debug, broken):
+    """In one line, once the terminal is given back; where it was with --debug alone, without what variables held."""
+    code = f"""
+import sys
+from kinspect.tui.app import Explorer
+from kinspect.tui.screens.main import Main
+import kinspect.tui.index.export
+def fails(*_):
+    secret = "of all " * 2
+    raise LookupError("things")
+if {broken!r} == "Main._write":
+    kinspect.tui.index.export.json_line = fails
+else:
+    {broken} = fails
+from kinspect.cli import main
+sys.exit(main([*{debug!r}, "explore", {str(NANO)!r}]))
+"""
+    terminal = Screen(tmp_path, sys.executable, "-c", code)
+    if broken == "Main._write":
+        terminal.until(b"Produce")
+        os.write(terminal.controller, b"w")
+        terminal.until(b"exchanges.jsonl")
+        os.write(terminal.controller, b"\r")
+        terminal.until(b"internal error")
+        os.write(terminal.controller, b"q")
+    told = terminal.rest()
+    assert terminal.status() == 1
+    told = told.rpartition(b"\x1b[?1004l")[2].decode()
+    assert "kinspect: internal error: LookupError('things')" in told
+    assert told.count("Traceback") == len(debug)
+    assert "of all of all" not in told
+    assert debug or len(told.splitlines()) == 1
+
+
+NO_KAFKA = "No Kafka found."
+
+
+@pytest.mark.parametrize(
+    ("names", "told", "untold"),
+    [
+        (["not-kafka/http.pcap.gz"], [NO_KAFKA, " 0 Kafka, ", " other", "--decode-as PORT"], ["--keylog"]),
+        (["tls/tls13.pcap.gz"], [NO_KAFKA, " TLS (", "--keylog FILE"], ["--decode-as"]),
+        (
+            ["not-kafka/emptypcap.pcap"],
+            ["0 packets, 0 bytes in 1 file", NO_KAFKA, "No connection has"],
+            ["--"],
+        ),
+        (
+            ["not-kafka/garbage.pcap", "4.4.0/none.pcap"],
+            ["nothing could be read", "no such file"],
+            [NO_KAFKA],
+        ),
+    ],
+    ids=["other", "tls", "empty", "unreadable"],
+)
+@pytest.mark.parametrize("size", [(80, 24), TALL])
+def test_an_empty_list_says_what_the_captures_hold(explore, names, told, untold, size):
+    async def script(explorer):
+        text = " ".join(explorer.read().split())
+        assert [part for part in told if part not in text] == []
+        assert [part for part in untold if part in text] == []
+        await explorer.press("l", "down", "enter", "escape")
+
+    explore(script, *(CAPTURES / name for name in names), size=size)
+
+
+def test_an_empty_list_before_anything_was_read(explore, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with open(os.open(pipe, os.O_RDWR), "wb"):
+        told = []
+
+        async def script(explorer):
+            told.append(explorer.read())
+            await explorer.press("s")
+            told.append(explorer.read())
+
+        explore(script, pipe, ends=False)
+    assert "no exchange yet" in told[0]
+    assert "the reading was ended before the first exchange" in told[1]

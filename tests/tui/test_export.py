@@ -2,13 +2,16 @@
 
 import io
 import json
+from pathlib import Path
 
 import pytest
+from support.pcap import Conversation, framed, pcap
 from support.tui import CAPTURES, NANO, indexed
 
 import kinspect
 from kinspect.errors import KinspectError
 from kinspect.output.escape import escape
+from kinspect.protocol import Message, encode_request, encode_response
 from kinspect.tui.index import export, reread
 
 SEEN = (
@@ -57,6 +60,61 @@ def test_saving_from_several_captures(tmp_path):
     both = [told(exchange)[:5] for exchange in kinspect.read(*paths)]
     found = [told(exchange)[:5] for exchange in kinspect.read(target)]
     assert len(found) == len(both)
+
+
+def in_two(folder, swapped):
+    """A response of eleven packets, half of them in one capture and half in the next."""
+    conversation = Conversation(mss=100)
+    conversation.open()
+    conversation.client_sends(framed(encode_request(Message(3, 1, 1, {"topics": [{"name": "t"}]}, "c"))))
+    topics = [{"error_code": 0, "name": "t" * 1000, "is_internal": False, "partitions": []}]
+    body = {"brokers": [], "controller_id": 1, "topics": topics}
+    conversation.broker_sends(framed(encode_response(Message(3, 1, 1, body))))
+    paths = [folder / "a.pcap", folder / "b.pcap"]
+    paths[0].write_bytes(pcap(conversation.packets[:9]))
+    paths[1].write_bytes(pcap(conversation.packets[9:]))
+    return paths[::-1] if swapped else paths
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_an_exchange_in_two_captures(tmp_path, swapped):
+    paths = in_two(tmp_path, swapped)
+    store = indexed(*paths)
+    (expected,) = kinspect.read(*paths)
+    filters = export.tshark_filters(store, store[0])
+    frames = {Path(name).name: text.partition("9092 && ")[2] for name, text in filters}
+    # The captures' own order is not the order of time where they are swapped.
+    assert frames == (
+        {
+            "a.pcap": "((frame.number >= 4 && frame.number <= 4) || (frame.number >= 1 && frame.number <= 9))",
+            "b.pcap": "((frame.number >= 1))",
+        }
+        if swapped
+        else {
+            "a.pcap": "((frame.number >= 4 && frame.number <= 4) || (frame.number >= 6))",
+            "b.pcap": "((frame.number >= 1 && frame.number <= 7))",
+        }
+    )
+    with (tmp_path / "saved.pcapng").open("wb") as file:
+        assert export.save(store, [0], file).packets >= 12
+    if not swapped:
+        (found,) = kinspect.read(tmp_path / "saved.pcapng")
+        assert told(found) == told(expected)
+
+
+@pytest.mark.parametrize("name", ["tls/tls13.pcap.gz", "tls/sasl_ssl_tls12.pcap.gz"])
+def test_saved_tls_is_read_again_with_the_key_log_and_not_without(name, tmp_path):
+    secrets = CAPTURES / name.replace(".pcap.gz", ".keys.log")
+    expected = [*kinspect.read(CAPTURES / name, keylog=secrets)]
+    chosen = [number for number, exchange in enumerate(expected) if exchange.outcome == "answered"][-3:]
+    store = indexed(CAPTURES / name, keylog=secrets.read_bytes())
+    target = tmp_path / "saved.pcapng"
+    with target.open("wb") as file:
+        assert export.save(store, chosen, file).tls
+    assert secrets.read_bytes().split()[2] not in target.read_bytes()
+    assert [*kinspect.read(target)] == []
+    found = {json.dumps(told(exchange)) for exchange in kinspect.read(target, keylog=secrets)}
+    assert found >= {json.dumps(told(expected[number])) for number in chosen}
 
 
 def test_saving_can_be_stopped():

@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import sys
 import termios
@@ -428,6 +429,96 @@ def test_the_terminal_is_given_back_after_an_error(terminal):
     with pytest.raises(KeyboardInterrupt), screen:
         raise KeyboardInterrupt
     assert terminal.written().endswith("\x1b[?7h\x1b[?25h\x1b[?1049l")
+
+
+class Broken(io.StringIO):
+    """A stream that takes nothing any more."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+        self.broken = True
+
+    def fileno(self):
+        return -1
+
+    @property
+    def encoding(self):
+        return "utf-8"
+
+    def write(self, text):
+        if self.broken:
+            raise self.error
+        return super().write(text)
+
+
+@pytest.fixture
+def keyboard(monkeypatch):
+    """A terminal as standard input, that this process is in the foreground of."""
+    controller, inside = pty.openpty()
+    before = os.dup(0)
+    os.dup2(inside, 0)
+    monkeypatch.setattr("kinspect.tui.live.screen._is_ours", lambda _: True)
+    yield inside
+    os.dup2(before, 0)
+    for descriptor in (controller, inside, before):
+        os.close(descriptor)
+
+
+def echoes(keyboard):
+    return bool(termios.tcgetattr(keyboard)[3] & termios.ECHO)
+
+
+@pytest.mark.parametrize("error", [OSError(5, "gone"), ValueError("closed file")], ids=["gone", "closed"])
+@pytest.mark.parametrize("begun", [False, True], ids=["at its beginning", "later"])
+def test_what_was_changed_is_put_back_where_nothing_can_be_written(keyboard, monkeypatch, error, begun):
+    errors = io.StringIO()
+    errors.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", errors)
+    handlers = [signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)]
+    stream = Broken(error)
+    stream.broken = not begun
+    screen = Screen(make_console(stream, "never"))
+    with pytest.raises(type(error)), screen:  # noqa: PT012 - the end of the block is what is looked at
+        assert not echoes(keyboard)
+        stream.broken = True
+        print("told", file=sys.stderr)
+        screen.draw(lines_of("one"))
+    assert echoes(keyboard)
+    assert sys.stderr is errors
+    assert errors.getvalue() == "told\n" * begun
+    assert [signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)] == handlers
+
+
+def test_an_end_without_a_terminal_or_errors_to_write_to(keyboard, monkeypatch):
+    errors = Broken(OSError(5, "gone"))
+    errors.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", errors)
+    stream = Broken(OSError(5, "gone"))
+    stream.broken = False
+    with Screen(make_console(stream, "never")):
+        print("told", file=sys.stderr)
+        stream.broken = True
+    assert echoes(keyboard)
+
+
+def test_it_is_drawn_anew_when_it_comes_back(terminal, keyboard):
+    screen = Screen(make_console(terminal.stream, "never"))
+    with screen:
+        screen.draw(lines_of("one"))
+        terminal.written()
+        changed = termios.tcgetattr(keyboard)
+        changed[3] |= termios.ECHO | termios.ICANON
+        termios.tcsetattr(keyboard, termios.TCSANOW, changed)
+        os.kill(os.getpid(), signal.SIGCONT)
+        assert screen.pressed() == ""
+        assert not echoes(keyboard)
+        screen.draw(lines_of("one"))
+        assert (
+            terminal.written()
+            == "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2026h\x1b[H\x1b[2J\x1b[1;1Hone\x1b[K\x1b[?2026l"
+        )
+    assert echoes(keyboard)
 
 
 def test_what_is_said_meanwhile_comes_afterwards(terminal, monkeypatch):

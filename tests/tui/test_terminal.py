@@ -86,7 +86,9 @@ def test_tshark_finds_the_packets(name):
     path = CAPTURES / name
     store = indexed(path)
     for number, exchange in list(enumerate(kinspect.read(path)))[::9]:
-        command = ["tshark", "-r", str(path), "-Y", export.tshark_filter(store, store[number])]
+        ((told, text),) = export.tshark_filters(store, store[number])
+        assert told == str(path)
+        command = ["tshark", "-r", str(path), "-Y", text]
         found = subprocess.run(
             [*command, "-T", "fields", "-e", "frame.number"], capture_output=True, text=True, check=True
         )

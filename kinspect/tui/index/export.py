@@ -31,10 +31,12 @@ class Stretch(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """How many packets were written, and how many of them have no time of their own in the capture."""
+    """How many packets were written, how many of them have no time of their own in the capture, and whether some are
+    encrypted."""
 
     packets: int
     timeless: int
+    tls: bool
 
 
 def json_line(line: dict[str, Any]) -> bytes:
@@ -67,22 +69,23 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
             raise
 
 
-def tshark_filter(store: Store, found: Row) -> str:
-    """A display filter for the packets of an exchange: of its connection, from the first to the last of each message.
-
-    Frame numbers are those of its file; with several captures `files_of` tells which that is.
+def tshark_filters(store: Store, found: Row) -> list[tuple[str, str]]:
+    """The display filter for the packets of an exchange, for each capture that some of them are in: of its connection,
+    from the first to the last of each message. Frame numbers are those of the capture.
     """
     client_ip, client_port, broker_ip, broker_port, *_ = store.connection(found)
     ip = "ipv6" if ":" in client_ip else "ip"
-    frames = " || ".join(
-        f"(frame.number >= {first & FRAME_MASK} && frame.number <= {last & FRAME_MASK})"
-        for first, last in _frames(found)
-    )
     ends = (
         f"{ip}.addr == {client_ip} && tcp.port == {client_port}"
         f" && {ip}.addr == {broker_ip} && tcp.port == {broker_port}"
     )
-    return f"{ends} && ({frames})"
+    frames: dict[int, list[str]] = {}
+    for first, last in _in_files(_frames(found)):
+        bounds = [f"frame.number >= {first & FRAME_MASK}"]
+        if last & FRAME_MASK != FRAME_MASK:
+            bounds.append(f"frame.number <= {last & FRAME_MASK}")
+        frames.setdefault(first >> FRAME_BITS, []).append(f"({' && '.join(bounds)})")
+    return [(store.inputs.names[file], f"{ends} && ({' || '.join(each)})") for file, each in frames.items()]
 
 
 def kafka_filter(found: Row) -> str | None:
@@ -92,27 +95,39 @@ def kafka_filter(found: Row) -> str | None:
     return f"kafka.correlation_id == {found.correlation_id}"
 
 
-def files_of(store: Store, found: Row) -> list[str]:
-    """The captures that the exchange's packets are in."""
-    numbers = dict.fromkeys(frame >> FRAME_BITS for both in _frames(found) for frame in both)
-    return [store.inputs.names[number] for number in numbers]
+def files_of(found: Row) -> list[int]:
+    """The captures that the exchange's packets are in, by number."""
+    return [*dict.fromkeys(first >> FRAME_BITS for first, _ in _in_files(_frames(found)))]
 
 
 def _frames(found: Row) -> list[tuple[int, int]]:
     return [(side.first_frame, side.last_frame) for side, bits in found.sides if bits & row.PRESENT]
 
 
+def _in_files(frames: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The same, for each file apart: of a message that lies in several, from its first packet to the end of that file,
+    all of those between, and up to its last packet."""
+    for first, last in frames:
+        for file in range(first >> FRAME_BITS, (last >> FRAME_BITS) + 1):
+            low = file << FRAME_BITS
+            yield max(first, low + 1), min(last, low + FRAME_MASK)
+
+
 def stretches(store: Store, indexes: Iterable[int]) -> list[Stretch]:
-    """The packets of exchanges: of each connection, those from the first to the last of each message."""
+    """The packets of exchanges: of each connection, those from the first to the last of each message. With TLS, from
+    the beginning of the captures: without the handshake no secret would decrypt them."""
     found = []
     for index in indexes:
         each = store[index]
-        client_ip, client_port, broker_ip, broker_port, *_ = store.connection(each)
+        client_ip, client_port, broker_ip, broker_port, _, _, tls, _ = store.connection(each)
         if not client_ip:
             raise KinspectError("the addresses of an exchange were not kept: there were too many")
         client, broker = (client_ip, client_port), (broker_ip, broker_port)
         flows = reread.flow_key((client, broker)), reread.flow_key((broker, client))
-        found += [Stretch(first, last, flows) for first, last in _frames(each)]
+        frames = _frames(each)
+        if tls:
+            frames.append((1, max(last for _, last in frames)))
+        found += [Stretch(first, last, flows) for first, last in _in_files(frames)]
     return sorted(found)
 
 
@@ -122,8 +137,10 @@ def save(store: Store, indexes: Iterable[int], file: BinaryIO, stopped: Callable
     TLS stays encrypted; secrets that were given or found are not written. Raises KinspectError (an input that can be
     read only once), OSError, StoppedError.
     """
-    wanted = stretches(store, indexes)
-    needed = {stretch.first >> FRAME_BITS for stretch in wanted} | {s.last >> FRAME_BITS for s in wanted}
+    chosen = [*indexes]
+    tls = any(store.connection(store[index])[6] for index in chosen)
+    wanted = stretches(store, chosen)
+    needed = {stretch.first >> FRAME_BITS for stretch in wanted}
     for number in needed:
         if not can_reopen(store.inputs.paths[number]):
             raise KinspectError("the packets were not kept, and their input can be read only once")
@@ -141,7 +158,7 @@ def save(store: Store, indexes: Iterable[int], file: BinaryIO, stopped: Callable
             data = block.data[block.starts[place] : block.ends[place]]
             writer.packet(interfaces[link_type], time, data, block.wire_lengths[place])
             written += 1
-    return Saved(written, timeless)
+    return Saved(written, timeless, tls)
 
 
 def _wanted(

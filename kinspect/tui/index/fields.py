@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
 from kinspect.kafka.exchange import Exchange, WireMessage
 from kinspect.kafka.view import View
-from kinspect.model import FRAME_BITS, FRAME_MASK, RESPONSE
+from kinspect.model import RESPONSE
 from kinspect.output.named import number_name
 from kinspect.protocol import interpreter, schema
 from kinspect.protocol.interpreter import Span
@@ -182,7 +183,7 @@ class Fields:
         message, shown = self.messages[direction], self.line[direction]
         root = Node(None, direction, None)
         root.place(direction, 0, len(message.raw))
-        root.value = _told(shown)
+        root.value = _told(shown, len(self.exchange.connection.files))
         body_start = message.header[-1].end if message.header else 0
         children = []
         if message.header:
@@ -308,10 +309,13 @@ def _origin(path: str) -> str:
     return next((path.removesuffix(suffix) for suffix in _DERIVED if path.endswith(suffix)), path)
 
 
-def _told(shown: dict[str, Any]) -> str:
+def _told(shown: dict[str, Any], files: int) -> str:
+    """What stands beside `request` or `response`; of several captures, also which one the frames are numbered in."""
     frames = shown["frames"]
     first, last = frames["first"], frames["last"]
     frame = f"frame {first}" if first == last else f"frames {first}–{last}"
+    if files > 1:
+        frame += f" of {os.path.basename(frames['file'])}"
     return ", ".join(
         [
             f"{shown['size']} bytes",
@@ -343,12 +347,3 @@ def _read(exchange: Exchange, message: WireMessage) -> Message:
             for part in batches.parts(span, shared=True):
                 read.extents[part.path] = part.start, part.end, part.type
     return read
-
-
-def frames_of(exchange: Exchange) -> list[tuple[int, int, int]]:
-    """The packets of both messages: index of the file, first and last frame."""
-    return [
-        (message.first_frame >> FRAME_BITS, message.first_frame & FRAME_MASK, message.last_frame & FRAME_MASK)
-        for message in (exchange.request, exchange.response)
-        if message is not None
-    ]

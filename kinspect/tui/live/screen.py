@@ -40,28 +40,41 @@ class Screen:
         self._before: list[Any] | None = None
         self._keys = False
         self._stopped = False
+        self._returned = False
         self._errors: io.StringIO | None = None
         self._standard_error = sys.stderr
 
     def __enter__(self) -> Screen:
-        self._previous = signal.signal(signal.SIGTSTP, self._note_stop)
+        self._previous = {
+            number: signal.signal(number, handle)
+            for number, handle in ((signal.SIGTSTP, self._note_stop), (signal.SIGCONT, self._note_return))
+        }
         self._standard_error = sys.stderr
         if sys.stderr.isatty():
             self._errors = sys.stderr = io.StringIO()
-        self._take()
+        try:
+            self._take()
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        signal.signal(signal.SIGTSTP, self._previous)
+        self._end()
+
+    def _end(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
         sys.stderr = self._standard_error
-        # The terminal may be gone.
-        with suppress(OSError):
+        # The terminal may be gone, or the stream closed: then there is nothing to give back, and nobody to tell.
+        with suppress(OSError, ValueError):
             self._give_back()
         if self._errors is not None:
-            sys.stderr.write(self._errors.getvalue())
-            sys.stderr.flush()
+            with suppress(OSError, ValueError):
+                sys.stderr.write(self._errors.getvalue())
+                sys.stderr.flush()
 
     @property
     def said(self) -> str:
@@ -98,6 +111,10 @@ class Screen:
             self._stopped = False
             self._give_back()
             os.kill(os.getpid(), signal.SIGSTOP)
+            self._returned = True
+        if self._returned:
+            # Others had the terminal, also if this was stopped by a SIGSTOP.
+            self._returned = False
             self._take()
         if not self._keys or not select.select([0], [], [], 0)[0]:
             return ""
@@ -108,17 +125,21 @@ class Screen:
     def _take(self) -> None:
         self._keys = _is_ours(0)
         if self._keys:
-            self._before = termios.tcgetattr(0)
+            if self._before is None:
+                self._before = termios.tcgetattr(0)
             tty.setcbreak(0)
         self._size = (0, 0)
         self._write(_ENTER)
 
     def _give_back(self) -> None:
-        self._write(f"\x1b[{self.size[1]};1H{_LEAVE}")
-        if self._before is not None:
-            # What was typed meanwhile is not for the shell.
-            termios.tcsetattr(0, termios.TCSAFLUSH, self._before)
-            self._before = None
+        try:
+            self._write(f"\x1b[{self.size[1]};1H{_LEAVE}")
+        finally:
+            before, self._before = self._before, None
+            if before is not None:
+                with suppress(termios.error):
+                    # What was typed meanwhile is not for the shell.
+                    termios.tcsetattr(0, termios.TCSAFLUSH, before)
 
     def _written(self, line: Text, width: int) -> str:
         line = line.copy()
@@ -137,6 +158,9 @@ class Screen:
 
     def _note_stop(self, _signal: int, _frame: FrameType | None) -> None:
         self._stopped = True
+
+    def _note_return(self, _signal: int, _frame: FrameType | None) -> None:
+        self._returned = True
 
 
 def _is_ours(descriptor: int) -> bool:

@@ -20,7 +20,7 @@ class Help(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "dismiss", "Back")]
     DEFAULT_CSS = """
     Help { align: center middle; }
-    Help > VerticalScroll {
+    Help > Page {
         width: 94; max-width: 100%; height: auto; max-height: 100%; padding: 0 1; border: round $primary;
         background: $surface;
     }
@@ -31,13 +31,28 @@ class Help(ModalScreen[None]):
         self._notes = notes
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll() as page:
+        with Page() as page:
             page.border_title = "Help"
-            page.border_subtitle = "Esc: back"
             yield Static(help_text(self._notes))
 
     def on_mount(self) -> None:
-        self.query_one(VerticalScroll).focus()
+        self.query_one(Page).focus()
+
+
+class Page(VerticalScroll):
+    """A text that says at its edge where there is more of it."""
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._tell()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._tell)
+
+    def _tell(self) -> None:
+        above = "▲ more   " * (self.scroll_y > 0)
+        below = "▼ more (↓ PgDn)   " * (self.scroll_y < self.max_scroll_y)
+        self.border_subtitle = f"{above}{below}Esc: back"
 
 
 def help_text(notes: str = "") -> Text:

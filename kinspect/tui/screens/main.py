@@ -13,10 +13,11 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer, Static
-from textual.worker import get_current_worker
+from textual.worker import Worker, WorkerState, get_current_worker
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.view import View
@@ -27,6 +28,7 @@ from kinspect.tui.index import export
 from kinspect.tui.index.choice import Choice, parse
 from kinspect.tui.index.fields import Fields, Node
 from kinspect.tui.index.listing import Listing, Order
+from kinspect.tui.index.nothing import nothing_listed
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.store import Store
 from kinspect.tui.keys import SECTIONS
@@ -46,6 +48,8 @@ SORT_SECONDS = 1.0
 """How long a sorted list waits for more rows, while captures are read."""
 COPIED_BYTES = 1_000_000
 """What is copied at most: terminals have no room for more."""
+READING = "read"
+"""The workers that read an exchange for the fields and the bytes."""
 
 SHORT = {
     "help": "Help",
@@ -105,6 +109,13 @@ class Main(Screen[None]):
     Main.details #list { display: none; }
     Main.details Titles { display: none; }
     """
+
+    class Failed(Message):
+        """Something went wrong that nobody expected; the explorer goes on."""
+
+        def __init__(self, error: BaseException) -> None:
+            super().__init__()
+            self.error = error
 
     def __init__(self, store: Store, view: View, *, utc: bool, text: str = "") -> None:
         super().__init__()
@@ -310,14 +321,14 @@ class Main(Screen[None]):
         row = self.exchanges.row
         if row is None:
             self._loaded = None
-            self.fields.show(None, "no exchange passes the filter" if self.store.count else "no exchange yet")
+            self.fields.show(None)
             self.hex.show(None)
             self._tell_field(None)
         elif row != self._loaded:
             self._loaded = row
             self._read(row)
 
-    @work(thread=True, exclusive=True, group="read", exit_on_error=False)
+    @work(thread=True, exclusive=True, group=READING, exit_on_error=False)
     def _read(self, row: int) -> None:
         """Read an exchange and show it; a moment later say that it takes long."""
         worker = get_current_worker()
@@ -387,7 +398,8 @@ class Main(Screen[None]):
             return
         message = fields.messages.get(node.side)
         text = Text(no_wrap=False, overflow="ellipsis")
-        text.append(escape(" ".join(part for part in (node.side, node.path or node.key) if part)), "bold")
+        name = node.path or node.key
+        text.append(escape(name if name == node.side else f"{node.side} {name}".strip()), "bold")
         if message is not None:
             first, last = node.start, node.end
             text.append(f"  {node.type}  bytes {first}–{last} ({last - first})".replace("    ", "  "), "dim")
@@ -527,6 +539,8 @@ class Main(Screen[None]):
         text = f"saved {saved.packets:,} packets to {path}"
         if saved.timeless:
             text += f"; {saved.timeless} had no time and got that of the packet before"
+        if saved.tls:
+            text += "; TLS stays encrypted and the secrets are not in it: to read it again, give --keylog"
         self.app.call_from_thread(self.say, text)
 
     def action_tshark(self) -> None:
@@ -535,16 +549,33 @@ class Main(Screen[None]):
         if row is None:
             return
         found = self.store[row]
-        filter_text = export.tshark_filter(self.store, found)
-        parts = [
-            f"tshark -r {shlex.quote(name)} -Y '{filter_text}'" for name in export.files_of(self.store, found)
-        ]
+        filters = export.tshark_filters(self.store, found)
+        commands = [f"tshark -r {shlex.quote(name)} -Y '{text}'" for name, text in filters]
+        # Of several, a filter says nothing without its capture.
+        copied = filters[0][1] if len(filters) == 1 else "\n".join(commands)
+        parts = commands
+        if len(filters) > 1:
+            told = "Its packets lie in several captures; frame numbers are those of each:"
+            parts = [told, *commands]
         alone = export.kafka_filter(found)
         if alone is not None:
             parts.append(f"Where Wireshark takes the port for Kafka's, this narrows it down:\n{alone}")
-        self.app.push_screen(Reading("tshark and Wireshark", "\n\n".join(parts), filter_text))
+        self.app.push_screen(Reading("tshark and Wireshark", "\n\n".join(parts), copied))
 
     # ------------------------------------------------------------------ the rest
+
+    @on(Worker.StateChanged)
+    def _worker_changed(self, event: Worker.StateChanged) -> None:
+        """What nobody expected of a worker that the explorer can do without."""
+        worker, error = event.worker, event.worker.error
+        if event.state is not WorkerState.ERROR or error is None or worker.exit_on_error:
+            return
+        told = f"internal error: {error!r}"
+        if worker.group == READING:
+            self.fields.show(None, told)
+            self.hex.show(None)
+        self.say(told, wrong=True)
+        self.post_message(self.Failed(error))
 
     def action_help(self) -> None:
         self.app.push_screen(Help(self.hidden_note.removeprefix("··: ")))
@@ -562,13 +593,24 @@ class Main(Screen[None]):
         if len(listing) != store.count:
             text.append(f" of {store.count:,}")
         text.append(" exchanges")
+        if len(store.inputs.names) > 1:
+            text.append(f" in {len(store.inputs.names):,} captures")
         if not store.done:
             text.append(f"  {_progress(store)}", "bold yellow")
         for part in self._remarks():
             text.append(f"  {part}")
-        names = ", ".join(store.inputs.names)
-        text.append(f"  {escape(names)}", "dim")
+        text.append(f"  {escape(self._where())}", "dim")
         self.query_one("#status", Static).update(text)
+        if not len(listing):
+            self.exchanges.notice = nothing_listed(store)
+            self.exchanges.refresh()
+
+    def _where(self) -> str:
+        """The captures that the exchange with the cursor is in."""
+        row = self.exchanges.row
+        if row is None:
+            return ", ".join(self.store.inputs.names)
+        return ", ".join(self.store.inputs.names[file] for file in export.files_of(self.store[row]))
 
     def _remarks(self) -> Iterable[str]:
         store = self.store
@@ -582,7 +624,7 @@ class Main(Screen[None]):
         if unknown:
             yield f"{unknown:,} left out: not known whether they pass"
         if store.stopped:
-            yield "stopped: not all was read"
+            yield "stopped: not all was read" if store.inputs.interface is None else "capture stopped"
         drops = sum((store.summary or {}).get(key) or 0 for key in DROPS)
         if drops:
             yield f"{drops:,} packets dropped"

@@ -28,7 +28,8 @@ class Column(NamedTuple):
     order: str = ""
 
 
-ABOUT_LEAST = 24
+ABOUT_LEAST = 20
+"""So that 80 columns, and 120, have room for it."""
 NARROW = (
     Column("time", "TIME", 8, "time"),
     Column("client", "CLIENT ID", 12),

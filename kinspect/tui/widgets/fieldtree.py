@@ -31,17 +31,16 @@ class FieldTree(Lines):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.fields: Fields | None = None
-        self.notice = ""
 
     def show(self, fields: Fields | None, notice: str = "") -> None:
         """Show an exchange, or, without one, a notice in its place."""
-        self.fields, self.notice = fields, notice
+        self.fields, self.notice = fields, (notice,)
         self.scroll_to(y=0, animate=False, force=True)
         self.put_up(0)
 
     @property
     def count(self) -> int:
-        return len(self.fields.lines) if self.fields is not None else int(bool(self.notice))
+        return len(self.fields.lines) if self.fields is not None else 0
 
     @property
     def node(self) -> Node | None:
@@ -49,8 +48,7 @@ class FieldTree(Lines):
         return self.fields.lines[self.cursor] if self.fields is not None and self.count else None
 
     def draw(self, place: int) -> Text:
-        if self.fields is None:
-            return Text(escape(self.notice), style="italic", no_wrap=True)
+        assert self.fields is not None
         node = self.fields.lines[place]
         text = Text(" " * (INDENT * node.depth), no_wrap=True)
         text.append("▾ " if node.open else "▸ " if node.unfolds else "  ", style="dim")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from textwrap import wrap
 from typing import ClassVar
 
 from rich.style import Style
@@ -12,6 +14,20 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+
+from kinspect.output.escape import escape
+
+
+class _OfLines(Message):
+    """Something that happened to a list."""
+
+    def __init__(self, lines: Lines) -> None:
+        super().__init__()
+        self._lines = lines
+
+    @property
+    def control(self) -> Lines:
+        return self._lines
 
 
 class Lines(ScrollView, can_focus=True):
@@ -34,27 +50,11 @@ class Lines(ScrollView, can_focus=True):
         Binding("end", "go(-1)", "Last", show=False),
     ]
 
-    class Moved(Message):
+    class Moved(_OfLines):
         """The cursor is on another line, or the line it is on was put up anew."""
 
-        def __init__(self, lines: Lines) -> None:
-            super().__init__()
-            self.lines = lines
-
-        @property
-        def control(self) -> Lines:
-            return self.lines
-
-    class Chosen(Message):
+    class Chosen(_OfLines):
         """Enter, or a click on the line with the cursor."""
-
-        def __init__(self, lines: Lines) -> None:
-            super().__init__()
-            self.lines = lines
-
-        @property
-        def control(self) -> Lines:
-            return self.lines
 
     shows_cursor = True
     """Whether the line with the cursor is set off."""
@@ -62,6 +62,8 @@ class Lines(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.cursor = 0
+        self.notice: Sequence[str] = ()
+        """What stands where there are no lines, each broken where there is no more room."""
 
     @property
     def count(self) -> int:
@@ -97,6 +99,8 @@ class Lines(ScrollView, can_focus=True):
         width = self.scrollable_content_region.width
         place = top + y
         base = self.rich_style
+        if not self.count:
+            return self._noticed(place, width).apply_style(base)
         if place >= self.count:
             return Strip.blank(width, base)
         strip = Strip(self.draw(place).render(self.app.console)).extend_cell_length(self.line_width)
@@ -109,6 +113,13 @@ class Lines(ScrollView, can_focus=True):
             cursor = self.get_component_rich_style("lines--cursor")
             strip = Strip([type(s)(s.text, (s.style or Style()) + cursor) for s in strip], strip.cell_length)
         return strip.apply_style(base)
+
+    def _noticed(self, place: int, width: int) -> Strip:
+        """A line of the notice."""
+        room = max(width - 1, 1)
+        broken = [part for line in self.notice for part in wrap(escape(line), room, break_on_hyphens=False)]
+        text = Text(broken[place] if place < len(broken) else "", style="italic", no_wrap=True)
+        return Strip(text.render(self.app.console)).crop(0, width).extend_cell_length(width)
 
     def move_to(self, place: int, *, tell: bool = True) -> None:
         """Put the cursor on a line and bring it into view."""

@@ -1,0 +1,51 @@
+"""An explorer that is to end: the terminal goes away, or a signal comes."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from support.screen import Screen
+from support.tui import NANO
+
+KINSPECT = Path(sys.executable).with_name("kinspect")
+
+
+@pytest.fixture(params=["read", "reading"])
+def explorer(request, tmp_path):
+    """One that has read all, and one that has not."""
+    captures, writer = [NANO], None  # what is read, and who has not written all of it
+    if request.param == "reading":
+        pipe = tmp_path / "endless"
+        os.mkfifo(pipe)
+        captures = [pipe]
+    found = Screen(tmp_path, KINSPECT, "explore", *captures)
+    if request.param == "reading":
+        writer = pipe.open("wb", buffering=0)
+        writer.write(NANO.read_bytes())
+    found.until(b"Produce" if writer is None else b"reading")
+    yield found
+    found.end()
+    if writer is not None:
+        writer.close()
+
+
+@pytest.mark.parametrize("keys", [b"", b"\r", b"?"], ids=["list", "fields", "help"])
+def test_it_ends_with_its_terminal_and_leaves_nothing(explorer, keys):
+    os.write(explorer.controller, keys)
+    explorer.close()
+    assert explorer.status() == 128 + signal.SIGHUP
+    assert explorer.alive() == []
+    assert [*explorer.spools.iterdir()] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+def test_it_gives_the_terminal_back_when_a_signal_ends_it(explorer, number):
+    explorer.process.send_signal(number)
+    told = explorer.until(b"\x1b[?1049l")
+    told += explorer.rest()
+    assert explorer.status() == 128 + number
+    assert b"\x1b[?25h" in told
+    assert b"Traceback" not in told
+    assert explorer.alive() == []
