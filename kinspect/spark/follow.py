@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from kinspect.errors import KinspectError
 from kinspect.spark.job import BY_DATE, BY_DATE_AND_API
 from kinspect.spark.run import CaptureWarning
 from kinspect.spark.schemas import spark_schema
+from kinspect.spark.storage import is_url
 from kinspect.spark.streaming import Settings, Stream
 from kinspect.spark.tables import open_table
 
@@ -71,12 +73,13 @@ def follow(spark: SparkSession, settings: Settings) -> Follower:
 
     Raises KinspectError if one with other settings does.
     """
-    there = _RUNNING.get(settings.out)
+    place = settings.out if is_url(settings.out) else os.path.abspath(settings.out)
+    there = _RUNNING.get(place)
     if there is not None and there.runs:
         if there.settings != settings:
             raise KinspectError(f"{settings.out}: a stream with other settings writes to it")
         return there
-    _RUNNING[settings.out] = made = Follower(spark, settings)
+    _RUNNING[place] = made = Follower(spark, settings)
     return made
 
 

@@ -105,7 +105,8 @@ def test_the_size_may_change(terminal):
     assert terminal.status() == 0
 
 
-def test_stopped_and_brought_back(terminal):
+@pytest.mark.parametrize("background", [False, True])
+def test_stopped_and_brought_back(terminal, background):
     port = free_port()
     terminal.send("q")
     terminal.send("Enter")
@@ -114,8 +115,12 @@ def test_stopped_and_brought_back(terminal):
     terminal.until("Stopped")
     assert terminal.told("cursor_flag") == "1"
     terminal.log.unlink()
+    if background:
+        terminal.send("bg", "Enter")
     with load(port, 100, 2) as exchanged:
         count = exchanged()["exchanges"]
+    terminal.send("echo typed here is the shells", "Enter")
+    assert "Last exchanges" not in terminal.until("typed here is the shells")
     terminal.send("fg", "Enter")
     terminal.until("Last exchanges", f" {count} ")
     terminal.send("C-c")

@@ -92,7 +92,11 @@ class Screen:
         return found.columns or 80, found.lines or 24
 
     def draw(self, lines: Sequence[Text]) -> None:
-        """Show the lines of a frame, made for `size`: only those that changed are written, all at once."""
+        """Show the lines of a frame, made for `size`: only those that changed are written, all at once. In the
+        background the terminal is another's, and nothing is shown."""
+        if _is_others(self._stream.fileno()):
+            self._returned = True
+            return
         size = self.size
         parts = [FRAME]
         if size != self._size:
@@ -112,6 +116,8 @@ class Screen:
             self._give_back()
             os.kill(os.getpid(), signal.SIGSTOP)
             self._returned = True
+        if _is_others(self._stream.fileno()):
+            return ""
         if self._returned:
             # Others had the terminal, also if this was stopped by a SIGSTOP.
             self._returned = False
@@ -161,6 +167,14 @@ class Screen:
 
     def _note_return(self, _signal: int, _frame: FrameType | None) -> None:
         self._returned = True
+
+
+def _is_others(descriptor: int) -> bool:
+    """Whether it is the terminal of this process, and others are in the foreground of it."""
+    try:
+        return os.tcgetpgrp(descriptor) != os.getpgrp()
+    except OSError:
+        return False
 
 
 def _is_ours(descriptor: int) -> bool:
