@@ -6,6 +6,7 @@ import os
 import pickle
 from zlib import crc32
 
+import orjson
 import pyarrow as pa
 
 from kinspect.kafka.view import View
@@ -105,9 +106,15 @@ def setting_for(found, asked, caps):
 def ahead_rows(paths, asked, parts, caps):
     """The rows by tasks that pair what comes before their part."""
     ends = ahead.parts_of(sum(map(os.path.getsize, paths)), parts)
+    walked = [
+        orjson.loads(piece)
+        for position in positions(len(paths))
+        for batch in ahead.walking(paths)([position])
+        for piece in batch.column(0).to_pylist()
+    ]
     told = {}
     task = ahead.showing(
-        travelled(ahead.Captures(paths, caps)),
+        travelled(ahead.Captures(paths, caps, frozenset(text for *_, text in walked))),
         ends,
         travelled(asked),
         told.update,
