@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from struct import Struct
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from kinspect.capture import Timeline, may_bring_secrets, open_timeline
+from kinspect.capture.source import Source
 from kinspect.errors import CaptureError, KinspectError, UnreadableError
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector, Line, fed, one_by_one
@@ -28,7 +29,7 @@ from kinspect.spark.asked import Asked, Unresolved
 from kinspect.spark.facts import added
 from kinspect.spark.failure import error_of, told_of
 from kinspect.spark.schemas import spark_schema
-from kinspect.spark.storage import open_whole, shown
+from kinspect.spark.storage import Part, shown
 from kinspect.spark.tasks import PIECE, Batches, Rows, Task, numbers, piece, unhurried
 
 if TYPE_CHECKING:
@@ -120,15 +121,20 @@ class _Note:
 
 @dataclass(frozen=True, slots=True)
 class Captures:
-    """What tasks read. `damage`: what is known to be wrong with it."""
+    """What tasks read: files, of each so many bytes, as it may still be written. `damage`: what is known to be wrong
+    with them."""
 
+    sizes: Mapping[str, int | None]
     paths: Sequence[str]
     caps: Caps
     damage: frozenset[str] = frozenset()
 
-    def open(self) -> Timeline:
-        """All packets."""
-        return open_timeline(self.paths, open_input=open_whole)
+    def open(self, paths: Sequence[str] | None = None) -> Timeline:
+        """All packets, or those of some of the files."""
+        return open_timeline(self.paths if paths is None else paths, open_input=self._source)
+
+    def _source(self, path: str) -> Source:
+        return Part(path, b"", 0, self.sizes[path])
 
     def check(self, timeline: Timeline) -> None:
         """Raises UnreadableError if something is wrong that was right."""
@@ -156,10 +162,17 @@ class Captures:
 class Ahead:
     """Tables of captures that `count` tasks make. Making one runs a Spark job that walks through all packets."""
 
-    def __init__(self, spark: SparkSession, paths: Sequence[str], size: int, caps: Caps, count: int) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        paths: Sequence[str],
+        sizes: Mapping[str, int | None],
+        caps: Caps,
+        count: int,
+    ) -> None:
+        size = sum(sizes[path] or 0 for path in paths)
         self._spark = spark
-        self._paths = paths
-        self._caps = caps
+        self._captures = Captures(sizes, paths, caps)
         self._ends = parts_of(size, count)
         self._told: Any = None
         self.reading = Meter(self._ends, size)
@@ -169,8 +182,7 @@ class Ahead:
         """The rows of a table."""
         self._told = self._spark.sparkContext.accumulator(dict[int, Told](), _ByPart())
         self.reading.begin()
-        known = frozenset(map(str, self.errors))
-        captures = Captures(self._paths, self._caps, known)
+        captures = replace(self._captures, damage=frozenset(map(str, self.errors)))
         task = showing(captures, self._ends, asked, self._told.add, unresolved, self.reading.path)
         return self._numbers(len(self._ends), len(self._ends)).mapInArrow(
             task, spark_schema(asked.table().schema)
@@ -196,8 +208,8 @@ class Ahead:
         self.reading.close()
 
     def _walked(self, count: int) -> list[CaptureError]:
-        files = len(self._paths)
-        found = self._numbers(files, 4 * count).mapInArrow(walking(self._paths), spark_schema(PIECE))
+        files = len(self._captures.paths)
+        found = self._numbers(files, 4 * count).mapInArrow(walking(self._captures), spark_schema(PIECE))
         told = sorted(orjson.loads(bytes(row[0])) for row in found.collect())
         return [error_of((kind, text)) for _, _, kind, text in told]
 
@@ -205,12 +217,12 @@ class Ahead:
         return self._spark.range(0, end, 1, max(1, min(count, end)))
 
 
-def walking(paths: Sequence[str]) -> Task:
+def walking(captures: Captures) -> Task:
     """Goes through the captures whose positions come in; gives what is wrong with them, as JSON."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
         for number in numbers(batches):
-            timeline = open_timeline([paths[number]], open_input=open_whole)
+            timeline = captures.open([captures.paths[number]])
             for _ in timeline:
                 pass
             for order, error in enumerate(timeline.errors):

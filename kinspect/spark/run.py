@@ -76,13 +76,13 @@ class Run:
                 raise KinspectError(
                     f"{path}: a pipe or device cannot be read twice; write its packets to a file"
                 )
-        size = _total(files)
-        parts = -(-size // _PARTITION_BYTES)
+        sizes = {path: _size(path) for path in files}
+        parts = -(-sum(sizes[path] or 0 for path in files) // _PARTITION_BYTES)
         tasks = partitions or max(1, min(spark.sparkContext.defaultParallelism, parts))
         self._unresolved = spark.sparkContext.accumulator(set[str](), _Union())
         self._tables: Tables
         if way == AHEAD or (way == FAST and tasks <= MOST_TASKS and _one_machine(spark)):
-            self._tables = Ahead(spark, files, size, caps or Caps(), tasks)
+            self._tables = Ahead(spark, files, sizes, caps or Caps(), tasks)
         else:
             self._tables = Indexed(
                 spark,
@@ -145,11 +145,9 @@ def _one_machine(spark: SparkSession) -> bool:
     return str(spark.sparkContext.master).partition("[")[0] == "local"
 
 
-def _total(files: Sequence[str]) -> int:
-    total = 0
-    for path in files:
-        try:
-            total += length(path)
-        except CaptureError:
-            continue
-    return total
+def _size(path: str) -> int | None:
+    """The bytes of a capture; None if that is unknown, or there are none: reading it tells what is wrong."""
+    try:
+        return length(path) or None
+    except CaptureError:
+        return None

@@ -130,11 +130,6 @@ def open_at(path: str, offset: int) -> Source:
     return source
 
 
-def open_whole(path: str) -> Source:
-    """The capture from its begin on."""
-    return open_at(path, 0)
-
-
 class Part:
     """A source: `prefix`, then the bytes of a capture from `start` to before `end` (None: to its end)."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from dataclasses import replace
 from zlib import crc32
 
 import orjson
@@ -105,16 +106,18 @@ def setting_for(found, asked, caps):
 
 def ahead_rows(paths, asked, parts, caps):
     """The rows by tasks that pair what comes before their part."""
-    ends = ahead.parts_of(sum(map(os.path.getsize, paths)), parts)
+    sizes = {path: os.path.getsize(path) for path in paths}
+    captures = ahead.Captures(sizes, paths, caps)
+    ends = ahead.parts_of(sum(sizes.values()), parts)
     walked = [
         orjson.loads(piece)
         for position in positions(len(paths))
-        for batch in ahead.walking(paths)([position])
+        for batch in ahead.walking(captures)([position])
         for piece in batch.column(0).to_pylist()
     ]
     told = {}
     task = ahead.showing(
-        travelled(ahead.Captures(paths, caps, frozenset(text for *_, text in walked))),
+        travelled(replace(captures, damage=frozenset(text for *_, text in walked))),
         ends,
         travelled(asked),
         told.update,

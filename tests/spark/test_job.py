@@ -118,6 +118,23 @@ def test_a_capture_that_goes_or_shrinks_meanwhile_is_one_clear_error(spark, job,
     assert not (tmp_path / "out").exists() or tables(tmp_path / "out") == set()
 
 
+@pytest.mark.parametrize("way", ["ahead", "relay", "plain"])
+def test_of_a_capture_that_is_still_written_it_takes_what_was_there(spark, job, tmp_path, way):
+    whole = (CAPTURE.parents[1] / "2.8.2/console-zstd.pcap").read_bytes()
+    path = tmp_path / "cap.pcap"
+    path.write_bytes(whole[:8_000])
+    expected = lines([path])
+
+    def step(text):
+        if text == "decoding exchanges":
+            path.write_bytes(whole)
+
+    result = job.run(spark, job.Job([str(path)], str(tmp_path / "out"), ("exchanges",), way=way), step)
+    assert result.rows == {"exchanges": len(expected)}
+    assert ["ends in the middle of packet" in str(error) for error in result.errors] == [True]
+    assert len(expected) < len(lines([path]))
+
+
 def test_a_run_that_was_killed_while_it_put_tables_in_place_is_finished_by_the_next(spark, tmp_path):
     commit = import_module("kinspect.spark.commit")
     output = commit.Output(spark, str(tmp_path))
