@@ -35,13 +35,16 @@ class Found(Protocol):
 
 
 def fed(inspector: Inspector, packets: Found) -> Iterator[tuple[Block, list[Line]]]:
-    """Each block of the packets with what it completes, the secrets found with it handed on first."""
+    """Each block of the packets with what it completes, the secrets found with it handed on first; those behind the
+    last block are handed on before it ends."""
     used = 0
     for block in packets:
         for text in packets.secrets[used:]:
             inspector.add_secrets(text)
         used = len(packets.secrets)
         yield block, inspector.feed(block)
+    for text in packets.secrets[used:]:
+        inspector.add_secrets(text)
 
 
 class Inspector:

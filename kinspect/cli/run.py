@@ -170,6 +170,8 @@ class Run:
         """Write what the end of the input completes."""
         if not self.nothing_read:
             self._begin()
+            # Some may stand behind the last packet.
+            self._add_secrets()
             self._write(self.inspector.finish())
 
     def stop(self) -> None:

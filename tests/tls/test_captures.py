@@ -1,9 +1,12 @@
 """Real connections of Kafka clients with a broker, from the capture to Kafka's frames."""
 
+import gzip
+import struct
 from pathlib import Path
 
 import pytest
 
+import kinspect
 from kinspect import link
 from kinspect.capture import open_timeline
 from kinspect.model import Caps, Counts
@@ -122,3 +125,33 @@ def test_captured_connections(name):
     ] * unread
     everything = b"".join(bytes(plain) for handler in readable for plain in handler.plain)
     assert all(text in everything for text in texts)
+
+
+def test_secrets_behind_the_last_packet(tmp_path):
+    """Read when all packets were handed on: connections that are open still get them."""
+    capture = gzip.decompress((CAPTURES / "tls13.pcap.gz").read_bytes())
+    secrets = (CAPTURES / "tls13.keys.log").read_bytes()
+
+    def block(kind, body):
+        body += bytes(-len(body) % 4)
+        size = struct.pack("<I", len(body) + 12)
+        return struct.pack("<I", kind) + size + body + size
+
+    (link_type,) = struct.unpack_from("<I", capture, 20)
+    parts = [
+        block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)),
+        block(1, struct.pack("<HHI", link_type, 0, 0)),
+    ]
+    at = 24
+    while len(parts) < 91:
+        seconds, micros, kept, length = struct.unpack_from("<IIII", capture, at)
+        time = seconds * 1_000_000 + micros
+        head = struct.pack("<IIIII", 0, time >> 32, time & 0xFFFFFFFF, kept, length)
+        parts.append(block(6, head + capture[at + 16 : at + 16 + kept]))
+        at += 16 + kept
+    # More than is read at once, so that no packets come with what is behind it.
+    parts += [block(0xBAD, bytes(60_000))] * 40
+    parts.append(block(10, struct.pack("<II", 0x544C534B, len(secrets)) + secrets))
+    path = tmp_path / "late.pcapng"
+    path.write_bytes(b"".join(parts))
+    assert len([*kinspect.read(path)]) == 2

@@ -266,6 +266,8 @@ def index_packets(
             if indexer.waiting() >= BATCH_ROWS or now - sent >= BATCH_SECONDS:
                 sent = now
                 send(indexer.batch(packets.bytes_read, packets.bytes_total))
+        for text in packets.secrets[used:]:
+            indexer.inspector.add_secrets(text)
         indexer.finish()
     finally:
         packets.close()
