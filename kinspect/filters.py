@@ -101,6 +101,11 @@ class Moment(NamedTuple):
         return None if start is None else start + self.ns
 
 
+REPEATED = "api", "topic", "group", "client_id", "host", "client_host", "broker_host", "port"
+"""The options of `Filter` that take several values."""
+FILTER_NAMES = *REPEATED, "errors_only", "min_latency", "since", "until"
+
+
 class Filter:
     """The exchanges that pass every option given.
 
@@ -346,6 +351,8 @@ def _host_predicate(value: str) -> Predicate:
     wrong = KinspectError(f"{value!r} is not an IP address, a glob of one (10.0.*) or a network (10.0.0.0/8)")
     if not _HOST.fullmatch(value):
         raise wrong
+    if value.startswith("[") and value.endswith("]") and ":" in value:
+        value = value[1:-1]  # As beside a port.
     try:
         return glob(str(ipaddress.ip_address(value)))
     except ValueError:

@@ -13,7 +13,6 @@ from kinspect.cli import complain, topicnames
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.options import (
-    FILTER_NAMES,
     FILTERS,
     INPUT,
     LIMITS,
@@ -25,6 +24,7 @@ from kinspect.cli.options import (
 )
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
+from kinspect.filters import FILTER_NAMES
 from kinspect.kafka.view import View
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ class KeyLogFile:
         """Raises KinspectError if the file cannot be read."""
         self._path = Path(path)
         self._offset = 0
-        self._pending = self._read()
+        # Of a last line without its end nobody knows whether more of it will come: then it is read again.
+        self._pending = self._read(all_of_it=True)
         self._closed = False
 
     def more(self) -> bytes:
@@ -26,7 +27,7 @@ class KeyLogFile:
         """What is written to it from now on is not read."""
         self._closed = True
 
-    def _read(self) -> bytes:
+    def _read(self, all_of_it: bool = False) -> bytes:
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
@@ -34,7 +35,5 @@ class KeyLogFile:
         except OSError as error:
             raise KinspectError(f"--keylog: {self._path}: {error.strerror or error}") from None
         whole = text.rfind(b"\n") + 1
-        if not self._offset and not whole:
-            whole = len(text)  # a last line without its end
         self._offset += whole
-        return text[:whole]
+        return text if all_of_it else text[:whole]

@@ -9,7 +9,7 @@ import click
 
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Size
 from kinspect.errors import KinspectError
-from kinspect.filters import Filter
+from kinspect.filters import FILTER_NAMES, Filter
 from kinspect.kafka.view import View
 from kinspect.model import Caps
 from kinspect.output import DETAIL, JSONL, NONE, TABLE, Style
@@ -48,10 +48,6 @@ FILTERS = (
         "--since", metavar="TIME", help="From then on: RFC 3339, epoch seconds, or +90s from the start."
     ),
     click.option("--until", metavar="TIME", help="Before this time."),
-)
-FILTER_NAMES = (
-    *("api", "topic", "group", "client_id", "host", "client_host", "broker_host", "port"),
-    *("errors_only", "min_latency", "since", "until"),
 )
 
 

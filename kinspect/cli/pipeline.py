@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import click
 
 from kinspect.cli import complain, topicnames
-from kinspect.cli.interrupt import ENDED_BY_SIGNAL, Interrupt
+from kinspect.cli.interrupt import ENDED_BY_SIGNAL, SIGNALS, Interrupt
 from kinspect.cli.options import (
-    FILTER_NAMES,
     FILTERS,
     INPUT,
     LIMITS,
@@ -28,9 +28,14 @@ from kinspect.cli.options import (
 from kinspect.cli.progress import INTERVAL_SECONDS, Progress, Reading
 from kinspect.cli.types import DURATION, Duration
 from kinspect.errors import KinspectError
+from kinspect.filters import FILTER_NAMES
 from kinspect.kafka.view import View
+from kinspect.output.summary import Tally, summary_text
 from kinspect.spark import session
 
+Session: TypeAlias = Any
+"""A SparkSession, of a package that is loaded where it is used."""
+T = TypeVar("T")
 TABLES = ("exchanges", "batches", "records", "connections")
 DEFAULT_TABLES = "exchanges,batches,connections"
 NS_PER_SECOND = 1_000_000_000
@@ -98,6 +103,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     keylog = usage(lambda: _bytes(values["keylog"])) if values["keylog"] else b""
     names = usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {}
     session.check()
+    _check_out(values["out"])
     from kinspect.spark.ahead import MOST_TASKS
     from kinspect.spark.job import Job
     from kinspect.spark.job import run as run_job
@@ -119,17 +125,21 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     cores = session.cores_here(values["master"])
     # Spark's bar counts tasks, which would be one a core.
     own_bar = cores is not None and cores <= MOST_TASKS and values["way"] in (FAST, AHEAD)
-    spark = session.open_session(values["master"], settings, progress and not own_bar)
-    try:
-        watch = _bar if progress and own_bar else lambda _: nullcontext()
-        result = run_job(spark, job, _step if progress else lambda _: None, watch)
-    finally:
-        spark.stop()
+    step = _step if progress and not values["quiet"] else lambda _: None
+    watch = _bar if progress and own_bar else lambda _: nullcontext()
+    with (
+        _session(values["master"], settings, progress and not own_bar, step) as spark,
+        Interrupt() as interrupt,
+    ):
+        result = _unless(interrupt, spark, lambda: run_job(spark, job, step, watch))
+    if result is None:
+        assert interrupt.asked
+        complain(f"stopped by {SIGNALS[interrupt.asked]}: {job.out} is as it was")
+        return ENDED_BY_SIGNAL + interrupt.asked
     for error in result.errors:
         complain(str(error))
     if not values["quiet"]:
-        for line in _summary(result):
-            click.echo(line, err=True)
+        click.echo(_summary(result), nl=False, err=True)
     return max((error.status for error in result.errors), default=0)
 
 
@@ -179,7 +189,11 @@ def stream(folder: str, **values: Any) -> int:
         usage(lambda: _bytes(values["keylog"]))
     names = usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {}
     session.check()
+    _check_out(values["out"])
+    from kinspect.spark.storage import listing, shown
     from kinspect.spark.streaming import Settings, Stream
+
+    listing(folder)
 
     wanted = Settings(
         folder=folder,
@@ -196,18 +210,15 @@ def stream(folder: str, **values: Any) -> int:
         kafka_ports=frozenset(values["decode_as"]),
     )
     progress = _shows_progress(values)
-    spark = session.open_session(values["master"], settings, progress)
-    try:
-        with Interrupt() as interrupt:
-            running = Stream(spark, wanted, complain)
-            rows = dict.fromkeys(tables, 0)
-            for batch in interrupt.guard(running.batches(values["drain"])):
-                if batch is not None:
-                    rows = {name: rows[name] + count for name, count in batch.rows.items()}
-                    if progress:
-                        _step(_told(batch))
-    finally:
-        spark.stop()
+    step = _step if progress and not values["quiet"] else lambda _: None
+    with _session(values["master"], settings, progress, step) as spark, Interrupt() as interrupt:
+        running = Stream(spark, wanted, complain)
+        step(f"watching {shown(folder)}")
+        rows = dict.fromkeys(tables, 0)
+        for batch in interrupt.guard(running.batches(values["drain"])):
+            if batch is not None:
+                rows = {name: rows[name] + count for name, count in batch.rows.items()}
+                step(_told(batch))
     if not values["quiet"]:
         for line in _stream_summary(running.summary(), rows):
             click.echo(line, err=True)
@@ -244,6 +255,12 @@ def _filter(values: dict[str, Any]) -> dict[str, Any]:
     return {name: values[name] for name in FILTER_NAMES if values[name]}
 
 
+def _check_out(folder: str) -> None:
+    from kinspect.spark.storage import check_out
+
+    check_out(folder)
+
+
 def _shows_progress(values: dict[str, Any]) -> bool:
     return sys.stderr.isatty() if values["progress"] is None else values["progress"]
 
@@ -273,6 +290,53 @@ def _bytes(path: str) -> bytes:
 
 
 @contextmanager
+def _session(
+    master: str | None, settings: dict[str, str], bar: bool, step: Callable[[str], None]
+) -> Iterator[Session]:
+    """A session, and what Spark says is wrong as an error of ours."""
+    # What is interrupted is told by us; PySpark would log where.
+    logging.getLogger().addHandler(logging.NullHandler())
+    step("starting Spark")
+    spark = None
+    try:
+        spark = session.open_session(master, settings, bar)
+        yield spark
+    except Exception as error:
+        from kinspect.spark.failure import raised_by_spark
+
+        known = raised_by_spark(error)
+        if known is None:
+            raise
+        raise known from error
+    finally:
+        if spark is not None:
+            spark.stop()
+
+
+def _unless(interrupt: Interrupt, spark: Session, work: Callable[[], T]) -> T | None:
+    """What `work` gives; None if a signal ended it."""
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:
+            failed.append(error)
+
+    # What waits for the JVM must not be broken off.
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(INTERVAL_SECONDS)
+        if interrupt.asked:
+            spark.sparkContext.cancelAllJobs()
+    if failed and not interrupt.asked:
+        raise failed[0]
+    return done[0] if done else None
+
+
+@contextmanager
 def _bar(reading: Reading | None) -> Iterator[None]:
     """Shows how far the tasks are."""
     if reading is None:
@@ -299,18 +363,12 @@ def _step(text: str) -> None:
     click.echo(f"kinspect: {text}", err=True)
 
 
-def _summary(result: Any) -> list[str]:
-    """What was read and written, as lines."""
-    summary = result.summary
-    kinds = summary["connections"]
-    lines = [
-        f"{len(summary['files']):,} captures, {summary['packets']:,} packets, {sum(kinds.values()):,} connections"
-        f" ({kinds['kafka']:,} Kafka), {summary['exchanges']:,} exchanges, {summary['gaps']:,} gaps"
-    ]
-    lines += [
-        f"  {name}: {result.rows[name]:,} rows, dates {', '.join(dates) or 'none'}"
+def _summary(result: Any) -> str:
+    """What was read and written."""
+    tally = Tally(unread=sum(error.unread for error in result.errors))
+    rows = [
+        f"  {name}: {result.rows[name]:,} rows, dates {', '.join(dates) or 'none'}\n"
         for name, dates in result.dates.items()
         if name in result.rows
     ]
-    lines += [f"  cap {cap}: hit {hits:,} times" for cap, hits in summary["caps_hit"].items()]
-    return lines
+    return summary_text(result.summary, tally) + "".join(rows)

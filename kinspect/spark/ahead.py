@@ -25,9 +25,10 @@ from kinspect.capture.source import Source
 from kinspect.errors import CaptureError, KinspectError, UnreadableError
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector, Line, fed, one_by_one
-from kinspect.spark.asked import Asked, Unresolved
+from kinspect.spark.asked import Asked, Tell
 from kinspect.spark.facts import added
 from kinspect.spark.failure import error_of, told_of
+from kinspect.spark.index import NS_PER_DAY
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.storage import Part, shown
 from kinspect.spark.tasks import PIECE, Batches, Rows, Task, numbers, piece, unhurried
@@ -55,22 +56,22 @@ def parts_of(size: int, count: int) -> list[int]:
 
 @dataclass(slots=True)
 class Told:
-    """What a task tells of its part: how many lines there were before and up to its end, and the caps that showing it
-    hit; the last one also the `summary` line's object."""
+    """What a task tells of its part: how many lines there were before and up to its end, days (since the epoch) of
+    packets; the last one also the `summary` line's object, of pairing alone."""
 
     before: int = 0
     lines: int = 0
-    caps_hit: dict[str, int] = field(default_factory=dict)
+    days: set[int] = field(default_factory=set)
     summary: dict[str, Any] | None = None
 
 
-class _ByPart(AccumulatorParam):  # type: ignore[misc]
-    """What tasks told, by the number of the part: one that is done twice counts once."""
+class ByPart(AccumulatorParam):  # type: ignore[misc]
+    """What tasks told, by what tells parts apart: one that is done twice counts once."""
 
-    def zero(self, value: dict[int, Told]) -> dict[int, Told]:
+    def zero(self, value: dict[Any, Any]) -> dict[Any, Any]:
         return {}
 
-    def addInPlace(self, value1: dict[int, Told], value2: dict[int, Told]) -> dict[int, Told]:  # noqa: N802
+    def addInPlace(self, value1: dict[Any, Any], value2: dict[Any, Any]) -> dict[Any, Any]:  # noqa: N802
         return {**value1, **value2}
 
 
@@ -160,7 +161,8 @@ class Captures:
 
 
 class Ahead:
-    """Tables of captures that `count` tasks make. Making one runs a Spark job that walks through all packets."""
+    """Tables of captures that `count` tasks make. Making one runs a Spark job that walks through all packets.
+    `watched`: somebody wants to know how far they are."""
 
     def __init__(
         self,
@@ -169,21 +171,25 @@ class Ahead:
         sizes: Mapping[str, int | None],
         caps: Caps,
         count: int,
+        watched: bool,
     ) -> None:
         size = sum(sizes[path] or 0 for path in paths)
         self._spark = spark
         self._captures = Captures(sizes, paths, caps)
         self._ends = parts_of(size, count)
         self._told: Any = None
-        self.reading = Meter(self._ends, size)
+        self.reading = Meter(self._ends, size) if watched else None
         self.errors = self._walked(count)
 
-    def table(self, asked: Asked, unresolved: Unresolved) -> DataFrame:
+    def table(self, asked: Asked, tell: Tell) -> DataFrame:
         """The rows of a table."""
-        self._told = self._spark.sparkContext.accumulator(dict[int, Told](), _ByPart())
-        self.reading.begin()
+        self._told = self._spark.sparkContext.accumulator(dict[int, Told](), ByPart())
+        meter = None
+        if self.reading is not None:
+            self.reading.begin()
+            meter = self.reading.path
         captures = replace(self._captures, damage=frozenset(map(str, self.errors)))
-        task = showing(captures, self._ends, asked, self._told.add, unresolved, self.reading.path)
+        task = showing(captures, self._ends, asked, self._told.add, tell, meter)
         return self._numbers(len(self._ends), len(self._ends)).mapInArrow(
             task, spark_schema(asked.table().schema)
         )
@@ -194,18 +200,21 @@ class Ahead:
         if any(part.lines != following.before for part, following in pairwise(told)):
             raise KinspectError(CHANGED)
 
-    def summary(self, unresolved: int) -> dict[str, Any]:
-        """The `summary` line's object, once all rows of a table were used."""
-        told = dict(self._told.value)
-        summary = told.pop(len(self._ends) - 1).summary
-        caps_hit = summary["caps_hit"]
-        for part in told.values():
-            caps_hit = added(caps_hit, part.caps_hit)
-        return {**summary, "unresolved_topic_ids": unresolved, "caps_hit": dict(sorted(caps_hit.items()))}
+    def summary(self, unresolved: int, caps_hit: dict[str, int]) -> dict[str, Any]:
+        """The `summary` line's object, once all rows of a table were used. `caps_hit`: while rows were made."""
+        summary = self._told.value[len(self._ends) - 1].summary
+        hit = added(summary["caps_hit"], caps_hit)
+        return {**summary, "unresolved_topic_ids": unresolved, "caps_hit": dict(sorted(hit.items()))}
+
+    @property
+    def days(self) -> frozenset[int]:
+        """The days of the packets, since the epoch, once all rows of a table were used."""
+        return frozenset().union(*(part.days for part in self._told.value.values()))
 
     def close(self) -> None:
         """Nothing more will be asked for."""
-        self.reading.close()
+        if self.reading is not None:
+            self.reading.close()
 
     def _walked(self, count: int) -> list[CaptureError]:
         files = len(self._captures.paths)
@@ -235,11 +244,11 @@ def showing(
     captures: Captures,
     ends: Sequence[int],
     asked: Asked,
-    tell: Callable[[dict[int, Told]], None],
-    unresolved: Unresolved,
-    meter: str,
+    note_told: Callable[[dict[int, Told]], None],
+    tell: Tell,
+    meter: str | None,
 ) -> Task:
-    """Gives the rows of the parts whose numbers come in. `meter`: the path of a `Meter`."""
+    """Gives the rows of the parts whose numbers come in. `meter`: the path of a `Meter`, if there is one."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
         for number in numbers(batches):
@@ -248,22 +257,27 @@ def showing(
             inspector = captures.inspector(asked)
             rows = Rows(asked)
             own = (ends[number - 1] if number else 0), ends[number]
-            note = _Note(meter, number)
+            note = _Note(meter, number) if meter is not None else lambda _: None
+            hit = inspector.counts.caps_hit
+            shown_hit: dict[str, int] = {}
             for lines in _lines(timeline, inspector, rows, own, told, note):
-                before = dict(inspector.counts.caps_hit)
+                before = dict(hit)
                 yield from rows.add(lines)
-                for cap, hits in inspector.counts.caps_hit.items():
-                    if hits > before.get(cap, 0):
-                        told.caps_hit[cap] = told.caps_hit.get(cap, 0) + hits - before.get(cap, 0)
+                shown_hit = added(shown_hit, _more(hit, before))
             captures.check(timeline)
             yield from rows.rest()
-            unresolved(inspector.names.unresolved)
             if own[1] == _NEVER:
                 inspector.counts.kernel_drops = timeline.kernel_drops
-                told.summary = inspector.summary()
-            tell({number: told})
+                told.summary = {**inspector.summary(), "caps_hit": _more(hit, shown_hit)}
+            note_told({number: told})
+            tell(number, inspector.names.unresolved, shown_hit)
 
     return unhurried(task)
+
+
+def _more(counts: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    """By how much counts are higher than before."""
+    return {name: more for name, count in counts.items() if (more := count - before.get(name, 0))}
 
 
 def _lines(
@@ -288,6 +302,8 @@ def _lines(
             if place >= end:
                 return
             note(place)
+            around = *block.times[:1], *block.times[-1:]
+            told.days.update(time // NS_PER_DAY for time in around if time is not None)
             rows.begin(block.times)
             if place >= begin:
                 yield keyed(one_by_one(lines))

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from kinspect import state
-from kinspect.filters import Filter
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.flow import community_id
 from kinspect.kafka.holdings import EXCHANGE_BYTES
@@ -26,6 +25,7 @@ from kinspect.kafka.ledger import HELD_LINES, Ledger
 from kinspect.kafka.view import View
 from kinspect.model import Caps
 from kinspect.pipeline import Line
+from kinspect.spark.asked import filter_of
 from kinspect.spark.facts import FactsLedger
 from kinspect.spark.pieces import pack_facts
 from kinspect.spark.portion import Slice
@@ -337,7 +337,7 @@ class _Rows:
     def __init__(self, wanted: Wanted, start: int | None) -> None:
         self._schema = wanted.schema
         self._tables = wanted.opened()
-        self._passes = Filter(**wanted.filter)
+        self._passes = filter_of(wanted.filter)
         self._passes.start = start
         self._made: dict[str, list[Row]] = {name: [] for name in self._tables}
         self._bytes = 0

@@ -7,7 +7,7 @@ was interrupted after it is finished by the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kinspect.errors import KinspectError
@@ -41,8 +41,12 @@ class Output:
         """Where a staged table is, to be read again."""
         return str(self._path(self._staging, name).toString())
 
-    def commit(self) -> dict[str, list[str]]:
-        """Puts what was staged in its place. Out: the dates of each table."""
+    def commit(self, dates: Iterable[str]) -> dict[str, list[str]]:
+        """Puts what was staged in its place. Of `dates` for which a table has no rows now, it has none any more. Out:
+        the dates of each table's rows."""
+        for table in self._children(self._staging):
+            for date in dates:
+                self._system.mkdirs(self._path(table.getPath(), f"{_DAY}{date}"))
         self._system.create(self._path(self._staging, _MARK), True).close()
         return self._finish()
 
@@ -64,17 +68,18 @@ class Output:
             name = table.getPath().getName()
             target = self._path(self._folder, name)
             self._system.mkdirs(target)
-            moved[name] = sorted(
-                self._replace(day.getPath(), target)
-                for day in self._children(table.getPath())
-                if day.getPath().getName().startswith(_DAY)
-            )
+            days = [day.getPath() for day in self._children(table.getPath())]
+            dates = [self._replace(day, target) for day in days if day.getName().startswith(_DAY)]
+            moved[name] = sorted(date for date in dates if date is not None)
         self._system.delete(self._staging, True)
         return moved
 
-    def _replace(self, day: Any, table: Any) -> str:
+    def _replace(self, day: Any, table: Any) -> str | None:
+        """Puts a day in the place of the one that is there. Out: its date, None if it has no rows."""
         target = self._path(table, day.getName())
         self._system.delete(target, True)
+        if not any(self._children(day)):
+            return None
         if not self._system.rename(day, target):
             raise KinspectError(f"{target.toString()}: could not be put in place; run again to finish")
         return str(day.getName()[len(_DAY) :])

@@ -27,8 +27,25 @@ def error_of(told: Told) -> CaptureError:
 
 def raised_in_task(error: BaseException) -> KinspectError | None:
     """The error that a task raised and Spark shows in the middle of a traceback; None if it is none of ours."""
-    found = _IN_TRACEBACK.search(str(error))
-    if found is None:
+    # The last one: before it stands what caused it.
+    found = [*_IN_TRACEBACK.finditer(str(error))]
+    kind: type[KinspectError] | None = getattr(errors, found[-1][1], None) if found else None
+    return None if kind is None else kind(found[-1][2])
+
+
+def raised_by_spark(error: BaseException) -> KinspectError | None:
+    """What Spark, or the JVM, says is wrong, in a line; None if it is neither's error."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, Py4JJavaError):
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        text = str(cause.toString())
+    elif isinstance(error, PySparkException):
+        text = str(error)
+    else:
         return None
-    kind: type[KinspectError] = getattr(errors, found[1])
-    return kind(found[2])
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    return KinspectError(f"Spark: {first}")

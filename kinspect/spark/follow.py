@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types
 
 from kinspect.errors import KinspectError
-from kinspect.spark.job import BY_DATE, BY_DATE_AND_API
+from kinspect.spark.folders import BY_DATE, BY_DATE_AND_API, from_folders
 from kinspect.spark.run import CaptureWarning
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.storage import is_url
@@ -46,7 +46,7 @@ class Follower:
         by = BY_DATE_AND_API if "api" in opened.schema.names else BY_DATE
         kept = [field for field in written if field.name not in by]
         schema = types.StructType([*kept, *(types.StructField(column, _COLUMNS[column]) for column in by)])
-        return self._spark.readStream.schema(schema).parquet(self._stream.make(name))
+        return from_folders(self._spark.readStream.schema(schema).parquet(self._stream.make(name)))
 
     def stop(self) -> None:
         """Ends it after the batch at hand. What it carries stays for the next one."""

@@ -28,6 +28,7 @@ from kinspect.tcp.keys import reverse_key
 
 Flags: TypeAlias = Any
 """A numpy array of bool, or of uint8 with eight of them in each."""
+NS_PER_DAY = 86_400 * 1_000_000_000
 NO_TIME = np.iinfo(np.int64).min
 _PACKETS_A_PIECE = 1 << 17
 
@@ -236,6 +237,8 @@ class Index:
     secrets: list[bytes]
     errors: list[CaptureError]
     counts: Counts
+    days: frozenset[int]
+    """Those of the packets, since the epoch."""
 
 
 Examine = Callable[[list[tuple[int, Split]]], Iterator[Part]]
@@ -341,6 +344,7 @@ def _ordered(files: list[str], proven: list[tuple[Split, Report]], caps: Caps) -
         secrets=[],
         errors=[],
         counts=counts,
+        days=frozenset(np.unique(times[times != NO_TIME] // NS_PER_DAY).tolist()),
     )
     completed: dict[int, set[int]] = {}
     for position, _ in whole:

@@ -9,7 +9,7 @@ from kinspect.errors import CaptureError
 from kinspect.model import Caps
 from kinspect.pipeline import summary_line
 from kinspect.spark import facts, index, tasks
-from kinspect.spark.asked import Asked, Unresolved
+from kinspect.spark.asked import Asked, Tell
 from kinspect.spark.pieces import unpack, unpack_facts
 from kinspect.spark.plan import setting_of
 from kinspect.spark.schemas import spark_schema
@@ -66,7 +66,12 @@ class Indexed:
         """What could not be read at all, or not to its end."""
         return self.index.errors
 
-    def table(self, asked: Asked, unresolved: Unresolved) -> DataFrame:
+    @property
+    def days(self) -> frozenset[int]:
+        """The days of the packets, since the epoch."""
+        return self.index.days
+
+    def table(self, asked: Asked, tell: Tell) -> DataFrame:
         """The rows of a table."""
         setting = setting_of(
             self.index,
@@ -77,16 +82,22 @@ class Indexed:
             kafka_ports=asked.kafka_ports,
         )
         setting.known = self._learn(setting)
-        return self._way.rows(setting, asked, self.index.start, unresolved)
+        return self._way.rows(setting, asked, self.index.start, tell)
 
     def check(self) -> None:
         """Nothing can have gone wrong that tasks did not see."""
 
-    def summary(self, unresolved: int) -> dict[str, Any]:
-        """The `summary` line's object, once the rows of a table were used."""
+    def summary(self, unresolved: int, caps_hit: dict[str, int]) -> dict[str, Any]:
+        """The `summary` line's object, once the rows of a table were used. `caps_hit`: while rows were made."""
         counts = self.index.counts
         looked = {"duplicate_packets": counts.duplicate_packets, "caps_hit": counts.caps_hit}
-        return summary_line(self.index.files, counts, facts.added(self._sums, looked), unresolved)
+        totals = facts.added(self._sums, looked)
+        # Who makes rows pairs too.
+        paired = totals.get("caps_hit", {})
+        totals["caps_hit"] = {
+            cap: max(paired.get(cap, 0), caps_hit.get(cap, 0)) for cap in paired.keys() | caps_hit.keys()
+        }
+        return summary_line(self.index.files, counts, totals, unresolved)
 
     def close(self) -> None:
         """Nothing more will be asked for."""

@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.functions import to_date
-
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.kafka.view import View
 from kinspect.model import Caps
@@ -17,6 +15,7 @@ from kinspect.spark.ahead import Meter
 from kinspect.spark.asked import Asked
 from kinspect.spark.commit import Output
 from kinspect.spark.failure import raised_in_task
+from kinspect.spark.folders import BY_DATE, from_folders, into_folders
 from kinspect.spark.log import is_stream
 from kinspect.spark.run import FAST, Run
 from kinspect.spark.storage import check_out
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
 DEFAULT_TABLES = (EXCHANGES, "batches", "connections")
 
 Watch = Callable[[Meter | None], AbstractContextManager[None]]
-
-BY_DATE = ("date",)
-BY_DATE_AND_API = ("date", "api")
 
 
 @dataclass(slots=True)
@@ -71,7 +67,7 @@ def run(
         raise KinspectError(f"{job.out}: a stream writes its tables there; give the job a folder of its own")
     output = Output(spark, job.out)
     step("looking at the captures")
-    captures = Run(spark, job.captures, caps=job.caps, kept=True, way=job.way)
+    captures = Run(spark, job.captures, caps=job.caps, kept=True, watched=True, way=job.way)
     rows: dict[str, int] = {}
     try:
         for name in job.tables:
@@ -86,16 +82,16 @@ def run(
                     kafka_ports=job.kafka_ports,
                 )
             )
-            dated = table.withColumn("date", to_date("timestamp"))
+            dated, by = into_folders(table)
             with watch(captures.reading):
-                output.write(name, dated, BY_DATE_AND_API if "api" in table.columns else BY_DATE)
+                output.write(name, dated, by)
             captures.check()
             written = spark.read.schema(dated.schema).parquet(output.staged(name))
             rows[name] = written.count()
             if name == EXCHANGES:
                 for query in QUERIES:
                     step(f"adding up {query}")
-                    output.write(query, aggregate(query, written), BY_DATE)
+                    output.write(query, aggregate(query, from_folders(written)), BY_DATE)
     except BaseException as error:
         output.abandon()
         ours = raised_in_task(error)
@@ -105,7 +101,7 @@ def run(
     finally:
         captures.close()
     step("putting the tables in place")
-    dates = output.commit()
+    dates = output.commit(captures.dates)
     return Result(captures.summary(), rows, dates, captures.errors)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,8 +15,9 @@ from pyspark.accumulators import AccumulatorParam
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.kafka.names import UNRESOLVED_KEPT
 from kinspect.model import Caps
-from kinspect.spark.ahead import MOST_TASKS, Ahead, Meter
-from kinspect.spark.asked import Asked, Unresolved
+from kinspect.spark.ahead import MOST_TASKS, Ahead, ByPart, Meter
+from kinspect.spark.asked import Asked, Tell
+from kinspect.spark.facts import added
 from kinspect.spark.indexed import Indexed
 from kinspect.spark.splits import SPLIT_BYTES
 from kinspect.spark.storage import expand, is_url, length
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 FAST, AHEAD, RELAY, PLAIN = "fast", "ahead", "relay", "plain"
 WAYS = FAST, AHEAD, RELAY, PLAIN
 """`fast` is `ahead` on one machine, `relay` on a cluster."""
+_EPOCH = date(1970, 1, 1)
 _PARTITION_BYTES = 64 * 1024 * 1024
 
 
@@ -38,10 +42,12 @@ class Tables(Protocol):
     @property
     def errors(self) -> list[CaptureError]: ...
     @property
+    def days(self) -> frozenset[int]: ...
+    @property
     def reading(self) -> Meter | None: ...
-    def table(self, asked: Asked, unresolved: Unresolved) -> DataFrame: ...
+    def table(self, asked: Asked, tell: Tell) -> DataFrame: ...
     def check(self) -> None: ...
-    def summary(self, unresolved: int) -> dict[str, Any]: ...
+    def summary(self, unresolved: int, caps_hit: dict[str, int]) -> dict[str, Any]: ...
     def close(self) -> None: ...
 
 
@@ -49,8 +55,8 @@ class Run:
     """Captures, looked at once; then tables of them.
 
     Making one runs a Spark job that reads all captures. `kept`: what moves between tasks is kept on the executors'
-    disks between jobs until `close`, for who asks for more than one table. `way`: one of `WAYS`; the rows are the
-    same. Raises KinspectError.
+    disks between jobs until `close`, for who asks for more than one table. `watched`: `reading` is asked for. `way`:
+    one of `WAYS`; the rows are the same. Raises KinspectError.
     """
 
     def __init__(
@@ -62,6 +68,7 @@ class Run:
         split_bytes: int = SPLIT_BYTES,
         partitions: int | None = None,
         kept: bool = False,
+        watched: bool = False,
         way: str = FAST,
     ) -> None:
         if way not in WAYS:
@@ -80,9 +87,10 @@ class Run:
         parts = -(-sum(sizes[path] or 0 for path in files) // _PARTITION_BYTES)
         tasks = partitions or max(1, min(spark.sparkContext.defaultParallelism, parts))
         self._unresolved = spark.sparkContext.accumulator(set[str](), _Union())
+        self._hit = spark.sparkContext.accumulator(dict[tuple[str, int], dict[str, int]](), ByPart())
         self._tables: Tables
         if way == AHEAD or (way == FAST and tasks <= MOST_TASKS and _one_machine(spark)):
-            self._tables = Ahead(spark, files, sizes, caps or Caps(), tasks)
+            self._tables = Ahead(spark, files, sizes, caps or Caps(), tasks, watched)
         else:
             self._tables = Indexed(
                 spark,
@@ -102,12 +110,12 @@ class Run:
 
     @property
     def reading(self) -> Meter | None:
-        """How far the tasks are that make a table's rows; None if they are so many that Spark's own count tells."""
+        """How far the tasks are that make a table's rows; None if nobody asked, or Spark's own count of them tells."""
         return self._tables.reading
 
     def table(self, asked: Asked) -> DataFrame:
         """The rows of a table."""
-        return self._tables.table(asked, self._unresolved.add)
+        return self._tables.table(asked, Teller(asked.name, self._unresolved.add, self._hit.add))
 
     def check(self) -> None:
         """Raises KinspectError if the rows that were used so far do not fit together."""
@@ -116,11 +124,36 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """The `summary` line's object, once all rows of a table were used: before, no topic id is known to have no
         name."""
-        return self._tables.summary(len(self._unresolved.value))
+        # What more than one table shows hits the caps for each of them.
+        caps_hit: dict[str, int] = {}
+        by_table: dict[str, dict[str, int]] = {}
+        for (name, _), hit in self._hit.value.items():
+            by_table[name] = added(by_table.get(name, {}), hit)
+        for hit in by_table.values():
+            caps_hit |= {cap: max(hits, caps_hit.get(cap, 0)) for cap, hits in hit.items()}
+        return self._tables.summary(len(self._unresolved.value), caps_hit)
+
+    @property
+    def dates(self) -> list[str]:
+        """The dates (UTC) of the captures' packets, once all rows of a table were used."""
+        return [(_EPOCH + timedelta(days=day)).isoformat() for day in sorted(self._tables.days)]
 
     def close(self) -> None:
         """Nothing more will be asked for."""
         self._tables.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Teller:
+    """What tasks that make rows of a table call: a `Tell`."""
+
+    table: str
+    unresolved: Callable[[set[str]], None]
+    hit: Callable[[dict[tuple[str, int], dict[str, int]]], None]
+
+    def __call__(self, part: int, unresolved: set[str], caps_hit: dict[str, int]) -> None:
+        self.unresolved(unresolved)
+        self.hit({(self.table, part): dict(caps_hit)})
 
 
 class _Union(AccumulatorParam):  # type: ignore[misc]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from pyarrow import ArrowException, fs
 
 from kinspect.capture.source import FileSource, Source, size_of
 from kinspect.errors import CaptureError, KinspectError, UnreadableError
+from kinspect.output.escape import printable
 
 _WILD = frozenset("*?[")
 # In a URL a question mark begins the settings of its file system.
@@ -48,16 +50,23 @@ def is_url(path: str) -> bool:
 
 
 def shown(path: str) -> str:
-    """How a capture is called in rows and messages: a URL without user, password and settings."""
+    """How a capture is called in rows and messages: a path with U+FFFD for bytes that are no text, a URL without user,
+    password and settings."""
     if not is_url(path):
-        return path
+        return printable(path)
     scheme, _, rest = path.partition("?")[0].partition("://")
     host, slash, name = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{name}"
 
 
 def check_out(folder: str) -> None:
-    """Raises KinspectError for a folder that Spark could write to, but not read again."""
+    """Raises KinspectError for a folder that Spark could write to, but not read again, and for one that is none."""
+    if not is_url(folder):
+        there = next(
+            path for path in (Path(folder), *Path(folder).parents) if path.exists() or path == path.parent
+        )
+        if not there.is_dir() and there.exists():
+            raise KinspectError(f"{folder}: {there} is no folder; choose another --out")
     if not _PATTERN.isdisjoint(folder):
         raise KinspectError(
             f"{shown(folder)}: Spark takes {' '.join(sorted(_PATTERN))} in a path for a pattern; choose another --out"
@@ -230,4 +239,5 @@ def _in_url(system: Any, name: str) -> str:
 
 
 def _clear(path: str, error: Exception) -> UnreadableError:
-    return UnreadableError(f"{shown(path)}: cannot be read: {' '.join(str(error).split())}")
+    text = (isinstance(error, OSError) and error.strerror) or str(error)
+    return UnreadableError(f"{shown(path)}: cannot be read: {' '.join(text.split())}")

@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 from pyspark import StorageLevel
-from pyspark.sql.functions import collect_list, count, to_date
+from pyspark.sql.functions import collect_list, count
 
 from kinspect import link
 from kinspect.errors import CaptureError, KinspectError, UnreadableError
-from kinspect.filters import Filter
 from kinspect.kafka.view import View
 from kinspect.model import Caps, Counts
 from kinspect.spark import carry, index, tasks
+from kinspect.spark.asked import filter_of
 from kinspect.spark.carry import CARRY, CARRY_ROWS, FRAMES, NOTHING_WAITS, RUN, STRAND, STRAND_ROWS, Wanted
 from kinspect.spark.facts import added
 from kinspect.spark.failure import error_of, raised_in_task
 from kinspect.spark.folder import SETTLE_SECONDS, Capture, Folder, first_time
-from kinspect.spark.job import BY_DATE, BY_DATE_AND_API, DEFAULT_TABLES, view_of
+from kinspect.spark.folders import into_folders
+from kinspect.spark.job import DEFAULT_TABLES, view_of
 from kinspect.spark.log import Attempt, Log
 from kinspect.spark.pieces import unpack, unpack_facts
 from kinspect.spark.portion import File, Portion, is_timeless, take
@@ -109,7 +110,7 @@ class Stream:
         self._tell = tell
         views = {name: view_of(name, settings.view) for name in settings.tables}
         self._wanted = Wanted(settings.tables, views, settings.filter)
-        Filter(**settings.filter)
+        filter_of(settings.filter)
         self._schema = spark_schema(self._wanted.schema)
         check_out(settings.out)
         self._folder = Folder(settings.folder, settings.settle)
@@ -228,7 +229,10 @@ class Stream:
             self._failures += 1
             if self._failures > 2 * _TRIES:
                 raise
-            self._complain(error)
+            told = f"{error}; it is tried again"
+            if told not in self._told:
+                self._told.add(told)
+                self._tell(told)
         self._tried = None
         self._again = True
         return None
@@ -462,8 +466,7 @@ def _looked_through(decoded: DataFrame, tables: tuple[str, ...]) -> tuple[dict[s
 
 def _write(attempt: Attempt, name: str, decoded: DataFrame) -> None:
     """Stages a table."""
-    rows = decoded.where(f"{name} is not null").select(f"{name}.*").withColumn("date", to_date("timestamp"))
-    attempt.write(name, rows, BY_DATE_AND_API if "api" in rows.columns else BY_DATE)
+    attempt.write(name, *into_folders(decoded.where(f"{name} is not null").select(f"{name}.*")))
 
 
 def read_keylog(path: str) -> bytes:

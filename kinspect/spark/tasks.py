@@ -6,13 +6,14 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
+from zlib import crc32
 
 import pyarrow as pa
 
 from kinspect.kafka.exchange import Exchange
 from kinspect.model import Caps
 from kinspect.pipeline import Line
-from kinspect.spark.asked import Asked, Unresolved
+from kinspect.spark.asked import Asked, Tell
 from kinspect.spark.facts import FactsLedger
 from kinspect.spark.handover import adopt, hand_over, let_go
 from kinspect.spark.index import Index, Report, examine
@@ -131,7 +132,7 @@ def decoding(
     parts: list[bytes],
     asked: Asked,
     start: int | None,
-    unresolved: Unresolved,
+    tell: Tell,
 ) -> Task:
     """Does the parts whose positions come in, each with what its connections had under way (rows of `MOVES`; at least
     one, without a value if there is nothing): gives the rows of a table. `start`: when the run's first packet was."""
@@ -144,7 +145,7 @@ def decoding(
             states = [what.as_py() for _, what in handed if what.is_valid]
             for lines in _decoded(strand, splits, Part.unpack(parts[position]), states):
                 yield from rows.add(lines)
-            unresolved(strand.ledger.names.unresolved)
+            tell(position, strand.ledger.names.unresolved, strand.counts.caps_hit)
         yield from rows.rest()
 
     return unhurried(task)
@@ -168,18 +169,20 @@ def _decoded(
     yield strand.finish()
 
 
-def tabling(setting: Setting, asked: Asked, start: int | None, unresolved: Unresolved) -> Task:
+def tabling(setting: Setting, asked: Asked, start: int | None, tell: Tell) -> Task:
     """Takes the segments of some connections in the order of the run; gives the rows of a table. `start`: the time of
     the run's first packet."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
         strand = Strand(setting, StrandLedger)
         rows = Rows(asked, start)
+        part = 0
         for batch in batches:
+            part = part or crc32(batch.column("ends")[0].as_py())
             yield from rows.add(strand.feed(*segments_of(batch)))
         yield from rows.add(strand.finish())
         yield from rows.rest()
-        unresolved(strand.ledger.names.unresolved)
+        tell(part, strand.ledger.names.unresolved, strand.counts.caps_hit)
 
     return unhurried(task)
 

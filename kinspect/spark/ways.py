@@ -14,7 +14,7 @@ from pyspark.sql.functions import col, floor, lit, when
 
 from kinspect.model import Caps
 from kinspect.spark import tasks
-from kinspect.spark.asked import Asked, Unresolved
+from kinspect.spark.asked import Asked, Tell
 from kinspect.spark.index import Index
 from kinspect.spark.reading import Splits
 from kinspect.spark.routes import MOST_READERS, Routes
@@ -35,7 +35,7 @@ class Way(Protocol):
     def learn(self, setting: Setting) -> Iterable[bytes]:
         """Facts, packed, of all connections."""
 
-    def rows(self, setting: Setting, asked: Asked, start: int | None, unresolved: Unresolved) -> DataFrame:
+    def rows(self, setting: Setting, asked: Asked, start: int | None, tell: Tell) -> DataFrame:
         """The rows of a table; `start`: the time of the run's first packet."""
 
     def close(self) -> None:
@@ -61,8 +61,8 @@ class Plain:
         found = self._segments.mapInArrow(tasks.learning(setting), spark_schema(tasks.PIECE))
         return [bytes(row[0]) for row in found.collect()]
 
-    def rows(self, setting: Setting, asked: Asked, start: int | None, unresolved: Unresolved) -> DataFrame:
-        task = tasks.tabling(setting, asked, start, unresolved)
+    def rows(self, setting: Setting, asked: Asked, start: int | None, tell: Tell) -> DataFrame:
+        task = tasks.tabling(setting, asked, start, tell)
         return self._segments.mapInArrow(task, spark_schema(asked.table().schema))
 
     def close(self) -> None:
@@ -98,13 +98,13 @@ class Relay:
             bytes(row[0]) for row in self._moves.where(col("split") == tasks.FACTS).select("what").collect()
         ]
 
-    def rows(self, setting: Setting, asked: Asked, start: int | None, unresolved: Unresolved) -> DataFrame:
+    def rows(self, setting: Setting, asked: Asked, start: int | None, tell: Tell) -> DataFrame:
         assert self._moves is not None
         parts = self._routes.decoding(self._readers)
         splits = sum(part.groups is None for part in parts)
         count = min(splits, self._tasks)
         packed = [part.pack() for part in parts]
-        task = tasks.decoding(setting, self._splits, packed, asked, start, unresolved)
+        task = tasks.decoding(setting, self._splits, packed, asked, start, tell)
         every = self._numbers(0, len(parts), 1).select(
             col("id").alias("split"), lit(None).cast("binary").alias("what")
         )

@@ -93,7 +93,7 @@ def rows(
         for piece in batch.column(0).to_pylist()
     ]
     setting.known, _ = facts.merge(parts)
-    task = tasks.tabling(travelled(setting), travelled(asked), found.start, lambda ids: None)
+    task = tasks.tabling(travelled(setting), travelled(asked), found.start, lambda *told: None)
     made = [row for share in shares for batch in task(share) for row in batch.to_pylist()]
     return sorted(made, key=lambda row: row["completion"])
 
@@ -121,8 +121,8 @@ def ahead_rows(paths, asked, parts, caps):
         ends,
         travelled(asked),
         told.update,
-        lambda ids: None,
-        "/nonexistent",
+        lambda *found: None,
+        None,
     )
     made = [
         row
@@ -169,7 +169,7 @@ def relay_rows(found, asked, readers, caps):
             pa.RecordBatch.from_pylist(mine[at : at + 7], tasks.MOVES) for at in range(0, len(mine), 7)
         ]
         task = tasks.decoding(
-            travelled(setting), splits, parts, travelled(asked), found.start, lambda ids: None
+            travelled(setting), splits, parts, travelled(asked), found.start, lambda *told: None
         )
         made += [row for batch in task(batches) for row in batch.to_pylist()]
     return sorted(made, key=lambda row: row["completion"])

@@ -2,6 +2,8 @@
 
 import os
 import random
+import re
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -11,8 +13,11 @@ import pytest
 from lines import WHOLE, line_of, lines
 from traffic import captures
 
+from kinspect.capture import open_timeline
+from kinspect.cli.interrupt import SIGNALS
 from kinspect.errors import KinspectError
 from kinspect.model import Caps
+from kinspect.pipeline import Inspector, fed
 
 pytestmark = pytest.mark.tools
 
@@ -84,16 +89,21 @@ def test_what_cannot_be_read_twice_is_refused(spark, run, tmp_path, way):
         run.Run(spark, [str(tmp_path / "pipe")], way=way)
 
 
-def test_caps_that_any_task_hits_are_counted(spark, run):
-    """Those of pairing once, those of decoding by the task that decodes."""
+@pytest.mark.parametrize(("way", "count"), [("ahead", 1), ("ahead", 4), ("relay", 2), ("plain", 2)])
+def test_caps_are_counted_whichever_task_and_table_hits_them(spark, run, way, count):
+    """Those of pairing once, those of decoding by who decodes; not again where another table decodes the same."""
     paths = sorted(str(path) for path in (CAPTURES / "4.4.0").glob("*.pcap*"))
-    hit = []
-    for count in (1, 4):
-        made = run.Run(spark, paths, partitions=count, way="ahead", caps=Caps(records=10))
-        made.table(run.Asked("records", view=WHOLE)).collect()
-        hit.append(made.summary()["caps_hit"])
-    assert hit[0] == hit[1]
-    assert hit[0]["records"] > 3
+    made = run.Run(spark, paths, partitions=count, way=way, caps=Caps(records=10))
+    for name in ("connections", "records", "batches", "connections"):
+        made.table(run.Asked(name, view=WHOLE)).collect()
+    inspector = Inspector(files=paths, caps=Caps(records=10))
+    for _, found in fed(inspector, open_timeline(paths)):
+        for line in found:
+            WHOLE.exchange(line)
+    for line in inspector.finish():
+        WHOLE.exchange(line)
+    assert made.summary()["caps_hit"] == inspector.summary()["caps_hit"]
+    assert inspector.summary()["caps_hit"]["records"] > 3
 
 
 def test_how_far_tasks_are(ahead):
@@ -111,19 +121,57 @@ def test_how_far_tasks_are(ahead):
 
 
 def test_the_command_says_what_it_does_and_spark_nothing(tmp_path):
-    command = [
-        Path(sys.executable).with_name("kinspect"),
-        "pipeline",
-        "run",
-        CAPTURE,
-        "--out",
-        tmp_path / "out",
-    ]
-    done = subprocess.run(
-        [*command, "--master", "local[2]", "--progress"], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(command(tmp_path / "out", CAPTURE), capture_output=True, text=True, check=True)
     said = [line for line in done.stderr.splitlines() if "incubator" not in line]
     assert done.stdout == ""
-    assert said[:2] == ["kinspect: looking at the captures", "kinspect: decoding exchanges"]
-    assert "93 packets, 6 connections (6 Kafka), 20 exchanges" in done.stderr
-    assert [line for line in said if "Spark" in line or "WARN" in line or "log" in line] == []
+    assert said[:3] == [f"kinspect: {step}" for step in STEPS]
+    read = [Path(sys.executable).with_name("kinspect"), "read", CAPTURE, "--format", "jsonl"]
+    told = subprocess.run(read, capture_output=True, text=True, check=True).stderr.splitlines()
+    assert set(told[:2]) <= set(said)
+    assert [line for line in said if "WARN" in line or "log" in line] == []
+
+
+STEPS = ("starting Spark", "looking at the captures", "decoding exchanges")
+
+
+def command(out, *captures):
+    kinspect = Path(sys.executable).with_name("kinspect")
+    return [kinspect, "pipeline", "run", *captures, "--out", out, "--master", "local[2]", "--progress"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_a_line_and_leaves_what_was_there(tmp_path, number):
+    out = tmp_path / "out"
+    subprocess.run(command(out, CAPTURE), capture_output=True, check=True)
+    before = sorted(out.rglob("*"))
+    many = [str(CAPTURES / "4.4.0/txn_librdkafka.pcap.gz")] * 60
+    with subprocess.Popen(command(out, *many), stderr=subprocess.PIPE, text=True) as process:
+        said = []
+        while not said or STEPS[2] not in said[-1]:
+            said.append(process.stderr.readline())
+            assert said[-1], said
+        process.send_signal(number)
+        rest = process.stderr.read()
+    assert process.returncode == 128 + number
+    assert rest.endswith(f"kinspect: stopped by {SIGNALS[number]}: {out} is as it was\n")
+    assert "Traceback" not in rest
+    assert sorted(out.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--out", "nosuch://x/y"], "Spark: .*No FileSystem for scheme"),
+        (["--out", "/proc/nope"], "Spark: "),
+        (["--out", f"{CAPTURE}/x"], "is no folder; choose another --out"),
+        (["--out", "/tmp/none", "--master", "local[abc]"], "Spark: "),
+    ],
+)
+def test_what_spark_refuses_is_one_line(options, words):
+    asked = [Path(sys.executable).with_name("kinspect"), "pipeline", "run", CAPTURE, *options]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    said = [line for line in done.stderr.splitlines() if "incubator" not in line]
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert re.search(words, said[-1]), done.stderr
+    assert len(said) == 1

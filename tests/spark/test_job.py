@@ -89,6 +89,30 @@ def test_run_again_it_is_the_same_and_other_dates_stay(made, spark, job):
     assert (made / "exchanges/date=2020-01-01/api=Fetch/part-0.parquet").read_bytes() == b"left alone"
 
 
+@pytest.mark.parametrize("way", ["ahead", "relay"])
+def test_a_date_of_which_there_are_no_rows_now_has_none_any_more(spark, job, tmp_path, way):
+    old = tmp_path / "exchanges/date=2020-01-01/api=Fetch"
+    old.mkdir(parents=True)
+    (old / "part-0.parquet").write_bytes(b"left alone")
+    for chosen in ({}, {"topic": ["none-of-them"]}):
+        captures = job.Job([str(CAPTURE)], str(tmp_path), ("exchanges",), filter=chosen, way=way)
+        result = job.run(spark, captures, lambda _: None)
+        assert bool(contents(tmp_path)) == bool(result.rows["exchanges"]) == (not chosen)
+    assert [path.name for path in (tmp_path / "exchanges").iterdir() if path.is_dir()] == ["date=2020-01-01"]
+    assert [*(tmp_path / "errors").glob("date=*")] == []
+
+
+def test_pandas_reads_exchanges_of_apis_without_a_name(spark, job, tmp_path):
+    pandas = import_module("pandas")
+    path = str(CAPTURE.parents[1] / "4.4.0/raw.pcap.gz")
+    job.run(spark, job.Job([path], str(tmp_path), ("exchanges",)), lambda _: None)
+    apis = [line["api"] for line in lines([path])]
+    assert None in apis
+    assert sorted(pandas.read_parquet(tmp_path / "exchanges")["api"]) == sorted(
+        api or "unknown" for api in apis
+    )
+
+
 def test_a_failed_run_leaves_nothing(spark, job, tmp_path, monkeypatch):
     def fails(name, exchanges):
         raise RuntimeError("disk full")
@@ -150,7 +174,7 @@ def test_a_run_that_was_killed_while_it_put_tables_in_place_is_finished_by_the_n
 
     output._replace = killed
     with pytest.raises(KeyboardInterrupt):
-        output.commit()
+        output.commit([])
     assert "_staging" in tables(tmp_path)
     commit.Output(spark, str(tmp_path))
     assert tables(tmp_path) == {"one", "two"}

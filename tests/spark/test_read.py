@@ -1,5 +1,6 @@
 """`kinspect.spark.read` in a session: the same rows as `kinspect read`."""
 
+import os
 from importlib import import_module
 from pathlib import Path
 
@@ -74,12 +75,27 @@ def test_what_cannot_be_read_is_told(spark, read, tmp_path):
         ({"fields": ["nope"]}, "unknown field 'nope'"),
         ({"filter": {"api": ["nope"]}}, "there is no API"),
         ({"way": "nope"}, "way cannot be 'nope'"),
+        ({"filter": {"topc": ["x"]}}, "there is no filter topc; there are api, topic, "),
         ({"payload": "nope"}, "payload cannot be 'nope'"),
     ],
 )
 def test_wrong_arguments_are_told(spark, read, arguments, words):
     with pytest.raises(KinspectError, match=words):
         read(spark, str(CAPTURES / "4.3.1/*"), **arguments)
+
+
+def test_one_value_of_a_filter_needs_no_list(spark, read):
+    path = str(CAPTURES / "4.3.1/telemetry.pcap.gz")
+    one, listed = (read(spark, path, filter={"api": value}) for value in ("Fetch", ["Fetch"]))
+    assert one.count() == listed.count() > 0
+
+
+def test_a_name_that_is_no_text(spark, read, tmp_path):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.pcap")
+    Path(path).write_bytes((CAPTURES / "2.8.2/console-zstd.pcap").read_bytes())
+    for way in ("ahead", "relay"):
+        rows = read(spark, path, fields=["request.frames.file"], way=way).collect()
+        assert {row["request"]["frames"]["file"] for row in rows} == {f"{tmp_path}/bad\ufffd.pcap"}
 
 
 def test_a_glob_without_files_is_told(spark, read):
