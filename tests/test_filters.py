@@ -236,6 +236,7 @@ def test_addresses(options, passes):
 def test_an_ipv6_address_in_any_spelling():
     six = exchange(client_ip="2001:db8::1")
     assert Filter(client_host=["2001:DB8:0:0::1"]).matches(six)
+    assert Filter(client_host=["[2001:db8::1]"]).matches(six)
     assert Filter(client_host=["2001:db8::/32"]).matches(six)
     assert Filter(client_host=["2001:db8:*"]).matches(six)
 

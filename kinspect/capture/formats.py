@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from kinspect.capture import compressed, pcap, pcapng
 from kinspect.capture.reader import Findings, Reader
 from kinspect.capture.source import Source
-from kinspect.errors import CaptureError, TruncatedCaptureError
+from kinspect.errors import CaptureError
 from kinspect.model import Block
 
 READERS: dict[bytes, Reader] = {
@@ -25,13 +25,9 @@ def open_capture(source: Source, first_frame: int, block_size: int, findings: Fi
     """The blocks of one capture, by what its first bytes say it is.
 
     `first_frame` is the frame reference of its first packet, `findings` takes what is not a packet. Raises
-    CaptureError at once (`unread`) if the source cannot be opened or is none; iterating raises what readers raise.
+    CaptureError at once if the source cannot be opened or is none; iterating raises what readers raise.
     """
-    try:
-        head, source = _opened(source)
-    except CaptureError as error:
-        error.unread = not isinstance(error, TruncatedCaptureError)
-        raise
+    head, source = _opened(source)
     return READERS[head](head, source, first_frame, block_size, findings)
 
 

@@ -105,7 +105,9 @@ class Timeline:
         self._cursors: list[_Cursor] = []
         for index, path in enumerate(self.files):
             if path == STDIN and STDIN in self.files[:index]:
-                self.errors.append(CaptureError("standard input: was named twice, but can be read only once"))
+                twice = CaptureError("standard input: was named twice, but can be read only once")
+                twice.unread = True
+                self.errors.append(twice)
             else:
                 self._cursors.append(_Cursor(index, path, block_size, self._findings, open_input))
         self._blocks = self._counted(self._alone() if len(self._cursors) == 1 else self._merged())
@@ -173,6 +175,7 @@ class Timeline:
             try:
                 first = cursor.first_time()
             except CaptureError as error:
+                error.unread = True
                 self.errors.append(error)
                 continue
             # What has no time stays behind the capture it was named after.
@@ -215,8 +218,16 @@ class _Cursor:
         self._times: list[int] = []
 
     def open(self) -> Iterator[Block]:
-        """All blocks of the capture."""
-        return open_capture(self.source, (self.index << FRAME_BITS) + 1, self._block_size, self._findings)
+        """All blocks of the capture. Raises CaptureError, which tells whether there were any."""
+        begun = False
+        try:
+            first_frame = (self.index << FRAME_BITS) + 1
+            for block in open_capture(self.source, first_frame, self._block_size, self._findings):
+                begun = True
+                yield block
+        except CaptureError as error:
+            error.unread = not begun
+            raise
 
     def first_time(self) -> int | None:
         """The time of the first packet; None if it has none, or there is no packet.

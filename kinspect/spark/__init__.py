@@ -53,7 +53,8 @@ def read(
 
     A Spark job (with `relay` and `plain` two) runs at once, the rest when the DataFrame is used. Raises
     `KinspectError` for options that make no sense, and warns (`CaptureWarning`) of captures that could not be read to
-    their end.
+    their end. With `ahead`, captures that others write to while the rows are used may lack rows where parts meet;
+    `kinspect pipeline run` sees that and says so.
     """
     from kinspect.kafka.view import View
     from kinspect.spark.asked import Asked

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -22,9 +22,10 @@ from pyspark.accumulators import AccumulatorParam
 
 from kinspect.capture import Timeline, may_bring_secrets, open_timeline
 from kinspect.capture.source import Source
-from kinspect.errors import CaptureError, KinspectError, UnreadableError
+from kinspect.errors import KinspectError, UnreadableError
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector, Line, fed, one_by_one
+from kinspect.spark import failure
 from kinspect.spark.asked import Asked, Tell
 from kinspect.spark.facts import added
 from kinspect.spark.failure import error_of, told_of
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 MOST_TASKS = 8
 """With more, nearly all of the time is what each of them has to pair."""
-PAIRING = 0.45
-"""What pairing takes of all the work, about: 0.2 where messages are small, 0.5 where they are large."""
+SMALL, LARGE = (200, 0.21), (1475, 0.48)
+"""Mean bytes of a packet, and what pairing takes of all the work then: as measured, see docs/scale.md."""
 CHANGED = "the captures changed while they were read; run again when nobody writes to them any more"
 _NEVER = 1 << 62
 _LINE = Struct(">q")
@@ -47,10 +48,26 @@ _PLACE = Struct("q")
 _NOTED_EACH_S = 0.2
 
 
-def parts_of(size: int, count: int) -> list[int]:
+class Walk(NamedTuple):
+    """A capture: its position, its packets and their bytes, and what is wrong with it."""
+
+    file: int
+    packets: int
+    bytes: int
+    errors: list[failure.Told]
+
+
+def pairing_of(packet_bytes: float) -> float:
+    """What pairing takes of all the work, by the mean bytes of a packet."""
+    (small, least), (large, most) = SMALL, LARGE
+    between = min(1.0, max(0.0, (packet_bytes - small) / (large - small)))
+    return least + between * (most - least)
+
+
+def parts_of(size: int, count: int, pairing: float) -> list[int]:
     """Where `count` parts of captures of `size` bytes end, so that tasks that pair up to them and decode them are done
-    at about the same time. The last has no end."""
-    shares = [(1 - PAIRING) ** number for number in range(count)]
+    at about the same time. The last has no end. `pairing`: its share of the work."""
+    shares = [(1 - pairing) ** number for number in range(count)]
     return [int(size * sum(shares[:number]) / sum(shares)) for number in range(1, count)] + [_NEVER]
 
 
@@ -176,10 +193,13 @@ class Ahead:
         size = sum(sizes[path] or 0 for path in paths)
         self._spark = spark
         self._captures = Captures(sizes, paths, caps)
-        self._ends = parts_of(size, count)
+        walks = self._walked(count)
+        self.errors = [error_of(told) for walk in walks for told in walk.errors]
+        packets = sum(walk.packets for walk in walks)
+        pairing = pairing_of(sum(walk.bytes for walk in walks) / max(packets, 1))
+        self._ends = parts_of(size, count, pairing)
         self._told: Any = None
         self.reading = Meter(self._ends, size) if watched else None
-        self.errors = self._walked(count)
 
     def table(self, asked: Asked, tell: Tell) -> DataFrame:
         """The rows of a table."""
@@ -216,26 +236,23 @@ class Ahead:
         if self.reading is not None:
             self.reading.close()
 
-    def _walked(self, count: int) -> list[CaptureError]:
+    def _walked(self, count: int) -> list[Walk]:
         files = len(self._captures.paths)
         found = self._numbers(files, 4 * count).mapInArrow(walking(self._captures), spark_schema(PIECE))
-        told = sorted(orjson.loads(bytes(row[0])) for row in found.collect())
-        return [error_of((kind, text)) for _, _, kind, text in told]
+        return sorted(Walk(*orjson.loads(bytes(row[0]))) for row in found.collect())
 
     def _numbers(self, end: int, count: int) -> DataFrame:
         return self._spark.range(0, end, 1, max(1, min(count, end)))
 
 
 def walking(captures: Captures) -> Task:
-    """Goes through the captures whose positions come in; gives what is wrong with them, as JSON."""
+    """Goes through the captures whose positions come in; gives a `Walk` of each, as JSON."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Batches:
         for number in numbers(batches):
             timeline = captures.open([captures.paths[number]])
-            for _ in timeline:
-                pass
-            for order, error in enumerate(timeline.errors):
-                yield piece(orjson.dumps([number, order, *told_of(error)]))
+            size = sum(block.ends[-1] - block.starts[0] for block in timeline)
+            yield piece(orjson.dumps([number, timeline.packets, size, [*map(told_of, timeline.errors)]]))
 
     return unhurried(task)
 

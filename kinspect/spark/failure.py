@@ -8,21 +8,23 @@ from typing import TypeAlias
 from kinspect import errors
 from kinspect.errors import CaptureError, KinspectError
 
-Told: TypeAlias = tuple[str, str]
-"""An error: the name of its class in `kinspect.errors`, and what it says."""
+Told: TypeAlias = tuple[str, str, bool]
+"""An error: the name of its class in `kinspect.errors`, what it says, and whether nothing of the capture was read."""
 _IN_TRACEBACK = re.compile(r"kinspect\.errors\.(\w+Error): (.*)")
 
 
 def told_of(error: CaptureError) -> Told:
     """An error, to be told."""
-    return type(error).__name__, str(error)
+    return type(error).__name__, str(error), error.unread
 
 
 def error_of(told: Told) -> CaptureError:
     """What `told_of` told."""
-    name, text = told
+    name, text, unread = told
     kind: type[CaptureError] = getattr(errors, name)
-    return kind(text)
+    error = kind(text)
+    error.unread = unread
+    return error
 
 
 def raised_in_task(error: BaseException) -> KinspectError | None:

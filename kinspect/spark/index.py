@@ -120,6 +120,7 @@ def examine(number: int, split: Split, caps: Caps) -> Iterator[Part]:
                 report.packets += len(times)
                 times, carries = [], []
     except CaptureError as error:
+        error.unread = not (report.packets or times)
         report.error = told_of(error)
     yield _part(number, report.packets, times, carries)
     report.packets += len(times)
@@ -354,9 +355,9 @@ def _ordered(files: list[str], proven: list[tuple[Split, Report]], caps: Caps) -
         begin, end = int(starts[number]), int(starts[number + 1])
         in_split = ordinal[begin:end]
         if report.error is not None:
-            kind, text = report.error
+            kind, text, unread = report.error
             where = f" (counted from byte {split.start} of the file)" if split.start else ""
-            index.errors.append(error_of((kind, text + where)))
+            index.errors.append(error_of((kind, text + where, unread and not split.start)))
         if begin == end:
             continue
         breaks = [0, *(np.flatnonzero(np.diff(place[begin:end]) != 1) + 1).tolist()]

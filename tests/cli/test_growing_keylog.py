@@ -48,6 +48,16 @@ def test_what_came_since_it_was_opened_is_there_at_once(tmp_path):
     assert keylog.more() == b""
 
 
+def test_a_last_line_without_its_end_is_taken_and_read_again(tmp_path):
+    path = tmp_path / "keys"
+    path.write_bytes(UNUSED + SECRET[:-1])
+    keylog = KeyLogFile(str(path))
+    assert keylog.more() == UNUSED + SECRET[:-1]
+    with path.open("ab") as file:
+        file.write(b"\n" + UNUSED)
+    assert keylog.more() == SECRET + UNUSED
+
+
 def test_a_key_log_that_was_closed_gives_what_it_had_read(tmp_path):
     path = tmp_path / "keys"
     path.write_bytes(SECRET)

@@ -108,16 +108,16 @@ def ahead_rows(paths, asked, parts, caps):
     """The rows by tasks that pair what comes before their part."""
     sizes = {path: os.path.getsize(path) for path in paths}
     captures = ahead.Captures(sizes, paths, caps)
-    ends = ahead.parts_of(sum(sizes.values()), parts)
+    ends = ahead.parts_of(sum(sizes.values()), parts, 0.3)
     walked = [
-        orjson.loads(piece)
+        ahead.Walk(*orjson.loads(piece))
         for position in positions(len(paths))
         for batch in ahead.walking(captures)([position])
         for piece in batch.column(0).to_pylist()
     ]
     told = {}
     task = ahead.showing(
-        travelled(replace(captures, damage=frozenset(text for *_, text in walked))),
+        travelled(replace(captures, damage=frozenset(text for walk in walked for _, text, _ in walk.errors))),
         ends,
         travelled(asked),
         told.update,

@@ -35,15 +35,23 @@ def run():
     return import_module("kinspect.spark.run")
 
 
+# Mean bytes of a packet, and seconds for a GiB of pairing alone and of all: docs/scale.md.
+@pytest.mark.parametrize(("packet", "pairing", "whole"), [(202, 37, 176), (1475, 2.8, 5.8)])
 @pytest.mark.parametrize("count", [1, 2, 5, 8])
-def test_tasks_are_done_at_the_same_time(ahead, count):
+def test_tasks_are_done_at_the_same_time(ahead, count, packet, pairing, whole):
     size = 1_000_000
-    ends = ahead.parts_of(size, count)
+    ends = ahead.parts_of(size, count, ahead.pairing_of(packet))
     begins = [0, *ends[:-1]]
-    work = [begin * ahead.PAIRING + min(end, size) - begin for begin, end in zip(begins, ends, strict=True)]
+    work = [
+        begin * pairing + (min(end, size) - begin) * whole for begin, end in zip(begins, ends, strict=True)
+    ]
     assert len(ends) == count
-    assert max(work) - min(work) < 10
-    assert max(work) <= size
+    assert max(work) < min(work) * 1.05
+
+
+@pytest.mark.parametrize(("packet", "share"), [(0, 0.21), (200, 0.21), (800, 0.337), (9000, 0.48)])
+def test_the_share_of_pairing(ahead, packet, share):
+    assert ahead.pairing_of(packet) == pytest.approx(share, abs=0.001)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 40])

@@ -239,7 +239,7 @@ def test_a_file_that_the_system_fails_to_read_is_tried_again(
         looks.append(len(splits))
         for part in examine(splits):
             if len(looks) <= failures and isinstance(part, module.index.Report):
-                part.error = "UnreadableError", f"{path}: cannot be read: connection reset"
+                part.error = "UnreadableError", f"{path}: cannot be read: connection reset", True
                 part.packets, part.times, part.carries_tcp = 0, part.times[:0], part.carries_tcp[:0]
             yield part
 
