@@ -537,3 +537,35 @@ def test_an_empty_list_before_anything_was_read(explore, tmp_path):
         explore(script, pipe, ends=False)
     assert "no exchange yet" in told[0]
     assert "the reading was ended before the first exchange" in told[1]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [(), ("enter",), ("slash",), ("question_mark",), ("x",), ("w", "end")],
+    ids=lambda keys: "-".join(keys),
+)
+def test_ctrl_c_ends_it_as_q_does(explore, keys):
+    """From the list, the fields, the filter, and what lies above them."""
+
+    async def script(explorer):
+        await explorer.press(*keys)
+        await explorer.pilot.press("ctrl+c")
+        await explorer.pilot.pause()
+        assert not explorer.app.is_running
+        assert (explorer.app.return_code, explorer.said()) == (0, [])
+
+    explore(script, NANO)
+
+
+def test_ctrl_c_copies_what_is_selected(explore):
+    copied = []
+
+    async def script(explorer):
+        explorer.app.copy_to_clipboard = copied.append
+        await explorer.press("slash")
+        await explorer.write("api=Fetch")
+        await explorer.press("shift+home", "ctrl+c")
+        assert explorer.app.is_running
+        assert copied == ["api=Fetch"]
+
+    explore(script, NANO)
