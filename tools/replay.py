@@ -108,7 +108,9 @@ def svg(capture: str, size: tuple[int, int], title: str, keys: str = "") -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Show a capture as the arguments ask."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     width, height = shutil.get_terminal_size()
     parser.add_argument("capture", help="a capture with Kafka in it, as `kinspect read` takes it")
     parser.add_argument("--size", default=f"{width}x{height}", help="of the screen (default: %(default)s)")
@@ -121,7 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     size = int(columns), int(lines)
     capture = str(Path(given.capture).resolve())
     if given.svg:
-        Path(given.svg).write_text(svg(capture, size, f"kinspect live {Path(capture).name}", given.keys), "utf-8")
+        Path(given.svg).write_text(
+            svg(capture, size, f"kinspect live {Path(capture).name}", given.keys), "utf-8"
+        )
         return
     paper = Paper(size)
     replay(capture, paper, given.keys)
