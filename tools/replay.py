@@ -1,9 +1,15 @@
-"""The live view of a recorded capture: its packets taken as if they came now, by the capture's own clock."""
+"""The live view of a recorded capture: its packets taken as if they came now, by the capture's own clock.
+
+What it shows at the capture's end is printed, or written as a picture.
+"""
 
 from __future__ import annotations
 
+import argparse
 import io
+import shutil
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from console_blocks import ROOT
 from rich.console import Console
@@ -88,13 +94,44 @@ def _pieces(blocks: Iterator[Block]) -> Iterator[Block]:
                 begin = end
 
 
-def svg(capture: str, size: tuple[int, int], title: str) -> str:
+def svg(capture: str, size: tuple[int, int], title: str, keys: str = "") -> str:
     """A picture of the view at the end of the capture."""
     paper = Paper(size)
-    replay(capture, paper)
+    replay(capture, paper, keys)
     console = Console(
         file=io.StringIO(), width=size[0], record=True, force_terminal=True, color_system="truecolor"
     )
     for line in paper.lines:
         console.print(line, soft_wrap=True)
     return console.export_svg(title=title)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Show a capture as the arguments ask."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    width, height = shutil.get_terminal_size()
+    parser.add_argument("capture", help="a capture with Kafka in it, as `kinspect read` takes it")
+    parser.add_argument("--size", default=f"{width}x{height}", help="of the screen (default: %(default)s)")
+    parser.add_argument("--keys", default="", help="pressed before the last frame: w, or a space to hold")
+    parser.add_argument("--svg", metavar="FILE", help="write a picture in place of text")
+    given = parser.parse_args(arguments)
+    columns, _, lines = given.size.partition("x")
+    if not (columns.isdecimal() and lines.isdecimal()):
+        parser.error(f"--size {given.size}: give columns and lines, as 130x36")
+    size = int(columns), int(lines)
+    capture = str(Path(given.capture).resolve())
+    if given.svg:
+        Path(given.svg).write_text(
+            svg(capture, size, f"kinspect live {Path(capture).name}", given.keys), "utf-8"
+        )
+        return
+    paper = Paper(size)
+    replay(capture, paper, given.keys)
+    for line in paper.lines:
+        print(line.plain.rstrip())
+
+
+if __name__ == "__main__":
+    main()

@@ -24,6 +24,8 @@ from kinspect.protocol.wire import ZERO_UUID
 
 TEXT, JSON = "text", "json"
 ERRORS, RELEASES = "errors", "releases"
+NUMBERS = ("min_version", "max_version")
+"""Keys of rows that the text has no columns for: `versions` says the same."""
 HEADERS = {"requestheader": REQUEST, "responseheader": RESPONSE}
 
 Row = dict[str, Any]
@@ -89,7 +91,7 @@ def _check_options(name: str | None, given: dict[str, bool]) -> None:
 
 def _rows(rows: list[Row]) -> tuple[list[Row], str]:
     """The rows, and the same as text; a column that is empty in all of them is left out of it."""
-    names = [name for name in rows[0] if any(_cell(row[name]) for row in rows)]
+    names = [name for name in rows[0] if name not in NUMBERS and any(_cell(row[name]) for row in rows)]
     header = [name.replace("_", " ").upper() for name in names]
     # In a pipe a row is a line.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -182,6 +184,8 @@ def _release_rows(release: str | None) -> list[Row]:
             "key": key,
             "name": table.api_name(key),
             "versions": f"{spoken.low}-{spoken.high}",
+            "min_version": spoken.low,
+            "max_version": spoken.high,
             "newest_unstable": spoken.unstable,
         }
         for key, spoken in releases[found[-1]].items()

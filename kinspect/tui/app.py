@@ -7,8 +7,10 @@ import signal
 from typing import ClassVar, Protocol
 
 from textual import on, work
+from textual.actions import SkipAction
 from textual.app import App
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
 from textual.worker import WorkerFailed
 
 from kinspect.errors import CaptureError
@@ -38,7 +40,10 @@ class Explorer(App[None]):
 
     TITLE = "kinspect explore"
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = []
+    # With priority: keys of a screen that lies above the first one do not get here otherwise.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "interrupt", "Quit", show=False, priority=True)
+    ]
 
     def __init__(self, store: Store, rows: Rows, view: View, *, utc: bool = False, text: str = "") -> None:
         super().__init__(driver_class=TerminalDriver)
@@ -104,6 +109,14 @@ class Explorer(App[None]):
         if not self.store.done:
             self.store.stopped = True
             self._rows.stop()
+
+    def action_interrupt(self) -> None:
+        """Quit; where text is selected, the key is left to what copies it."""
+        focused = self.screen.focused
+        in_input = isinstance(focused, Input) and focused.selected_text
+        if in_input or self.screen.get_selected_text() is not None:
+            raise SkipAction
+        self.exit()
 
     def on_unmount(self) -> None:
         self._rows.stop()

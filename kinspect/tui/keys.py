@@ -40,7 +40,7 @@ OTHERS = (
     Key("x", "its filter for tshark and Wireshark", "tshark"),
     Key("s", "stop reading the captures; what was read stays", "stop"),
     Key("?", "this page", "help"),
-    Key("q", "quit", "app.quit"),
+    Key("q", "quit; so does Ctrl-C, unless text is selected: it copies", "app.quit"),
 )
 SECTIONS = {"In the list": LIST, "In the fields and the bytes": DETAILS, "Anywhere": OTHERS}
 

@@ -102,7 +102,9 @@ def test_headers(kinspect):
 def test_releases(kinspect):
     assert "3.7.0" in kinspect("schema", "releases").out
     rows = json.loads(kinspect("schema", "releases", "3.7", "--format", "json").out)
-    assert {"key": 1, "name": "Fetch", "versions": "0-16", "newest_unstable": False} in rows
+    fetch = {"key": 1, "name": "Fetch", "versions": "0-16", "min_version": 0, "max_version": 16}
+    assert fetch | {"newest_unstable": False} in rows
+    assert "MIN" not in kinspect("schema", "releases", "3.7").out
 
 
 @pytest.mark.parametrize(

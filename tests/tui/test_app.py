@@ -12,8 +12,10 @@ from support.screen import Screen
 from support.tui import CAPTURES, ERRORS, NANO, keylog
 
 import kinspect
+from kinspect.capture.source import STDIN
 from kinspect.errors import KinspectError
 from kinspect.kafka.view import View
+from kinspect.tui.index.choice import OPTIONS
 
 TALL = (130, 40)
 
@@ -537,3 +539,97 @@ def test_an_empty_list_before_anything_was_read(explore, tmp_path):
         explore(script, pipe, ends=False)
     assert "no exchange yet" in told[0]
     assert "the reading was ended before the first exchange" in told[1]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [(), ("enter",), ("slash",), ("question_mark",), ("x",), ("w", "end")],
+    ids="-".join,
+)
+def test_ctrl_c_ends_it_as_q_does(explore, keys):
+    """From the list, the fields, the filter, and what lies above them."""
+
+    async def script(explorer):
+        await explorer.press(*keys)
+        await explorer.pilot.press("ctrl+c")
+        await explorer.pilot.pause()
+        assert not explorer.app.is_running
+        assert (explorer.app.return_code, explorer.said()) == (0, [])
+
+    explore(script, NANO)
+
+
+def test_ctrl_c_copies_what_is_selected(explore):
+    copied = []
+
+    async def script(explorer):
+        explorer.app.copy_to_clipboard = copied.append
+        await explorer.press("slash")
+        await explorer.write("api=Fetch")
+        await explorer.press("shift+home", "ctrl+c")
+        assert explorer.app.is_running
+        assert copied == ["api=Fetch"]
+
+    explore(script, NANO)
+
+
+@pytest.mark.parametrize("interface", [None, "eth0"], ids=["pipe", "live"])
+def test_packets_that_were_not_kept_are_refused_at_the_key(explore, interface):
+    async def script(explorer):
+        # As if the same had come through a pipe, which cannot be read again.
+        inputs = explorer.app.store.inputs
+        inputs.paths[0], inputs.interface = STDIN, interface
+        await explorer.press("p")
+        assert explorer.app.screen is explorer.main
+        (told,) = explorer.said()
+        assert "not kept" in told
+        assert ("-w/--save" in told) is (interface is not None)
+
+    explore(script, NANO)
+
+
+SMALL = (80, 24)
+
+
+def test_the_line_of_numbers_says_where_it_is_cut(explore):
+    async def script(explorer):
+        line = explorer.read().splitlines()[-2]
+        assert "exchanges in 8 captures" in line
+        assert (len(line), line[-1]) == (79, "…")
+
+    # Between words, where it could break.
+    paths = [CAPTURES / "4.4.0" / name for name in ("nano.pcap", "franz.pcap.gz")] * 4
+    explore(script, *paths, text="client-id=nobody", size=SMALL)
+
+
+def test_all_filters_are_named_where_there_is_none_of_a_name(explore):
+    async def script(explorer):
+        await explorer.press("slash")
+        await explorer.write("apis=1")
+        await explorer.press("enter")
+        text = " ".join(explorer.read().split())
+        assert f"there are {', '.join(OPTIONS)}" in text
+
+    explore(script, NANO, size=SMALL)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["none.pcap"], "none.pcap: no such file"),
+        (["none.pcap", "neither.pcap"], "2 inputs could not be read: "),
+        (["none.pcap", "../variants/cutfile.pcap"], "2 inputs could not be read to their end: "),
+        ([f"none-{number}.pcap" for number in range(6)], "; and 3 more"),
+    ],
+)
+def test_all_inputs_that_could_not_be_read_are_on_the_screen(explore, monkeypatch, names, told):
+    monkeypatch.chdir(CAPTURES / "4.4.0")
+
+    async def script(explorer):
+        lines = explorer.read().splitlines()
+        text = " ".join(" ".join(lines[10:-2]).split())
+        assert told in text
+        assert [name for name in names[:3] if name not in text] == []
+        assert "1/" in lines[-2]
+
+    explore(script, NANO, *names, size=SMALL)

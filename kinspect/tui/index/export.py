@@ -131,6 +131,15 @@ def stretches(store: Store, indexes: Iterable[int]) -> list[Stretch]:
     return sorted(found)
 
 
+def check_kept(store: Store, wanted: Iterable[Stretch]) -> None:
+    """Raises KinspectError if packets of these stretches cannot be read again."""
+    for number in {stretch.first >> FRAME_BITS for stretch in wanted}:
+        if not can_reopen(store.inputs.paths[number]):
+            if store.inputs.interface is not None:
+                raise KinspectError("packets are not kept here: -w/--save FILE of `kinspect live` keeps them")
+            raise KinspectError("the packets were not kept, and their input can be read only once")
+
+
 def save(store: Store, indexes: Iterable[int], file: BinaryIO, stopped: Callable[[], bool] = never) -> Saved:
     """Write the packets of exchanges to `file` as pcapng, in the order of the captures.
 
@@ -140,10 +149,8 @@ def save(store: Store, indexes: Iterable[int], file: BinaryIO, stopped: Callable
     chosen = [*indexes]
     tls = any(store.connection(store[index])[6] for index in chosen)
     wanted = stretches(store, chosen)
+    check_kept(store, wanted)
     needed = {stretch.first >> FRAME_BITS for stretch in wanted}
-    for number in needed:
-        if not can_reopen(store.inputs.paths[number]):
-            raise KinspectError("the packets were not kept, and their input can be read only once")
     writer = PcapngWriter(file)
     interfaces: dict[int, int] = {}
     written = timeless = time = 0

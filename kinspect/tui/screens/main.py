@@ -14,12 +14,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
+from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer, Static
 from textual.worker import Worker, WorkerState, get_current_worker
 
-from kinspect.errors import KinspectError
+from kinspect.errors import KinspectError, TruncatedCaptureError
 from kinspect.kafka.view import View
 from kinspect.model import RESPONSE
 from kinspect.output.escape import escape
@@ -46,6 +47,10 @@ LOAD_SECONDS = 0.08
 """How long the cursor rests before the exchange is read."""
 SORT_SECONDS = 1.0
 """How long a sorted list waits for more rows, while captures are read."""
+WRONG_SECONDS = 12.0
+"""How long it is said that something went wrong."""
+ERRORS_TOLD = 3
+"""Of so many inputs it is said what is wrong with them; on the way out of all."""
 COPIED_BYTES = 1_000_000
 """What is copied at most: terminals have no room for more."""
 READING = "read"
@@ -103,7 +108,8 @@ class Main(Screen[None]):
     Main #bytes { width: 76; border-left: vkey $panel-lighten-2; }
     Main.narrow #bytes { width: 43; }
     Main #field { height: 2; padding: 0 1; background: $panel; }
-    Main #status { height: 1; padding: 0 1; background: $panel; }
+    Main #status { height: 1; padding: 0 1; background: $panel; text-wrap: nowrap; text-overflow: ellipsis; }
+    Main #errors { height: auto; max-height: 6; padding: 0 1; background: $panel; color: $text-error; display: none; }
     Main.tall #details { display: block; }
     Main.details #details { display: block; }
     Main.details #list { display: none; }
@@ -141,6 +147,7 @@ class Main(Screen[None]):
                 yield FieldTree(id="fields")
                 yield HexView(id="bytes")
             yield Static(id="field")
+        yield Static(id="errors")
         yield Static(id="status")
         yield Footer(show_command_palette=False, compact=True)
 
@@ -470,7 +477,8 @@ class Main(Screen[None]):
 
     def say(self, text: str, *, wrong: bool = False) -> None:
         """A word in the corner, for a few seconds."""
-        self.notify(escape(text), severity="error" if wrong else "information", markup=False)
+        severity: SeverityLevel = "error" if wrong else "information"
+        self.notify(escape(text), severity=severity, timeout=WRONG_SECONDS if wrong else None, markup=False)
 
     @work(thread=True, group="export", exit_on_error=False)
     def action_copy(self) -> None:
@@ -504,6 +512,11 @@ class Main(Screen[None]):
 
     def action_packets(self) -> None:
         """The exchanges' packets to a file."""
+        try:
+            export.check_kept(self.store, export.stretches(self.store, self._taken))
+        except KinspectError as error:
+            self.say(str(error), wrong=True)
+            return
         question = f"Save the packets of {_exchanges(len(self._taken))} as pcapng to"
         self._ask(question, "exchanges.pcapng", self._save)
 
@@ -588,7 +601,7 @@ class Main(Screen[None]):
     def tell(self) -> None:
         """The line of numbers."""
         store, listing = self.store, self.listing
-        text = Text(no_wrap=True, overflow="ellipsis")
+        text = Text()
         text.append(f"{self.exchanges.cursor + 1 if len(listing) else 0:,}/{len(listing):,}", "bold")
         if len(listing) != store.count:
             text.append(f" of {store.count:,}")
@@ -601,9 +614,23 @@ class Main(Screen[None]):
             text.append(f"  {part}")
         text.append(f"  {escape(self._where())}", "dim")
         self.query_one("#status", Static).update(text)
+        self._tell_errors()
         if not len(listing):
             self.exchanges.notice = nothing_listed(store)
             self.exchanges.refresh()
+
+    def _tell_errors(self) -> None:
+        """The inputs that could not be read, above the numbers: as many lines as that takes."""
+        errors = self.store.errors
+        told = "; ".join(escape(error) for _, error in errors[:ERRORS_TOLD])
+        if len(errors) > 1:
+            cut = any(status == TruncatedCaptureError.status for status, _ in errors)
+            told = f"{len(errors):,} inputs could not be read{' to their end' if cut else ''}: {told}"
+        if len(errors) > ERRORS_TOLD:
+            told += f"; and {len(errors) - ERRORS_TOLD:,} more"
+        place = self.query_one("#errors", Static)
+        place.update(Text(told))
+        place.display = bool(errors)
 
     def _where(self) -> str:
         """The captures that the exchange with the cursor is in."""
@@ -630,8 +657,6 @@ class Main(Screen[None]):
             yield f"{drops:,} packets dropped"
         if store.refused:
             yield f"spool full: {store.refused:,} without bytes"
-        for _, error in store.errors:
-            yield escape(error)
 
 
 def _exchanges(count: int) -> str:

@@ -40,9 +40,12 @@ class FilterBar(Vertical):
     FilterBar { height: auto; }
     FilterBar > FilterInput { height: 1; border: none; padding: 0 1; background: $panel; }
     FilterBar > FilterInput:focus { background: $surface-lighten-1; border: none; }
-    FilterBar > Static { height: 1; padding: 0 1; background: $panel; color: $text-muted; display: none; }
+    FilterBar > Static {
+        height: 1; padding: 0 1; background: $panel; color: $text-muted; display: none;
+        text-wrap: nowrap; text-overflow: ellipsis;
+    }
     FilterBar.open > Static { display: block; }
-    FilterBar.wrong > Static { color: $error; }
+    FilterBar.wrong > Static { height: auto; color: $error; text-wrap: wrap; }
     """
 
     class Entered(Message):
@@ -69,11 +72,11 @@ class FilterBar(Vertical):
         return self.query_one(FilterInput)
 
     def complain(self, error: str) -> None:
-        """Say what is wrong with the filter, in one line; nothing: it is right."""
+        """Say what is wrong with the filter; nothing: it is right."""
         self.set_class(bool(error), "wrong")
         self._hint()
         if error:
-            self.query_one(Static).update(Text(escape(error), no_wrap=True, overflow="ellipsis"))
+            self.query_one(Static).update(Text(escape(error)))
             self.add_class("open")
 
     def on_descendant_focus(self) -> None:
@@ -115,7 +118,7 @@ class FilterBar(Vertical):
 
     def _hint(self) -> None:
         """The words that may stand next, the one that Tab put there set off."""
-        text = Text("Tab: ", no_wrap=True, overflow="ellipsis")
+        text = Text("Tab: ")
         for number, offered in enumerate(self._offered[max(self._chosen, 0) :], max(self._chosen, 0)):
             word = offered[offered.rfind(" ") + 1 :]
             if not word.endswith("="):
