@@ -4,6 +4,11 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SPARK_INSTALLED := .venv/.spark-installed
 LIVE_INSTALLED := .venv/.live-installed
+# Many tests wait, for a screen or a process.
+WORKERS := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
+
+# Tests start Python hundreds of times: what it compiled stays, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all test-live compiled lint docs screenshots fuzz bench bench-spark clean
 
@@ -11,7 +16,7 @@ demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
 
 test: lint
-	$(BIN)/pytest -n auto -m "not tools and not big"
+	$(BIN)/pytest -n $(WORKERS) -m "not tools and not big"
 
 # What needs programs beyond Python (tshark, tcpdump, Java 17 for Spark), or minutes; each test names what is missing.
 # The tests of a file stay together: those of Spark share a session.
@@ -27,7 +32,7 @@ test-live: $(LIVE_INSTALLED)
 COMPILED := .venv-compiled
 
 compiled: $(COMPILED)/.installed
-	PYTHONSAFEPATH=1 KINSPECT_FORM=compiled $(COMPILED)/bin/pytest -n auto -m "not tools and not big"
+	PYTHONSAFEPATH=1 KINSPECT_FORM=compiled $(COMPILED)/bin/pytest -n $(WORKERS) -m "not tools and not big"
 
 $(COMPILED)/.installed: $(INSTALLED) setup.py MANIFEST.in tools/build_backend.py $(shell find kinspect -type f -not -name '*.pyc')
 	rm -rf build/wheel

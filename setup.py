@@ -13,8 +13,6 @@ COMPILED = (
     "kinspect/model.py",
     "kinspect/pipeline.py",
     "kinspect/output/jsonl.py",
-    "kinspect/spark/facts.py",  # with strand.py: what is interpreted cannot inherit from what is compiled
-    "kinspect/spark/strand.py",
     *(f"kinspect/{package}/*.py" for package in ("capture", "kafka", "link", "protocol", "records", "tcp")),
 )
 INTERPRETED = {

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+MESSAGE_HEAD, MESSAGE_TAIL = 1_500, 400
+"""Characters of a message that are kept of its begin and end. What is wrong may quote a capture."""
+
+
+def shortened(message: str) -> str:
+    """The message, without its middle if it is long."""
+    left_out = len(message) - MESSAGE_HEAD - MESSAGE_TAIL
+    if left_out <= 0:
+        return message
+    return f"{message[:MESSAGE_HEAD]} …({left_out} characters left out)… {message[-MESSAGE_TAIL:]}"
+
 
 class KinspectError(Exception):
     """One clear line for the user: what went wrong, where, and what to do."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shortened(message))
 
 
 class CaptureError(KinspectError):

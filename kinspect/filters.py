@@ -17,22 +17,33 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
+from kinspect import seen
 from kinspect.errors import KinspectError
-from kinspect.kafka.exchange import ANSWERED, UNANSWERED, Exchange, WireMessage
+from kinspect.kafka.exchange import ANSWERED, ORPHAN, TOKEN_NAME, UNANSWERED, Exchange, WireMessage
 from kinspect.kafka.lines import ConnectionLine, Gap
 from kinspect.protocol import schema
 
-CAPTURE_END = "capture_end"
+CAPTURE_END, GAP = "capture_end", "gap"
 
+NS_PER_US = 1_000
 NS_PER_MS = 1_000_000
 NS_PER_SECOND = 1_000_000_000
-UNITS = {"ms": NS_PER_MS, "s": NS_PER_SECOND, "m": 60 * NS_PER_SECOND, "h": 3600 * NS_PER_SECOND}
+NS_PER_DAY = 86_400 * NS_PER_SECOND
+UNITS = {
+    "us": NS_PER_US,
+    "ms": NS_PER_MS,
+    "s": NS_PER_SECOND,
+    "m": 60 * NS_PER_SECOND,
+    "h": 3600 * NS_PER_SECOND,
+}
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", re.ASCII)
+_DURATION = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)})?", re.ASCII)
 _EPOCH = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):(\d\d))?",
+    re.ASCII,
 )
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9})\d*)?)?[Zz]?", re.ASCII)
 _HOST = re.compile(r"[0-9A-Fa-f.:*?\[\]!-]+", re.ASCII)
 _PORT = re.compile(r"[\d*?\[\]!-]+", re.ASCII)
 _CONNECTION_ID = re.compile(r"(\[[^]]+\]|[\d.]+):(\d+)-(\[[^]]+\]|[\d.]+):(\d+)@", re.ASCII)
@@ -42,6 +53,8 @@ API_KEYS, PORTS = range(1 << 15), range(1 << 16)
 """What a request's header and a TCP header have room for."""
 DIGITS_MOST = 9
 OCTETS, OCTET_MOST = 4, 255
+
+NOTHING = "nothing is from then on and before that"
 
 _EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -88,17 +101,23 @@ class Patterns:
         return False if all_known else None
 
 
+EPOCH, START, DAY = "epoch", "start", "day"
+"""What a time counts from: 1970, the capture's first packet, the midnight (UTC) before that packet."""
+
+
 class Moment(NamedTuple):
-    """A point in time: nanoseconds since the epoch, or (`relative`) since the start of the capture."""
+    """A point in time: nanoseconds since `base`."""
 
     ns: int
-    relative: bool
+    base: str
 
     def at(self, start: int | None) -> int | None:
         """Nanoseconds since the epoch; None if the capture's start is needed and not known."""
-        if not self.relative:
+        if self.base == EPOCH:
             return self.ns
-        return None if start is None else start + self.ns
+        if start is None:
+            return None
+        return self.ns + (start if self.base == START else start - start % NS_PER_DAY)
 
 
 REPEATED = "api", "topic", "group", "client_id", "host", "client_host", "broker_host", "port"
@@ -110,8 +129,8 @@ class Filter:
     """The exchanges that pass every option given.
 
     `needs_body` tells that bodies must be decoded to answer; `unknown` counts, by option, the exchanges left
-    out because what the option asks for is not known of them; `start` is the time of the capture's first
-    packet, which times relative to it need.
+    out because what the option asks for is not known of them; `seen` counts, until one passes, what the exchanges have
+    that an option left out; `start` is the time of the capture's first packet, which times relative to it need.
     """
 
     def __init__(
@@ -132,23 +151,18 @@ class Filter:
     ) -> None:
         self.start: int | None = None
         self.unknown: dict[str, int] = {}
+        self.seen: seen.Seen = {}
+        self._any_passed = False
         self.needs_body = bool(topic or group or errors_only)
         # In this order: what is dear to find out (it decodes bodies) is asked last.
         self._tests: list[tuple[str, Callable[[Exchange], Verdict]]] = []
         self._add_patterns("--api", api, _api_predicate, _api)
         self._add_patterns("--client-id", client_id, glob, _client_id)
-        self._end_tests = [
-            (_patterns(option, values, predicate), known)
-            for option, values, predicate, known in (
-                ("--port", port, _port_predicate, lambda client, broker: (client[1], broker[1])),
-                ("--host", host, _host_predicate, lambda client, broker: (client[0], broker[0])),
-                ("--client-host", client_host, _host_predicate, lambda client, broker: (client[0],)),
-                ("--broker-host", broker_host, _host_predicate, lambda client, broker: (broker[0],)),
-            )
-            if values
-        ]
-        if self._end_tests:
-            self._tests.append(("addresses", lambda exchange: self.matches_ends(*_ends(exchange))))
+        self._end_tests: list[Callable[[End, End], bool]] = []
+        self._add_ends("--port", port, _port_predicate)
+        self._add_ends("--host", host, _host_predicate)
+        self._add_ends("--client-host", client_host, _host_predicate)
+        self._add_ends("--broker-host", broker_host, _host_predicate)
         if since is not None:
             self._since = parse_moment(since, "--since")
             self._tests.append(("--since", self._is_since))
@@ -158,7 +172,7 @@ class Filter:
         if since is not None and until is not None:
             _check_order(self._since, self._until)
         if min_latency is not None:
-            self._min_latency = _milliseconds(min_latency, "--min-latency")
+            self._min_latency = _latency(min_latency)
             self._tests.append(("--min-latency", self._is_slow))
         self._add_patterns("--group", group, glob, _groups)
         self._add_patterns("--topic", topic, _topic_predicate, _topics)
@@ -170,6 +184,11 @@ class Filter:
         """Whether any option was given."""
         return bool(self._tests)
 
+    @property
+    def options(self) -> list[str]:
+        """Those that were given, in the order in which they are asked."""
+        return [option for option, _ in self._tests]
+
     def matches(self, exchange: Exchange) -> bool:
         """Whether `exchange` passes; counts it in `unknown` if that could not be told."""
         for option, test in self._tests:
@@ -177,8 +196,18 @@ class Filter:
             if not verdict:
                 if verdict is None:
                     self.unknown[option] = self.unknown.get(option, 0) + 1
+                if not self._any_passed:
+                    self._see(option, exchange)
                 return False
+        self._any_passed = True
         return True
+
+    def _see(self, option: str, exchange: Exchange) -> None:
+        kinds = self.seen.setdefault(option, {})
+        for kind, values in _HAD.get(option, {}).items():
+            seen.count(kinds.setdefault(kind, {}), values(exchange))
+        if option == "--min-latency" and (latency := _took(exchange)) is not None:
+            seen.longest(kinds, latency)
 
     def matches_line(self, line: ConnectionLine | Gap) -> bool:
         """Whether a line of another type passes: only the options on addresses and ports speak of it."""
@@ -188,10 +217,7 @@ class Filter:
 
     def matches_ends(self, client: End, broker: End) -> bool:
         """Whether a connection between these two passes the options on addresses and ports."""
-        return all(
-            patterns.verdict([str(text) for text in known(client, broker)])
-            for patterns, known in self._end_tests
-        )
+        return all(test(client, broker) for test in self._end_tests)
 
     def _add_patterns(
         self,
@@ -204,6 +230,16 @@ class Filter:
             patterns = _patterns(option, values, predicate)
             self._tests.append((option, lambda exchange: patterns.verdict(*known(exchange))))
 
+    def _add_ends(self, option: str, values: Sequence[str], predicate: Callable[[str], Predicate]) -> None:
+        if values:
+            patterns, known = _patterns(option, values, predicate), _ENDS[option]
+
+            def test(client: End, broker: End) -> bool:
+                return bool(patterns.verdict(known(client, broker)))
+
+            self._end_tests.append(test)
+            self._tests.append((option, lambda exchange: test(*_ends(exchange))))
+
     def _is_since(self, exchange: Exchange) -> Verdict:
         time, since = exchange.timestamp, self._since.at(self.start)
         return None if time is None or since is None else time >= since
@@ -213,13 +249,10 @@ class Filter:
         return None if time is None or until is None else time < until
 
     def _is_slow(self, exchange: Exchange) -> Verdict:
-        if exchange.outcome == ANSWERED:
-            latency = exchange.latency_ns
-        elif exchange.outcome == UNANSWERED:
-            latency = _waited(exchange)
-        else:
+        if exchange.outcome not in (ANSWERED, UNANSWERED):
             # Nothing was due, or the request was not captured.
             return False if exchange.request is not None else None
+        latency = _took(exchange)
         return None if latency is None else latency >= self._min_latency
 
 
@@ -245,33 +278,49 @@ def glob(pattern: str) -> Predicate:
     return lambda text: match(text) is not None
 
 
-def parse_duration(text: str) -> int:
-    """`90s`, `500ms`, `10m`, `1.5h`, or a number of seconds: nanoseconds."""
+def parse_duration(text: str, unit: str = "s") -> int:
+    """`90s`, `500ms`, `20us`, `10m`, `1.5h`, or a number of `unit`: nanoseconds."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
-        raise KinspectError(f"{text!r} is not a duration: give a number and a unit of ms, s, m or h, as 90s")
-    return int(Decimal(match[1]) * UNITS[match[2] or "s"])
+        raise KinspectError(
+            f"{text!r} is not a duration: give a number and a unit of us, ms, s, m or h, as 90s"
+        )
+    return int(Decimal(match[1]) * UNITS[match[2] or unit])
 
 
 def parse_moment(text: str, option: str) -> Moment:
-    """RFC 3339, epoch seconds, or `+` and a duration from the start of the capture."""
+    """RFC 3339 (without a zone: UTC), epoch seconds, a time of day, or `+` and a duration from the capture's
+    start."""
     try:
         if text.startswith("+"):
-            return Moment(parse_duration(text[1:]), True)
+            return Moment(parse_duration(text[1:]), START)
         if _EPOCH.fullmatch(text):
-            return Moment(int(Decimal(text) * NS_PER_SECOND), False)
-        return Moment(_rfc3339(text), False)
+            return Moment(int(Decimal(text) * NS_PER_SECOND), EPOCH)
+        if (match := _CLOCK.fullmatch(text)) is not None:
+            return Moment(_time_of_day(*match.groups()), DAY)
+        return Moment(_rfc3339(text), EPOCH)
     except (KinspectError, ValueError, OverflowError):
         raise KinspectError(
-            f"{option}: {text!r} is not a time: give RFC 3339 with its zone (2026-11-21T06:43:01Z),"
-            " epoch seconds, or +90s from the start of the capture"
+            f"{option}: {text!r} is not a time: give RFC 3339 (2026-11-21T06:43:01Z),"
+            " a time of the capture's first day in UTC (06:43:01), epoch seconds, or +90s from the start of the capture"
         ) from None
 
 
 def _check_order(since: Moment, until: Moment) -> None:
     # A time of the clock and one from the capture's start can be compared only when that is known.
-    if since.relative == until.relative and since.ns >= until.ns:
-        raise KinspectError("--since is not before --until: nothing is from then on and before that")
+    if since.base == until.base and since.ns >= until.ns:
+        why = "times without a date are of the capture's first day" if since.base == DAY else NOTHING
+        raise KinspectError(f"--since is not before --until: {why}")
+
+
+def _time_of_day(hours: str, minutes: str, seconds: str | None, fraction: str | None) -> int:
+    whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds or 0)
+    return whole * NS_PER_SECOND + _nanoseconds(fraction)
+
+
+def _nanoseconds(fraction: str | None) -> int:
+    """Of the digits behind a second's point."""
+    return int((fraction or "").ljust(9, "0"))
 
 
 def _rfc3339(text: str) -> int:
@@ -284,25 +333,28 @@ def _rfc3339(text: str) -> int:
     year, month, day, hour, minute, second = map(int, fields)
     elapsed = datetime(year, month, day, hour, minute, second, tzinfo=zone) - _EPOCH_START
     # Datetimes hold microseconds only, so the fraction never enters one.
-    return (elapsed // timedelta(seconds=1)) * NS_PER_SECOND + int((fraction or "").ljust(9, "0"))
+    return (elapsed // timedelta(seconds=1)) * NS_PER_SECOND + _nanoseconds(fraction)
 
 
-def _milliseconds(value: str | float, option: str) -> int:
-    if not _EPOCH.fullmatch(text := str(value)):
-        raise KinspectError(f"{option}: {text!r} is not a number of milliseconds")
-    return int(Decimal(text) * NS_PER_MS)
+def _latency(value: str | float) -> int:
+    try:
+        return parse_duration(str(value), "ms")
+    except KinspectError as error:
+        raise KinspectError(f"--min-latency: {error}; a number alone is milliseconds") from None
 
 
 def _api_predicate(value: str) -> Predicate:
     # Any key: a capture may hold an API that kinspect has never heard of, which then has its key alone.
     if value.isdecimal():
         return glob(_number(value, API_KEYS, "an API key"))
-    names = {name.lower(): name for name in schema.api_names().values()}
+    names = {name.lower(): name for name in (*schema.api_names().values(), TOKEN_NAME)}
     if _GLOB_CHARACTERS.search(value):
         predicate = glob(value.lower())
         if not (any(map(predicate, names)) or any(map(predicate, map(str, API_KEYS)))):
             raise KinspectError(f"{value!r} matches no API: see `kinspect schema`")
         return predicate
+    if value.lower() == TOKEN_NAME.lower():
+        return lambda text: text == value.lower()
     api = schema.api(value)
     if api is None:
         close = difflib.get_close_matches(value.lower(), names, n=3)
@@ -336,6 +388,8 @@ def _span(numbers: range) -> str:
 
 
 def _topic_predicate(value: str) -> Predicate:
+    if not value:
+        raise KinspectError("no topic has an empty name: give a name or a glob (orders-*)")
     matches = glob(value)
     return lambda text: text == value if isinstance(text, TopicId) else matches(text)
 
@@ -375,10 +429,9 @@ def _address(text: str) -> Address:
 
 
 def _api(exchange: Exchange) -> tuple[Sequence[str], bool]:
-    if exchange.api_key is None:
-        return (), False
-    name, key = exchange.api, str(exchange.api_key)
-    return ((key,), False) if name is None else ((name.lower(), key), True)
+    name, key = exchange.api, exchange.api_key
+    known = [text for text in (name and name.lower(), None if key is None else str(key)) if text is not None]
+    return known, name is not None
 
 
 def _client_id(exchange: Exchange) -> tuple[Sequence[str], bool]:
@@ -402,6 +455,43 @@ def _topics(exchange: Exchange) -> tuple[Sequence[str], bool]:
     return [*names, *map(TopicId, summary.topic_ids)], known
 
 
+def _named_topics(exchange: Exchange) -> Iterable[str]:
+    unresolved = exchange.summary.unresolved_topic_ids
+    return (topic for topic in exchange.summary.topics if topic not in unresolved)
+
+
+_ENDS: dict[str, Callable[[End, End], Sequence[str]]] = {
+    "--port": lambda client, broker: (str(client[1]), str(broker[1])),
+    "--host": lambda client, broker: (client[0], broker[0]),
+    "--client-host": lambda client, broker: (client[0],),
+    "--broker-host": lambda client, broker: (broker[0],),
+}
+"""What the options on addresses and ports look at."""
+
+
+def _ends_of(option: str) -> Callable[[Exchange], Iterable[str]]:
+    """An address or port that both sides have is there once."""
+    return lambda exchange: set(_ENDS[option](*_ends(exchange)))
+
+
+_HAD: dict[str, dict[str, Callable[[Exchange], Iterable[str]]]] = {
+    "--api": {"APIs": lambda exchange: (exchange.api or f"key {exchange.api_key}",)},
+    "--client-id": {"client ids": lambda exchange: _client_id(exchange)[0]},
+    "--port": {"ports": _ends_of("--port")},
+    "--host": {"addresses": _ends_of("--host")},
+    "--client-host": {"clients' addresses": _ends_of("--client-host")},
+    "--broker-host": {"brokers' addresses": _ends_of("--broker-host")},
+    "--group": {"groups": lambda exchange: exchange.summary.groups},
+    "--topic": {
+        "topics": _named_topics,
+        "topic ids without a name (--topic-names takes them)": lambda exchange: (
+            exchange.summary.unresolved_topic_ids
+        ),
+    },
+}
+"""By option, what an exchange has of what it asks for."""
+
+
 def _bodies_known(exchange: Exchange) -> bool:
     """Whether every message that was sent could be read to its end, as far as is known."""
     if exchange.request is None:
@@ -414,11 +504,21 @@ def _body_known(message: WireMessage) -> bool:
 
 
 def _has_error(exchange: Exchange) -> Verdict:
-    if exchange.outcome == UNANSWERED and exchange.outcome_reason != CAPTURE_END:
+    reason = exchange.outcome_reason
+    if exchange.outcome == UNANSWERED and reason != CAPTURE_END:
         return True
-    if exchange.problems or exchange.summary.error_count:
+    if exchange.outcome == ORPHAN and reason == GAP:
+        return True
+    if exchange.problems or exchange.summary.error_count or exchange.summary.refusal:
         return True
     return None if exchange.response is not None and not _body_known(exchange.response) else False
+
+
+def _took(exchange: Exchange) -> int | None:
+    """Nanoseconds to the answer, or of waiting for it; None if nothing was due, or it is not known."""
+    if exchange.outcome == ANSWERED:
+        return exchange.latency_ns
+    return _waited(exchange) if exchange.outcome == UNANSWERED else None
 
 
 def _waited(exchange: Exchange) -> int | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kinspect.errors import shortened
+
 # A frame reference is one int: the index of the input file above, the frame number (from 1, as Wireshark
 # counts) below. Integers compare and travel faster than objects; `Inspector` turns them into names.
 FRAME_BITS = 40
@@ -25,6 +27,7 @@ REQUEST, RESPONSE = "request", "response"
 PROBLEM_CODES = frozenset(
     {
         "cap",
+        "conflict",
         "crc_mismatch",
         "decompression",
         "gap",
@@ -35,6 +38,7 @@ PROBLEM_CODES = frozenset(
         "out_of_order",
         "trailing_bytes",
         "truncated_capture",
+        "uncertain_pairing",
         "unknown_api",
         "unknown_version",
     }
@@ -72,6 +76,16 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    @property
+    def first_time(self) -> int | None:
+        """The time of the first packet that has one."""
+        return next((time for time in self.times if time is not None), None)
+
+    @property
+    def last_time(self) -> int | None:
+        """The time of the last packet that has one."""
+        return next((time for time in reversed(self.times) if time is not None), None)
 
 
 class Segment(NamedTuple):
@@ -117,8 +131,17 @@ class Problem:
             "offset": self.offset,
             "bytes": self.bytes,
             "path": self.path,
-            "message": self.message,
+            "message": shortened(self.message),
         }
+
+
+class Progress:
+    """How far a run has come: the place of the packet that is looked at, among those with a TCP segment."""
+
+    __slots__ = ("place",)
+
+    def __init__(self) -> None:
+        self.place = 0
 
 
 @dataclass(slots=True)
@@ -148,11 +171,11 @@ class Caps:
     idle_timeout_ns: int = 600 * 1_000_000_000
     """Capture time without a packet after which a connection is flushed."""
     fragment_bytes: int = 16 * 1024 * 1024
-    """Bytes of IP fragments whose packet is not complete; the oldest packet gives way."""
+    """Bytes of IP fragments whose packet is not complete, or was not long ago; the oldest packet gives way."""
     fragments: int = 4096
-    """Packets of which some IP fragments wait for others."""
+    """Packets of which some IP fragments wait for others; as many complete ones are remembered."""
     fragment_ns: int = 30 * 1_000_000_000
-    """Capture time after which a packet that misses fragments is given up."""
+    """A packet whose next fragment comes so much later than its last one is given up."""
     reorder_packets: int = 32
     """Packets of a connection after which a hole the peer acknowledged beyond is taken for lost."""
     reorder_ns: int = 1_000_000_000
@@ -168,6 +191,8 @@ class Counts:
     packets: int = 0
     bytes: int = 0
     tcp_segments: int = 0
+    payload_bytes: int = 0
+    """Captured payload of the segments: what the books add up to."""
     undecoded_packets: dict[str, int] = field(default_factory=dict)
     """Packets that carry no TCP segment, by the reason (`arp`, `udp`, `fragment incomplete`, `truncated`, ...)."""
     fragments: int = 0
@@ -175,17 +200,34 @@ class Counts:
     overlapping_fragments: int = 0
     """IP fragments that came with bytes which were there already."""
     retransmitted_bytes: int = 0
+    """Bytes of the streams that came again, those that the snap length cut among them."""
+    repeated_bytes: int = 0
+    """Captured payload that came again as it was: copies of packets, and retransmissions."""
+    ignored_bytes: int = 0
+    """Captured payload behind the end of a connection, before its begin, or of packets that fit none."""
     conflicting_bytes: int = 0
     """Bytes that came again with another value; the first one holds."""
     duplicate_packets: int = 0
     """Copies of a packet, as mirror ports and captures on several interfaces make them."""
+    late_packets: int = 0
+    """Packets that came behind the run's clock: what they belong to may have been given up too early."""
     kernel_drops: int | None = None
     queue_drops: int | None = None
     """Packets of a live capture that were not decoded, since they came faster."""
+    captured_packets: int | None = None
+    """Packets of a live capture: those decoded, `queue_drops` and `left_packets`."""
+    saved_packets: int | None = None
+    """Those of them that went into files whole; None if none were to."""
+    left_packets: int | None = None
+    """Those of them that were not decoded since the run ended first."""
     caps_hit: dict[str, int] = field(default_factory=dict)
 
     def hit(self, cap: str) -> None:
         self.caps_hit[cap] = self.caps_hit.get(cap, 0) + 1
+
+    def hits_since(self, before: dict[str, int]) -> dict[str, int]:
+        """How often caps were hit beyond `before`, a copy of `caps_hit` or a part of it."""
+        return {cap: more for cap, hits in self.caps_hit.items() if (more := hits - before.get(cap, 0))}
 
     def undecoded(self, reason: str, packets: int = 1) -> None:
         self.undecoded_packets[reason] = self.undecoded_packets.get(reason, 0) + packets

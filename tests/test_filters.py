@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kinspect.errors import KinspectError
 from kinspect.filters import Filter, connection_ends, parse_duration, parse_moment
 from kinspect.kafka.lines import Gap
+from kinspect.kafka.order import UNPLACED
 from kinspect.protocol import schema
 
 SECOND = 1_000_000_000
@@ -30,6 +31,7 @@ def exchange(**changes):
         "groups": [],
         "unresolved_topic_ids": (),
         "error_count": 0,
+        "refusal": None,
     }
     summary |= {key: changes.pop(key) for key in list(changes) if key in summary}
     ends = {"client_ip": "10.0.0.1", "client_port": 41234, "broker_ip": "10.0.0.9", "broker_port": 9092}
@@ -242,7 +244,7 @@ def test_an_ipv6_address_in_any_spelling():
 
 
 def test_address_options_speak_of_other_lines_too():
-    gap = Gap("[2001:db8::1]:41234-10.0.0.9:9092@0", "client", None, 0, 1, "capture_loss", 0)
+    gap = Gap(UNPLACED, "[2001:db8::1]:41234-10.0.0.9:9092@0", "client", None, 0, 1, "capture_loss", 0)
     assert Filter(host=["10.0.0.9"], topic=["no matter"]).matches_line(gap)
     assert Filter(client_host=["2001:db8::1"]).matches_line(gap)
     assert not Filter(port=["9093"]).matches_line(gap)
@@ -254,6 +256,7 @@ def test_address_options_speak_of_other_lines_too():
     [
         ({}, False),
         ({"error_count": 1}, True),
+        ({"refusal": "invalid_token"}, True),
         ({"problems": ["damage"]}, True),
     ],
 )
@@ -269,11 +272,17 @@ def test_errors_only_and_what_stayed_unanswered():
     assert not errors.matches(unanswered("capture_end"))
     assert errors.unknown == {}
     assert not errors.matches(orphan())
+    assert errors.matches(orphan(outcome_reason="gap"))
     assert errors.unknown == {"--errors-only": 1}
 
 
 @pytest.mark.parametrize(
-    ("limit", "passes"), [(5, True), ("5", True), (4.9, True), ("5.000001", False), (6, False)]
+    ("limit", "passes"),
+    [
+        *((5, True), ("5", True), (4.9, True), ("5.000001", False), (6, False)),
+        *(("5ms", True), ("5.1ms", False), ("4999us", True), ("5001us", False), ("0.005s", True)),
+        *(("1s", False), ("1.5s", False), ("1m", False), ("0.000001h", True), ("5 ms", True)),
+    ],
 )
 def test_min_latency(limit, passes):
     assert Filter(min_latency=limit).matches(exchange()) is passes
@@ -297,6 +306,8 @@ def test_min_latency_keeps_what_waited_as_long():
         ("2026-11-21T06:43:01Z", START),
         ("2026-11-21t06:43:01z", START),
         ("2026-11-21 06:43:01Z", START),
+        ("2026-11-21 06:43:01", START),
+        ("2026-11-21T06:43:01.5", START + SECOND // 2),
         ("2026-11-21T08:43:01+02:00", START),
         ("2026-11-21T01:13:01-05:30", START),
         ("2026-11-21T06:43:01.5Z", START + SECOND // 2),
@@ -345,6 +356,34 @@ def test_times_from_the_start_of_the_capture():
     assert chosen.matches(exchange(timestamp=START + SECOND))
 
 
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("06:43:01", START),
+        ("6:43:01", START),
+        ("06:43:01Z", START),
+        ("06:43:01.5", START + SECOND // 2),
+        ("06:43:01.123456789", START + 123_456_789),
+        ("06:43", START - SECOND),
+        ("00:00", START - (6 * 3600 + 43 * 60 + 1) * SECOND),
+        ("23:59:59.999999999", START + (17 * 3600 + 16 * 60 + 59) * SECOND - 1),
+    ],
+)
+def test_a_time_of_day_is_on_the_date_of_the_first_packet(text, nanoseconds):
+    moment = parse_moment(text, "--since")
+    assert moment.at(START) == nanoseconds
+    assert moment.at(START + 3600 * SECOND) == nanoseconds
+    assert moment.at(None) is None
+    chosen = Filter(since=text)
+    chosen.start = START
+    assert chosen.matches(exchange(timestamp=nanoseconds))
+    assert not chosen.matches(exchange(timestamp=nanoseconds - 1))
+
+
+def test_a_time_of_day_before_1970():
+    assert parse_moment("23:00", "--since").at(-1) == -3600 * SECOND
+
+
 def test_cheap_options_are_asked_before_a_body_is_decoded():
     class Untouchable:
         def __getattr__(self, name):
@@ -381,12 +420,18 @@ def test_cheap_options_are_asked_before_a_body_is_decoded():
         {"api": ["9" * 5000]},
         {"api": ["Fetsch*"]},
         {"api": ["!x?"]},
+        {"topic": [""]},
+        {"topic": ["!"]},
         {"min_latency": "fast"},
+        {"min_latency": "5sec"},
+        {"min_latency": "ms"},
+        {"min_latency": ""},
+        {"min_latency": "1e3"},
         {"min_latency": -1},
         {"min_latency": float("nan")},
         {"since": "yesterday"},
         {"since": "2026-11-21"},
-        {"since": "2026-11-21T06:43:01"},
+        {"since": "2026-11-21  06:43:01"},
         {"since": "2026-13-21T06:43:01Z"},
         {"since": "2026-11-21T06:43:01+99:00"},
         {"until": "+"},
@@ -396,6 +441,14 @@ def test_cheap_options_are_asked_before_a_body_is_decoded():
         {"since": "2026-11-21T06:43:02Z", "until": "2026-11-21T06:43:01Z"},
         {"since": "1795243381", "until": "2026-11-21T06:43:01Z"},
         {"since": "+2s", "until": "+1s"},
+        {"since": "24:00:00"},
+        {"since": "06:60"},
+        {"since": "06:43:60"},
+        {"since": "06:43:01+02:00"},
+        {"since": "06:43:01."},
+        {"until": "06:4"},
+        {"since": "23:50", "until": "00:10"},
+        {"since": "06:43", "until": "06:43:00.0"},
     ],
 )
 def test_a_bad_value_gives_one_line_that_names_the_option(options):

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import orjson
 import pytest
+from support.pcap import Conversation, Packet, framed, pcap
 
 from kinspect.capture import open_timeline, slice_block
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.view import View
 from kinspect.model import FRAME_MASK, Block
-from kinspect.pipeline import Inspector
+from kinspect.pipeline import Inspector, Line
+from kinspect.protocol import Message, encode_request, encode_response
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 VIEW = View(records=True, payload="text")
@@ -21,6 +23,10 @@ EVERYTHING = frozenset({"exchange", "connection", "gap"})
 
 CLEAN = ["4.4.0/txn_librdkafka.pcap.gz", "4.4.0/groups_classic.pcap.gz", "0.8.2.2/pykafka-group-offsets.pcap"]
 ODD = ["variants/reorder.pcap.gz", "variants/twice.pcap.gz", "4.4.0/lossout.pcap.gz", "4.4.0/raw.pcap.gz"]
+
+HEARTBEAT = 12
+BEAT = {"group_id": "workers", "generation_id": 1, "member_id": "m"}
+HOLED, WHOLE = 40000, 40001
 
 
 def blocks(name: str) -> list[Block]:
@@ -74,3 +80,32 @@ def test_how_packets_are_cut_into_blocks_changes_nothing_with_loss(name: str) ->
     left = without(packets, lost)
     rng = random.Random(name)
     assert read(pieces(left, iter(lambda: rng.randint(1, 40), 0))) == read(left)
+
+
+def test_what_is_complete_does_not_wait_for_a_hole_if_nothing_comes(tmp_path: Path) -> None:
+    holed, whole = (Conversation(client=("10.0.0.1", port)) for port in (HOLED, WHOLE))
+    for talk, numbers in ((holed, (7, 8)), (whole, (9,))):
+        talk.open()
+        for number in numbers:
+            talk.client_sends(framed(encode_request(Message(HEARTBEAT, 4, number, BEAT, "app"))))
+        for number in numbers:
+            talk.broker_sends(framed(encode_response(Message(HEARTBEAT, 4, number, {"error_code": 0}))))
+    *before, late, _, behind, _ = holed.packets
+    inspector = Inspector(files=["lo"])
+
+    def ports(lines: list[Line]) -> list[int]:
+        return [line.to_dict()["client"]["port"] for line in lines]
+
+    def fed(packets: list[Packet], first: int) -> list[int]:
+        path = tmp_path / "some.pcap"
+        path.write_bytes(pcap(packets))
+        (block,) = open_timeline([str(path)])
+        block.first_frame = first
+        return ports(inspector.feed(block))
+
+    assert fed([*before, behind, *whole.packets], 1) == []
+    assert ports(inspector.idle()) == [WHOLE]
+    assert inspector.idle() == []
+    assert fed([late], 100) == []
+    assert ports(inspector.idle()) == [HOLED, HOLED]
+    assert [*inspector.finish()] == []

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import click
 from console_blocks import ELLIPSIS, ROOT, Example, examples, matches, run
 
 from kinspect.cli import group
+from kinspect.cli.options import ABOUT_LIMITS, CAPS
+from kinspect.cli.read import read
 from kinspect.protocol import schema
 from kinspect.protocol.schema import Api
 from kinspect.protocol.versions import format_versions
@@ -55,6 +57,9 @@ def cli_page() -> str:
         parts.append(f"`{name} {_usage(command)}`\n\n")
         parts += [f"{paragraph(text)}\n\n" for text in (command.help or "").split("\n\n")]
         parts.append(table(("option", "meaning"), _options(command)))
+    parts += ["\n## Limits\n\n", f"{ABOUT_LIMITS} `--help-limits` shows them.\n\n"]
+    # Every command that has them has all of them.
+    parts.append(table(("option", "meaning"), _rows(read, lambda name: name in CAPS)))
     return "".join(parts)
 
 
@@ -79,15 +84,19 @@ def _usage(command: click.Command) -> str:
 
 
 def _options(command: click.Command) -> Iterator[tuple[str, str]]:
+    yield from _rows(command, lambda name: name not in CAPS)
+    yield "`-h, --help`", "Show the help and exit."
+
+
+def _rows(command: click.Command, chosen: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
     for option in command.params:
-        if isinstance(option, click.Option):
+        if isinstance(option, click.Option) and not option.hidden and chosen(option.name or ""):
             names = ", ".join((*option.opts, *option.secondary_opts))
             value = _value(option)
             yield (
                 f"`{names} {value}`" if value else f"`{names}`",
                 paragraph(option.help or "") + _default(option),
             )
-    yield "`-h, --help`", "Show the help and exit."
 
 
 def _value(option: click.Option) -> str:

@@ -65,7 +65,7 @@ def replay(capture: str, paper: Paper, keys: str = "") -> None:
     with view.at_work(status):
         for block in blocks:
             now = block.times[-1] or 0
-            for line in inspector.feed(block):
+            for line in [*inspector.feed(block), *inspector.idle()]:
                 if isinstance(line, Exchange):
                     view.exchange(line)
             view.flush()

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import replay
+from atrest import Loop, press
 from console_blocks import ROOT
 
 from kinspect.kafka.view import View
@@ -61,23 +62,24 @@ LIVE_PICTURES = {
 """Those of the live view: the capture whose packets it takes as if they came now, and the size of the screen."""
 
 
-async def _taken(picture: Picture) -> str:
+async def _taken(picture: Picture, loop: Loop) -> str:
     """The picture as SVG."""
     inputs = Inputs([picture.capture])
     spool = Spool()
     store = Store(inputs, spool)
     view = View(records=True, payload=picture.payload)
     app = Explorer(store, IndexProcess(inputs, spool), view, utc=True, text=picture.text)
-    async with app.run_test(size=picture.size) as pilot:
+    async with app.run_test(size=picture.size):
         for key in (None, *picture.keys):
             if key is not None:
-                await pilot.press(key)
+                press(app, key)
+            await loop.rest()
             limit = time.monotonic() + PATIENCE_SECONDS
             while not (store.done and app.main.is_at_rest):
-                await pilot.pause(0.02)
+                await asyncio.sleep(0.001)
+                await loop.rest()
                 if time.monotonic() > limit:
                     raise TimeoutError(f"{picture}: the explorer does not come to rest")
-            await pilot.pause()
         taken = app.export_screenshot(
             title=f"kinspect explore {picture.capture.rpartition('/')[2]}", simplify=True
         )
@@ -97,7 +99,9 @@ def text_of(svg: str) -> str:
 
 def make() -> dict[str, str]:
     """All pictures, as SVG by their names."""
-    made = {name: asyncio.run(_taken(picture)) for name, picture in PICTURES.items()}
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        loop = runner.get_loop()
+        made = {name: runner.run(_taken(picture, loop)) for name, picture in PICTURES.items()}
     for name, (capture, size) in LIVE_PICTURES.items():
         made[name] = _FONT.sub("", replay.svg(capture, size, "kinspect live -i lo"))
     return made

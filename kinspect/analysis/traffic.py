@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 from kinspect.analysis.frequent import Frequent, Ranking
 from kinspect.analysis.histogram import Histogram, Spread
-from kinspect.kafka.exchange import SASL_TOKEN, UNANSWERED, Exchange
+from kinspect.kafka.exchange import UNANSWERED, Exchange
 from kinspect.protocol import schema
 
 NAME_SHOWN = 100
 """Longer names are cut to so many characters, and end in an ellipsis."""
 CONNECTIONS_KEPT = 10_000
 CAPTURE_END = "capture_end"
-UNKNOWN_API, SASL_API = "unknown API", "SASL token"
+UNKNOWN_API = "unknown API"
 PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 
 
@@ -177,8 +177,6 @@ class Traffic:
 
 def api_name(exchange: Exchange) -> str:
     """The API's name, or one for all that have none."""
-    if exchange.kind == SASL_TOKEN:
-        return SASL_API
     return exchange.api or UNKNOWN_API
 
 
@@ -212,7 +210,7 @@ def _topic_name(topic: dict[str, Any], exchange: Exchange) -> str:
     if name is not None:
         return name
     topic_id: str = topic.get("topic_id", "?")
-    return exchange.connection.names.name(topic_id, exchange.order) or topic_id
+    return exchange.connection.names.name(topic_id, exchange.key) or topic_id
 
 
 def _cut(name: str) -> str:

@@ -1,24 +1,57 @@
-"""The table of formats: which reader answers to which magic number.
+"""The table of formats: how files of each are told, which reader reads them, and how it reads on in the middle.
 
-A new format is a module with a `reader.Reader` and a row here.
+A new format is a module with a `reader.Reader` and a `reader.Prefix`, and a row here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-from kinspect.capture import compressed, pcap, pcapng
-from kinspect.capture.reader import Findings, Reader
-from kinspect.capture.source import Source
+from kinspect.capture import compressed, erf, pcap, pcapng, snoop, unsupported
+from kinspect.capture.reader import Findings, Prefix, Reader
+from kinspect.capture.source import Begin, Source
 from kinspect.errors import CaptureError
 from kinspect.model import Block
 
-READERS: dict[bytes, Reader] = {
-    **dict.fromkeys(pcap.VARIANTS, pcap.read_pcap),
-    pcapng.MAGIC: pcapng.read_pcapng,
-}
+
+class Format(NamedTuple):
+    """A row of the table. `matches`: whether a file that begins so is of the format."""
+
+    name: str
+    matches: Callable[[Begin], bool]
+    read: Reader
+    prefix: Prefix
+
+
+def magic(*numbers: bytes) -> Callable[[Begin], bool]:
+    """Files begin with one of these numbers."""
+
+    def matches(begin: Begin) -> bool:
+        return any(begin.first(len(number)) == number for number in numbers)
+
+    return matches
+
+
+FORMATS = (
+    Format("pcap", magic(*pcap.VARIANTS), pcap.read_pcap, pcap.prefix),
+    Format("pcapng", magic(pcapng.MAGIC), pcapng.read_pcapng, pcapng.prefix),
+    Format("snoop", magic(snoop.MAGIC), snoop.read_snoop, snoop.prefix),
+    Format("ERF", erf.is_erf, erf.read_erf, erf.prefix),
+)
 
 _MAGIC_SIZE = 4
+
+
+def recognise(begin: Begin) -> Format | None:
+    """The format of a file that is not compressed; None if it is of no format of the table.
+
+    Raises what its source raises.
+    """
+    for row in FORMATS:
+        if row.matches(begin):
+            return row
+    return None
 
 
 def open_capture(source: Source, first_frame: int, block_size: int, findings: Findings) -> Iterator[Block]:
@@ -27,29 +60,20 @@ def open_capture(source: Source, first_frame: int, block_size: int, findings: Fi
     `first_frame` is the frame reference of its first packet, `findings` takes what is not a packet. Raises
     CaptureError at once if the source cannot be opened or is none; iterating raises what readers raise.
     """
-    head, source = _opened(source)
-    return READERS[head](head, source, first_frame, block_size, findings)
-
-
-def _opened(source: Source) -> tuple[bytes, Source]:
-    """The first bytes of a capture, and what reads on behind them."""
-    head = _head(source)
-    if not head:
+    begin = Begin(source.read)
+    if not begin.first(_MAGIC_SIZE):
         raise CaptureError(f"{source.name}: is empty")
-    if compressed.is_compressed(head):
-        source = compressed.Decompressed(head, source)
-        head = _head(source)
-        if not head:
+    if compressed.is_compressed(begin.data):
+        source = compressed.Decompressed(begin.data, source)
+        begin = Begin(source.read)
+        if not begin.first(_MAGIC_SIZE):
             raise CaptureError(f"{source.name}: holds nothing once decompressed")
-    if head not in READERS:
-        raise CaptureError(
-            f"{source.name}: not a capture (pcap, pcapng, or one of them compressed with gzip, zstd or lz4)"
-        )
-    return head, source
+    found = recognise(begin)
+    if found is None:
+        raise unsupported.known(source.name, begin) or _no_capture(source.name)
+    return found.read(begin.data, source, first_frame, block_size, findings)
 
 
-def _head(source: Source) -> bytes:
-    head = b""
-    while len(head) < _MAGIC_SIZE and (more := source.read(_MAGIC_SIZE - len(head))):
-        head += more
-    return head
+def _no_capture(name: str) -> CaptureError:
+    names = ", ".join(row.name for row in FORMATS)
+    return CaptureError(f"{name}: not a capture ({names}, or one of them compressed with gzip, zstd or lz4)")

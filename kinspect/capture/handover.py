@@ -21,19 +21,21 @@ _SET_PIPE_BYTES = 1031  # F_SETPIPE_SZ of Linux
 _PIECES_AT_ONCE = 16
 
 # Kind, length of what follows, number of the first packet, and the counters.
-_HEAD = Struct("=BQQ5Q")
+_HEAD = Struct("=BQQ6Q")
 _PACKETS, _END = 0, 1
 
 
 class Counters(NamedTuple):
     """How a capture stands: packets and bytes on the wire, packets that the kernel dropped (for want of room in its
-    ring), packets that were not decoded (for want of room in the queue), and bytes that wait there."""
+    ring), packets that were not decoded (for want of room in the queue), bytes that wait there, and packets that went
+    into files whole."""
 
     packets: int = 0
     bytes: int = 0
     kernel_drops: int = 0
     queue_drops: int = 0
     waiting: int = 0
+    saved: int = 0
 
 
 class Message(NamedTuple):

@@ -170,6 +170,16 @@ class Live:
         """Packets that were captured, and saved, but not decoded: they found no room in the queue."""
         return self.counters.queue_drops
 
+    @property
+    def captured_packets(self) -> int:
+        """Packets taken out of the kernel's ring."""
+        return self.counters.packets
+
+    @property
+    def saved_packets(self) -> int | None:
+        """Those of them that went into files whole; None if nothing is to be saved."""
+        return None if self._settings.saving is None else self.counters.saved
+
     def stop(self) -> None:
         """End with the packets up to now: those that wait are still handed on. A signal handler may call it."""
         if self._worker is not None:

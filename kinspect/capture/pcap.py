@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct, pack
 from typing import NamedTuple
 
@@ -14,7 +14,8 @@ from kinspect.capture.reader import (
     packet_name,
     truncated,
 )
-from kinspect.capture.source import Source, fill
+from kinspect.capture.source import Begin, Source, fill
+from kinspect.capture.unsupported import unsupported
 from kinspect.model import Block
 
 
@@ -40,6 +41,7 @@ VARIANTS = {
     for order in "<>"
 }
 
+MAGIC_SIZE = 4
 _FILE_HEADER = 24
 _SNAPLEN_OFFSET = 16
 
@@ -48,18 +50,30 @@ _USUAL_LIMIT = 256 * 1024
 
 _FCS_PRESENT = 0x04000000
 
+# AIX writes an older version, nanoseconds under the number for microseconds, and as link type that of the interface
+# (RFC 1573: Ethernet, token ring, FDDI, loopback).
+_AIX = (2, 2)
+_IF_TYPES = (6, 9, 15, 24)
+
+
+def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:
+    """The file header; a `reader.Prefix`."""
+    return begin.first(_FILE_HEADER)
+
 
 def read_pcap(
     head: bytes, source: Source, first_frame: int, block_size: int, findings: Findings
 ) -> Iterator[Block]:
     """The packets of a pcap file; a `reader.Reader`."""
-    variant = VARIANTS[head]
     data = fill(source, head, _FILE_HEADER, block_size)
     if len(data) < _FILE_HEADER:
         raise truncated(source, "the file header", 0, len(data), _FILE_HEADER)
+    variant = VARIANTS[data[:MAGIC_SIZE]]
     snaplen, link_field = Struct(variant.order + "II").unpack_from(data, _SNAPLEN_OFFSET)
     limit = min(max(snaplen, _USUAL_LIMIT), PACKET_LIMIT)
     link_type = link_field & 0xFFFF
+    if Struct(variant.order + "HH").unpack_from(data, MAGIC_SIZE) == _AIX and link_type in _IF_TYPES:
+        raise unsupported(source.name, "a pcap file of AIX")
     fcs = 2 * (link_field >> 28) if link_field & _FCS_PRESENT else 0
 
     frame = first_frame

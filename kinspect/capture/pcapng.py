@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from kinspect.capture.reader import (
     packet_name,
     truncated,
 )
-from kinspect.capture.source import Source, fill
+from kinspect.capture.source import Begin, Source, fill
 from kinspect.model import FRAME_BITS, Block
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
@@ -82,6 +82,11 @@ class _Interface(NamedTuple):
 
 class _DamageError(Exception):
     """A block cannot be used, and nothing behind it can be trusted; becomes a CaptureError with its place."""
+
+
+def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:
+    """The section and interface blocks that stand before; a `reader.Prefix`."""
+    return b"".join(described)
 
 
 def read_pcapng(

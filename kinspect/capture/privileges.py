@@ -23,20 +23,14 @@ _NO_CAPABILITIES = bytes(24)
 _HELD = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
 
-def will_become(environment: Mapping[str, str] = os.environ) -> tuple[int, int] | None:
-    """The user and group that `drop` changes to; None if it does not."""
-    return _user_behind_sudo(environment) if os.geteuid() == 0 else None
-
-
 def drop(environment: Mapping[str, str] = os.environ) -> None:
-    """Become the user behind sudo, for good, and give capabilities back.
+    """Become the user behind sudo, for good, and give all capabilities back.
 
-    Root without sudo stays root: nobody says who to be. Raises KinspectError if anything of it did not happen, so that
-    nothing goes on with more rights than the user has; and if that user cannot read what is loaded later.
+    Root without sudo stays root, since nobody says who to be, but one without capabilities. Raises KinspectError if
+    anything of it did not happen, so that nothing goes on with more rights than it should; and if what is loaded later
+    cannot be read any more.
     """
-    user = will_become(environment)
-    if os.geteuid() == 0 and user is None:
-        return
+    user = _user_behind_sudo(environment) if os.geteuid() == 0 else None
     try:
         if user is not None:
             _become(*user)
@@ -46,9 +40,10 @@ def drop(environment: Mapping[str, str] = os.environ) -> None:
         raise KinspectError(f"cannot drop privileges: {error.strerror or error}") from None
     package = Path(__file__).parents[1]
     if not os.access(package, os.R_OK | os.X_OK):
+        who = "root without capabilities" if user is None else "the user behind sudo"
+        otherwise = "" if user is None else ", or stay root with `env -u SUDO_UID kinspect live ...`"
         raise KinspectError(
-            f"cannot drop privileges: the user behind sudo cannot read {package}; install kinspect where everybody can,"
-            " or stay root with `env -u SUDO_UID kinspect live ...`"
+            f"cannot drop privileges: {who} cannot read {package}; install kinspect where everybody can{otherwise}"
         )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kinspect.capture.source import Source
+from kinspect.capture.source import Begin, Source
 from kinspect.errors import CaptureError, TruncatedCaptureError
 from kinspect.model import FRAME_MASK, Block
 
@@ -31,9 +31,13 @@ class Findings:
 
 
 Reader = Callable[[bytes, Source, int, int, Findings], Iterator[Block]]
-"""A format: what was read of the source already, the source, the frame reference of the first packet, the
+"""Reads a format: what was read of the source already, the source, the frame reference of the first packet, the
 bytes a block should have, and where findings go. Yields blocks of at least one packet, as soon as their bytes
 are there. Raises TruncatedCaptureError and CaptureError after everything before the damage was yielded."""
+
+Prefix = Callable[[Begin, Sequence[bytes]], bytes]
+"""What a format's reader has to be given before the bytes of a file from some packet on, to read on there: made of
+how the file begins and of the blocks before that packet that `Findings.descriptions` holds."""
 
 
 def new_block(data: bytes, first_frame: int) -> Block:

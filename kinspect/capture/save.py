@@ -6,12 +6,15 @@ import os
 import re
 import stat
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import FileIO
+from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from kinspect.capture.writer import secrets_block, statistics_block
 from kinspect.errors import CaptureError
@@ -53,12 +56,14 @@ class SaveFiles:
     """The files of a capture, each complete in itself: it begins with `prelude` and the secrets known so far, and ends
     with the drop counts.
 
-    Raises CaptureError where a file cannot be made or written.
+    Raises CaptureError where a file cannot be made or written. What is in it then is whole: it ends with a block.
     """
 
     def __init__(self, saving: Saving, prelude: bytes, start_ns: int) -> None:
         self.names: deque[str] = deque()
         """The files that are there, the newest last."""
+        self.saved = 0
+        """Packets that were written whole, also into files that are deleted since."""
         self._saving = saving
         self._prelude = prelude
         self._start_ns = start_ns
@@ -83,8 +88,11 @@ class SaveFiles:
         while done < len(blocks):
             fitting = self._fitting(blocks, done)
             if fitting:
-                self._write(b"".join(blocks[done : done + fitting]))
-                self._packets += fitting
+                whole, error = self._written(blocks[done : done + fitting])
+                self._packets += whole
+                self.saved += whole
+                if error is not None:
+                    raise error
                 done += fitting
             else:
                 self._rotate(drops)
@@ -110,11 +118,15 @@ class SaveFiles:
             self._rotate(drops)
 
     def close(self, drops: Sequence[int]) -> None:
-        """End the file with the drop counts."""
+        """End the file with the drop counts, if it has no end yet."""
+        if self._file.closed:
+            return
         now = time.time_ns()
         counts = [statistics_block(number, self._start_ns, now, count) for number, count in enumerate(drops)]
-        self._write(b"".join(counts))
-        self.leave()
+        try:
+            self._write(*counts)
+        finally:
+            self.leave()
 
     def leave(self) -> None:
         """The file is another process's now."""
@@ -138,26 +150,58 @@ class SaveFiles:
         with _told(name):
             # What was there is kept until the file is private.
             descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | (0 if over else os.O_EXCL), PRIVATE)
-            self._file: BinaryIO = os.fdopen(descriptor, "wb")
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            self._file = FileIO(descriptor, "wb")
+            self._regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            if self._regular:
                 os.fchmod(descriptor, PRIVATE)
                 os.ftruncate(descriptor, 0)
         self.names.append(name)
         self._opened = time.monotonic_ns()
         self._packets = 0
         self._size = 0
-        self._write(self._prelude + b"".join(map(secrets_block, self._secrets)))
+        try:
+            self._write(self._prelude, *map(secrets_block, self._secrets))
+        except CaptureError:
+            # One that cannot be read is of no use.
+            if self._regular:
+                with suppress(OSError):
+                    os.unlink(name)
+            raise
 
     def _numbered(self) -> str:
         """`trace_00001_20261121151919.pcapng` of `trace.pcapng`: names sort as the files come."""
         base, extension = os.path.splitext(self._saving.path)
         return f"{base}_{self._made:05}_{time.strftime('%Y%m%d%H%M%S', time.gmtime())}{extension}"
 
-    def _write(self, data: bytes) -> None:
-        with _told(self.names[-1]):
-            self._file.write(data)
-            self._file.flush()
-        self._size += len(data)
+    def _write(self, *blocks: bytes) -> None:
+        _, error = self._written(blocks)
+        if error is not None:
+            raise error
+
+    def _written(self, blocks: Sequence[bytes]) -> tuple[int, CaptureError | None]:
+        """Write them; tells how many are in the file, and what kept the others out of it: a full disk takes a part."""
+        start = self._size
+        left = memoryview(b"".join(blocks))
+        try:
+            with _told(self.names[-1]):
+                while left:
+                    written = self._file.write(left) or 0
+                    self._size += written
+                    left = left[written:]
+        except CaptureError as error:
+            ends = [*accumulate(map(len, blocks), initial=start)]
+            whole = bisect_right(ends, self._size) - 1
+            self._cut(ends[whole])
+            return whole, error
+        return len(blocks), None
+
+    def _cut(self, size: int) -> None:
+        """Leave out the beginning of a block that has no end."""
+        if self._regular:
+            self._size = size
+            with suppress(OSError):
+                self._file.truncate(size)
+                self._file.seek(size)
 
 
 @contextmanager

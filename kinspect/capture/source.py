@@ -10,11 +10,13 @@ import io
 import os
 import stat
 import sys
+from collections.abc import Callable
 from typing import Protocol
 
 from kinspect.errors import CaptureError, UnreadableError
 
 STDIN = "-"
+STDIN_NAME = "standard input"
 
 
 class Source(Protocol):
@@ -85,6 +87,11 @@ class FileSource:
         self._file = file
         return file
 
+    def move(self, offset: int) -> None:
+        """The next `read` begins at `offset`."""
+        self.close()
+        self.position = offset
+
     def release(self) -> None:
         if self._regular:
             self.close()
@@ -99,7 +106,7 @@ class StdinSource:
     """Standard input; it stays open, since it is not ours."""
 
     def __init__(self) -> None:
-        self.name = "standard input"
+        self.name = STDIN_NAME
         self.position = 0
 
     def read(self, size: int) -> bytes:
@@ -139,6 +146,21 @@ def size_of(path: str) -> int | None:
         return os.stat(path).st_size if can_reopen(path) else None
     except OSError:
         return 0
+
+
+class Begin:
+    """How a source begins, read as far as it is asked for and no further. `read`: the source's."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self.data = b""
+        """What was read so far."""
+        self._read = read
+
+    def first(self, size: int) -> bytes:
+        """The first `size` bytes, fewer if there are no more. Raises what the source raises."""
+        while len(self.data) < size and (more := self._read(size - len(self.data))):
+            self.data += more
+        return self.data[:size]
 
 
 def fill(source: Source, data: bytes, need: int, size: int) -> bytes:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 from kinspect.capture.formats import open_capture
+from kinspect.capture.merging import AROUND, NEAR, is_plain, merge_times
 from kinspect.capture.reader import BLOCK_SIZE, Findings
-from kinspect.capture.source import STDIN, Source, can_reopen, open_source, size_of
+from kinspect.capture.source import STDIN, STDIN_NAME, Source, can_reopen, open_source, size_of
 from kinspect.errors import CaptureError, TruncatedCaptureError
-from kinspect.model import FRAME_BITS, Block
+from kinspect.model import FRAME_BITS, Block, Counts
 
-# Where many files overlap, each holds a block: they get smaller ones, so that all together stay below this.
+# Where many files overlap, each holds two blocks: they get smaller ones, so that all together stay below this.
 _BUFFERED = 64 * 1024 * 1024
 _SMALLEST_BLOCK = 16 * 1024
-
-# Enough to find a file's first packet.
-_PEEK_SIZE = 4096
 
 
 def open_timeline(
@@ -67,6 +66,10 @@ class Packets(Protocol):
     @property
     def queue_drops(self) -> int | None: ...
     @property
+    def captured_packets(self) -> int | None: ...
+    @property
+    def saved_packets(self) -> int | None: ...
+    @property
     def bytes_read(self) -> int: ...
     @property
     def bytes_total(self) -> int | None: ...
@@ -74,12 +77,23 @@ class Packets(Protocol):
     def close(self) -> None: ...
 
 
+def note_capture(counts: Counts, packets: Packets) -> None:
+    """Put into the counts how the capture stands that the packets come from."""
+    counts.kernel_drops = packets.kernel_drops
+    counts.queue_drops = packets.queue_drops
+    counts.captured_packets = packets.captured_packets
+    counts.saved_packets = packets.saved_packets
+    if counts.captured_packets is not None:
+        counts.left_packets = counts.captured_packets - counts.packets - (counts.queue_drops or 0)
+
+
 class Timeline:
     """Iterates the blocks of all captures in the order of time.
 
     Each capture keeps its own order, whatever its times say. Between captures the earlier packet comes first,
     and of two with the same time that of the capture named first. A packet without a time goes with the
-    packet before it. Where packets of several captures interleave, blocks are split.
+    packet before it, and so does one whose time is far ahead of what follows it in its capture (`merging`): it
+    holds nothing back. Where packets of several captures interleave, blocks are split.
 
     All attributes are up to date while the timeline is iterated, and final after it.
     """
@@ -101,11 +115,11 @@ class Timeline:
         self.bytes_total: int | None = None if None in sizes else sum(size or 0 for size in sizes)
         """Bytes of all captures as they lie on disk; None if a pipe is among them."""
         self._findings = Findings()
-        block_size = min(block_size, max(_SMALLEST_BLOCK, _BUFFERED // max(len(sizes), 1)))
+        block_size = min(block_size, max(_SMALLEST_BLOCK, _BUFFERED // max(2 * len(sizes), 1)))
         self._cursors: list[_Cursor] = []
         for index, path in enumerate(self.files):
             if path == STDIN and STDIN in self.files[:index]:
-                twice = CaptureError("standard input: was named twice, but can be read only once")
+                twice = CaptureError(f"{STDIN_NAME}: was named twice, but can be read only once")
                 twice.unread = True
                 self.errors.append(twice)
             else:
@@ -129,6 +143,14 @@ class Timeline:
         """Files wait to be decoded."""
 
     @property
+    def captured_packets(self) -> None:
+        """Whoever made the files knows."""
+
+    @property
+    def saved_packets(self) -> None:
+        """They are saved."""
+
+    @property
     def secrets(self) -> list[bytes]:
         """The TLS key logs found so far; one may stand after the packets it is for."""
         return self._findings.secrets
@@ -146,7 +168,7 @@ class Timeline:
         """Where the buffer of the block handed out last begins in its file; of a compressed one it is not told."""
         file = block.first_frame >> FRAME_BITS
         cursor = next(cursor for cursor in self._cursors if cursor.index == file)
-        return cursor.source.position - len(block.data)
+        return cursor.position - len(block.data)
 
     @property
     def bytes_read(self) -> int:
@@ -163,8 +185,11 @@ class Timeline:
                 cursor.source.close()
 
     def _alone(self) -> Iterator[Block]:
+        (cursor,) = self._cursors
         try:
-            yield from self._cursors[0].open()
+            for block in cursor.open():
+                cursor.position = cursor.source.position
+                yield block
         except CaptureError as error:
             self.errors.append(error)
 
@@ -199,7 +224,7 @@ class Timeline:
 
 
 class _Cursor:
-    """One capture among several: its block at hand, and the next packet in it."""
+    """One capture among several: its block at hand, the next packet in it, and blocks that were read ahead."""
 
     def __init__(
         self, index: int, path: str, block_size: int, findings: Findings, open_input: Callable[[str], Source]
@@ -207,7 +232,9 @@ class _Cursor:
         self.index = index
         self.source = open_input(path)
         self.time = 0
-        """The next packet's, or that of the packet before it if it has none."""
+        """When the next packet takes its turn."""
+        self.position = 0
+        """Where in the capture the block at hand ends."""
         self._path = path
         self._open_input = open_input
         self._block_size = block_size
@@ -216,6 +243,12 @@ class _Cursor:
         self._block: Block | None = None
         self._next = 0
         self._times: list[int] = []
+        # What was read ahead: blocks with the positions they end at, and the times of all their packets.
+        self._ahead: deque[tuple[Block, int]] = deque()
+        self._times_ahead: list[int] = []
+        self._error: CaptureError | None = None
+        self._last_time = 0
+        self._before: list[int] = []
 
     def open(self) -> Iterator[Block]:
         """All blocks of the capture. Raises CaptureError, which tells whether there were any."""
@@ -237,38 +270,64 @@ class _Cursor:
         """
         if not can_reopen(self._path):
             return self.time if self.has_packet() else None
-        source = self._open_input(self._path)
+        peek = _Cursor(self.index, self._path, _SMALLEST_BLOCK, Findings(), self._open_input)
         try:
-            for block in open_capture(source, 1, _PEEK_SIZE, Findings()):
-                return block.times[0]
+            if peek.has_packet() and peek._block is not None and peek._block.times[0] is not None:
+                return peek.time
         except TruncatedCaptureError:
             pass  # Told again, and recorded, when the timeline reaches this file.
         finally:
-            source.close()
+            peek.source.close()
         return None
 
     def has_packet(self) -> bool:
         """Whether there is a next packet; reads the next block if need be. Raises CaptureError."""
         if self._block is not None:
             return True
-        if self._blocks is None:
-            self._blocks = self.open()
-        self._block = next(self._blocks, None)
-        self.source.release()
-        if self._block is None:
+        self._read(1)
+        if not self._ahead:
+            if self._error is not None:
+                raise self._error
             return False
-        self._times = self._filled(self._block.times)
+        self._block, position = self._ahead.popleft()
+        size = len(self._block)
+        self._read(size + NEAR)
+        if is_plain(self._times_ahead[: size + NEAR]):
+            self._times = self._times_ahead[:size]
+        else:
+            self._read(size + AROUND)
+            self._times = merge_times(self._before, self._times_ahead, size)
+        del self._times_ahead[:size]
+        self._before = (self._before + self._times[-AROUND:])[-AROUND:]
         self._next = 0
         self.time = self._times[0]
+        self.position = position
         return True
+
+    def _read(self, packets: int) -> None:
+        """Reads until so many packets are ahead, if there are. What goes wrong is told when they were taken."""
+        if self._blocks is None:
+            self._blocks = self.open()
+            self._last_time = self.time
+        while len(self._times_ahead) < packets:
+            try:
+                block = next(self._blocks, None)
+            except CaptureError as error:
+                self._error, block = error, None
+            if block is None:
+                break
+            self._ahead.append((block, self.source.position))
+            self._times_ahead += self._filled(block.times)
+        self.source.release()
 
     def _filled(self, times: list[int | None]) -> list[int]:
         filled = []
-        time = self.time
+        time = self._last_time
         for own in times:
             if own is not None:
                 time = own
             filled.append(time)
+        self._last_time = time
         return filled
 
     def take(self, other: tuple[int, int] | None) -> Block:
@@ -286,7 +345,6 @@ class _Cursor:
                 stop += 1
         if stop == size:
             self._block = None
-            self.time = self._times[-1]
         else:
             self._next = stop
             self.time = self._times[stop]

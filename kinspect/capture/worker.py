@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from kinspect.capture.handover import Counters, Outbox
@@ -17,7 +18,7 @@ from kinspect.errors import KinspectError
 _MS = 1_000_000
 VISIBLE_NS = 2 * RETIRE_MS * _MS
 """After so long a packet is in a block that was handed over."""
-BEAT_NS = 250 * _MS
+BEAT_NS = 100 * _MS
 """The decoding process hears that often how the capture stands."""
 SECRETS_NS = 20 * _MS
 """So often is looked for new TLS secrets."""
@@ -71,6 +72,7 @@ class Worker:
         self._errors: list[str] = []
         self._packets = 0
         self._bytes = 0
+        self._saved = 0
         self._drops = [0] * len(rings)
         self._deadline: int | None = None
         self._ended_at: int | None = None
@@ -88,10 +90,6 @@ class Worker:
         self._deadline = None if limit is None else time.monotonic_ns() + limit
         try:
             self._capture()
-        except KinspectError as error:
-            # Of the files: nothing more can be written.
-            self._errors.append(str(error))
-            self._files = None
         except Exception as error:
             # There is nobody here to tell it to.
             self._errors.append(f"internal error of the capturing process: {error!r}")
@@ -140,8 +138,7 @@ class Worker:
         if self._order is not None:
             until = time.monotonic_ns() - VISIBLE_NS
             self._hand_on(self._order.settled(FOREVER if last else until, left))
-        if self._files is not None:
-            self._files.tick(self._drops)
+        self._save(lambda files: files.tick(self._drops))
         self._beat()
         self._outbox.send()
         return bool(left)
@@ -185,9 +182,8 @@ class Worker:
         first = self._packets + 1
         self._packets += len(batch.blocks)
         self._bytes += sum(batch.lengths)
-        if self._files is not None:
-            self._save_secrets(self._files)
-            self._files.packets(batch.blocks, self._drops)
+        self._save(self._save_secrets)
+        self._save(lambda files: files.packets(batch.blocks, self._drops))
         self._outbox.packets(self._counters(), first, self._prelude, batch.blocks)
         self._outbox.send()
 
@@ -202,6 +198,23 @@ class Worker:
             size = self._plan.packets - self._packets
             self._enough = True
         return size
+
+    def _save(self, act: Callable[[SaveFiles], None]) -> None:
+        """Do something with the files, if there are any. Where one cannot be written, the capture ends: what was
+        captured until then is still handed on."""
+        files = self._files
+        if files is None:
+            return
+        try:
+            act(files)
+        except KinspectError as error:
+            self._errors.append(f"{error}: the capture ends")
+            self._files = None
+            self.stop()
+            # Of a full disk there may be room for the drop counts.
+            with suppress(KinspectError):
+                files.close(self._drops)
+        self._saved = files.saved
 
     def _save_secrets(self, files: SaveFiles) -> None:
         """What the key log got, before the packets that it may be for."""
@@ -233,17 +246,15 @@ class Worker:
 
     def _counters(self) -> Counters:
         outbox = self._outbox
-        return Counters(self._packets, self._bytes, sum(self._drops), outbox.drops, outbox.waiting)
+        return Counters(
+            self._packets, self._bytes, sum(self._drops), outbox.drops, outbox.waiting, self._saved
+        )
 
     def _finish(self) -> None:
         """Close the files, then wait for the other process to take the rest."""
         self.stop()
-        if self._files is not None:
-            try:
-                self._files.secrets(self._new_secrets())
-                self._files.close(self._drops)
-            except KinspectError as error:
-                self._errors.append(str(error))
+        self._save(lambda files: files.secrets(self._new_secrets()))
+        self._save(lambda files: files.close(self._drops))
         outbox = self._outbox
         outbox.end(self._counters(), {"errors": self._errors})
         while outbox.waiting:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TextIO
+from typing import IO, Any, TextIO
 
 import click
 
 from kinspect import __version__
-from kinspect.errors import KinspectError
+from kinspect.errors import KinspectError, shortened
 from kinspect.form import COMPILED
 
 FAILED, INTERRUPTED = 1, 130
@@ -29,6 +31,23 @@ COMMANDS = {
 """Each command and its line in `--help`; command `x` is the function `x` in the module `kinspect.cli.x`."""
 
 
+CAPTURE_NAME = re.compile(r".+\.(?:pcap|pcapng|cap|snoop|erf)(?:\.?\d+)?(?:\.(?:gz|zst|lz4))?", re.IGNORECASE)
+
+
+class NoCommandError(click.UsageError):
+    """A capture or an option stands where a command should: there is one that is meant."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        complain(self.message)
+
+
+def _may_be_capture(name: str) -> bool:
+    """Whether it is a file, or is called as one."""
+    if os.path.exists(name):
+        return not os.path.isdir(name)
+    return name == "-" or os.sep in name or CAPTURE_NAME.fullmatch(name) is not None
+
+
 class LazyGroup(click.Group):
     """Imports a command when it is called: `--help` and `--version` load no more than click."""
 
@@ -41,12 +60,30 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(f"kinspect.cli.{cmd_name}"), cmd_name)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        flags = {name for option in self.params for name in option.opts}
+        name = next((argument for argument in args if argument in COMMANDS), "read")
+        behind = [name, *(argument for argument in args if argument not in {*flags, name})]
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            meant = self.get_command(ctx, name)
+            if meant is None or not any(error.option_name in option.opts for option in meant.params):
+                raise
+            raise NoCommandError(
+                f"{error.option_name} stands behind a command: kinspect {shlex.join(behind)}"
+            ) from None
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            if _may_be_capture(args[0]):
+                raise NoCommandError(
+                    f"a capture needs a command: kinspect read {shlex.quote(args[0])}"
+                ) from None
             close = difflib.get_close_matches(args[0], COMMANDS)
             if not close:
                 raise
@@ -128,7 +165,7 @@ def complain(message: str) -> None:
     """Print one line of what went wrong; what names of files hold stays text."""
     from kinspect.output.escape import escape
 
-    click.echo(f"kinspect: {escape(message)}", err=True)
+    click.echo(f"kinspect: {escape(shortened(message))}", err=True)
 
 
 def _nowhere() -> TextIO:
@@ -137,6 +174,7 @@ def _nowhere() -> TextIO:
 
 def _silence() -> None:
     """Let the interpreter flush what is left of both streams into nothing."""
-    with _nowhere() as nowhere:
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(nowhere.fileno(), stream.fileno())
+    from kinspect.cli.outfile import discard
+
+    for stream in (sys.stdout, sys.stderr):
+        discard(stream)

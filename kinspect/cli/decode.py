@@ -7,33 +7,39 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+import orjson
 
-from kinspect.cli import complain
+from kinspect.cli import candidates, complain
+from kinspect.cli.candidates import BROKEN, CUT, FITS, MOST_MEMORY, TRAILING, Asked, Candidate
 from kinspect.cli.pasted import message_bytes
+from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
-from kinspect.kafka.exchange import KAFKA, Exchange, WireMessage
+from kinspect.kafka.exchange import KAFKA, TOKEN_NAME, Exchange, WireMessage
 from kinspect.kafka.flow import Ends
-from kinspect.kafka.names import TopicNames
+from kinspect.kafka.names import LearnedNames
+from kinspect.kafka.recordview import PAYLOADS
+from kinspect.kafka.sasl import SASL_AUTHENTICATE, may_be_token, may_hold_token
 from kinspect.kafka.view import View
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
-from kinspect.output.escape import escape
+from kinspect.output.escape import escape, escape_json
 from kinspect.output.named import number_name
 from kinspect.output.redacted import HIDDEN, STRUCTURE, shown_value
-from kinspect.protocol import interpreter, schema
+from kinspect.protocol import interpreter, request_header, schema
 from kinspect.protocol.interpreter import Reading, Span
-from kinspect.protocol.schema import Api, Layout
+from kinspect.protocol.schema import Layout
 from kinspect.protocol.versions import format_versions
 
 TEXT, JSON = "text", "json"
-AUTO, YES, NO = "auto", "yes", "no"
-SIZE_BYTES = 4
-LEAST_BYTES = {REQUEST: 8, RESPONSE: 4}
-"""The fields that every header has."""
-API_KEY_BYTES, API_VERSION_BYTES = slice(0, 2), slice(2, 4)
+AUTO = "auto"
+SIZE_FIRST = {AUTO: None, "yes": True, "no": False}
+LEAST_BYTES = {REQUEST: 8, RESPONSE: 4, None: 8}
+"""The fields that every header has; where it is not told, a request's, so that a word is not taken for base64."""
+MOST_INPUT = 32 << 20
+LISTED, ROWS = 100, 30
+"""Candidates in JSON and rows of them in text, at most."""
 FAILED = 1
 
 # What keeps a message from being read to its end; bytes that are left over do not.
@@ -55,15 +61,21 @@ class Parts(NamedTuple):
 @click.command()
 @click.argument("message", required=False)
 @click.option("--file", "path", metavar="FILE", help="Read the message from FILE, as bytes or as text.")
-@click.option("--request", is_flag=True, help="The message is a request (the default).")
-@click.option("--response", is_flag=True, help="The message is a response: needs --api and --api-version.")
-@click.option("--api", metavar="API", help="The API of a response, by name or key.")
-@click.option("--api-version", type=int, metavar="N", help="The version of a response.")
+@click.option("--request", is_flag=True, help="The message is a request.")
+@click.option("--response", is_flag=True, help="The message is a response.")
+@click.option("--api", metavar="API", help="The API, by name or key.")
+@click.option("--api-version", type=int, metavar="N", help="The version; needs --api.")
 @click.option(
     "--size-prefix",
-    type=click.Choice([AUTO, YES, NO]),
+    type=click.Choice(list(SIZE_FIRST)),
     default=AUTO,
-    help="Whether the message begins with its 4-byte size; auto: if it fits exactly.",
+    help="Whether the message begins with its 4-byte size; auto: what is possible.",
+)
+@click.option(
+    "--payload",
+    type=click.Choice(list(PAYLOADS)),
+    default="none",
+    help="Decode records and show their keys and values; none: their batches only.",
 )
 @click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like.")
 @click.option(
@@ -78,138 +90,141 @@ def decode(
     api: str | None,
     api_version: int | None,
     size_prefix: str,
+    payload: str,
     show_secrets: bool,
     format_name: str,
 ) -> int:
     """Decode one message, with the offsets of each field.
 
-    MESSAGE is hex or base64; without it the message is read from --file or standard input, as bytes, hex, base64,
-    or the dump of hexdump -C, xxd, tcpdump -X, tshark -x or Wireshark.
+    MESSAGE is hex, base64, or numbers as Java and Python print bytes; without it the message is read from --file or
+    standard input, as bytes, as such text, or as the dump of hexdump, xxd, od, tcpdump -X, tshark -x or Wireshark. The
+    headers of a whole packet are passed over.
+
+    A request says what it is. For a response every API and version is tried whose layout fits; the likeliest is shown,
+    the others are listed. --request, --response, --api and --api-version leave fewer to try. Of a message that was cut,
+    what is there is shown, and how much is missing.
     """
     if request and response:
         raise click.UsageError("--request and --response exclude each other")
     if message is not None and path is not None:
         raise click.UsageError("give a message or --file, not both")
-    if response and (api is None or api_version is None):
-        raise click.UsageError("--response needs --api and --api-version: a response does not say what it is")
-    if not response and (api is not None or api_version is not None):
-        raise click.UsageError("--api and --api-version are for --response: a request says what it is")
-    given = _given(message, path, LEAST_BYTES[RESPONSE if response else REQUEST])
-    data = _without_size(given, size_prefix)
-    known = _known_version(api or "", api_version or 0) if response else None
-    wire, header = _message(data, known)
-    parts = _take_apart(wire, header, show_secrets)
-    click.echo(_json(parts, wire) if format_name == JSON else _text(parts, wire), nl=False)
-    if not _failed(parts.problems):
-        return 0
-    if size_prefix == YES or (size_prefix == AUTO and data is given and _may_have_size(given, known)):
-        size, left = _size(given), len(given) - SIZE_BYTES
-        if left >= 0 and left != size:
-            complain(f"the first 4 bytes look like a size of {size}, but {_follow(left)}")
-    elif known is None and wire.api_key is not None and schema.api_name(wire.api_key) is None:
-        complain("if this is a response, it needs --response, --api and --api-version")
-    return FAILED
+    if api_version is not None and api is None:
+        raise click.UsageError("--api-version needs --api")
+    direction = REQUEST if request else RESPONSE if response else None
+    asked = _asked(direction, api, api_version)
+    given = _given(message, path, LEAST_BYTES[direction])
+    found = candidates.find(candidates.framings(given, SIZE_FIRST[size_prefix]), asked)
+    if not found:
+        raise KinspectError("the bytes fit no layout of what was asked for: fewer options leave more to try")
+    best = found[0]
+    if asked == Asked(None, None, None) and not show_secrets and _may_be_token(given, best):
+        raise KinspectError(
+            f"this may be a raw SASL token ({TOKEN_NAME}), {_bytes(len(best.message.data))}: no request of a known API"
+            " begins so; --show-secrets, --request or --response decodes it all the same"
+        )
+    if asked == Asked(None, None, None) and not show_secrets and _may_show_token(given, best):
+        raise KinspectError(
+            "this may hold a SASL token, and is no whole request: --show-secrets, --request, --response or --api"
+            " decodes it all the same"
+        )
+    wire, header = _message(best)
+    parts = _take_apart(wire, header, View(**_shown(best, payload, show_secrets)))
+    others = candidates.others(found)
+    click.echo((_json if format_name == JSON else _text)(parts, wire, best, others), nl=False)
+    if best.message.after:
+        complain(
+            f"the size says {_bytes(best.message.size or 0)}, and {_follow(best.message.after)}: another message?"
+        )
+    return FAILED if best.fit in (CUT, BROKEN) or _failed(parts.problems) else 0
+
+
+def _may_be_token(given: bytes, best: Candidate) -> bool:
+    return any(may_be_token(data, request_header(data, 0, len(data))) for data in {given, best.message.data})
+
+
+def _may_show_token(given: bytes, best: Candidate) -> bool:
+    """Whether the best reading, a guess, could show what SaslAuthenticate's would hide."""
+    is_request = best.direction == REQUEST and best.fit == FITS
+    return not is_request and best.api_key != SASL_AUTHENTICATE and may_hold_token(given)
+
+
+def _shown(best: Candidate, payload: str, show_secrets: bool) -> dict[str, Any]:
+    """The options of the view."""
+    return {
+        "show_secrets": show_secrets,
+        "fields": (f"{best.direction}.body",),
+        "records": payload != "none",
+        "payload": payload,
+    }
 
 
 def _given(message: str | None, path: str | None, least: int) -> bytes:
     try:
-        return message_bytes(_input(message, path), least)
+        return message_bytes(_input(path) if message is None else message, least)
     except KinspectError:
         if message is not None and os.path.isfile(message):
             raise KinspectError(f"{message}: a file is given with --file") from None
         raise
 
 
-def _input(message: str | None, path: str | None) -> bytes:
-    if message is not None:
-        return message.encode(errors="surrogateescape")
-    if path is None:
-        if sys.stdin.isatty():
-            complain("paste a message; Ctrl-D on a line of its own ends it")
-        return sys.stdin.buffer.read()
+def _input(path: str | None) -> bytes:
     try:
-        return Path(path).read_bytes()
+        if path is None:
+            if sys.stdin.isatty():
+                complain("paste a message; Ctrl-D on a line of its own ends it")
+            data = sys.stdin.buffer.read(MOST_INPUT + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(MOST_INPUT + 1)
     except OSError as error:
-        raise KinspectError(f"{path}: {error.strerror or error}") from None
+        raise KinspectError(f"{path or 'standard input'}: {error.strerror or error}") from None
+    if len(data) > MOST_INPUT:
+        raise KinspectError(f"the input is larger than {SIZE.written(MOST_INPUT)}: is it one message?")
+    return data
 
 
-def _without_size(data: bytes, prefix: str) -> bytes:
-    size, left = _size(data), len(data) - SIZE_BYTES
-    fits = left > 0 and size == left
-    if prefix == NO or (prefix == AUTO and not fits):
-        return data
-    if size < left:
+def _asked(direction: str | None, name: str | None, version: int | None) -> Asked:
+    api = None if name is None else schema.api(name)
+    if name is not None and api is None:
+        raise KinspectError(f"there is no API {name!r}: see `kinspect schema`")
+    if api is not None and version is not None and version not in api.versions:
         raise KinspectError(
-            f"the size says {_bytes(size)}, but {left - size} more follow: is it one message?"
+            f"{api.name} has no version {version}: its versions are {format_versions(api.versions)}"
         )
-    return data[SIZE_BYTES:]
-
-
-def _size(data: bytes) -> int:
-    return int.from_bytes(data[:SIZE_BYTES], signed=True)
-
-
-def _may_have_size(data: bytes, known: tuple[Api, int] | None) -> bool:
-    """Whether what cannot be read looks like a size and a message instead."""
-    plausible = 0 < _size(data) <= Caps().message_bytes
-    return plausible and not _makes_sense(data, known) and _makes_sense(data[SIZE_BYTES:], known)
-
-
-def _makes_sense(data: bytes, known: tuple[Api, int] | None) -> bool:
-    """Whether it is the begin of a request of a version that exists, or a response that can be read to its end."""
-    if known is not None:
-        wire, header = _message(data, known)
-        return header.failure is None and not _failed(wire.decode().problems)
-    api_key, api_version = _api_of(data)
-    api = None if api_key is None else schema.api(api_key)
-    return api is not None and api_version in api.versions
+    return Asked(direction, api, version)
 
 
 def _failed(problems: Iterable[Problem]) -> bool:
     return any(problem.code in FAILURES for problem in problems)
 
 
-def _known_version(name: str, version: int) -> tuple[Api, int]:
-    api = schema.api(name)
-    if api is None:
-        raise KinspectError(f"there is no API {name!r}: see `kinspect schema`")
-    if version not in api.versions:
-        raise KinspectError(
-            f"{api.name} has no version {version}: its versions are {format_versions(api.versions)}"
-        )
-    return api, version
-
-
-def _api_of(request: bytes) -> tuple[int | None, int | None]:
-    """The API's key and version in a request's header, as far as they are there."""
-    pieces = (request[API_KEY_BYTES], request[API_VERSION_BYTES])
-    key, version = (int.from_bytes(piece, signed=True) if len(piece) == 2 else None for piece in pieces)
-    return key, version
-
-
-def _message(data: bytes, known: tuple[Api, int] | None) -> tuple[WireMessage, Reading]:
-    """The message and its header: a response's of the `known` API and version, or a request's."""
-    direction = REQUEST if known is None else RESPONSE
-    api_key, api_version = _api_of(data) if known is None else (known[0].key, known[1])
-    header_version = schema.header_version(api_key or 0, api_version or 0, direction)
-    header = interpreter.read(schema.header_layout(direction, header_version), data, 0, len(data), spans=True)
+def _message(best: Candidate) -> tuple[WireMessage, Reading]:
+    """The message and its header."""
+    data = best.message.data
+    header = candidates.header(data, best.direction, best.api_key, best.version)
     # Behind a header that does not fit there is no body to look for.
     raw = data if header.failure is None else None
-    message = WireMessage(direction, raw, len(data), header.end, None, None, 0, 0, 0, raw is not None)
-    message.api_key, message.api_version = api_key, api_version
+    message = WireMessage(best.direction, raw, len(data), header.end, None, None, 0, 0, 0, raw is not None)
+    message.api_key, message.api_version = best.api_key, best.version
+    message.ends = Ends("", 0, "", 0, "", "", LearnedNames(), [""], Caps(body_bytes=MOST_MEMORY), Counts())
     return message, header
 
 
-def _take_apart(message: WireMessage, header: Reading, show_secrets: bool) -> Parts:
+def _take_apart(message: WireMessage, header: Reading, view: View) -> Parts:
     data = message.raw or b""
     layout = message.decode().layout
+    exchange = _alone(message)
+    problems = list(exchange.problems)
     spans: list[Span] = []
     if layout is not None:
-        spans = interpreter.read(layout, data, message.body_start, len(data), spans=True).spans
-    exchange = _alone(message)
-    view = View(show_secrets=show_secrets, fields=(f"{message.direction}.body",))
+        read = interpreter.read(
+            layout, data, message.body_start, len(data), spans=True, max_memory=MOST_MEMORY
+        )
+        spans = read.spans
+        if read.full and not any(problem.code == "cap" for problem in problems):
+            text = "what follows is too much to be listed"
+            problems.append(Problem(message.direction, "cap", text, read.end, message.size - read.end))
     body = view.exchange(exchange)[message.direction]["body"]
-    problems = exchange.problems
     if header.failure is not None:
         offset, path, why = header.failure
         text = f"the {message.direction}'s header does not fit at {path}: {why}"
@@ -219,20 +234,22 @@ def _take_apart(message: WireMessage, header: Reading, show_secrets: bool) -> Pa
 
 def _alone(message: WireMessage) -> Exchange:
     """An exchange of this message alone: what hides secrets works on exchanges."""
-    nobody = Ends("", 0, "", 0, "", "", TopicNames(), [""], Caps(), Counts())
-    exchange = Exchange(nobody, KAFKA)
+    assert message.ends is not None
+    exchange = Exchange(message.ends, KAFKA)
     exchange.api_key, exchange.api_version = message.api_key, message.api_version
     setattr(exchange, message.direction, message)
     return exchange
 
 
-def _json(parts: Parts, message: WireMessage) -> str:
+def _json(parts: Parts, message: WireMessage, best: Candidate, others: list[Candidate]) -> str:
     result = {
         "direction": message.direction,
         "api": None if message.api_key is None else schema.api_name(message.api_key),
         "api_key": message.api_key,
         "api_version": message.api_version,
         "size": message.size,
+        "fit": best.fit,
+        "missing_bytes": _missing(best),
         "layout": parts.layout.label if parts.layout else None,
         "complete": message.decode().complete,
         "header": _plain(parts.header),
@@ -244,11 +261,60 @@ def _json(parts: Parts, message: WireMessage) -> str:
             for value in (_plain(shown_value(span, shown)),)
         ],
         "problems": [problem.to_dict() for problem in parts.problems],
+        "candidates": [_candidate(one) for one in (best, *others)[:LISTED]],
     }
-    return json.dumps(result, indent=2) + "\n"
+    return escape_json(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)).decode()
 
 
-def _text(parts: Parts, message: WireMessage) -> str:
+def _candidate(one: Candidate) -> dict[str, Any]:
+    return {
+        "direction": one.direction,
+        "api": None if one.api_key is None else schema.api_name(one.api_key),
+        "api_key": one.api_key,
+        "api_version": one.version,
+        "size_prefix": one.message.size is not None,
+        "fit": one.fit,
+        "missing_bytes": _missing(one),
+        "trailing_bytes": one.amount if one.fit == TRAILING else 0,
+    }
+
+
+def _missing(one: Candidate) -> int:
+    """Bytes: as many as the size says, or at least so many."""
+    return one.message.missing or one.amount if one.fit == CUT else 0
+
+
+def _cut_text(one: Candidate) -> str:
+    size, here = one.message.size, len(one.message.data)
+    if size is not None and one.message.missing:
+        return f"cut: {one.message.missing} of {_bytes(size)} are missing, {here} {'is' if here == 1 else 'are'} here"
+    return f"cut: {_bytes(one.amount)} or more {'is' if one.amount == 1 else 'are'} missing"
+
+
+def _listed(others: list[Candidate]) -> list[str]:
+    """The other candidates, the versions of an API that fit in the same way together."""
+    if not others:
+        return []
+    together: dict[tuple[str, str, str], list[int]] = {}
+    for one in others:
+        name = f"API {one.api_key}" if one.api_key is None else schema.api_name(one.api_key) or ""
+        fit = {TRAILING: f"{_bytes(one.amount)} left over", CUT: "cut"}.get(one.fit, one.fit)
+        sized = f"{fit}, with its size before it" if one.message.size is not None else fit
+        together.setdefault((name, one.direction, sized), []).append(one.version or 0)
+    rows = [
+        (f"{name} v{format_versions(versions)}", direction, fit)
+        for (name, direction, fit), versions in together.items()
+    ]
+    widths = [max(len(row[column]) for row in rows[:ROWS]) for column in range(2)]
+    more = [f"  and {len(rows) - ROWS} more"] if len(rows) > ROWS else []
+    return [
+        "could also be (--request, --response, --api and --api-version choose)",
+        *(f"  {name:{widths[0]}}  {direction:{widths[1]}}  {fit}" for name, direction, fit in rows[:ROWS]),
+        *more,
+    ]
+
+
+def _text(parts: Parts, message: WireMessage, best: Candidate, others: list[Candidate]) -> str:
     early = f", early access {parts.layout.label}" if parts.layout and parts.layout.label else ""
     lines = [f"{_api_text(message)}{message.direction}{early}, {_bytes(message.size)}"]
     for title, spans, shown in (
@@ -269,6 +335,9 @@ def _text(parts: Parts, message: WireMessage) -> str:
             for offsets, path, kind, value in rows
         ]
     lines += [f"{problem.code}{_place(problem)}: {problem.message}" for problem in parts.problems]
+    if best.fit == CUT:
+        lines.append(_cut_text(best))
+    lines += _listed(others)
     return "".join(f"{escape(line)}\n" for line in lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -101,7 +102,9 @@ def explore(
 
 
 def close(explorer: Explorer) -> int:
-    """Say what could not be read; tells the exit status that calls for. Raises what nobody expected."""
+    """It has ended: say what could not be read; tells the exit status that calls for. Raises what nobody expected."""
+    # A signal that asked for the end has its way now.
+    signal.setitimer(signal.ITIMER_REAL, 0)
     errors = explorer.store.errors
     for _, error in errors:
         complain(error)

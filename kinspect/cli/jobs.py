@@ -1,47 +1,70 @@
 """`read --jobs`: several processes for one reading, which print what one would.
 
-To read and pair is cheap, to decode and print is not. So every process reads and pairs everything, and decodes and
-prints only what completes in its own chunks of the input: chunk k is that of process k modulo their number. A token
-that goes round through pipes tells whose turn it is to write.
+A connection's lines depend on its own packets. So every worker reads and dissects all packets, and decodes and formats
+the lines of its own connections. What the run shares goes through the command's own process, which inspects nothing:
 
-Processes are forked, not spawned: they begin with the options, the open output and all that was loaded and compiled.
-Nothing has started a thread by then. The first process is the command's own; it alone handles the end of the capture,
-when the others are done.
+- After each chunk of the input a worker tells which lines came, by place, key and size, and which names they told.
+- With what all workers told of the chunk, the first process puts the lines in order, as one inspector does, and gives
+  each worker its turn: the names of all, and which of its lines are ready, in order.
+- A worker formats those and sends their text, which is written in the order of all lines. Until then it may read on.
+
+Workers are forked, not spawned: they begin with the options and all that was loaded and compiled. Nothing has started a
+thread by then.
 """
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import select
 import signal
+import socket
+import struct
 import traceback
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from struct import Struct
-from typing import Any, NamedTuple, NoReturn, TextIO
+from io import RawIOBase, TextIOWrapper
+from itertools import chain, pairwise
+from operator import itemgetter
+from typing import Any, NoReturn
+from zlib import crc32
+
+import cbor2
 
 from kinspect.capture import Timeline
-from kinspect.cli.interrupt import Interrupt
-from kinspect.cli.run import Run, Wanted
-from kinspect.errors import KinspectError
-from kinspect.model import Block
-from kinspect.output import TABLE
+from kinspect.capture.timeline import note_capture
+from kinspect.cli.options import EXCHANGE, make_style
+from kinspect.cli.run import Run, Wanted, make_inspector
+from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError, UnreadableError
+from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.order import Line, LineOrder
+from kinspect.model import Block, Counts
+from kinspect.output import JSONL, NONE, open_writer
 from kinspect.output.summary import Tally
+from kinspect.pipeline import summary_line
 
-CHUNK_BYTES = 256 * 1024
-"""Input of a chunk."""
+CHUNK_BYTES = 512 * 1024
+"""Input of a chunk, or a little more."""
 CHUNKS_AHEAD = 4
-"""Chunks of its own whose output a process holds, at most, until their turn comes."""
-HELD_BYTES = 4 * 1024 * 1024
-"""Output that a process holds, at most (and one write more)."""
+"""Chunks that a worker reads, at most, beyond those it had its turn for."""
+TEXT_BYTES = 64 * 1024
+"""Text that a worker sends at once, or a line more."""
+WAITING_BYTES = 4 * 1024 * 1024
+"""Text of a worker that waits for others'; with more it has to wait itself."""
+LARGE = 64 * 1024 * 1024
+"""Input from which on several processes are used unasked."""
 USEFUL = 8
-"""Processes that `--jobs 0` starts at most: with more, nearly all of the time is what each of them has to do."""
+"""Processes that are used unasked, at most."""
 
-NEVER = 1 << 62
-_TOKEN = Struct("qq")  # the first chunk not to be read any more, and the signal that asked for it
+SCANNED, TEXT, DONE, FAILED, TURN, STOP = range(6)
+_HEAD = struct.Struct("<BQ")  # kind and size of a message
+# Of a line its place, the parts of its key (the time in two, as there is no limit to it), its size, and its number
+# among all lines: modulo the number of workers it tells whose it is.
+_ENTRY = struct.Struct("<QqQQQQQQ")
+_LOW, _LOW_BITS = (1 << 64) - 1, 64
+_RECEIVED = 96 * 1024
+_POLL_MS = 100
 
 CHANGED = (
     "the captures changed while they were read, and the output may be wrong at their end;"
@@ -49,15 +72,17 @@ CHANGED = (
 )
 
 
-def processes(asked: int, options: Wanted, timeline: Timeline) -> int:
-    """How many processes to read with if `asked` were asked for (0: one a processor).
+def processes(asked: int | None, options: Wanted, timeline: Timeline) -> int:
+    """How many processes to read with if `asked` were asked for (0: one a processor; None: the same for large inputs).
 
-    One, where the lines depend on those before them (a limit, the days of a table), where the input cannot be read
-    twice, or where there is no fork; and never more than there are chunks.
+    One, where lines depend on those before them (a limit, the numbers and days of what is for people), where the input
+    cannot be read twice, or where there is no fork; and never more than there are chunks.
     """
-    together = options.values["limit"] is None and options.format_name != TABLE and hasattr(os, "fork")
+    together = (
+        options.values["limit"] is None and options.format_name in (JSONL, NONE) and hasattr(os, "fork")
+    )
     # Of what cannot be read twice, the size is not known.
-    if not together or timeline.bytes_total is None:
+    if not together or timeline.bytes_total is None or (asked is None and timeline.bytes_total < LARGE):
         return 1
     return min(asked or min(_processors(), USEFUL), timeline.bytes_total // CHUNK_BYTES + 1)
 
@@ -68,362 +93,487 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-class LostError(Exception):
-    """Another process ended, and the token with it."""
+def run_shared(run: Run, blocks: Iterator[Block], count: int) -> dict[str, Any]:
+    """What `Run.run` does, with so many workers. Out: the `summary` line's object.
 
-
-class Turns:
-    """What one of the processes has to write, in its turn.
-
-    `stop`: the first chunk not to be read, once a signal has asked for an end.
+    Raises KinspectError if one of them died or if not all of them read the same, and what they raise; LateError if a
+    signal leaves them no time.
     """
-
-    def __init__(self, count: int, interrupt: Interrupt) -> None:
-        self.count = count
-        self.number = 0
-        self.stop = NEVER
-        self._interrupt = interrupt
-        # The token comes to process n through pipe n.
-        self._pipes = [os.pipe() for _ in range(count)]
-        self._has_token = False
-        # The chunks not written yet, and their output; the last one may be open.
-        self._chunks: deque[int] = deque()
-        self._output: deque[list[bytes]] = deque()
-        self._held = 0
-        self._open = False
-
-    def ordered(self, stream: TextIO) -> TextIO:
-        """A stream that hands on to `stream` what is written to it, each process's in its turn."""
-        self._stream = stream
-        # Kept: it would close what is below it when a writer lets go of it.
-        self._text = io.TextIOWrapper(
-            _Ordered(self, stream),  # type: ignore[type-var]  # what it asks for of a raw stream is there
-            encoding=stream.encoding,
-            errors=stream.errors,
-            write_through=True,
-        )
-        return self._text
-
-    def join(self, number: int) -> None:
-        """This process is the `number`th. Of the pipes it keeps its own ends, so that others see when it ends."""
-        self.number = number
-        self._has_token = number == 0
-        following = (number + 1) % self.count
-        for index, (reader, writer) in enumerate(self._pipes):
-            if index != number:
-                os.close(reader)
-            if index != following:
-                os.close(writer)
-        self._reader, self._writer = self._pipes[number][0], self._pipes[following][1]
-        self._arrived = select.poll()
-        self._arrived.register(self._reader, select.POLLIN)
-
-    def leave(self) -> None:
-        """Close the pipes: who still waits for the token is told that it will not come."""
-        os.close(self._reader)
-        os.close(self._writer)
-
-    @property
-    def mine(self) -> bool:
-        """Whether the chunk that was entered is this process's to show."""
-        return self._open
-
-    def enter(self, chunk: int) -> None:
-        """The reading has come to this chunk; waits if too much of this process's output is waiting already."""
-        self._open = False
-        self.pass_on()
-        if chunk % self.count == self.number:
-            while len(self._chunks) >= CHUNKS_AHEAD:
-                self._write_first(wait=True)
-            self._chunks.append(chunk)
-            self._output.append([])
-            self._open = True
-
-    def close(self, chunk: int) -> None:
-        """All chunks before this one were read. Write what waits; the first process has the last turn, and keeps it."""
-        end = -(-chunk // self.count) * self.count
-        for empty in range(chunk, end):
-            self.enter(empty)
-        self._open = False
-        if self.number == 0:
-            self.enter(end)
-        while len(self._chunks) > self._open:
-            self._write_first(wait=True)
-        if self._open:
-            self._take(wait=True)
-
-    def write(self, data: bytes) -> None:
-        """Output of the chunk that was entered."""
-        self._output[-1].append(data)
-        self._held += len(data)
-        if self._has_token and len(self._chunks) == 1:
-            self._flush()
-        elif self._held > HELD_BYTES:
-            while len(self._chunks) > 1:
-                self._write_first(wait=True)
-            self._take(wait=True)
-            self._flush()
-
-    def pass_on(self) -> None:
-        """Write what can be written without waiting, and hand the token to the next process."""
-        while len(self._chunks) > self._open and self._write_first(wait=False):
-            pass
-
-    def _write_first(self, wait: bool) -> bool:
-        """Write the first chunk, which is complete, and hand the token on; tells whether its turn had come."""
-        if not self._take(wait):
-            return False
-        self._flush()
-        self._stream.buffer.flush()
-        del self._output[0]
-        self._give(self._chunks.popleft())
-        return True
-
-    def _flush(self) -> None:
-        for data in self._output[0]:
-            self._held -= len(data)
-            self._stream.buffer.write(data)
-        self._output[0].clear()
-
-    def _take(self, wait: bool) -> bool:
-        """Whether the token is here, or, with `wait`, when it is. Raises LostError if it never will."""
-        if not self._has_token and (wait or self._arrived.poll(0)):
-            token = os.read(self._reader, _TOKEN.size)
-            if not token:
-                raise LostError
-            self.stop, number = _TOKEN.unpack(token)
-            if self.stop != NEVER:
-                self._interrupt.asked = signal.Signals(number)
-            self._has_token = True
-        return self._has_token
-
-    def _give(self, chunk: int) -> None:
-        """Hand on the token with which `chunk` was written."""
-        asked = self._interrupt.asked
-        if asked and self.stop == NEVER:
-            # All processes have to stop at the same place: none is there yet, and each gets the token before it is.
-            self.stop = chunk + (CHUNKS_AHEAD + 1) * self.count
-        self._has_token = False
-        try:
-            os.write(self._writer, _TOKEN.pack(self.stop, asked or 0))
-        except BrokenPipeError:
-            raise LostError from None
-
-
-class _Ordered(io.RawIOBase):
-    """The binary stream below `Turns.ordered`."""
-
-    def __init__(self, turns: Turns, stream: TextIO) -> None:
-        self._turns = turns
-        self._stream = stream
-
-    def writable(self) -> bool:
-        return True
-
-    def isatty(self) -> bool:
-        return self._stream.isatty()
-
-    def write(self, data: Any) -> int:
-        self._turns.write(bytes(data))
-        return len(data)
-
-
-class Share(NamedTuple):
-    """What a process found in all of the input (`packets`, `lines`), and the counts of what it showed of it."""
-
-    packets: int
-    lines: int
-    tally: Tally
-    unresolved: set[str]
-    caps_hit: dict[str, int]
-
-    def fits(self, other: Share) -> bool:
-        """Whether both processes read the same."""
-        return (self.packets, self.lines) == (other.packets, other.lines)
-
-    def to_json(self) -> dict[str, Any]:
-        return {**self._asdict(), "tally": asdict(self.tally), "unresolved": list(self.unresolved)}
-
-    @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Share:
-        tally = Tally(**told["tally"])
-        tally.error_counts = {int(code): times for code, times in tally.error_counts.items()}
-        return cls(**{**told, "tally": tally, "unresolved": set(told["unresolved"])})
-
-
-class _Worker:
-    """A forked process, as the first one sees it."""
-
-    def __init__(self, pid: int, reader: int) -> None:
-        self._pid = pid
-        self._reader = reader
-        self.status: int | None = None
-
-    def answer(self) -> Share | BaseException | None:
-        """What it found or what ended it, when it has ended; None if it did not get to tell."""
-        with open(self._reader, "rb") as pipe:
-            text = pipe.read()
-        _, self.status = os.waitpid(self._pid, 0)
-        if self.status or not text:
-            return None
-        told = json.loads(text)
-        if "error" not in told:
-            return Share.from_json(told)
-        kind, *arguments = told["error"]
-        error = _ERRORS[kind](*arguments)
-        error.add_note(told["where"])
-        return error
-
-    def end(self) -> None:
-        """End it, if it has not ended."""
-        if self.status is None:
-            os.kill(self._pid, signal.SIGKILL)
-            _, self.status = os.waitpid(self._pid, 0)
-
-
-def run_shared(run: Run, blocks: Iterator[Block], turns: Turns) -> None:
-    """What `Run.run` does, with as many processes as there are turns for.
-
-    Raises KinspectError if one of them died or if not all of them read the same, and what they raise.
-    """
-    run.prepare()
-    if run.options.keylog is not None:
-        # The processes would see what is written to it now at different times.
-        run.options.keylog.close()
     run.stream.flush()
+    if run.options.keylog is not None:
+        # The workers would see what is written to it now at different times.
+        run.options.keylog.close()
     workers: list[_Worker] = []
     try:
-        for number in range(1, turns.count):
-            workers.append(_fork(run, blocks, turns, number))
-        turns.join(0)
-        try:
-            share = _read_share(run, blocks, turns)
-            turns.leave()
-        except LostError:
-            turns.leave()
-            _merge(run, None, workers)
-        _merge(run, share, workers)
-        run.finish()
+        for number in range(count):
+            workers.append(_fork(run, blocks, number, count, workers))
+        with run.interrupt.breakable():
+            return _Merge(run, workers).run()
     finally:
         for worker in workers:
             worker.end()
         run.stop()
 
 
-def _fork(run: Run, blocks: Iterator[Block], turns: Turns, number: int) -> _Worker:
-    reader, writer = os.pipe()
+def _fork(run: Run, blocks: Iterator[Block], number: int, count: int, others: list[_Worker]) -> _Worker:
+    here, there = socket.socketpair()
     try:
         pid = os.fork()
     except OSError as error:
         raise KinspectError(f"--jobs: cannot start a process: {error.strerror}") from None
     if pid:
-        os.close(writer)
-        return _Worker(pid, reader)
-    _work(run, blocks, turns, number, writer)
-
-
-def _work(run: Run, blocks: Iterator[Block], turns: Turns, number: int, writer: int) -> NoReturn:
-    """A forked process's life. It must not return into what the first process goes on with."""
+        there.close()
+        here.setblocking(False)
+        return _Worker(pid, here)
+    # It must not return into what the first process goes on with.
     try:
-        turns.join(number)
-        run.follow()
-        told = _told(run, blocks, turns)
-        with open(writer, "wb") as pipe:
-            pipe.write(told)
+        # Only the first process has a copy of the other ends: with it, all of them end.
+        for end in (here, *(other.socket for other in others)):
+            end.close()
+        # The first process says when it is over.
+        for ending in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(ending, signal.SIG_IGN)
+        _work(run, blocks, number, count, _Link(there))
     finally:
         os._exit(0)
 
 
-def _told(run: Run, blocks: Iterator[Block], turns: Turns) -> bytes:
-    """What a forked process answers: its share, or what ended it; nothing if that was the end of another."""
+# ---------------------------------------------------------------------- the worker's side
+
+
+class _LostError(Exception):
+    """The first process is gone."""
+
+
+class _Link:
+    """A worker's end of the connection with the first process."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._arrived = select.poll()
+        self._arrived.register(end, select.POLLIN)
+
+    def send(self, kind: int, *parts: bytes) -> None:
+        """Raises _LostError."""
+        try:
+            self._socket.sendall(_HEAD.pack(kind, sum(map(len, parts))))
+            for part in parts:
+                self._socket.sendall(part)
+        except (BrokenPipeError, ConnectionResetError):
+            raise _LostError from None
+
+    def receive(self, wait: bool) -> tuple[int, bytes] | None:
+        """The next message, None if there is none yet. Raises _LostError."""
+        if not wait and not self._arrived.poll(0):
+            return None
+        kind, size = _HEAD.unpack(self._exactly(_HEAD.size))
+        return kind, self._exactly(size)
+
+    def _exactly(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            more = self._socket.recv(size - len(data))
+            if not more:
+                raise _LostError
+            data += more
+        return bytes(data)
+
+
+def _work(run: Run, blocks: Iterator[Block], number: int, count: int, link: _Link) -> None:
+    """A worker's life."""
     try:
-        return json.dumps(_read_share(run, blocks, turns).to_json()).encode()
-    except LostError:
-        return b""
-    except BaseException as error:
-        where = f"in process {turns.number} of --jobs: {traceback.format_exc()}"
-        return json.dumps({"error": _carried(error), "where": where}).encode()
+        try:
+            share = _Reader(run, number, count, link).read(blocks)
+            link.send(DONE, cbor2.dumps(share))
+        except _LostError:
+            raise
+        except BaseException as error:
+            where = f"in process {number} of --jobs: {traceback.format_exc()}"
+            link.send(FAILED, cbor2.dumps([*_carried(error), where]))
+    except _LostError:
+        pass
+
+
+class _Reader:
+    """Reads everything, and shows the lines of one worker's connections."""
+
+    def __init__(self, run: Run, number: int, count: int, link: _Link) -> None:
+        self._run = run
+        self._link = link
+        run.inspector = make_inspector(
+            run.options, run.packets, takes=lambda pair: crc32(pair) % count == number, ordered=False
+        )
+        self._text = _Written()
+        stream = self._stream = TextIOWrapper(self._text, "utf-8")  # type: ignore[type-var]
+        options = run.options
+        run.writer = open_writer(options.format_name, stream, options.view, make_style(options.values))
+        run.follow()
+        run.prepare()
+        # By number, in the order in which they came; None for what is not shown.
+        self._lines: dict[int, Line | None] = {}
+        self._came, self._count = number, count
+        self._scanned = self._turns = 0
+        self._stop: int | None = None
+
+    def read(self, blocks: Iterator[Block]) -> dict[str, Any]:
+        """All of them, or as far as the first process wants it. Out: this worker's share of the summary."""
+        run, filled = self._run, 0
+        for block in blocks:
+            if filled >= CHUNK_BYTES:
+                filled = 0
+                self._tell(False)
+                if not self._may_read():
+                    break
+            filled += block.ends[-1] - block.starts[0]
+            run.take(block)
+        run.finish()
+        self._tell(True)
+        while self._turns < self._scanned:
+            self._hear(True)
+        return _share(run)
+
+    def _tell(self, last: bool) -> None:
+        """What came with the chunk that was read."""
+        run, inspector = self._run, self._run.inspector
+        lines, came, pack = self._lines, self._came, _ENTRY.pack
+        shown = EXCHANGE in inspector.emit
+        entries = []
+        for place, size, line in inspector.arrived():
+            time, frame, first_frame, number = line.key
+            entries.append(
+                pack(place, time >> _LOW_BITS, time & _LOW, frame, first_frame, number, size, came)
+            )
+            lines[came] = line if shown or not isinstance(line, Exchange) else None
+            came += self._count
+        self._came = came
+        self._scanned += 1
+        counts = inspector.counts
+        told = (
+            [counts.packets, counts.tcp_segments, last],
+            run.packets.bytes_read,
+            b"".join(entries),
+            inspector.told.take_new(),
+        )
+        self._link.send(SCANNED, cbor2.dumps(told))
+
+    def _may_read(self) -> bool:
+        """Whether there is to be another chunk; waits if this worker is too far ahead."""
+        while self._hear(self._scanned - self._turns >= CHUNKS_AHEAD):
+            pass
+        return self._stop is None or self._scanned < self._stop
+
+    def _hear(self, wait: bool) -> bool:
+        """Does what the first process says, if it says something."""
+        message = self._link.receive(wait)
+        if message is None:
+            return False
+        kind, data = message
+        if kind == STOP:
+            self._stop = cbor2.loads(data)
+            return True
+        names, nodes, ready = cbor2.loads(data)
+        learned = self._run.inspector.names
+        for topic_id, name, key in names:
+            learned.learn(topic_id, name, tuple(key))
+        for ip, port, node_id, key in nodes:
+            learned.learn_node(ip, port, node_id, tuple(key))
+        self._turns += 1
+        self._show(array("Q", ready))
+        return True
+
+    def _show(self, ready: array[int]) -> None:
+        """Formats these lines and sends their text."""
+        written, show, take = self._text.parts, self._run.show_one, self._lines.pop
+        ends = array("Q")
+        size = 0
+        for number in ready:
+            line = take(number)
+            if line is not None:
+                before = len(written)
+                show(line)
+                size += sum(map(len, written[before:]))
+            ends.append(size)
+            if size >= TEXT_BYTES:
+                self._send(ends)
+                ends, size = array("Q"), 0
+        if ends:
+            self._send(ends)
+
+    def _send(self, ends: array[int]) -> None:
+        written = self._text.parts
+        self._link.send(TEXT, len(ends).to_bytes(8, "little") + ends.tobytes(), b"".join(written))
+        written.clear()
+
+
+class _Written(RawIOBase):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.parts.append(bytes(data))
+        return len(data)
+
+
+def _share(run: Run) -> dict[str, Any]:
+    """What a worker counted, as CBOR can hold it."""
+    counts = run.inspector.counts
+    note_capture(counts, run.packets)
+    return {
+        "counts": asdict(counts),
+        "totals": run.inspector.totals(),
+        "tally": asdict(run.tally),
+        "unresolved": list(run.inspector.names.unresolved),
+        "errors": [(type(error).__name__, str(error), error.unread) for error in run.packets.errors],
+    }
+
+
+_INPUT_ERRORS = {kind.__name__: kind for kind in (CaptureError, TruncatedCaptureError, UnreadableError)}
 
 
 def _carried(error: BaseException) -> list[Any]:
-    """An exception as JSON: what makes it again, a key of `_ERRORS`, and its arguments."""
-    if isinstance(error, KeyboardInterrupt):
-        return ["interrupt"]
+    """What makes an exception again: a key of `_ERRORS`, and the arguments."""
     if isinstance(error, OSError):
-        return ["system", error.errno, error.strerror]
+        return ["system", [error.errno, error.strerror]]
     if isinstance(error, KinspectError):
-        return ["known", str(error)]
-    return ["internal", repr(error)]
+        return ["known", [str(error)]]
+    return ["internal", [repr(error)]]
 
 
 class ElsewhereError(Exception):
-    """What another process raised; it looks like that."""
+    """What a worker raised; it looks like that."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
 _ERRORS: dict[str, Callable[..., BaseException]] = {
-    "interrupt": KeyboardInterrupt,
     "system": OSError,
     "known": KinspectError,
     "internal": ElsewhereError,
 }
 
-
-def _read_share(run: Run, blocks: Iterator[Block], turns: Turns) -> Share:
-    """Read everything, show this process's part of it."""
-    counts = run.inspector.counts
-    shown: dict[str, int] = {}
-    lines = 0
-    entered = -1
-    for chunk, block in _chunks(blocks):
-        if chunk != entered:
-            if chunk >= turns.stop:
-                break
-            turns.enter(chunk)
-            entered = chunk
-        found = run.take(block)
-        lines += len(found)
-        if turns.mine:
-            # Caps that reassembly and pairing reach, every process counts; those of decoding, only who shows it.
-            before = dict(counts.caps_hit)
-            run.show(found)
-            for cap, hits in counts.caps_hit.items():
-                if more := hits - before.get(cap, 0):
-                    shown[cap] = shown.get(cap, 0) + more
-        turns.pass_on()
-    turns.close(entered + 1)
-    return Share(counts.packets, lines, run.tally, run.inspector.names.unresolved, shown)
+# ---------------------------------------------------------------------- the first process's side
 
 
-def _chunks(blocks: Iterator[Block]) -> Iterator[tuple[int, Block]]:
-    """Each block with the number of its chunk."""
-    chunk = filled = 0
-    for block in blocks:
-        if filled >= CHUNK_BYTES:
-            chunk += 1
-            filled = 0
-        filled += block.ends[-1] - block.starts[0]
-        yield chunk, block
+class _Worker:
+    """A worker, as the first process sees it."""
+
+    def __init__(self, pid: int, end: socket.socket) -> None:
+        self._pid = pid
+        self.socket = end
+        self._head = b""
+        self._kind = self._wanted = 0
+        self._received: list[bytes] = []
+        self.to_send = bytearray()
+        self.scanned: deque[Any] = deque()
+        self.texts: deque[memoryview] = deque()
+        self.waiting = 0
+        """Bytes of them."""
+        self.share: dict[str, Any] | None = None
+        self._status: int | None = None
+
+    def status(self) -> int:
+        """What it ended with, when it has ended."""
+        if self._status is None:
+            _, self._status = os.waitpid(self._pid, 0)
+        return self._status
+
+    def end(self) -> None:
+        """End it, if it has not ended."""
+        self.socket.close()
+        if self._status is None:
+            os.kill(self._pid, signal.SIGKILL)
+            self.status()
+
+    def messages(self) -> Iterator[tuple[int, bytes]]:
+        """Those that have come whole. Raises _LostError behind the last one."""
+        while True:
+            try:
+                data = self.socket.recv(min(self._wanted or _HEAD.size - len(self._head), _RECEIVED))
+            except BlockingIOError:
+                return
+            if not data:
+                raise _LostError
+            if self._wanted:
+                self._received.append(data)
+                self._wanted -= len(data)
+                if not self._wanted:
+                    whole = b"".join(self._received)
+                    self._received.clear()
+                    yield self._kind, whole
+                continue
+            self._head += data
+            if len(self._head) == _HEAD.size:
+                self._kind, self._wanted = _HEAD.unpack(self._head)
+                self._head = b""
+
+    def take_text(self, data: bytes) -> None:
+        """The text of its next lines."""
+        begin = 8 + 8 * int.from_bytes(data[:8], "little")
+        view = memoryview(data)
+        ends, text = view[8:begin].cast("Q").tolist(), view[begin:]
+        self.texts += [text[at:end] for at, end in pairwise([0, *ends])]
+        self.waiting += len(text)
 
 
-def _merge(run: Run, own: Share | None, workers: Sequence[_Worker]) -> None:
-    """Add the counts of the other processes. Raises what ended one of them, or KinspectError if they do not fit this
-    one's; `own` is None if that is certain."""
-    answers = [worker.answer() for worker in workers]
-    for answer in answers:
-        if isinstance(answer, BaseException):
-            raise answer
-    for worker in workers:
-        if worker.status is not None and os.WIFSIGNALED(worker.status):
-            name = signal.Signals(os.WTERMSIG(worker.status)).name
-            raise KinspectError(f"a process of --jobs was ended by {name}; the output is not complete")
-    for share in answers:
-        if own is None or not isinstance(share, Share) or not share.fits(own):
+class _Merge:
+    """Gives the workers their turns, and writes what they send in the order of the run."""
+
+    def __init__(self, run: Run, workers: list[_Worker]) -> None:
+        self._run = run
+        self._workers = workers
+        self._order: LineOrder[int] = LineOrder()  # of the numbers of lines
+        self._due: deque[int] = deque()  # the workers of the lines to be written next
+        self._turns = 0
+        self._last = False
+        self._asked = False
+        self._poll = select.poll()
+        self._handlers: dict[int, Callable[[_Worker, bytes], None]] = {
+            SCANNED: lambda worker, data: worker.scanned.append(cbor2.loads(data)),
+            TEXT: _Worker.take_text,
+            DONE: self._done,
+            FAILED: self._failed,
+        }
+
+    def run(self) -> dict[str, Any]:
+        """To the end. Out: the `summary` line's object."""
+        workers = {worker.socket.fileno(): worker for worker in self._workers}
+        while any(worker.share is None for worker in self._workers):
+            self._watch()
+            for end, events in self._poll.poll(_POLL_MS):
+                self._exchange(workers[end], events)
+            while all(worker.scanned for worker in self._workers):
+                self._turn([worker.scanned.popleft() for worker in self._workers])
+            self._write()
+            self._stop()
+        return self._summary([worker.share or {} for worker in self._workers])
+
+    def _watch(self) -> None:
+        """Hears whom it has room for, and sends what there is to be sent."""
+        for worker in self._workers:
+            events = select.POLLIN if worker.waiting < WAITING_BYTES and worker.share is None else 0
+            self._poll.register(worker.socket, events | (select.POLLOUT if worker.to_send else 0))
+
+    def _exchange(self, worker: _Worker, events: int) -> None:
+        try:
+            if events & select.POLLOUT:
+                sent = worker.socket.send(worker.to_send)
+                del worker.to_send[:sent]
+            if events & ~select.POLLOUT and worker.share is None:
+                for kind, message in worker.messages():
+                    self._handlers[kind](worker, message)
+                    if kind == DONE or worker.waiting >= WAITING_BYTES:
+                        break
+        except (BrokenPipeError, ConnectionResetError, _LostError):
+            self._lost(worker)
+
+    def _done(self, worker: _Worker, data: bytes) -> None:
+        worker.share = cbor2.loads(data)
+
+    def _failed(self, worker: _Worker, data: bytes) -> NoReturn:
+        kind, arguments, where = cbor2.loads(data)
+        error = _ERRORS[kind](*arguments)
+        error.add_note(where)
+        raise error
+
+    def _lost(self, worker: _Worker) -> NoReturn:
+        status = worker.status()
+        how = f"by {signal.Signals(os.WTERMSIG(status)).name}" if os.WIFSIGNALED(status) else "early"
+        raise KinspectError(f"a process of --jobs was ended {how}; the output is not complete")
+
+    def _turn(self, told: list[Any]) -> None:
+        """All workers told of a chunk: puts its lines in order, and lets the workers go on."""
+        run, order = self._run, self._order
+        agreed, bytes_read, _, _ = told[0]
+        if self._last or any(each[0] != agreed for each in told):
             raise KinspectError(CHANGED)
-        run.tally.add(share.tally)
-        run.inspector.names.add_unresolved(share.unresolved)
-        counts = run.inspector.counts
-        for cap, hits in share.caps_hit.items():
-            counts.caps_hit[cap] = counts.caps_hit.get(cap, 0) + hits
+        packets, segments, self._last = agreed
+        if packets:
+            run.begin()
+        if run.progress is not None:
+            run.progress.update(bytes_read)
+        entries = [entry for _, _, packed, _ in told for entry in _ENTRY.iter_unpack(packed)]
+        entries.sort(key=itemgetter(0))
+        for place, high, low, frame, first_frame, number, size, line in entries:
+            order.add((high, low, frame, first_frame, number), place, size, line)  # type: ignore[arg-type]
+        order.pass_to(segments)
+        if self._last:
+            order.rest()
+        ready = [array("Q") for _ in told]
+        lines = order.ready()
+        owners = [line % len(told) for line in lines]
+        for owner, line in zip(owners, lines, strict=True):
+            ready[owner].append(line)
+        self._due += owners
+        names = [*chain.from_iterable(new[0] for _, _, _, new in told)]
+        nodes = [*chain.from_iterable(new[1] for _, _, _, new in told)]
+        for worker, own in zip(self._workers, ready, strict=True):
+            self._send(worker, TURN, [names, nodes, own.tobytes()])
+        self._turns += 1
+
+    def _send(self, worker: _Worker, kind: int, values: Any) -> None:
+        data = cbor2.dumps(values)
+        worker.to_send += _HEAD.pack(kind, len(data)) + data
+
+    def _write(self) -> None:
+        """The texts that are there, as far as none is missing before them."""
+        due, workers = self._due, self._workers
+        ready = []
+        while due and (texts := workers[due[0]].texts):
+            text = texts.popleft()
+            workers[due.popleft()].waiting -= len(text)
+            ready.append(text)
+        if ready:
+            stream = self._run.stream.buffer
+            stream.write(b"".join(ready))
+            stream.flush()
+
+    def _stop(self) -> None:
+        """After a signal all workers end at the same chunk: none is there yet, and each hears of it before it is."""
+        if self._run.interrupt.asked and not self._asked:
+            self._asked = True
+            for worker in self._workers:
+                self._send(worker, STOP, self._turns + CHUNKS_AHEAD)
+
+    def _summary(self, shares: list[dict[str, Any]]) -> dict[str, Any]:
+        """What all of them found, in the run's own counts, and the `summary` line's object."""
+        run, first = self._run, shares[0]
+        run.packets.errors[:] = [_input_error(*error) for error in first["errors"]]
+        run.inspector.counts = counts = Counts(**first["counts"])
+        if not run.nothing_read:
+            run.begin()
+        totals: dict[str, Any] = {}
+        unresolved: set[str] = set()
+        for share in shares:
+            _add(totals, share["totals"])
+            run.tally.add(Tally(**share["tally"]))
+            unresolved.update(share["unresolved"])
+        run.tally.first, run.tally.last = first["tally"]["first"], first["tally"]["last"]
+        # These every worker scans.
+        for cap in FRAGMENT_CAPS & totals["caps_hit"].keys():
+            totals["caps_hit"][cap] = first["totals"]["caps_hit"][cap]
+        totals["late_lines"] = self._order.late
+        return summary_line(run.inspector.files, counts, totals, len(unresolved))
+
+
+FRAGMENT_CAPS = frozenset({"fragments", "fragment_bytes"})
+
+
+def _input_error(kind: str, message: str, unread: bool) -> CaptureError:
+    error = _INPUT_ERRORS[kind](message)
+    error.unread = unread
+    return error
+
+
+def _add(totals: dict[str, Any], more: dict[str, Any]) -> None:
+    """Adds up counts, and counts of counts."""
+    for key, value in more.items():
+        if isinstance(value, dict):
+            _add(totals.setdefault(key, {}), value)
+        else:
+            totals[key] = totals.get(key, 0) + value

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from kinspect.cli import given
 from kinspect.errors import KinspectError
+
+OPTION = "--keylog"
+MOST_BYTES = 256 << 20
+"""Read at once: the secrets of 300,000 connections and more."""
+BEGIN_BYTES = 4096
 
 
 class KeyLogFile:
     """Reads a key log (NSS key log format) on from where it ended before."""
 
     def __init__(self, path: str) -> None:
-        """Raises KinspectError if the file cannot be read."""
-        self._path = Path(path)
+        """Raises KinspectError if the file cannot be read, or is no text."""
+        self._path = path
         self._offset = 0
         # Of a last line without its end nobody knows whether more of it will come: then it is read again.
         self._pending = self._read(all_of_it=True)
         self._closed = False
+        if b"\0" in self._pending[:BEGIN_BYTES]:
+            raise KinspectError(f"{OPTION}: {path}: is no text, so no key log (NSS key log format)")
 
     def more(self) -> bytes:
         """The whole lines that came since the last call; at first, all that are there."""
@@ -28,12 +34,7 @@ class KeyLogFile:
         self._closed = True
 
     def _read(self, all_of_it: bool = False) -> bytes:
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                text = file.read()
-        except OSError as error:
-            raise KinspectError(f"--keylog: {self._path}: {error.strerror or error}") from None
+        text = given.read(OPTION, self._path, MOST_BYTES, self._offset)
         whole = text.rfind(b"\n") + 1
         self._offset += whole
         return text if all_of_it else text[:whole]

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import select
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
 from importlib import import_module
-from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from kinspect.capture.handover import QUEUE_BYTES
 from kinspect.capture.live import Live, Settings, open_rings
-from kinspect.capture.privileges import drop, will_become
+from kinspect.capture.privileges import drop
 from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
 from kinspect.capture.save import Rotation, Saving
 from kinspect.capture.worker import Plan
-from kinspect.cli import complain, outfile
-from kinspect.cli.interrupt import SIGNALS
+from kinspect.cli import FAILED, complain, outfile
+from kinspect.cli.interrupt import ENDING, Interrupt
 from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.liveexplore import check_explorer, explore_live
 from kinspect.cli.liveview import VIEW, check, come_from, format_for_terminal, open_view, status_of
 from kinspect.cli.options import (
     FILTERS,
-    FORMATS,
     INPUT,
     LIMITS,
     OUTPUT_FILE,
@@ -35,10 +36,14 @@ from kinspect.cli.options import (
     options,
     usage,
 )
-from kinspect.cli.run import open_run, wanted
+from kinspect.cli.run import Run, open_run, wanted
 from kinspect.cli.types import COUNT, DURATION, SIZE, Size
-from kinspect.output import JSONL, TABLE
+from kinspect.model import Block
+from kinspect.output import FORMATS, JSONL, TABLE
 from kinspect.output.summary import COUNTED, DROPS
+
+if TYPE_CHECKING:
+    from kinspect.tui.live.view import LiveView
 
 LOADED_LATE = (
     *(f"kinspect.output.{name}" for name in ("console", "detail", "jsonl", "table")),
@@ -119,7 +124,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
 
     On a terminal it shows rates, latencies, failures and the last exchanges; with --format table, or in a pipe, every
     exchange is printed as it completes. Times are those of packets: a silent connection is flushed, and a
-    lost packet given up, when a later packet shows how much time has passed.
+    lost packet given up, when later packets of the connection, or of eight others, show how much time has passed.
 
     Filters are those of `kinspect read`: they choose what is shown, not what is captured or saved.
 
@@ -128,7 +133,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     """
     # The sockets first: they are what needs rights, and no file is touched before these are given up.
     rings = open_rings(interfaces)
-    if will_become():
+    if os.geteuid() == 0:
         _load_beforehand()
         if values["explore"]:
             import_module("kinspect.tui.app")
@@ -147,21 +152,58 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     )
     if values["explore"]:
         return explore_live(capture, asked)
+    interrupt = Interrupt(capture.stop, (*ENDING, signal.SIGHUP))
     view = open_view(asked, capture)
-    run = open_run(asked, capture, writer=view)
+    run = open_run(asked, capture, interrupt, writer=view)
     run.tally.interface = come_from(capture, values)
     if values["keylog"] is not None:
         run.inspector.expect_secrets()
-    with Ending(capture.stop):
+    with interrupt:
         capture.start()
-        if not values["quiet"]:
-            complain(f"capturing on {', '.join(interfaces)}, Ctrl-C ends it")
+        status = FAILED
+        try:
+            if not values["quiet"]:
+                complain(f"capturing on {', '.join(interfaces)}, Ctrl-C ends it")
+            status = _shown(run, capture, view)
+            status = max(status, run.close())
+            if not values["quiet"]:
+                _tell_no_drops(capture)
+        except OSError as error:
+            _tell_unwritten(run.stream, error)
+            status = FAILED
+            capture.close()
+    return interrupt.status if interrupt.asked == signal.SIGHUP else status
+
+
+def _shown(run: Run, capture: Live, view: LiveView | None) -> int:
+    """Show what is captured, to its end or until nobody takes it; tells the exit status."""
+    try:
         with view.at_work(status_of(capture, run)) if view is not None else nullcontext():
-            run.run(iter(capture))
-    status = run.close()
-    if not values["quiet"]:
-        _tell_no_drops(capture)
-    return status
+            run.run(_while_taken(run.stream, iter(capture)))
+    except OSError as error:
+        _tell_unwritten(run.stream, error)
+        run.give_up("stopped, as the output could not be written")
+        return FAILED
+    return 0
+
+
+def _tell_unwritten(stream: TextIO, error: OSError) -> None:
+    outfile.discard(stream)
+    try:
+        complain(f"cannot write the output: {error.strerror or error}: the capture ends")
+    except OSError:
+        # It went the same way as the output.
+        outfile.discard(sys.stderr)
+
+
+def _while_taken(stream: TextIO, blocks: Iterator[Block]) -> Iterator[Block]:
+    """The blocks, until nobody reads the stream any more: raises BrokenPipeError then, also if nothing is written."""
+    look = select.poll()
+    look.register(stream.fileno(), 0)
+    for block in blocks:
+        if look.poll(0):
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+        yield block
 
 
 def _load_beforehand() -> None:
@@ -200,24 +242,3 @@ def _tell_no_drops(capture: Live) -> None:
     for key in DROPS:
         if not getattr(capture, key):
             click.echo(COUNTED[key].format(0), err=True)
-
-
-class Ending:
-    """Within it, the first Ctrl-C or SIGTERM calls `stop`. A second one is not held back."""
-
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self._stop = stop
-        self._asked = False
-
-    def __enter__(self) -> None:
-        self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def _handle(self, _signal: int, _frame: FrameType | None) -> None:
-        if self._asked:
-            raise KeyboardInterrupt
-        self._asked = True
-        self._stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import click
 from kinspect.capture.live import Live
 from kinspect.capture.source import STDIN
 from kinspect.cli.explore import SPOOL_BYTES, check_terminal, close, filter_text, keys_from_terminal
+from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.liveview import come_from
 from kinspect.cli.options import AUTO, make_caps
@@ -19,7 +21,7 @@ from kinspect.errors import CaptureError
 from kinspect.kafka.view import View
 from kinspect.model import Block
 from kinspect.output.escape import escape
-from kinspect.output.summary import COUNTED, DROPS
+from kinspect.output.summary import COUNTED, DROPS, saved_text
 
 ELSEWHERE = ("output", "emit", "fields", "limit", "wide", "progress")
 """Options of what is printed."""
@@ -72,6 +74,14 @@ class Followed:
     def queue_drops(self) -> int:
         return self._capture.queue_drops
 
+    @property
+    def captured_packets(self) -> int:
+        return self._capture.captured_packets
+
+    @property
+    def saved_packets(self) -> int | None:
+        return self._capture.saved_packets
+
 
 def explore_live(capture: Live, options: Wanted) -> int:
     """Explore what comes; tells the exit status. The capture ends with the explorer."""
@@ -110,12 +120,15 @@ def explore_live(capture: Live, options: Wanted) -> int:
         spool.close()
     if not values["quiet"]:
         _tell(store.summary or {}, come_from(capture, values), store.count)
-    return close(explorer)
+    status = close(explorer)
+    return ENDED_BY_SIGNAL + signal.SIGHUP if explorer.ended_by == signal.SIGHUP else status
 
 
 def _tell(summary: dict[str, Any], interface: str, exchanges: int) -> None:
     packets, size = summary.get("packets", 0), summary.get("bytes", 0)
     click.echo(f"{packets:,} packets, {size:,} bytes on {escape(interface)}", err=True)
     click.echo(f"{exchanges:,} exchanges listed", err=True)
+    if summary.get("saved_packets") is not None:
+        click.echo(saved_text(summary), err=True)
     for key in DROPS:
         click.echo(COUNTED[key].format(f"{summary.get(key) or 0:,}"), err=True)

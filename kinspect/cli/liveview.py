@@ -65,6 +65,14 @@ def status_of(capture: Live, run: Run) -> Callable[[], Status]:
     from kinspect.tui.live.picture import Status
 
     def status() -> Status:
-        return Status(*capture.counters, run.inspector.open_connections)
+        now = capture.counters
+        return Status(
+            now.packets,
+            now.bytes,
+            now.kernel_drops,
+            now.queue_drops,
+            now.waiting,
+            run.inspector.open_connections,
+        )
 
     return status

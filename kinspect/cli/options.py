@@ -12,7 +12,7 @@ from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, Filter
 from kinspect.kafka.view import View
 from kinspect.model import Caps
-from kinspect.output import DETAIL, JSONL, NONE, TABLE, Style
+from kinspect.output import DETAIL, FORMATS, JSONL, NONE, TABLE, Style
 from kinspect.output.escape import escape
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -20,10 +20,11 @@ T = TypeVar("T")
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 AUTO = "auto"
-FORMATS = (TABLE, DETAIL, JSONL, NONE)
 EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
 LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
 
+TOLD_BY_BODIES = frozenset({"api_candidates", "broker", "broker.node_id"})
+"""Fields of no body that bodies tell: which APIs an orphan may belong to, and which node is at an address."""
 RECORDS_PATH = ".batches.records."
 
 PATTERN = "PATTERN"
@@ -41,11 +42,17 @@ FILTERS = (
     click.option(
         "--errors-only",
         is_flag=True,
-        help="Only what has an error code, a problem, or stayed unanswered before the capture's end.",
+        help="Only what has an error code or a problem, is a refused login, stayed unanswered before the capture's end,"
+        " or answers a request that the capture lost.",
     ),
-    click.option("--min-latency", metavar="MS", help="Only what took or waited so many milliseconds."),
     click.option(
-        "--since", metavar="TIME", help="From then on: RFC 3339, epoch seconds, or +90s from the start."
+        "--min-latency", metavar="TIME", help="Only what took or waited so long: 100 or 100ms, 500us, 1.5s."
+    ),
+    click.option(
+        "--since",
+        metavar="TIME",
+        help="From then on: RFC 3339 (without a zone: UTC), epoch seconds, 07:29:15 (UTC, on the date of the first"
+        " packet), or +90s from the start.",
     ),
     click.option("--until", metavar="TIME", help="Before this time."),
 )
@@ -134,7 +141,7 @@ CAPS: dict[str, tuple[str, Size | Duration | Count, str]] = {
     "max_records": ("records", COUNT, "Records and headers kept of one exchange, and batches"),
     "max_fragment_bytes": ("fragment_bytes", SIZE, "Bytes of IP fragments that wait for others"),
     "max_fragments": ("fragments", COUNT, "Packets of which some IP fragments wait for others"),
-    "fragment_timeout": ("fragment_ns", DURATION, "Give up a packet that misses fragments after so long"),
+    "fragment_timeout": ("fragment_ns", DURATION, "Give up a packet whose next fragment comes after so long"),
     "reorder_packets": (
         "reorder_packets",
         COUNT,
@@ -161,36 +168,64 @@ JOBS = (
     click.option(
         "--jobs",
         type=click.IntRange(0, 64),
-        default=1,
         metavar="N",
-        help="Decode and print with N processes; 0: one a processor, 8 at most.  [default: 1]",
+        help="Share the connections among N processes; 0: one a processor, 8 at most.  [default: 0 for inputs of 64 MiB"
+        " and more, else 1]",
     ),
 )
 
-LIMITS = tuple(
-    click.option(
-        f"--{name.replace('_', '-')}",
-        type=kind,
-        help=f"{text}.  [default: {kind.written(getattr(Caps(), field))}]",
-    )
-    for name, (field, kind, text) in CAPS.items()
+
+def _print_limits(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    """The page of `--help-limits`."""
+    if not asked or ctx.resilient_parsing:
+        return
+    formatter = ctx.make_formatter()
+    formatter.write_text(ABOUT_LIMITS)
+    with formatter.section("Limits"):
+        formatter.write_dl(_help_rows(ctx, lambda name: name in CAPS))
+    click.echo(formatter.getvalue(), nl=False)
+    ctx.exit()
+
+
+ABOUT_LIMITS = (
+    "What is kept at most, and for how long. A limit that is reached is counted in the summary (caps_hit)."
 )
 
-SECTIONS = {**dict.fromkeys(FILTER_NAMES, "Filters"), **dict.fromkeys(CAPS, "Limits")}
-"""Headings of `--help`, by the option's name; the others stand under `Options`."""
+LIMITS = (
+    *(
+        click.option(
+            f"--{name.replace('_', '-')}",
+            type=kind,
+            help=f"{text}.  [default: {kind.written(getattr(Caps(), field))}]",
+        )
+        for name, (field, kind, text) in CAPS.items()
+    ),
+    click.option(
+        "--help-limits",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_print_limits,
+        help="Show the limits on memory and waiting, which are options too, and exit.",
+    ),
+)
 
 
 class Sectioned(click.Command):
-    """A command whose `--help` lists filters and limits under headings of their own."""
+    """A command whose `--help` lists filters under a heading of their own, and leaves limits to `--help-limits`."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for option in self.get_params(ctx):
-            if isinstance(option, click.Option) and (row := option.get_help_record(ctx)):
-                sections.setdefault(SECTIONS.get(option.name or "", "Options"), []).append(row)
-        for heading, rows in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(rows)
+        apart = {*FILTER_NAMES, *CAPS}
+        with formatter.section("Options"):
+            formatter.write_dl(_help_rows(ctx, lambda name: name not in apart))
+        with formatter.section("Filters"):
+            formatter.write_dl(_help_rows(ctx, lambda name: name in FILTER_NAMES))
+
+
+def _help_rows(ctx: click.Context, chosen: Callable[[str], bool]) -> list[tuple[str, str]]:
+    """The options whose names are chosen, with their help."""
+    found = (option for option in ctx.command.get_params(ctx) if chosen(option.name or ""))
+    return [row for option in found if (row := option.get_help_record(ctx))]
 
 
 def options(*tables: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
@@ -233,13 +268,11 @@ def needs_heads_only(view: View, chosen: Filter, format_name: str) -> bool:
     """Whether neither the lines nor the filter look at a body, but for its error codes."""
     if format_name == NONE:
         return not chosen.needs_body
-    asked = view.fields or ()
     return not (
         chosen.needs_body
         or view.request_fields != frozenset()
         or view.response_fields != frozenset()
-        # Which APIs an orphan may belong to is found out by trying its body.
-        or any(path.startswith("api_candidates") for path in asked)
+        or not TOLD_BY_BODIES.isdisjoint(view.fields or ())
     )
 
 

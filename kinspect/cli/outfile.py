@@ -49,6 +49,13 @@ def open_output(path: str | None, force: bool) -> TextIO:
     return os.fdopen(descriptor, "w", encoding="utf-8")
 
 
+def discard(stream: TextIO) -> None:
+    """Let what is not written yet, and whatever comes, go into nothing."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
 def begin(stream: TextIO) -> None:
     """Empty the file that was opened, and make it private, before the first byte goes into it."""
     descriptor = stream.fileno()

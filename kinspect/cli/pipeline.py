@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
-from threading import Event, Thread
+from contextlib import contextmanager
+from threading import Thread
 from typing import Any, TypeAlias, TypeVar
 
 import click
 
 from kinspect.cli import complain, topicnames
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL, SIGNALS, Interrupt
+from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.options import (
     FILTERS,
     INPUT,
@@ -25,9 +26,8 @@ from kinspect.cli.options import (
     options,
     usage,
 )
-from kinspect.cli.progress import INTERVAL_SECONDS, Progress, Reading
+from kinspect.cli.progress import INTERVAL_SECONDS
 from kinspect.cli.types import DURATION, Duration
-from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES
 from kinspect.kafka.view import View
 from kinspect.output.summary import Tally, summary_text
@@ -55,6 +55,16 @@ def pipeline() -> None:
     """
 
 
+def gone(option: str, why: str) -> Callable[[Any], Any]:
+    """An option of version 0.1 that is refused in one line."""
+
+    def refuse(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"{option} is gone: {why}")
+
+    return click.option(option, hidden=True, expose_value=False, callback=refuse)
+
+
 TABLES_OUT = (
     click.option("--out", metavar="DIR", required=True, help="Where the tables go: a folder or a URL."),
     click.option(
@@ -67,6 +77,7 @@ TABLES_OUT = (
 )
 SPARK = (
     click.option("--master", metavar="URL", help="The Spark master.  [default: local[*]]"),
+    click.option("--capture-point", metavar="NAME", help="Where it was captured: a column of all tables."),
     click.option("--conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable."),
     click.option(
         "--payload",
@@ -84,14 +95,20 @@ SPARK = (
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
 @options(TABLES_OUT, SPARK, FILTERS, INPUT, LIMITS)
 @click.option(
-    "--way",
-    type=click.Choice(["fast", "ahead", "relay", "plain"]),
-    default="fast",
-    show_default=True,
-    help="How tasks share the work; the rows are the same. fast: ahead on one machine, relay on a cluster.",
+    "--skip-unreadable",
+    is_flag=True,
+    help="Go on without inputs that cannot be read; else nothing is written then.",
 )
+@click.option(
+    "--table-format",
+    type=click.Choice(["parquet", "delta", "iceberg"]),
+    default="parquet",
+    show_default=True,
+    help="How tables are written; delta and iceberg need their jars (--conf spark.jars.packages=...).",
+)
+@gone("--way", "there is one way, the fastest for one machine and for a cluster")
 def run(captures: tuple[str, ...], **values: Any) -> int:
-    """Decode captures into Parquet tables, a folder each, with a folder for each date (UTC) and API in it.
+    """Decode captures into Parquet tables, a folder each, with a folder for each date (UTC) in it.
 
     CAPTURE is a path, a glob or a URL that every executor can read. Dates that the captures tell of are replaced as
     a whole in the tables that are there; other dates stay as they are. With exchanges come latency_by_minute,
@@ -100,15 +117,15 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     tables = _tables(values["tables"])
     settings = dict(_setting(text) for text in values["conf"])
     make_filter(values)
-    keylog = usage(lambda: _bytes(values["keylog"])) if values["keylog"] else b""
+    keylog = usage(lambda: KeyLogFile(values["keylog"]).more()) if values["keylog"] else b""
     names = usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {}
     session.check()
     _check_out(values["out"])
-    from kinspect.spark.ahead import MOST_TASKS
     from kinspect.spark.job import Job
     from kinspect.spark.job import run as run_job
-    from kinspect.spark.run import AHEAD, FAST
+    from kinspect.spark.storage import expand
 
+    expand(list(captures))
     job = Job(
         captures=captures,
         out=values["out"],
@@ -119,19 +136,14 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
         keylog=keylog,
         names=names,
         kafka_ports=frozenset(values["decode_as"]),
-        way=values["way"],
+        capture_point=values["capture_point"],
+        skip_unreadable=values["skip_unreadable"],
+        table_format=values["table_format"],
     )
     progress = _shows_progress(values)
-    cores = session.cores_here(values["master"])
-    # Spark's bar counts tasks, which would be one a core.
-    own_bar = cores is not None and cores <= MOST_TASKS and values["way"] in (FAST, AHEAD)
     step = _step if progress and not values["quiet"] else lambda _: None
-    watch = _bar if progress and own_bar else lambda _: nullcontext()
-    with (
-        _session(values["master"], settings, progress and not own_bar, step) as spark,
-        Interrupt() as interrupt,
-    ):
-        result = _unless(interrupt, spark, lambda: run_job(spark, job, step, watch))
+    with _session(values["master"], settings, progress, step) as spark, Interrupt() as interrupt:
+        result = _unless(interrupt, spark, lambda: run_job(spark, job, step))
     if result is None:
         assert interrupt.asked
         complain(f"stopped by {SIGNALS[interrupt.asked]}: {job.out} is as it was")
@@ -168,14 +180,15 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     help="How long to wait before the folder is looked at again.",
 )
 @click.option(
-    "--strands",
+    "--shards",
     type=click.IntRange(1, 4096),
     default=16,
     show_default=True,
     metavar="N",
-    help="How many tasks share the connections; a folder of tables keeps the number it began with.",
+    help="How many parts connections are dealt to; a folder of tables keeps the number it began with.",
 )
 @options(SPARK, FILTERS, INPUT, LIMITS)
+@gone("--strands", "say --shards")
 def stream(folder: str, **values: Any) -> int:
     """Decode the captures of a rotating folder into Parquet tables, as they become complete.
 
@@ -186,12 +199,12 @@ def stream(folder: str, **values: Any) -> int:
     settings = dict(_setting(text) for text in values["conf"])
     make_filter(values)
     if values["keylog"]:
-        usage(lambda: _bytes(values["keylog"]))
+        usage(lambda: KeyLogFile(values["keylog"]))
     names = usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {}
-    session.check()
+    session.check_stream()
     _check_out(values["out"])
     from kinspect.spark.storage import listing, shown
-    from kinspect.spark.streaming import Settings, Stream
+    from kinspect.spark.streaming.query import Settings, Stream
 
     listing(folder)
 
@@ -201,23 +214,26 @@ def stream(folder: str, **values: Any) -> int:
         tables=tables,
         settle=values["settle"] / NS_PER_SECOND,
         interval=values["interval"] / NS_PER_SECOND,
-        strands=values["strands"],
+        shards=values["shards"],
         caps=make_caps(values),
         view=_view(values),
         filter=_filter(values),
         keylog=values["keylog"],
         names=names,
         kafka_ports=frozenset(values["decode_as"]),
+        capture_point=values["capture_point"],
     )
     progress = _shows_progress(values)
     step = _step if progress and not values["quiet"] else lambda _: None
-    with _session(values["master"], settings, progress, step) as spark, Interrupt() as interrupt:
+    # What could not be read is tried again.
+    master = values["master"] or (None if "MASTER" in os.environ else "local[*,4]")
+    with _session(master, settings, progress, step) as spark, Interrupt() as interrupt:
         running = Stream(spark, wanted, complain)
         step(f"watching {shown(folder)}")
         rows = dict.fromkeys(tables, 0)
         for batch in interrupt.guard(running.batches(values["drain"])):
             if batch is not None:
-                rows = {name: rows[name] + count for name, count in batch.rows.items()}
+                rows = {name: count + batch.rows.get(name, 0) for name, count in rows.items()}
                 step(_told(batch))
     if not values["quiet"]:
         for line in _stream_summary(running.summary(), rows):
@@ -230,7 +246,7 @@ def stream(folder: str, **values: Any) -> int:
 def _told(batch: Any) -> str:
     """A batch, in a line."""
     rows = ", ".join(f"{count:,} {name}" for name, count in batch.rows.items())
-    return f"batch {batch.number}: {len(batch.captures):,} captures, {batch.packets:,} packets, {rows}"
+    return f"batch {batch.number}: {batch.captures:,} captures, {batch.packets:,} packets, {rows}"
 
 
 def _stream_summary(summary: dict[str, Any], rows: dict[str, int]) -> list[str]:
@@ -282,13 +298,6 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _bytes(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise KinspectError(f"{path}: {error.strerror or error}") from None
-
-
 @contextmanager
 def _session(
     master: str | None, settings: dict[str, str], bar: bool, step: Callable[[str], None]
@@ -334,29 +343,6 @@ def _unless(interrupt: Interrupt, spark: Session, work: Callable[[], T]) -> T | 
     if failed and not interrupt.asked:
         raise failed[0]
     return done[0] if done else None
-
-
-@contextmanager
-def _bar(reading: Reading | None) -> Iterator[None]:
-    """Shows how far the tasks are."""
-    if reading is None:
-        yield
-        return
-    progress = Progress(reading)
-    done = Event()
-
-    def show() -> None:
-        while not done.wait(INTERVAL_SECONDS):
-            progress.update()
-
-    thread = Thread(target=show, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-        progress.stop()
 
 
 def _step(text: str) -> None:

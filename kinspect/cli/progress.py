@@ -27,8 +27,8 @@ class Progress:
         self._next = time.monotonic() + PATIENCE_SECONDS
         self._bar: Any = None
 
-    def update(self) -> None:
-        """Show where the reading is; cheap enough to be called for every block."""
+    def update(self, bytes_read: int | None = None) -> None:
+        """Show where the reading is; cheap enough to be called for every block. `bytes_read`: if others read."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -37,7 +37,7 @@ class Progress:
             self._bar = _bar()
             self._task = self._bar.add_task("reading", total=self._reading.bytes_total)
             self._bar.start()
-        self._bar.update(self._task, completed=self._reading.bytes_read)
+        self._bar.update(self._task, completed=self._reading.bytes_read if bytes_read is None else bytes_read)
         self._bar.refresh()
 
     def stop(self) -> None:

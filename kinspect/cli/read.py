@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from kinspect.capture import Timeline, open_timeline
-from kinspect.cli.interrupt import ENDED_BY_SIGNAL, SIGNALS, Interrupt
+from kinspect.cli import complain, outfile
+from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.options import FILTERS, INPUT, JOBS, LIMITS, OUTPUT, Sectioned, options
 from kinspect.cli.run import Run, Wanted, open_run, wanted
 
@@ -16,11 +16,11 @@ from kinspect.cli.run import Run, Wanted, open_run, wanted
 @click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
 @options(OUTPUT, FILTERS, INPUT, JOBS, LIMITS)
-def read(captures: tuple[str, ...], jobs: int, **values: Any) -> int:
+def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     """Decode captures into exchanges, a request and its response a line.
 
-    CAPTURE is a pcap or pcapng file, plain or compressed (gzip, zstd, lz4), or - for standard input. Several
-    files are one timeline, as rotated captures are.
+    CAPTURE is a file of packets (pcap, pcapng, snoop, ERF), plain or compressed (gzip, zstd, lz4), or - for
+    standard input. Several files are one timeline, as rotated captures are.
 
     Filters AND; the values of one filter, repeated or separated by commas, OR. Values are case-sensitive
     globs (orders-*); a leading ! negates (--api '!Heartbeat').
@@ -28,34 +28,34 @@ def read(captures: tuple[str, ...], jobs: int, **values: Any) -> int:
     asked = wanted(values, captures)
     timeline = open_timeline(captures)
     interrupt = Interrupt()
-    run, reading = (
-        _shared(asked, timeline, interrupt, jobs) if jobs != 1 else _alone(asked, timeline, interrupt)
-    )
+    count = _processes(jobs, asked, timeline)
+    run = open_run(asked, timeline, interrupt)
     with interrupt:
-        reading()
-    if interrupt.asked:
-        run.tally.stopped = f"stopped by {SIGNALS[interrupt.asked]}"
-    run.tally.unread = sum(error.unread for error in timeline.errors)
-    status = run.close()
-    return ENDED_BY_SIGNAL + interrupt.asked if interrupt.asked else status
+        try:
+            found = _read(run, timeline, count)
+        except LateError:
+            complain(f"stopped by {interrupt.name}: --jobs had no time to end in order, the output is cut")
+            outfile.discard(run.stream)
+            return interrupt.status
+        run.tally.unread = sum(error.unread for error in timeline.errors)
+        status = run.close(found)
+    return interrupt.status or status
 
 
-def _alone(asked: Wanted, timeline: Timeline, interrupt: Interrupt) -> tuple[Run, Callable[[], None]]:
-    """The run, its output open, and what reads everything."""
-    run = open_run(asked, timeline)
-    return run, lambda: run.run(interrupt.guard(iter(timeline)))
-
-
-def _shared(
-    asked: Wanted, timeline: Timeline, interrupt: Interrupt, jobs: int
-) -> tuple[Run, Callable[[], None]]:
-    """The same with several processes, where that is possible."""
+def _processes(jobs: int | None, asked: Wanted, timeline: Timeline) -> int:
+    if jobs == 1:
+        return 1
     # Loaded when it is asked for.
-    from kinspect.cli.jobs import Turns, processes, run_shared
+    from kinspect.cli.jobs import processes
 
-    count = processes(jobs, asked, timeline)
+    return processes(jobs, asked, timeline)
+
+
+def _read(run: Run, timeline: Timeline, count: int) -> dict[str, Any] | None:
+    """Out: the summary's object, if other processes found it."""
     if count == 1:
-        return _alone(asked, timeline, interrupt)
-    turns = Turns(count, interrupt)
-    run = open_run(asked, timeline, turns.ordered)
-    return run, lambda: run_shared(run, iter(timeline), turns)
+        run.run(iter(timeline))
+        return None
+    from kinspect.cli.jobs import run_shared
+
+    return run_shared(run, iter(timeline), count)

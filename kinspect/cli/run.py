@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import RawIOBase
 from typing import Any, NamedTuple, TextIO
 
 import click
 
-from kinspect.capture.timeline import Packets, may_bring_secrets
+from kinspect.capture.timeline import Packets, may_bring_secrets, note_capture
 from kinspect.cli import complain, outfile, topicnames
+from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.options import (
+    EXCHANGE,
     SUMMARY,
     choose_format,
     line_types,
@@ -28,16 +31,22 @@ from kinspect.cli.options import (
 from kinspect.cli.progress import Progress
 from kinspect.filters import Filter
 from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.order import Line
 from kinspect.kafka.view import View
 from kinspect.model import Block
 from kinspect.output import NONE, TABLE, Writer, open_writer
 from kinspect.output.escape import printable
 from kinspect.output.summary import Tally, summary_text
-from kinspect.pipeline import Inspector, Line, one_by_one
+from kinspect.pipeline import Inspector, one_by_one
 
 # How many more objects there are before Python looks for unreachable cycles among the newest, how often among the
 # others. Only what is left of an ended connection is one; with the usual numbers a fifth of the time goes there.
 COLLECTED_EACH = (10_000, 3, 3)
+
+
+HELD_SECONDS = 0.08
+"""So long lines wait for others that belong before them, where packets come as they are captured. With the time to the
+next block, which may be one without packets (`kinspect.capture.worker.BEAT_NS`), it is less than 200 ms."""
 
 
 class Wanted(NamedTuple):
@@ -75,29 +84,36 @@ def wanted(values: dict[str, Any], inputs: Sequence[str] = (), shown: str = TABL
 def open_run(
     options: Wanted,
     packets: Packets,
-    written_through: Callable[[TextIO], TextIO] = lambda stream: stream,
+    interrupt: Interrupt,
     writer: Writer | None = None,
 ) -> Run:
-    """Open the output and join everything. `written_through`: what to write to instead of the output itself; `writer`:
-    one instead of the format's."""
-    values, view = options.values, options.view
+    """Open the output and join everything. `writer`: one instead of the format's."""
+    values = options.values
     gc.freeze()
     gc.set_threshold(*COLLECTED_EACH)
     stream = _written_whole(usage(lambda: outfile.open_output(options.path, values["force"])))
     return Run(
         options,
         packets,
-        Inspector(
-            caps=make_caps(values),
-            names=options.names,
-            kafka_ports=frozenset(values["decode_as"]),
-            heads_only=needs_heads_only(view, options.filter, options.format_name),
-            emit=options.emit,
-            files=[printable(name) for name in packets.files],
-        ),
+        interrupt,
+        make_inspector(options, packets),
         stream,
-        writer or open_writer(options.format_name, written_through(stream), view, make_style(values)),
+        writer or open_writer(options.format_name, stream, options.view, make_style(values)),
         Progress(packets) if _wants_progress(values["progress"], options.path) else None,
+    )
+
+
+def make_inspector(options: Wanted, packets: Packets, **more: Any) -> Inspector:
+    """The inspector that the options ask for."""
+    return Inspector(
+        caps=make_caps(options.values),
+        names=options.names,
+        kafka_ports=frozenset(options.values["decode_as"]),
+        heads_only=needs_heads_only(options.view, options.filter, options.format_name),
+        # The summary tells of exchanges whether or not they have lines.
+        emit=options.emit | {EXCHANGE} if SUMMARY in options.emit else options.emit,
+        files=[printable(name) for name in packets.files],
+        **more,
     )
 
 
@@ -111,35 +127,52 @@ class Run:
 
     options: Wanted
     packets: Packets
+    interrupt: Interrupt
     inspector: Inspector
     stream: TextIO
     writer: Writer
     progress: Progress | None = None
     tally: Tally = field(init=False)
+    counts_errors: bool = field(init=False)
     lines: int = field(init=False, default=0)
     secrets_used: int = field(init=False, default=0)
     keylog_begun: bool = field(init=False, default=False)
     begun: bool = field(init=False, default=False)
     follows: bool = field(init=False, default=False)
+    released_at: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
-        chosen = self.options.filter
+        chosen, partial = self.options.filter, self.options.view.fields is not None
+        # Where bodies are left undecoded, only who asks for the summary has their error codes looked for.
+        self.counts_errors = not partial or SUMMARY in self.options.emit
         self.tally = Tally(
-            filtered=chosen.active, unknown=chosen.unknown, unchecked=self.options.format_name == NONE
+            filtered=chosen.active,
+            unknown=chosen.unknown,
+            options=chosen.options,
+            seen=chosen.seen,
+            utc=self.options.values["utc"],
+            unchecked=self.options.format_name == NONE or (partial and self.counts_errors),
         )
 
     def run(self, blocks: Iterator[Block]) -> None:
-        """Show what the blocks of the packets hold, to their end or to the limit."""
+        """Show what the blocks of the packets hold, to their end, to the limit, or until there is no more time."""
         self.prepare()
         try:
-            for block in blocks:
-                self.show(self.take(block))
-            self.finish()
+            with self.interrupt.breakable():
+                for block in self.interrupt.guard(blocks):
+                    self.show(self.take(block))
+                self.finish()
         except LimitReachedError:
-            self.tally.stopped = f"stopped at --limit {self.options.values['limit']}"
-            self.inspector.abandon()
+            self.give_up(f"stopped at --limit {self.options.values['limit']}")
+        except LateError:
+            self.give_up(f"stopped by {self.interrupt.name}: there was no time for all that was read")
         finally:
             self.stop()
+
+    def give_up(self, why: str) -> None:
+        """The run ends before the packets do."""
+        self.tally.stopped = why
+        self.inspector.abandon()
 
     def prepare(self) -> None:
         """Before the first block."""
@@ -147,24 +180,42 @@ class Run:
             self.inspector.expect_secrets()
 
     def follow(self) -> None:
-        """This is a process beside the first one, which alone begins the output and speaks of anything else."""
+        """This is a process beside the first one, which alone writes and speaks of anything."""
         self.follows = self.begun = True
         self.progress = None
+
+    def begin(self) -> None:
+        """There is something to show, which other processes read."""
+        if not self.begun:
+            self._begin()
+            self._add_secrets()
 
     def take(self, block: Block) -> list[Line]:
         """The lines that a block completes."""
         self._begin()
         chosen = self.options.filter
         if chosen.start is None:
-            chosen.start = next((time for time in block.times if time is not None), None)
+            chosen.start = self.tally.first = block.first_time
+        if chosen.active and (last := block.last_time) is not None:
+            self.tally.last = last
         self._add_secrets()
         if self.progress is not None:
             self.progress.update()
-        return self.inspector.feed(block)
+        lines = self.inspector.feed(block)
+        now = time.monotonic()
+        if self.packets.bytes_total is None and now >= self.released_at + HELD_SECONDS:
+            self.released_at = now
+            lines += self.inspector.idle()
+        return lines
 
     def show(self, lines: list[Line]) -> None:
         """Write those that pass the filter; empties the list. Raises LimitReachedError."""
         self._write(one_by_one(lines))
+
+    def show_one(self, line: Line) -> None:
+        """Write a line that passes the filter, at once."""
+        self._show(line)
+        self.writer.flush()
 
     def finish(self) -> None:
         """Write what the end of the input completes."""
@@ -180,20 +231,31 @@ class Run:
         if self.progress is not None:
             self.progress.stop()
 
-    def close(self) -> int:
-        """Print the summary; tells the exit status that the inputs call for."""
-        self.inspector.counts.kernel_drops = self.packets.kernel_drops
-        self.inspector.counts.queue_drops = self.packets.queue_drops
+    def close(self, found: dict[str, Any] | None = None) -> int:
+        """Print the summary; tells the exit status that the inputs call for. `found`: its object, if other processes
+        found it."""
+        if found is None:
+            note_capture(self.inspector.counts, self.packets)
+            found = self.inspector.summary()
+        if self.interrupt.asked and not self.tally.stopped:
+            self.tally.stopped = f"stopped by {self.interrupt.name}"
         summary = {
-            **self.inspector.summary(),
+            **found,
             "shown": self.tally.shown,
+            "error_counts": self.tally.named_errors(),
             "unknown_to_filters": dict(sorted(self.tally.unknown.items())),
         }
         # A file of an earlier run stays as it is if there is nothing to put in its place.
-        if SUMMARY in self.options.emit and (self.begun or self.options.path is None):
-            self.writer.line(summary)
-            self.writer.flush()
-        self.stream.flush()
+        shows = SUMMARY in self.options.emit and (self.begun or self.options.path is None)
+        try:
+            with self.interrupt.breakable():
+                if shows:
+                    self.writer.line(summary)
+                    self.writer.flush()
+                self.stream.flush()
+        except LateError:
+            # Nobody takes it.
+            outfile.discard(self.stream)
         if self.options.path is not None:
             self.stream.close()
         for error in self.packets.errors:
@@ -245,11 +307,13 @@ class Run:
                 return False
             self.writer.line(line.to_dict())
         elif chosen.matches(line):
+            written = EXCHANGE in self.options.emit
+            if written:
+                self.writer.exchange(line)
             self.tally.shown += 1
-            self.writer.exchange(line)
-            # Not where bodies are left undecoded.
-            if self.options.view.fields is None:
+            if self.counts_errors:
                 self.tally.count(line)
+            return written
         else:
             return False
         return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kinspect.kafka import envelope, meaning, secrets
+from kinspect.kafka import envelope, meaning, sasl, secrets
 from kinspect.kafka.groupbytes import GROUP_BYTES, Reader, read_group_bytes
 from kinspect.kafka.names import ZERO_ID
 from kinspect.kafka.reading import ReadingView
@@ -37,6 +37,7 @@ JOIN_GROUP = 11
 PROTOCOL_TYPE = "protocol_type"
 # Messages of which no byte is shown that cannot be named.
 _ENVELOPES = frozenset({"EnvelopeRequest", "EnvelopeResponse"})
+_ANSWERED_TOKEN = "SaslAuthenticateResponse", "auth_bytes"
 _REQUEST_DATA = frozenset({REQUEST_DATA})
 _PROTOCOL_TYPE = frozenset({PROTOCOL_TYPE})
 
@@ -57,7 +58,7 @@ class Scope:
 
     def topic_name(self, topic_id: str) -> str | None:
         """The name of a topic id as known when the exchange completed."""
-        return self._exchange.connection.names.name(topic_id, self._exchange.order)
+        return self._exchange.connection.names.name(topic_id, self._exchange.key)
 
     def record_field(self, name: str, value: bytes) -> RecordField:
         """The record set, read already if the summary has it."""
@@ -225,6 +226,8 @@ class _Writer:
         if field.fields:
             rewrite = self.struct(field.fields)
             return (None if rewrite is None else _nested(name, field.array, rewrite)), False
+        if (self._layout.name, name) == _ANSWERED_TOKEN:
+            return _answered_token(name, self._view.show_secrets), True
         if not self._view.show_secrets:
             if name in secrets.SECRET_FIELDS:
                 return _secret(name), True
@@ -380,6 +383,21 @@ def _formed(name: str, array: bool, form: Callable[[Any], Any]) -> Edit:
 def _secret(name: str) -> Edit:
     def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
         scope.redactions += redact(shown, name, value)
+
+    return edit
+
+
+def _answered_token(name: str, show_secrets: bool) -> Edit:
+    """The broker's token, and beside it why it refuses the login, if it does."""
+
+    def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
+        if show_secrets:
+            shown[name] = base64_text(value)
+        else:
+            scope.redactions += redact(shown, name, value)
+        refusal = sasl.refusal(value) if value else None
+        if refusal is not None:
+            shown[name + "_decoded"] = refusal
 
     return edit
 

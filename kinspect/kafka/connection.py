@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar
 
 from kinspect.kafka.flow import Flow, ends, likely_client
 from kinspect.kafka.framing import Framer
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import ConnectionLine
+from kinspect.kafka.order import Key, Numbering
 from kinspect.kafka.orphans import are_responses
 from kinspect.kafka.recognise import (
     MAYBE,
     YES,
     announced_bytes,
     answers,
+    contradicts,
     first_request,
     is_gssapi_token,
+    may_be_refused,
     request_at,
     request_starts,
 )
 from kinspect.kafka.session import ONE_SIDED, Session
 from kinspect.model import REQUEST, RESPONSE
+from kinspect.state import fields, fill
 from kinspect.tls import Decryptor, looks_like_tls
 
 KAFKA, TLS, OTHER, EMPTY = "kafka", "tls", "other", "empty"
@@ -46,17 +51,31 @@ OUTCOME_REASONS = {
 class _Held:
     """What came before the connection was recognised."""
 
-    __slots__ = ("cut", "head_sizes", "items", "look_again", "looks", "needed", "size")
+    STATE: ClassVar = ("first_end", "head_sizes", "items", "look_again", "looks", "needed", "size")
+    __slots__ = (*STATE, "cut")
 
     def __init__(self) -> None:
         # Direction, time, frame, and bytes or the size of a gap with its cause.
         self.items: list[tuple[int, int | None, int, bytes | int, str]] = []
         self.head_sizes = [0, 0]  # by direction, how long the stream is up to its first gap
         self.cut = NOWHERE  # the directions in which there was a gap
+        self.first_end: int | None = None  # the direction whose FIN came first
         self.needed = 0  # how long the client's first message will be, once its size is known
         self.size = 0
         self.looks = 0
         self.look_again = 0  # at which size it is worth another look
+
+    def state(self) -> list[Any]:
+        """What `from_state` goes on with."""
+        return [fields(self, self.STATE), sorted(self.cut)]
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any]) -> _Held:
+        held = cls()
+        own, cut = state
+        fill(held, cls.STATE, own)
+        held.cut = frozenset(cut)
+        return held
 
     def data(self, direction: int, time: int | None, frame: int, data: bytes) -> None:
         self.items.append((direction, time, frame, data, ""))
@@ -115,13 +134,15 @@ class KafkaConnection:
         "_held",
         "_inside",
         "_ledger",
+        "_numbering",
         "_session",
         "_tls",
         "kind",
     )
 
-    def __init__(self, flow: Flow, ledger: Ledger, tls: bool = False) -> None:
+    def __init__(self, flow: Flow, numbering: Numbering, ledger: Ledger, tls: bool = False) -> None:
         self._flow = flow
+        self._numbering = numbering
         self._ledger = ledger
         self._tls = tls
         self.kind: str | None = None
@@ -131,6 +152,33 @@ class KafkaConnection:
         self._framers: tuple[Framer, Framer] | None = None  # of the session, by direction
         self._decryptor: Decryptor | None = None
         self._inside: KafkaConnection | None = None
+
+    # ------------------------------------------------------------------ state
+
+    def state(self) -> list[Any]:
+        """What `from_state` goes on with."""
+        parts = self._held, self._session, self._decryptor, self._inside
+        return [self.kind, self._client, self._numbering.state(), [part and part.state() for part in parts]]
+
+    @classmethod
+    def from_state(
+        cls, state: Sequence[Any], flow: Flow, ledger: Ledger, outside: KafkaConnection | None = None
+    ) -> KafkaConnection:
+        """`outside`: the connection whose plaintext it takes."""
+        kind, client, numbering, (held, session, decryptor, inside) = state
+        own = outside._numbering if outside is not None else Numbering.from_state(numbering)
+        connection = cls(flow, own, ledger, outside is not None)
+        connection.kind, connection._client = kind, client
+        if held is not None:
+            connection._held = _Held.from_state(held)
+            ledger.holdings.hold(connection, connection, connection._held.size + HELD_OVERHEAD)
+        if session is not None:
+            connection._open_session(frozenset()).restore(session)
+        if decryptor is not None:
+            connection._inside = cls.from_state(inside, flow, ledger, connection)
+            connection._decryptor = connection._open_decryptor()
+            connection._decryptor.restore(decryptor)
+        return connection
 
     # ------------------------------------------------------------------ what the reassembly hands on
 
@@ -154,11 +202,18 @@ class KafkaConnection:
             self._hold().gap(direction, time, frame, size, cause)
             self._look(0)
 
+    def conflict(self, direction: int, size: int) -> None:
+        within = self._inside or self
+        if within._session is not None:
+            within._session.conflict(REQUEST if direction == within._client else RESPONSE, size)
+
     def fin(self, direction: int, time: int | None, frame: int) -> None:
         if self._session is not None:
             self._session.fin(REQUEST if direction == self._client else RESPONSE, time, frame)
         elif self._inside is not None:
             self._inside.fin(direction, time, frame)
+        elif self._held is not None and self._held.first_end is None:
+            self._held.first_end = direction
 
     def closed(self, time: int | None, frame: int, reason: str) -> None:
         if self._decryptor is not None:
@@ -173,10 +228,29 @@ class KafkaConnection:
             kind,
             secure.server_name if secure and not session else None,
             secure.reason if secure and not session else None,
-            session.undecoded_bytes if session else 0,
+            self._books(),
         )
         if self._ledger.wants_connections:
-            self._ledger.connection(self._line(time, kind, reason, session), frame)
+            key = self._numbering.key(time, frame)
+            self._ledger.connection(self._line(key, time, kind, reason, session))
+
+    def _books(self) -> dict[str, int]:
+        """What became of the bytes that were handed on, by the key of the summary."""
+        handed_on = sum(self._flow.bytes)
+        session = self._session
+        if session is not None:
+            return {
+                "message_bytes": session.message_bytes,
+                "undecoded_bytes": session.undecoded_bytes,
+                "unfinished_bytes": session.unfinished_bytes,
+            }
+        if self._decryptor is None:
+            return {"other_bytes": handed_on}
+        assert self._inside is not None
+        read, plain = self._decryptor.books
+        session = self._inside._session
+        within = self._inside._books() if session is not None else {"other_bytes": plain}
+        return {"tls_bytes": handed_on - read, "tls_overhead_bytes": read - plain} | within
 
     def finish(self, time: int | None, frame: int, reason: str) -> None:
         """No more bytes will come: settle what is open, and finish what is in flight."""
@@ -223,18 +297,22 @@ class KafkaConnection:
             if forced is not None:
                 self._begin(forced, self._unseen_start())
                 return
+            answer = held.head(1 - client)
             verdict = first_request(
-                head, self._ledger.caps.message_bytes, final or client in held.cut, syn is not None
+                head, self._ledger.caps.message_bytes, final, syn is not None, client in held.cut
             )
-            if verdict == MAYBE and answers(head, held.head(1 - client)):
+            if verdict == MAYBE and (
+                answers(head, answer, final or 1 - client in held.cut)
+                or (final and self._was_refused(client, held, head))
+            ):
                 verdict = YES
             if verdict == YES:
                 self._begin(client, self._unseen_start())
                 return
-            if not self._flow.packets[client] and are_responses(held.head(1 - client)):
+            if not self._flow.packets[client] and are_responses(answer):
                 self._begin(client)
                 return
-            waiting = waiting or verdict == MAYBE
+            waiting = waiting or (verdict == MAYBE and not (whole and contradicts(head, answer)))
             held.needed = announced_bytes(head)
         if not whole:
             for client in candidates:
@@ -256,6 +334,12 @@ class KafkaConnection:
             and client not in held.cut
         )
 
+    def _was_refused(self, client: int, held: _Held, head: bytes) -> bool:
+        """The broker answered the only request of a connection seen from its start by closing it."""
+        broker = 1 - client
+        said_nothing = not held.head_sizes[broker] and broker not in held.cut
+        return self._flow.syn == client and held.first_end == broker and said_nothing and may_be_refused(head)
+
     def _forced_client(self) -> int | None:
         for direction, (_, port) in enumerate(self._flow.addresses):
             if port in self._ledger.kafka_ports:
@@ -276,13 +360,16 @@ class KafkaConnection:
         """It is TLS: what was held and what comes goes through a decryptor."""
         self._client = client
         self._settle(TLS)
-        self._inside = KafkaConnection(self._flow, self._ledger, tls=True)
-        self._decryptor = self._ledger.open_decryptor(client, self._plaintext, self._plaintext_lost)
+        self._inside = KafkaConnection(self._flow, self._numbering, self._ledger, tls=True)
+        self._decryptor = self._open_decryptor()
         for direction, time, frame, item, _ in held.items:
             if isinstance(item, int):
                 self._decryptor.gap(direction, time, frame, item)
             else:
                 self._decryptor.data(direction, time, frame, item, 0, len(item))
+
+    def _open_decryptor(self) -> Decryptor:
+        return self._ledger.open_decryptor(self._client, self._plaintext, self._plaintext_lost)
 
     def _plaintext(self, direction: int, time: int | None, frame: int, data: bytes) -> None:
         assert self._inside is not None
@@ -306,9 +393,7 @@ class KafkaConnection:
         held = self._hold()
         self._settle(KAFKA)
         self._client = client
-        ledger = self._ledger
-        named = ends(self._flow, client, ledger, self._tls)
-        self._session = session = Session(named, ledger, adrift)
+        session = self._open_session(adrift)
         if is_gssapi_token(held.head(client)):
             session.begin_with_tokens("GSSAPI")
         for direction, time, frame, item, cause in held.items:
@@ -317,20 +402,26 @@ class KafkaConnection:
                 session.gap(side, time, frame, item, cause)
             else:
                 session.framer(side).data(time, frame, item, 0, len(item))
-        self._framers = (
-            session.framer(REQUEST if client == 0 else RESPONSE),
-            session.framer(RESPONSE if client == 0 else REQUEST),
-        )
+
+    def _open_session(self, adrift: frozenset[str]) -> Session:
+        named = ends(self._flow, self._client, self._ledger, self._tls)
+        session = self._session = Session(named, self._numbering, self._ledger, adrift)
+        framers = session.framer(REQUEST), session.framer(RESPONSE)
+        self._framers = framers if self._client == 0 else framers[::-1]
+        return session
 
     # ------------------------------------------------------------------ the connection's own line
 
-    def _line(self, time: int | None, kind: str, reason: str, session: Session | None) -> ConnectionLine:
+    def _line(
+        self, key: Key, time: int | None, kind: str, reason: str, session: Session | None
+    ) -> ConnectionLine:
         flow, secure = self._flow, self._decryptor
         within = self._inside if session and self._inside else self
         client = within._client if self.kind in (KAFKA, TLS) else likely_client(flow)
         named = session.ends if session else ends(flow, client, self._ledger)
         software = session.software if session else (None, None)
         return ConnectionLine(
+            key=key,
             connection_id=named.connection_id,
             community_id=named.community_id,
             client=(named.client_ip, named.client_port),

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kinspect.kafka import summary, view
+from kinspect.kafka.order import UNPLACED
 from kinspect.model import Caps, Problem
 from kinspect.protocol import Decoded, decode_body, schema
+from kinspect.state import fields, fill
 
 if TYPE_CHECKING:
     from kinspect.kafka.flow import Ends
 
 ANSWERED, UNANSWERED, NO_RESPONSE, ORPHAN = "answered", "unanswered", "no_response", "orphan"
 KAFKA, SASL_TOKEN = "kafka", "sasl_token"
+TOKEN_NAME = "SaslToken"
+"""What stands for the API of a raw SASL token."""
 
 DEFAULT_CAPS = Caps()
 NOTHING_DECODED = Decoded(None, None, False, ())
@@ -29,25 +35,11 @@ class WireMessage:
     and whose counts tell what they cut; None for a message alone.
     """
 
-    __slots__ = (
-        "_cut",
-        "_decoded",
-        "_fields",
-        "api_key",
-        "api_version",
-        "body_start",
-        "complete",
-        "direction",
-        "ends",
-        "first_frame",
-        "first_time",
-        "inferred",
-        "last_frame",
-        "last_time",
-        "packets",
-        "raw",
-        "size",
+    STATE: ClassVar = (
+        *("direction", "raw", "size", "body_start", "first_time", "last_time", "first_frame"),
+        *("last_frame", "packets", "complete", "inferred", "api_key", "api_version"),
     )
+    __slots__ = (*STATE, "_cut", "_decoded", "_fields", "ends")
 
     def __init__(
         self,
@@ -79,6 +71,17 @@ class WireMessage:
         self._cut = False
         self._decoded: Decoded | None = None
         self._fields: frozenset[str] | None = None
+
+    def state(self) -> list[Any]:
+        """What `from_state` goes on with."""
+        return fields(self, self.STATE)
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any], ends: Ends | None) -> WireMessage:
+        message = cls(*state[:10])
+        message.inferred, message.api_key, message.api_version = state[10:]
+        message.ends = ends
+        return message
 
     @property
     def duration_ns(self) -> int | None:
@@ -130,35 +133,20 @@ class Exchange:
     """A request and the response paired with it, or one of them alone.
 
     `kind` is `kafka` or `sasl_token`; `outcome` and `outcome_reason` are the words of the JSON lines. `api_key`,
-    `api_version` and `correlation_id` are None where no Kafka header was seen. `order` numbers the exchanges of a
-    run from 1 in the order of completion. `request`, `response`: the messages, None where there is none.
+    `api_version` and `correlation_id` are None where no Kafka header was seen. `key` is its place in the order of
+    lines, `order` numbers the exchanges of a run from 1 in that order. `request`, `response`: the messages, None where
+    there is none.
     """
 
+    STATE: ClassVar = (
+        *("kind", "api_key", "api_version", "correlation_id", "client_id", "in_flight"),
+        *("latency_known", "plain_answer", "doubt"),
+    )
     __slots__ = (
-        "_problems",
-        "_summary",
-        "api_candidates",
-        "api_key",
-        "api_version",
-        "client_id",
-        "completed_at",
-        "connection",
-        "correlation_id",
-        "in_flight",
-        "kind",
-        "latency_known",
-        "noted",
-        "order",
-        "outcome",
-        "outcome_reason",
-        "plain_answer",
-        "previous_response_end",
-        "principal",
-        "request",
-        "response",
-        "role",
-        "software_name",
-        "software_version",
+        *STATE,
+        *("_problems", "_summary", "api_candidates", "completed_at", "connection", "key"),
+        *("mechanism", "noted", "order", "outcome", "outcome_reason", "previous_response_end"),
+        *("principal", "request", "response", "role", "software_name", "software_version"),
     )
 
     def __init__(self, connection: Ends, kind: str) -> None:
@@ -173,6 +161,7 @@ class Exchange:
         self.outcome = UNANSWERED
         self.outcome_reason: str | None = None
         self.api_candidates: tuple[str, ...] = ()
+        self.key = UNPLACED
         self.order = 0
         self.completed_at: int | None = None
         self.in_flight = 0
@@ -180,23 +169,48 @@ class Exchange:
         self.latency_known = True
         # The response's header is known to be its correlation id alone; else that must be looked up.
         self.plain_answer = False
+        # Why nobody knows whether an answer is due to a Produce whose acks could not be read: an outcome's reason.
+        self.doubt: str | None = None
         self.noted: tuple[Problem, ...] = ()
         # What the session knew of the client when the exchange completed.
         self.role: str | None = None
         self.principal: str | None = None
+        self.mechanism: str | None = None
         self.software_name: str | None = None
         self.software_version: str | None = None
         self._summary: summary.Summary | None = None
         self._problems: list[Problem] | None = None
 
+    def state(self) -> list[Any]:
+        """What `from_state` goes on with, of an exchange that is not complete."""
+        messages = [message and message.state() for message in (self.request, self.response)]
+        return [fields(self, self.STATE), messages, [astuple(problem) for problem in self.noted]]
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any], ends: Ends) -> Exchange:
+        own, (request, response), noted = state
+        exchange = cls(ends, KAFKA)
+        fill(exchange, cls.STATE, own)
+        exchange.request = request and WireMessage.from_state(request, ends)
+        exchange.response = response and WireMessage.from_state(response, ends)
+        exchange.noted = tuple(Problem(*problem) for problem in noted)
+        return exchange
+
     def __repr__(self) -> str:
-        name = self.api or self.kind
-        return f"<Exchange {name} v{self.api_version} #{self.correlation_id} {self.outcome}>"
+        return f"<Exchange {self.api} v{self.api_version} #{self.correlation_id} {self.outcome}>"
 
     @property
     def api(self) -> str | None:
         """The API's name, None for an unknown key."""
-        return None if self.api_key is None else schema.api_name(self.api_key)
+        if self.api_key is None:
+            return TOKEN_NAME if self.kind == SASL_TOKEN else None
+        return schema.api_name(self.api_key)
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker's node id, if a response completed before told it for its address."""
+        ends = self.connection
+        return ends.names.node_id(ends.broker_ip, ends.broker_port, self.key)
 
     @property
     def timestamp(self) -> int | None:

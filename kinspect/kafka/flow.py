@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from struct import pack
 from typing import Protocol
 
-from kinspect.kafka.names import TopicNames
+from kinspect.kafka.names import LearnedNames
 from kinspect.model import Caps, Counts
 
 TCP = 6
@@ -40,7 +40,7 @@ class Shared(Protocol):
     """What all connections of a run share (the ledger)."""
 
     @property
-    def names(self) -> TopicNames: ...
+    def names(self) -> LearnedNames: ...
     @property
     def files(self) -> Sequence[str]: ...
     @property
@@ -59,12 +59,11 @@ class Ends:
     broker_port: int
     connection_id: str
     community_id: str
-    names: TopicNames
+    names: LearnedNames
     files: Sequence[str]
     caps: Caps
     counts: Counts
     tls: bool = False
-    node_id: int | None = None
 
 
 def ends(flow: Flow, client: int, ledger: Shared, tls: bool = False) -> Ends:

@@ -7,11 +7,13 @@ lost, or the size makes no sense, is the framer adrift, and asks its owner to fi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct
+from typing import Any, ClassVar
 
 from kinspect.kafka.exchange import WireMessage
 from kinspect.kafka.holdings import PIECE_BYTES, Holdings
+from kinspect.state import fields, fill
 
 SIZE = Struct(">i")
 SIZE_BYTES = 4
@@ -34,51 +36,37 @@ Chunk = tuple[int | None, int, bytes]
 class Framer:
     """Cuts one direction into `WireMessage`s.
 
-    `offset` counts the stream's bytes, those missing too; `unannounced` is its owner's mark for a stream seen from
-    its middle. `deliver(message, cause)` takes each message; `cause` tells what took bytes of an incomplete one (`gap`,
+    `offset` counts the stream's bytes, those missing too. Those that came are in a message (`message_bytes`, with its
+    size), in none (`skipped_bytes`), in one that the stream's end cut off (`unfinished_bytes`), or still held.
+    `longest` is the longest message that is held whole; `unannounced` its owner's mark for a stream seen from its
+    middle. `deliver(message, cause)` takes each message; `cause` tells what took bytes of an incomplete one (`gap`,
     `snaplen`, `cap`, `total`, or None for the end of the stream). `locate(data)` finds the offset of the next message
     in a stream adrift, or returns None. What is held is counted in `holdings`.
     """
 
-    __slots__ = (
-        "_adrift",
-        "_cause",
-        "_counted",
-        "_first_frame",
-        "_first_time",
-        "_have",
-        "_holdings",
-        "_keep",
-        "_last_frame",
-        "_last_time",
-        "_packets",
-        "_raw",
-        "_search_at",
-        "_search_bytes",
-        "_searching",
-        "_size",
-        "deliver",
-        "direction",
-        "locate",
-        "message_bytes",
-        "offset",
-        "skipped_bytes",
-        "unannounced",
+    STATE: ClassVar = (
+        *("longest", "message_bytes", "offset", "skipped_bytes", "unannounced"),
+        *("unfinished_bytes", "_adrift", "_cause", "_counted", "_delivered", "_first_frame"),
+        *("_first_time", "_have", "_holes", "_keep", "_last_frame", "_last_time", "_packets"),
+        *("_raw", "_search_at", "_search_bytes", "_searching", "_size"),
     )
+    __slots__ = (*STATE, "_holdings", "deliver", "direction", "locate")
 
     def __init__(
         self,
         direction: str,
-        message_bytes: int,
+        longest: int,
         deliver: Callable[[WireMessage, str | None], None],
         locate: Callable[[bytes], int | None],
         holdings: Holdings,
     ) -> None:
         self.direction = direction
-        self.message_bytes = message_bytes
+        self.longest = longest
         self.deliver = deliver
         self.locate = locate
+        self.message_bytes = 0
         self.skipped_bytes = 0
+        self.unfinished_bytes = 0
         self.offset = 0
         self.unannounced = False
         self._holdings = holdings
@@ -86,12 +74,14 @@ class Framer:
         self._search_bytes = 0
         self._searching = False
         self._search_at = 0  # how much must be held before it is searched again
+        self._delivered = 0  # what of the last message that was not complete came
         self._reset()
 
     def _reset(self) -> None:
         self._size = -1  # unknown: the size itself is being read
         self._keep = SIZE_BYTES  # how many bytes of what is being read are kept
         self._have = 0  # bytes of it seen or skipped, kept or not
+        self._holes = 0  # those of them that are missing
         self._counted = 0  # how many of those kept are counted in the holdings
         self._raw = NOTHING
         self._packets = 0
@@ -100,6 +90,19 @@ class Framer:
         self._last_time: int | None = None
         self._first_frame = 0
         self._last_frame = 0
+
+    def state(self) -> list[Any]:
+        """What `restore` goes on with."""
+        return fields(self, self.STATE)
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Goes on with the stream of `state`."""
+        self._raw = bytearray()
+        fill(self, self.STATE, state)
+        self._adrift = None if self._adrift is None else [*self._adrift]
+        held = self._counted + sum(len(data) + PIECE_BYTES for _, _, data in self._adrift or ())
+        if held:
+            self._holdings.hold(self, self, held)
 
     @property
     def adrift(self) -> bool:
@@ -133,8 +136,9 @@ class Framer:
         elif not self._have and end - start >= SIZE_BYTES:
             size = SIZE.unpack_from(buffer, start)[0]
             begin = start + SIZE_BYTES
-            if begin + size == end and size <= self.message_bytes:
+            if begin + size == end and size <= self.longest:
                 # A packet that is one message, as most small ones are.
+                self.message_bytes += end - start
                 self.deliver(
                     WireMessage(
                         self.direction, buffer[begin:end], size, 0, time, time, frame, frame, 1, True
@@ -154,8 +158,9 @@ class Framer:
                 if end - position >= SIZE_BYTES:
                     size = SIZE.unpack_from(buffer, position)[0]
                     stop = position + SIZE_BYTES + size
-                    if 0 <= size <= self.message_bytes and stop <= end:
+                    if 0 <= size <= self.longest and stop <= end:
                         raw = buffer[position + SIZE_BYTES : stop]
+                        self.message_bytes += stop - position
                         position = stop
                         self.deliver(self._message(raw, size, True), None)
                         if self.adrift:
@@ -212,7 +217,7 @@ class Framer:
             self.skipped_bytes += SIZE_BYTES
             self._reset()
             self.drift()
-        elif size > self.message_bytes:
+        elif size > self.longest:
             self._keep = PREFIX_BYTES
             self._cause = "cap"
         else:
@@ -220,7 +225,15 @@ class Framer:
             if not size:
                 self._finish()
 
+    def refuse(self, message: WireMessage) -> None:
+        """The message that was just delivered is none: its bytes are not understood."""
+        size = SIZE_BYTES + message.size if message.complete else self._delivered
+        self.message_bytes -= size
+        self.skipped_bytes += size
+
     def _finish(self) -> None:
+        self._delivered = SIZE_BYTES + self._have - self._holes
+        self.message_bytes += self._delivered
         message = self._message(bytes(self._raw), self._size, self._cause is None)
         cause = self._cause
         self._reset()
@@ -251,6 +264,7 @@ class Framer:
         if self._size >= 0 and self._have + size <= self._size:
             # The hole lies within the message: the next boundary is where it always was.
             self._have += size
+            self._holes += size
             self._keep = len(self._raw)
             if self._cause != "gap":
                 self._cause = "snaplen" if cause == "snaplen" else "gap"
@@ -268,14 +282,22 @@ class Framer:
             if self._cause != "gap":
                 self._cause = "snaplen" if cause == "snaplen" else "gap"
             self._finish()
+        else:
+            self.skipped_bytes += self._have
         self._reset()
         self.drift()
 
     def end(self) -> None:
-        """No more bytes will come: deliver what there is of an unfinished message."""
+        """No more bytes will come: deliver what there is of an unfinished message. More is adrift."""
         if self._adrift is not None:
             self._give_up_search()
-        elif self._size >= 0:
+            return
+        if self._size < 0 and not self._have:
+            return
+        self.unfinished_bytes += self._have - self._holes
+        if self._size >= 0:
+            self.unfinished_bytes += SIZE_BYTES
+            self._delivered = 0
             message = self._message(bytes(self._raw), self._size, False)
             cause = self._cause
             self._reset()
@@ -283,6 +305,7 @@ class Framer:
             self.deliver(message, cause)
         self._reset()
         self._holdings.release(self)
+        self.drift()
 
     def _hold(self, time: int | None, frame: int, data: bytes) -> None:
         assert self._adrift is not None

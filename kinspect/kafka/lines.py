@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kinspect.kafka.order import Key
 from kinspect.kafka.view import SCHEMA_VERSION, iso_time
 
 
@@ -13,9 +14,10 @@ class Gap:
     """Bytes of one direction that the capture does not hold.
 
     `direction` is who sent them (`client` or `broker`); `offset` and `bytes` count that direction's stream from
-    its first seen byte; `cause` is `capture_loss`, `snaplen` or `mid_start`.
+    its first seen byte; `cause` is `capture_loss`, `snaplen` or `mid_start`. `key`: its place in the order of lines.
     """
 
+    key: Key
     connection_id: str
     direction: str
     time: int | None
@@ -46,9 +48,10 @@ class ConnectionLine:
     `kind` is `kafka`, `tls`, `other` or `empty` (no payload). `packets` and `bytes` are the client's and the
     broker's; of a connection that is not Kafka "client" means the side that opened it, as far as known.
     `conflicting_bytes` came again with another value; the first one holds.
-    `end_reason` is the reassembly's word (docs/architecture.md).
+    `end_reason` is the reassembly's word (docs/architecture.md). `key`: its place in the order of lines.
     """
 
+    key: Key
     connection_id: str
     community_id: str
     client: tuple[str, int]

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from kinspect.protocol.schema import Field
 
 TOPIC_ID = "topic_id"
+HOST, PORT = "host", "port"
+NODE_ID_NAMES = frozenset({"broker_id", "leader_id", "node_id"})
 PARTITION_NAMES = frozenset({"index", "partition", "partition_id", "partition_index"})
 PARTITION_LIST_NAMES = frozenset({"partition_indexes", "partitions"})
 
@@ -22,6 +24,11 @@ def is_topic_name(field: Field) -> bool:
 
 def is_topic_id(field: Field) -> bool:
     return field.type == "uuid" and field.name == TOPIC_ID
+
+
+def is_node_id(field: Field) -> bool:
+    """A node's number, in a struct that may tell its address too."""
+    return field.type == "int32" and not field.array and field.name in NODE_ID_NAMES
 
 
 def is_partition(field: Field) -> bool:

@@ -1,53 +1,103 @@
-"""Topic names by topic id, as the capture tells them (KIP-516)."""
+"""Topic names by topic id (KIP-516) and node ids by address, as the capture tells them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterable, Iterator
+
+from kinspect.kafka.order import FIRST, Key
 
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 # A cluster has fewer topics; a capture that claims more cannot fill the memory.
 NAMES_KEPT = 1_000_000
 UNRESOLVED_KEPT = 100_000
+NODES_KEPT = 100_000
+
+Address = tuple[str, int]
+"""An IP address as text, and a port."""
 
 
-class TopicNames:
-    """Which name a topic id had been given when an exchange completed.
+class LearnedNames:
+    """The names that topic ids had, and the node ids at addresses, when a line was completed.
 
-    Exchanges complete in a total order, numbered from 1. A name counts for an exchange only if a response that
-    completed earlier told it, so `learn` notes the order and `name` compares it: an exchange asked late still
-    sees what was known in its own time. The first name told stays: Kafka never gives an id a second name.
+    Each is told by a line, and counts for those whose key is larger, on whatever connection: a line asked late still
+    sees what was known in its own time. The first name told stays: Kafka never gives an id a second name. Another node
+    may take an address over: from its first mention on it is there; that the old one came back is not noticed. In which
+    order lines are learned is of no account.
     """
 
-    __slots__ = ("_learned", "_names", "unresolved")
+    __slots__ = ("_names", "_new_names", "_new_nodes", "_node_count", "_nodes", "unresolved")
 
     def __init__(self, names: dict[str, str] | None = None) -> None:
         """`names`: ids known beforehand (`--topic-names`), id to name."""
-        self._names: dict[str, str] = {METADATA_TOPIC_ID: "__cluster_metadata", **(names or {})}
-        self._learned: dict[str, int] = dict.fromkeys(self._names, -1)
+        known = {METADATA_TOPIC_ID: "__cluster_metadata", **(names or {})}
+        self._names: dict[str, tuple[Key, str]] = {
+            topic_id: (FIRST, name) for topic_id, name in known.items()
+        }
+        self._nodes: dict[Address, dict[int, Key]] = {}
+        self._node_count = 0
+        self._new_names: list[tuple[str, str, Key]] = []
+        self._new_nodes: list[tuple[str, int, int, Key]] = []
         self.unresolved: set[str] = set()
         """Ids that were asked for and not known, for the summary."""
 
-    def learn(self, topic_id: str, name: str, order: int) -> None:
-        """The exchange numbered `order` told that `topic_id` is `name`."""
-        if topic_id not in self._names and topic_id != ZERO_ID and len(self._names) < NAMES_KEPT:
-            self._names[topic_id] = name
-            self._learned[topic_id] = order
+    def learn(self, topic_id: str, name: str, key: Key) -> None:
+        """The line of that key told that `topic_id` is `name`."""
+        if topic_id == ZERO_ID:
+            return
+        learned = self._names.get(topic_id)
+        if key < learned[0] if learned is not None else len(self._names) < NAMES_KEPT:
+            self._names[topic_id] = key, name
+            self._new_names.append((topic_id, name, key))
 
-    def learned(self, after: int) -> list[tuple[str, str, int]]:
-        """Ids, their names and the orders that told them, without the first `after` that were learned or known."""
-        new = islice(self._names.items(), after, None)
-        return [(topic_id, name, self._learned[topic_id]) for topic_id, name in new]
+    def learn_node(self, ip: str, port: int, node_id: int, key: Key) -> None:
+        """The line of that key told that `node_id` is at that address."""
+        told = self._nodes.setdefault((ip, port), {})
+        first = told.get(node_id)
+        if first is None:
+            if self._node_count >= NODES_KEPT:
+                return
+            self._node_count += 1
+        if first is None or key < first:
+            told[node_id] = key
+            self._new_nodes.append((ip, port, node_id, key))
 
-    def name(self, topic_id: str, order: int) -> str | None:
-        """The name of `topic_id` as far as known before exchange `order` completed, else None."""
-        learned = self._learned.get(topic_id)
-        if learned is not None and learned < order:
-            return self._names[topic_id]
+    def node_id(self, ip: str, port: int, key: Key) -> int | None:
+        """The node at that address: of those told by lines before that of the key the one that was told first last."""
+        told = self._nodes.get((ip, port))
+        if told is None:
+            return None
+        return max(((first, node_id) for node_id, first in told.items() if first < key), default=(key, None))[
+            1
+        ]
+
+    def name(self, topic_id: str, key: Key) -> str | None:
+        """The name of `topic_id` if a line before that of the key told it, else None."""
+        learned = self._names.get(topic_id)
+        if learned is not None and learned[0] < key:
+            return learned[1]
         if topic_id != ZERO_ID:
             self.add_unresolved((topic_id,))
         return None
+
+    def take_new(self) -> tuple[list[tuple[str, str, Key]], list[tuple[str, int, int, Key]]]:
+        """What was learned since the last call: ids with their names, and addresses with their nodes, each with the key
+        of the line that told it."""
+        names, nodes = self._new_names, self._new_nodes
+        self._new_names, self._new_nodes = [], []
+        return names, nodes
+
+    def topics(self) -> Iterator[tuple[str, str, Key]]:
+        """All ids, their names and the keys of the lines that told them; `FIRST` if known beforehand."""
+        return ((topic_id, name, key) for topic_id, (key, name) in self._names.items())
+
+    def nodes(self) -> Iterator[tuple[str, int, int, Key]]:
+        """All addresses, ports, the node ids told for them and the keys of the lines that told them."""
+        return (
+            (ip, port, node_id, key)
+            for (ip, port), told in self._nodes.items()
+            for node_id, key in told.items()
+        )
 
     def add_unresolved(self, topic_ids: Iterable[str]) -> None:
         """These were asked for and not known."""

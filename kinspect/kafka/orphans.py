@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from struct import Struct
 from typing import NamedTuple
 
-from kinspect.protocol import decode_body, fits, response_header, schema
+from kinspect.kafka.recognise import fits_a_broker
+from kinspect.model import RESPONSE
+from kinspect.protocol import decode_body, fits, interpreter, response_header, schema
 
 # Trying every layout is for small answers; a large one fits its own and nothing else, at a price.
-TRIED_BYTES = 1024 * 1024
+TRIED_BYTES = 256 * 1024
 _HEAD = Struct(">ii")
 API_VERSIONS = 18
-# So many answers in a row, each of which could be Kafka's, are proof enough where the requests are not captured.
-PROOF = 3
+# What a client asks once or twice: a row of such answers is another protocol's. They prove nothing.
+# FindCoordinator, SaslHandshake, ApiVersions, InitProducerId, SaslAuthenticate, CreateDelegationToken,
+# BrokerRegistration.
+ASKED_ONCE = frozenset({10, 17, API_VERSIONS, 22, 36, 38, 62})
+# So much of a message is looked at for values that make no sense.
+CHECKED_BYTES = 4096
+# So many answers in a row, each of which could be Kafka's, are proof enough where the requests are not captured, if
+# they hold so many bytes besides their correlation ids: what is short fits many layouts.
+PROOFS = ((3, 100), (5, 64))
+MOST_MESSAGES = 32
 # How far the correlation ids of two responses in a row may lie apart.
 STEP = 16
 
@@ -39,35 +50,71 @@ def _layouts() -> tuple[Candidate, ...]:
 
 def candidates(raw: bytes) -> list[Candidate]:
     """Every API and version whose response layout fits `raw` (a message without its size) exactly."""
+    return list(_fitting(raw))
+
+
+def _fitting(raw: bytes) -> Iterator[Candidate]:
     if len(raw) > TRIED_BYTES:
-        return []
-    found = []
+        return
     for candidate in _layouts():
         header = response_header(raw, 0, len(raw), candidate.key, candidate.version)
         if header and fits(candidate.key, candidate.version, "response", raw, header.body_start, len(raw)):
-            found.append(candidate)
-    return found
+            yield candidate
 
 
 def are_responses(data: bytes) -> bool:
     """Whether a stream seen from a message boundary is Kafka's broker talking, told without any request.
 
-    Either it begins with an answer to ApiVersions, or with `PROOF` messages whose correlation ids ascend and each of
-    which fits some layout.
+    Either it begins with an answer to ApiVersions, or with some messages (`PROOFS`) whose correlation ids ascend and
+    each of which fits some layout, with errors that Kafka has.
     """
-    last = None
-    for number, raw in enumerate(_messages(data), 1):
-        correlation_id = int.from_bytes(raw[:4], signed=True)
-        if last is None and _lists_itself(raw):
-            return True
-        if last is not None and not 0 < correlation_id - last <= STEP:
+    messages = _ascending(data)
+    if messages and _lists_itself(messages[0]):
+        return True
+    if not _is_enough(messages):
+        return False
+    telling: list[bytes] = []
+    for raw in messages:
+        sensible = (candidate.key for candidate in _fitting(raw) if _makes_sense(candidate, raw))
+        first = next(sensible, None)
+        if first is None:
             return False
-        if not candidates(raw):
-            return False
-        if number == PROOF:
-            return True
-        last = correlation_id
+        if first not in ASKED_ONCE or any(key not in ASKED_ONCE for key in sensible):
+            telling.append(raw)
+            if _is_enough(telling):
+                return True
     return False
+
+
+def _is_enough(messages: list[bytes]) -> bool:
+    size = sum(map(len, messages)) - 4 * len(messages)
+    return any(len(messages) >= count and size >= least for count, least in PROOFS)
+
+
+def _ascending(data: bytes) -> list[bytes]:
+    """The first messages of a stream, `MOST_MESSAGES` of them, as far as they are whole; none if their correlation ids
+    do not ascend."""
+    found: list[bytes] = []
+    last = None
+    for raw in islice(_messages(data), MOST_MESSAGES):
+        correlation_id = int.from_bytes(raw[:4], signed=True)
+        if last is not None and not 0 < correlation_id - last <= STEP:
+            return []
+        found.append(raw)
+        last = correlation_id
+    return found
+
+
+def _makes_sense(candidate: Candidate, raw: bytes) -> bool:
+    """Whether a message that fits has no value that a broker would not send; a truth of 2 is none."""
+    _, key, version = candidate
+    header = response_header(raw, 0, len(raw), key, version)
+    if header is None or not fits_a_broker(key, version, raw, header.body_start, len(raw)):
+        return False
+    layout = schema.layout(key, version, RESPONSE)
+    assert layout is not None
+    spans = interpreter.read(layout, raw[:CHECKED_BYTES], header.body_start, len(raw), spans=True).spans
+    return all(raw[span.start] <= 1 for span in spans if span.type == "bool")
 
 
 def _messages(data: bytes) -> Iterator[bytes]:
@@ -85,5 +132,8 @@ def _lists_itself(raw: bytes) -> bool:
     for version in (0, 1, 3):
         decoded = decode_body(API_VERSIONS, version, "response", raw, 4, len(raw))
         if decoded.complete and not decoded.problems and decoded.body is not None:
-            return any(entry["api_key"] == API_VERSIONS for entry in decoded.body["api_keys"])
+            return decoded.body["error_code"] in schema.errors() and any(
+                entry["api_key"] == API_VERSIONS and 0 <= entry["min_version"] <= entry["max_version"]
+                for entry in decoded.body["api_keys"]
+            )
     return False

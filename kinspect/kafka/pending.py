@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kinspect.kafka.exchange import Exchange
+from kinspect.state import fields, fill
+
+if TYPE_CHECKING:
+    from kinspect.kafka.flow import Ends
+
+NO_HOLE = -1
 
 
 class Pending:
-    """Requests that wait for a response, in the order they were sent. A correlation id may repeat."""
+    """Requests that wait for a response, in the order they were sent. A correlation id may repeat.
 
-    __slots__ = ("_doubtful", "_first", "_in_order", "_next", "_oldest", "_repeated")
+    Some clients use one id for all. Then a request that was lost cannot be told from the next one by its answer, nor a
+    lost answer from the next: pairing is unsure until nothing is in flight any more. `unseen`: the connection was not
+    seen from its start, and requests may have been in flight then.
+    """
 
-    def __init__(self) -> None:
+    STATE: ClassVar = (
+        *("_doubtful", "_hole", "_last_id", "_mixed", "_next", "_oldest", "_passed", "_piped"),
+        *("_same_id", "lost"),
+    )
+    __slots__ = (*STATE, "_first", "_in_order", "_repeated")
+
+    def __init__(self, unseen: bool) -> None:
         self._in_order: dict[int, Exchange] = {}
         # By correlation id, the number of the oldest request, and those of younger ones where there are some.
         self._first: dict[int | None, int] = {}
@@ -20,6 +37,31 @@ class Pending:
         self._next = 0
         self._oldest = 0  # no older number is in flight
         self._doubtful = 0
+        self.lost = False  # the answer to a request that the capture lost may still come
+        self._hole = 0 if unseen else NO_HOLE  # requests from this number on came behind lost ones
+        self._passed = False  # the answers to those lost were seen, as far as can be told
+        self._mixed = False  # of requests with one id another than the oldest may have been answered
+        self._last_id: int | None = None
+        self._same_id: bool | None = None  # the last two requests have one id; None: there were no two
+        self._piped = False  # two requests with one id were in flight at once
+
+    def state(self) -> list[Any]:
+        """What `restore` goes on with."""
+        waiting = [(number, exchange.state()) for number, exchange in self._in_order.items()]
+        return [fields(self, self.STATE), waiting]
+
+    def restore(self, state: Sequence[Any], ends: Ends) -> list[Exchange]:
+        """Goes on with the requests of `state`. Out: these."""
+        own, waiting = state
+        for number, of_exchange in waiting:
+            exchange = Exchange.from_state(of_exchange, ends)
+            self._in_order[number] = exchange
+            if exchange.correlation_id in self._first:
+                self._repeated.setdefault(exchange.correlation_id, deque()).append(number)
+            else:
+                self._first[exchange.correlation_id] = number
+        fill(self, self.STATE, own)
+        return [*self._in_order.values()]
 
     def __len__(self) -> int:
         return len(self._in_order)
@@ -27,9 +69,17 @@ class Pending:
     def add(self, exchange: Exchange) -> None:
         number = self._next
         self._next = number + 1
+        if not self._in_order:
+            self._mixed = False
+            if self._passed:
+                self._close_hole()
         self._in_order[number] = exchange
         correlation_id = exchange.correlation_id
+        if self._last_id is not None:
+            self._same_id = correlation_id == self._last_id
+        self._last_id = correlation_id
         if correlation_id in self._first:
+            self._piped = self._piped or correlation_id is not None
             self._repeated.setdefault(correlation_id, deque()).append(number)
         else:
             self._first[correlation_id] = number
@@ -49,8 +99,50 @@ class Pending:
         self._doubtful = self._next
 
     def is_doubtful(self) -> bool:
-        """Whether the oldest request may have had its answer in a hole."""
-        return self._oldest < self._doubtful and self.oldest() is not None and self._oldest < self._doubtful
+        """Whether the oldest request may have had its answer in a hole, or was due none."""
+        oldest = self.oldest()
+        return oldest is not None and (self._oldest < self._doubtful or oldest.doubt is not None)
+
+    def may_be_answered(self, by: Exchange) -> bool:
+        """Whether the oldest request, a doubtful one, has had its answer, as the client went on with `by`: it is a raw
+        token, or one with the same correlation id of a client that waits for each answer."""
+        older = self.oldest()
+        return (
+            older is not None
+            and self.is_doubtful()
+            and (
+                older.correlation_id is None
+                or (older.correlation_id == by.correlation_id and not self._piped)
+            )
+        )
+
+    def mix(self) -> None:
+        """A request was given up, as the next one with its id came: the answer that comes may be to either."""
+        self._mixed = True
+
+    def lose_requests(self) -> None:
+        """Requests were lost: answers to them may come before those to requests from now on."""
+        if self._hole == NO_HOLE:
+            self._hole = self._next
+        self.lost = True
+        self._passed = False
+
+    def orphaned(self) -> None:
+        """An answer came that no request here waits for."""
+        self._passed = True
+
+    def _close_hole(self) -> None:
+        self._hole = NO_HOLE
+        self.lost = self._passed = False
+
+    def is_unsure(self, correlation_id: int | None) -> bool:
+        """Whether an answer with this correlation id may be that of another request than the oldest that has it."""
+        number = self._first[correlation_id]
+        exchange = self._in_order[number]
+        if correlation_id in self._repeated and (number < self._doubtful or exchange.doubt is not None):
+            self._mixed = True
+        beside_hole = self._hole != NO_HOLE and (number >= self._hole or number < self._doubtful)
+        return self._mixed or (self._same_id is True and beside_hole)
 
     def holds(self, correlation_id: int | None) -> bool:
         """Whether a request with this correlation id waits (None: a raw SASL token)."""
@@ -61,33 +153,46 @@ class Pending:
         return self._in_order[self._first[correlation_id]]
 
     def take(self, correlation_id: int | None) -> tuple[Exchange, bool]:
-        """Remove and return the oldest request with this correlation id (there must be one), and whether it
-        overtakes older ones."""
+        """Remove and return the oldest request with this correlation id (there must be one), which is answered, and
+        whether it overtakes older ones."""
+        number = self._first[correlation_id]
+        overtakes = self.oldest() is not self._in_order[number]
+        if self._hole != NO_HOLE and number >= self._hole:
+            if self._same_id is False:
+                self._close_hole()
+            elif not self._piped:
+                self._passed = True
+        return self._remove(correlation_id), overtakes
+
+    def _remove(self, correlation_id: int | None) -> Exchange:
         number = self._first.pop(correlation_id)
         younger = self._repeated.get(correlation_id)
         if younger is not None:
             self._first[correlation_id] = younger.popleft()
             if not younger:
                 del self._repeated[correlation_id]
-        exchange = self._in_order[number]
-        overtakes = self.oldest() is not exchange
-        del self._in_order[number]
-        return exchange, overtakes
+        return self._in_order.pop(number)
 
     def take_next(self, correlation_id: int) -> Exchange | None:
         """Remove and return the oldest request if it has this correlation id, and no doubt and no other request is in
         the way; else None, and nothing is removed."""
         number = self._oldest
-        if self._first.get(correlation_id) != number or number < self._doubtful or self._repeated:
+        if (
+            self._first.get(correlation_id) != number
+            or number < self._doubtful
+            or self._repeated
+            or self._mixed
+            or self._hole != NO_HOLE
+        ):
             return None
         del self._first[correlation_id]
         self._oldest = number + 1
         return self._in_order.pop(number)
 
     def take_oldest(self) -> Exchange | None:
-        """Remove and return the request that has waited longest."""
+        """Remove and return the request that has waited longest, without an answer."""
         exchange = self.oldest()
-        return None if exchange is None else self.take(exchange.correlation_id)[0]
+        return None if exchange is None else self._remove(exchange.correlation_id)
 
     def correlation_ids(self) -> list[int]:
         """The distinct correlation ids in flight, about in the order they were first used."""

@@ -1,24 +1,29 @@
 """Is it Kafka? Told by the bytes alone: there is no list of ports.
 
-A request is taken for Kafka's if its size, API key and version make sense, its client id lies within it, and its whole
-body fits a layout of that version to the last byte. Where a body does not fit (an unknown version, surplus bytes, a
-malformed request) the broker's answer decides: the same correlation id, and a body that fits.
+A request is taken for Kafka's if its size, API key and version make sense, its client id is text that lies within it,
+and its whole body fits a layout of that version to the last byte. Where that says little (a body of a few bytes, no
+client id) or does not hold (an unknown API or version, a malformed request), the next request or the broker's answer
+decides: the same correlation id, and a body that fits.
 """
 
 from __future__ import annotations
 
 import re
+from codecs import getincrementaldecoder
 from struct import Struct
+from typing import Any
 
 from kinspect.protocol import (
     Decoded,
     RequestHeader,
     decode_body,
     fits,
+    interpreter,
     request_header,
     response_header,
     schema,
 )
+from kinspect.protocol.schema import Layout
 
 MIN_REQUEST = 8  # key, version, correlation id: request header v0
 _HEAD = Struct(">ihhi")
@@ -29,10 +34,41 @@ MAX_CLIENT_ID = 1024
 _REQUEST_START = re.compile(
     rb"(?=[\x00-\x07][\s\S]{3}\x00[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}(?:[\x00-\x03]|\xff\xff))"
 )
+_GSSAPI_TAG = 0x60
+# Tag, length, OID and the token's kind are within so many bytes.
+MIN_GSSAPI = 24
 # A known mechanism's first GSSAPI token (RFC 2743 §3.1): application tag, DER length, the mechanism's OID.
 _GSSAPI_OIDS = (bytes.fromhex("06092a864886f712010202"), bytes.fromhex("06062b0601050502"))
-MAX_UNKNOWN_KEY, MAX_UNKNOWN_VERSION = 10_000, 1_000
-SURPLUS_BYTES = 8  # what clients are known to append to a request (facts in docs/recognition.md)
+# What begins like it but is never the first: a reply, an error, MIC, Wrap and Delete tokens (RFC 1964 §1.1, §1.2).
+_LATER_TOKENS = (b"\x02\x00", b"\x03\x00", b"\x01\x01", b"\x02\x01", b"\x01\x02")
+# Far above what Kafka has.
+MAX_UNKNOWN_KEY, MAX_UNKNOWN_VERSION = 1_000, 127
+SURPLUS_BYTES = 8  # zeros that clients are known to append to a request (facts in docs/recognition.md)
+
+# What a request must hold besides the fixed fields of its header to be proof by itself: a plain client id, or so many
+# bytes of its client id and body, of its body alone where the client id is no text.
+PROOF_BYTES, PROOF_BODY_BYTES = 8, 16
+# Clients count from 0 or 1, or begin with a small number.
+MAX_FIRST_ID = 0xFFFF
+# How much of an unfinished body is read, and the memory that may take.
+_BEGINNING_BYTES, _BEGINNING_MEMORY = 4096, 1 << 20
+REPLACEMENT = "\ufffd"
+_PLAIN_ID = re.compile(r"[A-Za-z0-9._-]{4,}")
+
+PRODUCE, SASL_HANDSHAKE = 0, 17
+_RAW_TOKENS_FOLLOW = _KEYS.pack(SASL_HANDSHAKE, 0, 0)[:4]
+_DAY, _FOREVER = 24 * 3600 * 1000, 0x7FFFFFFF  # milliseconds
+# What clients send in a Produce. acks: since 0.9 a broker refuses others (INVALID_REQUIRED_ACKS, KAFKA-1555).
+PRODUCED = {"acks": (-1, 1), "timeout_ms": (-1, _DAY)}
+# What they send in any request: less is believed of one that is not all there.
+ASKED = {
+    **PRODUCED,
+    "replica_id": (-2, 1 << 24),
+    "max_wait_ms": (0, _DAY),
+    "isolation_level": (0, 1),
+}
+# A broker throttles for a quota's window, seconds by default.
+MAX_THROTTLE = _DAY
 
 YES, NO, MAYBE = "yes", "no", "maybe"
 
@@ -51,42 +87,58 @@ def _is_cut(decoded: Decoded) -> bool:
 
 
 def is_text(client_id: str | None) -> bool:
-    """A client id that a person or a program would choose: not empty, printable."""
-    return client_id is not None and client_id != "" and client_id.isprintable()
+    """A client id that a person or a program would choose: not empty, printable, and it was UTF-8."""
+    return (
+        client_id is not None and client_id != "" and client_id.isprintable() and REPLACEMENT not in client_id
+    )
 
 
-def first_request(data: bytes, message_bytes: int, final: bool, opened: bool) -> str:
+def is_plain(client_id: str | None) -> bool:
+    """A client id of four characters or more, as nearly all are."""
+    return client_id is not None and _PLAIN_ID.fullmatch(client_id) is not None
+
+
+def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, hole: bool = False) -> str:
     """Whether the client's stream `data` begins with a Kafka request: `yes`, `no` or `maybe`.
 
     `maybe`: the header could be Kafka's, but either more bytes are needed or only the broker's answer can tell.
-    With `final` no more bytes will come, and a sound header with a printable client id is enough, unless the body is
-    there and does not fit in a stream that was not seen to be `opened` by this side: it may be anything else.
+    With `final` no more bytes will come, or there is a `hole` behind them. Then the beginning of a request is enough if
+    what there is of it fits, as is a short one if this side was seen to have `opened` the connection.
     """
+    final = final or hole
     if len(data) < _HEAD.size:
         plausible_size = len(data) < 4 or 0 <= int.from_bytes(data[:4], signed=True) <= message_bytes
         return NO if final or not plausible_size else MAYBE
     size, key, version, _ = _HEAD.unpack_from(data)
     if not MIN_REQUEST <= size <= message_bytes:
         return NO
-    if is_gssapi_token(data):
-        return YES
+    if data[4] == _GSSAPI_TAG and (final or len(data) >= 4 + MIN_GSSAPI):
+        return YES if is_gssapi_token(data) else NO
+    if data[4] == _GSSAPI_TAG:
+        return MAYBE
     if not (0 <= key <= MAX_UNKNOWN_KEY and 0 <= version <= MAX_UNKNOWN_VERSION):
         return NO
     end = 4 + size
+    known = schema.layout(key, version, "request") is not None
     if len(data) < end:
         header = cut_header(data, 4)
         if header is None:
             # Of a version nobody knows only the whole message tells.
-            return NO if final or schema.layout(key, version, "request") is not None else MAYBE
-        return YES if final and is_text(header.client_id) else MAYBE
+            return NO if final or known else MAYBE
+        return YES if final and _begins_well(header, data, end, hole) else MAYBE
     header = request_header(data, 4, end)
     if header is None:
         return NO
-    if schema.layout(key, version, "request") is not None and _sound(header, data, end):
+    sound = known and _is_sound(header, data, end)
+    if sound and (_is_proof(header, end) or (final and opened and _is_usual(header))):
         return YES
-    if final and not opened:
+    if not sound and not is_text(header.client_id):
         return NO
-    return YES if final and is_text(header.client_id) else MAYBE
+    # The next request, if it is whole and has the same client id.
+    following = end + announced_bytes(data[end : end + 4])
+    if end + _HEAD.size <= following <= len(data):
+        return YES if request_at(data, end, message_bytes, header.client_id) == YES else MAYBE
+    return MAYBE
 
 
 def cut_header(data: bytes, start: int) -> RequestHeader | None:
@@ -106,34 +158,172 @@ def cut_header(data: bytes, start: int) -> RequestHeader | None:
     size = int.from_bytes(data[text - 2 : text], signed=True)
     if not -1 <= size <= MAX_CLIENT_ID:
         return None
-    client_id = data[text : text + max(size, 0)].decode("utf-8", "ignore")
+    client_id = _beginning_text(data[text : text + max(size, 0)])
     return RequestHeader(key, version, correlation_id, client_id, len(data))
 
 
-def _sound(header: RequestHeader, data: bytes, end: int) -> bool:
+def _is_sound(header: RequestHeader, data: bytes, end: int) -> bool:
+    """Whether a request of a known version is one that clients send: its body fits, and its values make sense."""
     decoded = decode_body(header.api_key, header.api_version, "request", data, header.body_start, end)
+    if header.api_key == PRODUCE and not _makes_sense(decoded.body, PRODUCED):
+        return False
     exact = decoded.complete and not decoded.problems
     if _is_cut(decoded):
         exact = fits(header.api_key, header.api_version, "request", data, header.body_start, end)
     if exact:
-        return is_text(header.client_id) or header.api_key != 0 or header.correlation_id != 0
-    if not decoded.complete:
+        return is_text(header.client_id) or header.api_key != PRODUCE or header.correlation_id != 0
+    if not decoded.complete or not is_text(header.client_id):
         return False
     surplus = sum(p.bytes or 0 for p in decoded.problems if p.code == "trailing_bytes")
-    return is_text(header.client_id) and 0 < surplus <= SURPLUS_BYTES
+    return 0 < surplus <= SURPLUS_BYTES and not any(data[end - surplus : end])
 
 
-def answers(request: bytes, response: bytes) -> bool:
-    """Whether the first response answers the first request: the same correlation id and a body that fits."""
-    if len(request) < _HEAD.size or len(response) < 8:
+def _makes_sense(body: dict[str, Any] | None, ranges: dict[str, tuple[int, int]]) -> bool:
+    """Whether the numbers of a body, as far as they are there, are such as clients send."""
+    if body is not None:
+        for name, (least, most) in ranges.items():
+            value: int = body.get(name, least)
+            if not least <= value <= most and value != _FOREVER:
+                return False
+    return True
+
+
+def _is_proof(header: RequestHeader, end: int) -> bool:
+    """Whether a sound request could hardly be anything else."""
+    body = end - header.body_start
+    client_id = header.client_id
+    if client_id is None or not is_text(client_id):
+        return body >= PROOF_BODY_BYTES
+    return body + len(client_id) >= PROOF_BYTES or is_plain(client_id)
+
+
+def _is_usual(header: RequestHeader) -> bool:
+    """Whether a client may well begin like this, if with little to be known by."""
+    return 0 <= header.correlation_id <= MAX_FIRST_ID and (not header.client_id or is_text(header.client_id))
+
+
+def _begins_well(header: RequestHeader, data: bytes, end: int, hole: bool) -> bool:
+    """Whether what there is of a request that ends at `end` could hardly be anything else."""
+    client_id = header.client_id
+    if client_id is None or not is_text(client_id):
         return False
-    _, key, version, correlation_id = _HEAD.unpack_from(request)
-    size = int.from_bytes(response[:4], signed=True)
-    end = 4 + size
-    if size < 4 or len(response) < end or int.from_bytes(response[4:8], signed=True) != correlation_id:
+    if header.body_start == len(data):
+        # A snap length cuts so. Behind a client id that is whole there is nothing, or what is no header.
+        is_last = len(data) <= 4 + MIN_REQUEST + 2 + int.from_bytes(data[12:14])
+        return (
+            hole and is_last and len(client_id) >= PROOF_BYTES and is_plain(client_id) and _is_usual(header)
+        )
+    return any(
+        _begins_body(header, layout, data, end, hole)
+        for layout in schema.layouts(header.api_key, header.api_version, "request")
+    )
+
+
+def _begins_body(header: RequestHeader, layout: Layout, data: bytes, end: int, hole: bool) -> bool:
+    """Whether what there is of a body that ends at `end` fits a layout, and holds enough."""
+    part = data[: header.body_start + _BEGINNING_BYTES]
+    reading = interpreter.read(layout, part, header.body_start, end, max_memory=_BEGINNING_MEMORY)
+    if not (reading.cut or reading.full) or reading.problems or not _makes_sense(reading.body, ASKED):
         return False
-    header = response_header(response, 4, end, key, version)
-    return header is not None and is_body(key, version, "response", response, header.body_start, end)
+    read = reading.end - header.body_start
+    rest = part[reading.end :]
+    if rest and is_text(_beginning_text(rest)):
+        return read > 0 and len(header.client_id or "") + read + len(rest) >= PROOF_BYTES
+    if hole and read and _is_usual(header) and is_plain(header.client_id):
+        # A snap length cuts so.
+        name = len(header.client_id or "")
+        return name >= PROOF_BYTES or name + read >= PROOF_BODY_BYTES
+    # What is cut is no text, or nothing: then there must be text before it.
+    return read >= PROOF_BODY_BYTES and _holds_text(reading.body)
+
+
+def _holds_text(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_text, value.values()))
+    if isinstance(value, list):
+        return any(map(_holds_text, value))
+    return isinstance(value, str) and is_text(value)
+
+
+def _beginning_text(data: bytes) -> str:
+    """The text whose beginning `data` is; its last character may be cut."""
+    return getincrementaldecoder("utf-8")("replace").decode(data)
+
+
+def answers(request: bytes, response: bytes, final: bool) -> bool:
+    """Whether the first response answers the first request: the same correlation id, and a body that fits.
+
+    With `final` no more bytes will come, and the beginning of one is enough, if the request is whole and fits. Of an
+    API or version that nobody knows the header and the size must do, if the request has a client id; so must one that
+    is not whole.
+    """
+    if not _both_begin(request, response) or request[8:12] != response[4:8]:
+        return False
+    size, key, version, _ = _HEAD.unpack_from(request)
+    asked, end = 4 + size, 4 + int.from_bytes(response[:4], signed=True)
+    header = request_header(request, 4, asked) if len(request) >= asked else cut_header(request, 4)
+    if header is None or end < 8:
+        return False
+    if len(request) < asked and not is_text(header.client_id):
+        return False
+    there = len(response) >= end
+    if there:
+        own = response_header(response, 4, end, key, version)
+        if own is not None and fits_a_broker(key, version, response, own.body_start, end):
+            return True
+    if len(request) < asked:
+        return False
+    if schema.layout(key, version, "request") is not None:
+        return final and not there and _is_sound(header, request, asked)
+    # Zeros stand in the same place in many protocols.
+    named = is_plain(header.client_id) if schema.api_name(key) is None else is_text(header.client_id)
+    return (there or final) and named and header.correlation_id != 0
+
+
+def fits_a_broker(api_key: int, api_version: int, data: bytes, start: int, end: int) -> bool:
+    """Whether `data[start:end]` is a response's body of that API and version, with no value that a broker would not
+    send."""
+    decoded = decode_body(api_key, api_version, "response", data, start, end)
+    if not _is_sensible(decoded.body):
+        return False
+    if _is_cut(decoded):
+        return fits(api_key, api_version, "response", data, start, end)
+    return decoded.complete and not decoded.problems
+
+
+def _is_sensible(value: Any) -> bool:
+    """Whether Kafka has all errors in a body, or in a part of one, and throttles for so long."""
+    if isinstance(value, list):
+        return all(_is_sensible(item) for item in value)
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if name == "throttle_time_ms":
+                if not 0 <= item <= MAX_THROTTLE:
+                    return False
+            elif name.endswith("error_code"):
+                if item not in schema.errors():
+                    return False
+            elif not _is_sensible(item):
+                return False
+    return True
+
+
+def contradicts(request: bytes, response: bytes) -> bool:
+    """Whether the first response has another correlation id than the first request."""
+    return _both_begin(request, response) and request[8:12] != response[4:8]
+
+
+def _both_begin(request: bytes, response: bytes) -> bool:
+    return len(request) >= _HEAD.size and len(response) >= 8
+
+
+def may_be_refused(data: bytes) -> bool:
+    """Whether the stream is one request with a plain client id, to which a broker may have said nothing but closed: it
+    does so if it does not know the API or the version, or the body does not fit."""
+    if len(data) < _HEAD.size or announced_bytes(data) != len(data):
+        return False
+    header = request_header(data, 4, len(data))
+    return header is not None and is_plain(header.client_id)
 
 
 def announced_bytes(data: bytes) -> int:
@@ -144,12 +334,17 @@ def announced_bytes(data: bytes) -> int:
 def is_gssapi_token(data: bytes) -> bool:
     """Whether the stream's first message is a GSSAPI initial token (brokers 0.9 to 3.9 take it without a handshake)."""
     size = int.from_bytes(data[:4])
-    if size < 16 or data[4:5] != b"\x60":
+    if size < MIN_GSSAPI or data[4:5] != b"\x60":
         return False
-    head = data[5:28]
+    head = data[5 : 4 + MIN_GSSAPI]
     length_bytes = head[0] & 0x7F if head and head[0] & 0x80 else 0
     announced = int.from_bytes(head[1 : 1 + length_bytes]) if length_bytes else int.from_bytes(head[:1])
-    return announced == size - 2 - length_bytes and head[1 + length_bytes :].startswith(_GSSAPI_OIDS)
+    mechanism = head[1 + length_bytes :]
+    return announced == size - 2 - length_bytes and any(
+        mechanism.startswith(oid) and mechanism[len(oid) : len(oid) + 2] not in _LATER_TOKENS
+        for oid in _GSSAPI_OIDS
+        if len(mechanism) >= len(oid) + 2
+    )
 
 
 def request_starts(data: bytes) -> list[int]:
@@ -161,7 +356,7 @@ def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | No
     """Whether a request begins at `offset`: `yes` if its whole body fits, `maybe` if it is not all there.
 
     `client_id` is the connection's, if a request was `seen` on it: a header that repeats it counts as proof before the
-    body is whole.
+    body is whole. If none was seen, what follows must repeat this request's client id.
     """
     size, key, version, _ = _HEAD.unpack_from(data, offset)
     start, end = offset + 4, offset + 4 + size
@@ -171,9 +366,26 @@ def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | No
     if header is None:
         return NO
     if end <= len(data):
-        known = seen and header.client_id == client_id
-        exact = is_body(key, version, "request", data, header.body_start, end)
-        return YES if exact and (known or is_text(header.client_id)) else NO
+        if not _is_sound(header, data, end):
+            return NO
+        if seen and header.client_id == client_id:
+            return YES
+        proof = is_text(header.client_id) and _is_proof(header, end) and _repeats_client_id(data, start, end)
+        # Surplus zeros are for where a message is known to begin.
+        return YES if proof and is_body(key, version, "request", data, header.body_start, end) else NO
     if seen and client_id:
         return YES if header.client_id == client_id else NO
     return MAYBE if is_text(header.client_id) else NO
+
+
+def _repeats_client_id(data: bytes, start: int, end: int) -> bool:
+    """Whether what follows the request in `data[start:end]`, as far as it is there, has its client id too.
+
+    Raw tokens, which have none, follow a SaslHandshake v0.
+    """
+    if data[start : start + 4] == _RAW_TOKENS_FOLLOW:
+        return True
+    at = start + MIN_REQUEST
+    own = data[at : at + 2 + int.from_bytes(data[at : at + 2])]
+    there = data[end + 4 + MIN_REQUEST : end + 4 + MIN_REQUEST + len(own)]
+    return own.startswith(there)

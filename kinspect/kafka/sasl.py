@@ -1,6 +1,7 @@
-"""What the SASL tokens of a connection tell besides secrets: the mechanism and the user's name.
+"""SASL on a connection: which messages are raw tokens, and what tokens tell besides secrets.
 
-Sources: RFC 4616 (PLAIN), RFC 5802 (SCRAM), RFC 7628 (OAUTHBEARER), KIP-12, KIP-43, KIP-152, KIP-255.
+Sources: RFC 4616 (PLAIN), RFC 4752 (GSSAPI), RFC 5802 (SCRAM), RFC 7628 (OAUTHBEARER), KIP-12, KIP-43, KIP-152,
+KIP-255.
 """
 
 from __future__ import annotations
@@ -8,11 +9,125 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Callable
+from typing import ClassVar
 
+from kinspect.kafka.orphans import TRIED_BYTES, Candidate
+from kinspect.kafka.recognise import is_body, is_text
+from kinspect.model import REQUEST, RESPONSE
+from kinspect.protocol import RequestHeader, schema
+
+SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
 AS_MANY_AS_IT_TAKES = -1
 # Raw tokens the client sends after SaslHandshake v0, by mechanism; of others as many as it takes.
 CLIENT_TOKENS: dict[str, int] = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 2}
+# PLAIN's token has two zero bytes; a request has them in its key, its version, its correlation id and its lengths.
+PLAIN_ZEROS = 2
+SHORTEST_PLAIN = 4
+
+
+# What tokens look like inside of other bytes: PLAIN, SCRAM's four messages, OAUTHBEARER.
+_INSIDE = re.compile(
+    rb"\0[\x21-\x7e]{1,255}\0[\x21-\x7e]{4}|[nyp](=[^,]*)?,[^,]*,n=[^,]+,r=|r=[^,]+,s=[A-Za-z0-9+/=]+,i=\d"
+    rb"|c=[A-Za-z0-9+/=]+,r=[^,]+,p=|v=[A-Za-z0-9+/=]{20}|auth=Bearer "
+)
+
+
+def may_hold_token(data: bytes) -> bool:
+    """Whether something in the bytes looks like a SASL token with a secret (RFC 4616, RFC 5802, RFC 7628)."""
+    return _INSIDE.search(data) is not None
+
+
+def is_known(header: RequestHeader | None) -> bool:
+    """Whether it is the header of an API and version that some release has."""
+    return header is not None and schema.layout(header.api_key, header.api_version, REQUEST) is not None
+
+
+def may_be_token(raw: bytes, header: RequestHeader | None) -> bool:
+    """Whether a message of the client, alone, could be a raw token: no known API and version, and no more zero bytes
+    than in a token. `header`: what it would be as a request."""
+    return not is_known(header) and len(raw) >= SHORTEST_PLAIN and raw.count(0) <= PLAIN_ZEROS
+
+
+class Tokens:
+    """Whether messages without a Kafka header may be under way on a connection.
+
+    After a SaslHandshake v0 request both sides send raw tokens: a size and bytes. Whether the handshake was accepted
+    may not be known, and of a connection that was not seen from its start not even whether there was one (`unseen`).
+    Where tokens are possible, a message of the client is a request only if it is one of a known version to its last
+    byte.
+    """
+
+    STATE: ClassVar = ("_left", "_refused", "_unseen", "mechanism", "possible", "replies")
+    __slots__ = STATE
+
+    def __init__(self, unseen: bool) -> None:
+        self.mechanism: str | None = None
+        self.possible = unseen  # the client's next message may be a token
+        self.replies = unseen  # the broker's next message may be one
+        self._unseen = unseen
+        self._refused = False
+        self._left = AS_MANY_AS_IT_TAKES
+
+    def begin(self, mechanism: str | None) -> None:
+        """The client asked to send tokens, or sends them unasked (GSSAPI)."""
+        self.mechanism = mechanism
+        self.possible = self.replies = True
+        self._unseen = self._refused = False
+        self._left = CLIENT_TOKENS.get(mechanism or "", AS_MANY_AS_IT_TAKES)
+
+    def lose(self) -> None:
+        """Something of the client was lost: it may have asked to send tokens."""
+        self.possible = self.replies = self._unseen = True
+        self._refused = False
+        self._left = AS_MANY_AS_IT_TAKES
+
+    def is_token(self, raw: bytes, complete: bool, header: RequestHeader | None) -> bool:
+        """Whether a message of the client is a token. `header`: what it would be as a request, None for nothing."""
+        if not self.possible:
+            # Nobody could make sense of it as a request; as a token it would show a password.
+            return header is not None and may_be_token(raw, header)
+        if self._unseen and not complete:
+            # Not even where a message begins is known: what stands for its size may be a part of a token.
+            return False
+        if header is None or raw.count(0) <= PLAIN_ZEROS:
+            return True
+        if self._refused:
+            return False
+        if is_known(header):
+            return complete and not is_body(
+                header.api_key, header.api_version, REQUEST, raw, header.body_start, len(raw)
+            )
+        # What clients of releases to come begin with (KIP-511).
+        return not (self._unseen and header.api_key == API_VERSIONS and is_text(header.client_id))
+
+    def after_token(self) -> None:
+        """The client sent one."""
+        if self._left > 0:
+            self._left -= 1
+            self.possible = self._left > 0
+
+    def after_request(self) -> None:
+        """The client sent a request: it is done with tokens."""
+        self.possible = False
+
+    def after_answer(self, api_key: int | None, api_version: int | None, raw: bytes) -> None:
+        """The broker answered a request of this API and version (None: a token)."""
+        if api_key == SASL_HANDSHAKE and api_version == 0:
+            error = raw[4:6]
+            self._refused = len(error) == 2 and error != b"\0\0"
+            self.replies = not self._refused
+        elif api_key is not None:
+            self.replies = False
+
+    def is_reply(self, raw: bytes, complete: bool, found: list[Candidate]) -> bool:
+        """Whether a message of the broker that no request waits for is a token. `found`: what else it could be."""
+        return self.replies and len(raw) <= TRIED_BYTES and not found and (complete or not self._unseen)
+
+    def after_orphan(self, raw: bytes) -> None:
+        """The broker answered a request that was not captured: it may have been a handshake."""
+        self.replies = is_body(SASL_HANDSHAKE, 0, RESPONSE, raw, 4, len(raw))
 
 
 def _plain(token: bytes) -> str | None:
@@ -48,10 +163,12 @@ def _subject(claims: bytes) -> str | None:
 
 
 def _text(name: bytes) -> str | None:
+    """A name that a person could have typed: bytes of a damaged token may be its secret."""
     try:
-        return name.decode() or None
+        text = name.decode()
     except UnicodeDecodeError:
         return None
+    return text if text.isprintable() and text else None
 
 
 _USER: dict[str, Callable[[bytes], str | None]] = {
@@ -60,6 +177,42 @@ _USER: dict[str, Callable[[bytes], str | None]] = {
     "SCRAM-SHA-512": _scram,
     "OAUTHBEARER": _oauthbearer,
 }
+
+
+# RFC 5802, section 7: server-error-value.
+SERVER_ERRORS = frozenset(
+    {
+        *("invalid-encoding", "extensions-not-supported", "invalid-proof", "channel-bindings-dont-match"),
+        *("server-does-support-channel-binding", "channel-binding-not-supported", "no-resources"),
+        *("unsupported-channel-binding-type", "unknown-user", "invalid-username-encoding", "other-error"),
+    }
+)
+STATUS_NOT_SHOWN = "status not shown"
+"""What stands for a status that is not one short word: it could hold a part of the token."""
+_STATUS = re.compile(r"[a-z]+(?:_[a-z]+){0,4}")
+_STATUS_LONGEST = 40
+_FAILURE_LONGEST = 4096
+"""Bytes of a token that are looked at for a failure."""
+
+
+def refusal(token: bytes) -> str | None:
+    """Why the broker refused a login, from its `token`: the status of OAUTHBEARER's failure (RFC 7628, section 3.2.2),
+    which comes without an error code, or SCRAM's server error; None if it tells of none."""
+    if len(token) > _FAILURE_LONGEST:
+        return None
+    if token.startswith(b"e="):
+        error = token[2:].partition(b",")[0].decode("ascii", "replace")
+        return error if error in SERVER_ERRORS else None
+    if not token.startswith(b"{"):
+        return None
+    try:
+        status = json.loads(token).get("status")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(status, str):
+        return None
+    is_word = len(status) <= _STATUS_LONGEST and _STATUS.fullmatch(status)
+    return status if is_word else STATUS_NOT_SHOWN
 
 
 def user_name(mechanism: str | None, token: bytes) -> str | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kinspect.kafka import roles, sasl
 from kinspect.kafka.exchange import (
@@ -22,16 +23,23 @@ from kinspect.kafka.framing import Framer
 from kinspect.kafka.holdings import EXCHANGE_BYTES
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import Gap
-from kinspect.kafka.orphans import candidates
+from kinspect.kafka.order import Numbering
+from kinspect.kafka.orphans import Candidate, candidates
 from kinspect.kafka.pending import Pending
 from kinspect.kafka.recognise import YES, cut_header, is_body, request_at, request_starts
+from kinspect.kafka.sasl import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE, Tokens
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import request_header, response_header, schema
 from kinspect.protocol.headers import TAGGED
 from kinspect.protocol.schema import header_version
+from kinspect.state import fields, fill
 
-UNKNOWN_ACKS = -(1 << 15) - 1  # no int16
-PRODUCE, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 0, 17, 18, 36
+STATE = (
+    *("exchanges", "gaps", "gap_bytes", "client_id", "principal", "software", "_role"),
+    *("_uses", "_client_text", "_response_end", "_conflicts"),
+)
+"""The plain fields of `Session`."""
+PRODUCE = 0
 # APIs whose requests tell of the client, each time.
 TELLING = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 NO_TAGS = b"\0"
@@ -49,7 +57,10 @@ INCOMPLETE = {
     "total": ("cap", "only its beginning was kept: the cap on what is held over all connections was reached"),
 }
 ONE_SIDED = "one_sided"
+ACKS_UNKNOWN = "acks_unknown"
+UNSURE = "bytes were lost while requests with this correlation id were in flight: this may be the response to another"
 DROPPED = "not kept: the cap on what is held over all connections was reached"
+CONFLICT = "bytes before this one's end came again with another value; those that came first were used"
 SENDER = {REQUEST: "client", RESPONSE: "broker"}
 
 
@@ -82,8 +93,9 @@ class Session:
     `adrift` names the directions whose first message boundary is not known (`model.REQUEST`, `model.RESPONSE`).
     """
 
-    def __init__(self, ends: Ends, ledger: Ledger, adrift: frozenset[str]) -> None:
+    def __init__(self, ends: Ends, numbering: Numbering, ledger: Ledger, adrift: frozenset[str]) -> None:
         self.ends = ends
+        self._numbering = numbering
         self.exchanges = 0
         self.gaps = 0
         self.gap_bytes = 0
@@ -99,19 +111,45 @@ class Session:
             framer = self.framer(side)
             framer.drift()
             framer.unannounced = True
-        self._pending = Pending()
+        self._pending = Pending(bool(adrift))
         self._role: str | None = None
         # APIs and versions that requests had, as they stand in a header, and whether one of them was whole.
         self._uses: dict[bytes, bool] = {}
         self._client_text: bytes | None = None  # the client id as it stands in a header, if that can be told
-        self._mechanism: str | None = None
-        self._tokens = 0  # raw SASL tokens the client may still send
+        self._tokens = Tokens(bool(adrift))
         self._response_end: int | None = None
+        self._conflicts: dict[str, int] = {}  # bytes by direction, not said yet
+
+    def state(self) -> list[Any]:
+        """What `restore` goes on with."""
+        parts = self._requests.state(), self._responses.state(), self._pending.state()
+        return [fields(self, STATE), fields(self._tokens, self._tokens.STATE), *parts]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Goes on with the connection of `state`."""
+        own, tokens, requests, responses, pending = state
+        fill(self, STATE, own)
+        fill(self._tokens, self._tokens.STATE, tokens)
+        self._requests.restore(requests)
+        self._responses.restore(responses)
+        for exchange in self._pending.restore(pending, self.ends):
+            raw = exchange.request.raw if exchange.request is not None else None
+            self._holdings.hold(exchange, self, EXCHANGE_BYTES + len(raw or b""))
+
+    @property
+    def message_bytes(self) -> int:
+        """Bytes of messages, with their sizes."""
+        return self._requests.message_bytes + self._responses.message_bytes
 
     @property
     def undecoded_bytes(self) -> int:
         """Bytes that belong to no message."""
         return self._requests.skipped_bytes + self._responses.skipped_bytes
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes of messages that the end of their direction cut off."""
+        return self._requests.unfinished_bytes + self._responses.unfinished_bytes
 
     def framer(self, side: str) -> Framer:
         """What takes the bytes of a direction."""
@@ -121,8 +159,7 @@ class Session:
 
     def begin_with_tokens(self, mechanism: str) -> None:
         """The client's first bytes are a raw SASL token, without a handshake (brokers 0.9 to 3.9, GSSAPI)."""
-        self._mechanism = mechanism
-        self._tokens = sasl.AS_MANY_AS_IT_TAKES
+        self._tokens.begin(mechanism)
 
     def gap(self, side: str, time: int | None, frame: int, size: int, cause: str) -> None:
         """`size` bytes of a direction are missing here."""
@@ -131,6 +168,7 @@ class Session:
             self._pending.doubt()
         self._note_gap(side, time, frame, framer.offset, size, cause, int(not framer.adrift))
         framer.gap(time, frame, size, cause)
+        self._lose_messages(framer)
 
     def lose(self, side: str, time: int | None, frame: int, size: int | None) -> None:
         """Bytes of a direction are missing here: about `size`, None if nobody knows (lost TLS records)."""
@@ -140,13 +178,31 @@ class Session:
         self._note_gap(side, time, frame, framer.offset, size or 0, "capture_loss", 1)
         framer.offset += size or 0
         framer.lose()
+        self._lose_messages(framer)
+
+    def _lose_messages(self, framer: Framer) -> None:
+        """Behind a hole: whole messages were in it, unless the next boundary is known."""
+        if framer.adrift:
+            if framer is self._requests:
+                self._lose_request()
+            else:
+                self._tokens.replies = True
+
+    def _lose_request(self) -> None:
+        self._tokens.lose()
+        self._pending.lose_requests()
 
     def _note_gap(
         self, side: str, time: int | None, frame: int, offset: int, size: int, cause: str, hit: int
     ) -> None:
         self.gaps += 1
         self.gap_bytes += size
-        self._ledger.gap(Gap(self.ends.connection_id, SENDER[side], time, offset, size, cause, hit), frame)
+        key = self._numbering.key(time, frame)
+        self._ledger.gap(Gap(key, self.ends.connection_id, SENDER[side], time, offset, size, cause, hit))
+
+    def conflict(self, side: str, size: int) -> None:
+        """`size` bytes of a direction came again with another value: the next exchange that is finished says so."""
+        self._conflicts[side] = self._conflicts.get(side, 0) + size
 
     def fin(self, side: str, time: int | None, frame: int) -> None:
         """A direction ended. A client's end leaves the broker time to answer."""
@@ -183,9 +239,11 @@ class Session:
         """The first place where a response to a request in flight fits.
 
         At the very beginning the size and the correlation id of the oldest request are enough for a response that
-        is not whole: it is where a packet began.
+        is not whole, and the size for the reply to a raw token that is: it is where a packet began.
         """
         oldest = self._pending.oldest()
+        if self._pending.holds(None) and len(data) == 4 + int.from_bytes(data[:4]):
+            return 0
         if oldest is not None and oldest.correlation_id is not None and len(data) >= MIN_RESPONSE:
             size, correlation_id = _START.unpack_from(data)
             if (
@@ -206,16 +264,9 @@ class Session:
     def _response_fits(self, data: bytes, offset: int, exchange: Exchange) -> bool:
         size = int.from_bytes(data[offset : offset + 4], signed=True)
         start, end = offset + 4, offset + 4 + size
-        key, version = exchange.api_key, exchange.api_version
-        if (
-            not 4 <= size <= self._ledger.caps.message_bytes
-            or end > len(data)
-            or key is None
-            or version is None
-        ):
+        if not 4 <= size <= self._ledger.caps.message_bytes or end > len(data):
             return False
-        header = response_header(data, start, end, key, version)
-        return header is not None and is_body(key, version, RESPONSE, data, header.body_start, end)
+        return _answers(data, start, end, exchange)
 
     # ------------------------------------------------------------------ requests
 
@@ -226,7 +277,7 @@ class Session:
         if (
             message.complete
             and text is not None
-            and not self._tokens
+            and not self._tokens.possible
             and self._uses.get(use)
             and (usual := _usual(use)) is not None
         ):
@@ -235,14 +286,16 @@ class Session:
                 self._usual_request(message, usual, body_start + usual.tagged)
                 return
         self._announce(message)
-        if self._tokens and not self._is_header(raw, message.complete):
-            self._token(message, raw)
-            return
-        self._tokens = 0
         header = request_header(raw, 0, len(raw)) if message.complete else cut_header(raw, 0)
-        if header is None:
-            self._requests.skipped_bytes += len(raw)
+        if self._tokens.is_token(raw, message.complete, header):
+            self._token(message, raw, cause)
             return
+        if header is None:
+            self._requests.refuse(message)
+            if cause is not None:
+                self._lose_request()
+            return
+        self._tokens.after_request()
         client_id_whole = message.complete or header.body_start < len(raw)
         if client_id_whole:
             self.client_id = header.client_id
@@ -255,14 +308,14 @@ class Session:
         if new_use or (message.complete and not self._uses[use]):
             self._note_use(use, header.api_key, header.api_version, message.complete)
         self._learn_from_request(exchange, message, new_use)
-        self._expect(exchange, message)
+        self._expect(exchange, message, cause)
 
     def _usual_request(self, message: WireMessage, usual: _Usual, body_start: int) -> None:
         exchange = self._asked(message, usual.api_key, usual.api_version, body_start)
         exchange.correlation_id = _ID.unpack_from(message.raw or b"", 4)[0]
         exchange.client_id = self.client_id
         exchange.plain_answer = usual.plain_answer
-        self._expect(exchange, message)
+        self._expect(exchange, message, None)
 
     def _asked(self, message: WireMessage, api_key: int, api_version: int, body_start: int) -> Exchange:
         exchange = Exchange(self.ends, KAFKA)
@@ -273,44 +326,34 @@ class Session:
         message.body_start = body_start
         return exchange
 
-    def _expect(self, exchange: Exchange, message: WireMessage) -> None:
+    def _expect(self, exchange: Exchange, message: WireMessage, cause: str | None) -> None:
         """Wait for the response, if one is due."""
-        acks = -1
         version = message.api_version
-        if (
-            message.api_key == PRODUCE
-            and version is not None
-            and schema.layout(PRODUCE, version, REQUEST) is not None
-        ):
-            told = produce_acks(message.raw or b"", message.body_start, version)
-            # Cut before its acks, it may be one that gets no answer.
-            acks = UNKNOWN_ACKS if told is None else told
-        if acks == 0:
-            exchange.in_flight = len(self._pending)
-            self._finish(exchange, message.last_time, message.last_frame, NO_RESPONSE)
-            return
+        if message.api_key == PRODUCE and version is not None:
+            acks = None
+            if schema.layout(PRODUCE, version, REQUEST) is not None:
+                acks = produce_acks(message.raw or b"", message.body_start, version)
+            if acks == 0:
+                exchange.in_flight = len(self._pending)
+                self._finish(exchange, message.last_time, message.last_frame, NO_RESPONSE)
+                return
+            if acks is None:
+                # Where a request ends with its connection, no answer can have come.
+                exchange.doubt = ACKS_UNKNOWN if message.complete else None if cause is None else "gap"
         self._await(exchange, message)
-        if acks == UNKNOWN_ACKS:
-            self._pending.doubt()
 
     def _note_use(self, use: bytes, api_key: int, api_version: int, complete: bool) -> None:
         if schema.layout(api_key, api_version, REQUEST) is not None:
             self._uses[use] = complete
-            if complete:
-                self._ledger.note_use(self.client_id, api_key, api_version)
 
-    def _is_header(self, raw: bytes, complete: bool) -> bool:
-        """Whether a message during a raw SASL exchange is a request again: no token looks like a known version."""
-        header = request_header(raw, 0, len(raw)) if complete else cut_header(raw, 0)
-        return header is not None and schema.layout(header.api_key, header.api_version, REQUEST) is not None
-
-    def _token(self, message: WireMessage, raw: bytes) -> None:
-        if self._tokens > 0:
-            self._tokens -= 1
-        self.principal = sasl.user_name(self._mechanism, raw) or self.principal
+    def _token(self, message: WireMessage, raw: bytes, cause: str | None) -> None:
+        self._tokens.after_token()
+        if message.complete:
+            self.principal = sasl.user_name(self._tokens.mechanism, raw) or self.principal
         exchange = Exchange(self.ends, SASL_TOKEN)
         exchange.client_id = self.client_id
         exchange.request = message
+        self._note_damage(exchange, message, cause)
         self._await(exchange, message)
 
     def _finish_token(self, message: WireMessage, cause: str | None) -> None:
@@ -320,7 +363,12 @@ class Session:
         exchange.response = message
         self._response_end = message.last_time
         self._note_damage(exchange, message, cause)
-        self._finish(exchange, message.last_time, message.last_frame, ORPHAN)
+        self._finish_orphan(exchange, message)
+
+    def _finish_orphan(self, exchange: Exchange, message: WireMessage) -> None:
+        reason = "gap" if self._pending.lost else None
+        self._pending.orphaned()
+        self._finish(exchange, message.last_time, message.last_frame, ORPHAN, reason)
 
     def _await(self, exchange: Exchange, message: WireMessage) -> None:
         if len(self._pending) >= self._ledger.caps.in_flight:
@@ -330,17 +378,15 @@ class Session:
                 self._finish(oldest, message.last_time, message.last_frame, UNANSWERED, "cap")
         if self._responses.adrift:
             self._pending.doubt()
-        # Who sends a raw token, or uses a correlation id again, has had the answer to the one before; where no answer
-        # is seen at all that says nothing.
-        while (
-            self._pending.is_doubtful()
-            and self._responses.offset
-            and (older := self._pending.oldest()) is not None
-            and older.correlation_id in (None, exchange.correlation_id)
-        ):
-            self._lost(older, message)
+        # Where no answer is seen at all it says nothing that the client went on.
+        gave_up = False
+        while self._responses.offset and self._pending.may_be_answered(exchange):
+            gave_up = exchange.correlation_id is not None
+            self._lost(message)
         exchange.in_flight = len(self._pending)
         self._pending.add(exchange)
+        if gave_up:
+            self._pending.mix()
         self._holdings.hold(exchange, self, EXCHANGE_BYTES + len(message.raw or b""))
         if self._responses.adrift:
             self._responses.search()
@@ -353,11 +399,14 @@ class Session:
             if body.get("client_software_name"):
                 self.software = (body["client_software_name"], body.get("client_software_version"))
         elif key == SASL_HANDSHAKE:
-            self._mechanism = (message.body or {}).get("mechanism")
+            mechanism = (message.body or {}).get("mechanism")
+            self._tokens.mechanism = mechanism
+            if exchange.api_version == 0:
+                self._tokens.begin(mechanism)
         elif key == SASL_AUTHENTICATE:
             token = (message.body or {}).get("auth_bytes")
             if isinstance(token, bytes):
-                self.principal = sasl.user_name(self._mechanism, token) or self.principal
+                self.principal = sasl.user_name(self._tokens.mechanism, token) or self.principal
         elif key is not None and new_use:
             self._role = roles.stronger(self._role, roles.role_of(key, message))
 
@@ -371,21 +420,13 @@ class Session:
                 self._pair(next_up, message)
                 return
         self._announce(message)
+        told = _ID.unpack_from(raw, 0)[0] if len(raw) >= 4 else None
         oldest = self._pending.oldest()
-        if oldest is not None and oldest.kind == SASL_TOKEN:
-            correlation_id = None
-        elif len(raw) < 4:
-            self._responses.skipped_bytes += len(raw)
-            return
-        else:
-            correlation_id = int.from_bytes(raw[:4], signed=True)
-        if self._tokens and not len(self._pending):
-            self._finish_token(message, cause)
-            return
-        ends_here = not message.complete and cause is None
-        if correlation_id is not None and not self._pending.holds(correlation_id):
-            self._orphan(message, correlation_id, cause)
-        elif ends_here:
+        is_reply = oldest is not None and oldest.kind == SASL_TOKEN and not self._passes_token(raw, told)
+        correlation_id = None if is_reply else told
+        if not is_reply and (correlation_id is None or not self._pending.holds(correlation_id)):
+            self._unasked(message, raw, correlation_id, cause)
+        elif not message.complete and cause is None:
             # It never completes: the request stays unanswered, with what came of the response beside it.
             exchange = self._pending.first(correlation_id)
             self._lay_out(message, exchange)
@@ -393,11 +434,40 @@ class Session:
         else:
             self._answer(message, cause, correlation_id)
 
+    def _passes_token(self, raw: bytes, correlation_id: int | None) -> bool:
+        """Whether a message is not the reply to the raw token that waits first: that one was lost, or none was due (to
+        the last token of GSSAPI)."""
+        if correlation_id is None or not self._pending.holds(correlation_id):
+            return False
+        return self._pending.is_doubtful() or _answers(raw, 0, len(raw), self._pending.first(correlation_id))
+
+    def _unasked(
+        self, message: WireMessage, raw: bytes, correlation_id: int | None, cause: str | None
+    ) -> None:
+        """A message of the broker that no request waits for."""
+        infers = message.complete and not self._ledger.heads_only
+        found = candidates(raw) if self._tokens.replies or infers else []
+        if self._tokens.is_reply(raw, message.complete, found):
+            if self._pending.holds(None) and self._pending.is_doubtful():
+                self._answer(message, cause, None)
+            else:
+                self._finish_token(message, cause)
+        elif correlation_id is None:
+            self._responses.refuse(message)
+        else:
+            self._tokens.after_orphan(raw)
+            self._orphan(message, correlation_id, cause, found if infers else [])
+
     def _answer(self, message: WireMessage, cause: str | None, correlation_id: int | None) -> None:
         exchange = self._pending.first(correlation_id)
         # A broker answers in order: what doubtful older requests were answered with was in the hole.
-        while (older := self._pending.oldest()) is not exchange and self._pending.is_doubtful():
-            self._lost(older, message)
+        while (older := self._pending.oldest()) is not exchange and (
+            self._pending.is_doubtful() or (older is not None and older.kind == SASL_TOKEN)
+        ):
+            self._lost(message)
+        if self._pending.is_unsure(correlation_id):
+            exchange.noted += (Problem(RESPONSE, "uncertain_pairing", UNSURE),)
+            exchange.latency_known = False
         _, overtakes = self._pending.take(correlation_id)
         self._note_damage(exchange, message, cause)
         if overtakes:
@@ -411,10 +481,8 @@ class Session:
         exchange.response = message
         exchange.previous_response_end = self._response_end
         self._response_end = message.last_time
-        if exchange.api_key == SASL_HANDSHAKE and exchange.api_version == 0 and message.raw is not None:
-            accepted = message.raw[4:6] == b"\0\0"
-            expected = sasl.CLIENT_TOKENS.get(self._mechanism or "", sasl.AS_MANY_AS_IT_TAKES)
-            self._tokens = expected if accepted else 0
+        if self._tokens.replies or exchange.api_key == SASL_HANDSHAKE:
+            self._tokens.after_answer(exchange.api_key, exchange.api_version, message.raw or b"")
         self._finish(exchange, message.last_time, message.last_frame, ANSWERED)
 
     def _lay_out(self, message: WireMessage, exchange: Exchange) -> None:
@@ -430,24 +498,24 @@ class Session:
         header = response_header(message.raw, 0, len(message.raw), exchange.api_key, exchange.api_version)
         message.body_start = len(message.raw) if header is None else header.body_start
 
-    def _orphan(self, message: WireMessage, correlation_id: int, cause: str | None) -> None:
+    def _orphan(
+        self, message: WireMessage, correlation_id: int, cause: str | None, found: list[Candidate]
+    ) -> None:
         exchange = Exchange(self.ends, KAFKA)
         exchange.correlation_id = correlation_id
         exchange.client_id = self.client_id
         exchange.response = message
         self._response_end = message.last_time
         self._note_damage(exchange, message, cause)
-        if message.complete and not self._ledger.heads_only:
-            self._infer(exchange, message)
-        self._finish(exchange, message.last_time, message.last_frame, ORPHAN)
+        self._infer(exchange, message, found)
+        self._finish_orphan(exchange, message)
 
-    def _infer(self, exchange: Exchange, message: WireMessage) -> None:
+    def _infer(self, exchange: Exchange, message: WireMessage, found: list[Candidate]) -> None:
         """An orphan is given an API only if one layout alone fits it, and that one was in use here."""
-        found = candidates(message.raw or b"")
         exchange.api_candidates = tuple(dict.fromkeys(candidate.api for candidate in found))
         if len(found) == 1:
             _, key, version = found[0]
-            if self._uses.get(_USE.pack(key, version)) or self._ledger.uses(self.client_id, key, version):
+            if self._uses.get(_USE.pack(key, version)):
                 exchange.api_key, exchange.api_version = key, version
                 exchange.api_candidates = ()
                 self._lay_out(message, exchange)
@@ -471,7 +539,7 @@ class Session:
         while (exchange := self._pending.oldest()) is not None:
             lost = self._pending.is_doubtful() and reason != ONE_SIDED
             self._pending.take_oldest()
-            self._finish(exchange, time, frame, UNANSWERED, "gap" if lost else reason)
+            self._finish(exchange, time, frame, UNANSWERED, exchange.doubt or "gap" if lost else reason)
 
     def make_room(self, key: Exchange) -> None:
         """Of a request in flight the bytes go first; the second time it is given up. It is the oldest here."""
@@ -486,11 +554,13 @@ class Session:
         key.noted += (Problem(REQUEST, "cap", DROPPED, offset=0, bytes=message.size),)
         self._holdings.hold(key, self, EXCHANGE_BYTES)
 
-    def _lost(self, exchange: Exchange | None, told_by: WireMessage) -> None:
-        """The oldest request's response was in a hole: the message behind it tells."""
+    def _lost(self, told_by: WireMessage) -> None:
+        """The oldest request's response was in a hole, or there was none: the message behind it tells."""
+        lost = self._pending.is_doubtful()
+        exchange = self._pending.take_oldest()
         if exchange is not None:
-            self._pending.take_oldest()
-            self._finish(exchange, told_by.last_time, told_by.last_frame, UNANSWERED, "gap")
+            outcome, reason = (UNANSWERED, exchange.doubt or "gap") if lost else (NO_RESPONSE, None)
+            self._finish(exchange, told_by.last_time, told_by.last_frame, outcome, reason)
 
     def _finish(
         self, exchange: Exchange, time: int | None, frame: int, outcome: str, reason: str | None = None
@@ -501,9 +571,16 @@ class Session:
         exchange.outcome_reason = reason
         exchange.role = self._role
         exchange.principal = self.principal
+        exchange.mechanism = self._tokens.mechanism
         exchange.software_name, exchange.software_version = self.software
+        if self._conflicts:
+            exchange.noted += tuple(
+                Problem(side, "conflict", CONFLICT, bytes=size) for side, size in self._conflicts.items()
+            )
+            self._conflicts = {}
         self.exchanges += 1
-        self._ledger.finish(exchange, frame)
+        exchange.key = self._numbering.key(time, frame)
+        self._ledger.finish(exchange)
 
 
 def _header_text(client_id: str | None) -> bytes | None:
@@ -513,6 +590,15 @@ def _header_text(client_id: str | None) -> bytes | None:
         return b"\xff\xff"
     text = client_id.encode()
     return len(text).to_bytes(2) + text if len(text) <= LONGEST_TEXT else None
+
+
+def _answers(data: bytes, start: int, end: int, exchange: Exchange) -> bool:
+    """Whether `data[start:end]` is exactly a response of the exchange's API and version."""
+    key, version = exchange.api_key, exchange.api_version
+    if key is None or version is None:
+        return False
+    header = response_header(data, start, end, key, version)
+    return header is not None and is_body(key, version, RESPONSE, data, header.body_start, end)
 
 
 def _are_messages(data: bytes, end: int) -> bool:

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kinspect.kafka import envelope, meaning
+from kinspect.kafka import envelope, meaning, resources, sasl
 from kinspect.kafka.names import ZERO_ID
 from kinspect.kafka.sites import Site, sites
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
@@ -94,7 +94,7 @@ class RecordField:
         # Of the reading with records, which may have been taken since.
         self._given: tuple[int, int, int] | None = None
         self._problems: list[Problem] = []
-        self._count = 0
+        self._count: int | None = 0
 
     def batches(self) -> RecordSet:
         """The batches without their records; read once."""
@@ -121,8 +121,8 @@ class RecordField:
         return self._problems
 
     @property
-    def count(self) -> int:
-        """Records in all batches, but for those of a compressed batch v0/v1 that cannot be expanded."""
+    def count(self) -> int | None:
+        """Records in all batches; None if a batch does not tell (a compressed one v0/v1 that cannot be expanded)."""
         return self._count if self._given is not None else _count(self.batches())
 
     def _read_records(self) -> None:
@@ -139,13 +139,15 @@ class RecordField:
         )
 
 
-def _count(batches: RecordSet) -> int:
-    # A batch without compression holds no more records than bytes, whatever it says.
-    return sum(
-        max(min(count, batch["size"]) if batch["compression"] == "none" else count, 0)
-        for batch in batches
-        if (count := batch["count"]) is not None
-    )
+def _count(batches: RecordSet) -> int | None:
+    total = 0
+    for batch in batches:
+        count: int | None = batch["count"]
+        if count is None:
+            return None
+        # A batch without compression holds no more records than bytes, whatever it says.
+        total += max(min(count, batch["size"]) if batch["compression"] == "none" else count, 0)
+    return total
 
 
 class _Found:
@@ -156,9 +158,9 @@ class _Found:
         "ends",
         "groups",
         "inners",
+        "key",
         "key_type",
         "names",
-        "order",
         "partitions",
         "record_bytes",
         "record_fields",
@@ -172,7 +174,7 @@ class _Found:
     def __init__(self, exchange: Exchange) -> None:
         self.ends = exchange.connection
         self.names = exchange.connection.names
-        self.order = exchange.order
+        self.key = exchange.key
         self.topics: dict[str, None] = {}
         self.topic_ids: dict[str, None] = {}
         self.unresolved: dict[str, None] = {}
@@ -192,8 +194,10 @@ class Summary:
 
     `topics`: names, or the ids whose name is not known, which are also `unresolved_topic_ids`. `partitions`:
     `topic-index`. `error_codes` and `error_names`: those that occur; `error_counts` how often each does, `error_count`
-    all together. `record_bytes`: bytes of record sets on the wire. `throttle_time_ms` is the response's, `max_wait_ms`
-    the request's, None where there is none. What an Envelope carries counts as if it stood in the bodies.
+    all together. `record_bytes`: bytes of record sets on the wire, None if a message that may hold some is not there to
+    its end. `throttle_time_ms` is the response's, `max_wait_ms` the request's, None where there is none. `refusal`: why
+    the broker's SASL token refuses the login, None if it does not. What an Envelope carries counts as if it stood in
+    the bodies.
     """
 
     __slots__ = (
@@ -209,6 +213,7 @@ class Summary:
         "max_wait_ms",
         "partitions",
         "record_bytes",
+        "refusal",
         "throttle_time_ms",
         "topic_ids",
         "topics",
@@ -216,7 +221,15 @@ class Summary:
         "unresolved_topic_ids",
     )
 
-    def __init__(self, found: _Found, request: Struct, response: Struct, layout: Layout | None) -> None:
+    def __init__(
+        self,
+        found: _Found,
+        request: Struct,
+        response: Struct,
+        layout: Layout | None,
+        records_known: bool,
+        refusal: str | None,
+    ) -> None:
         codes = found.codes
         self.topics = [*found.topics]
         self.topic_ids = [*found.topic_ids]
@@ -228,19 +241,27 @@ class Summary:
         self.error_names = [schema.error_name(code) for code in codes] if codes else []
         self.error_counts = codes
         self.error_count = sum(codes.values()) if codes else 0
-        self.record_bytes = found.record_bytes
+        self.record_bytes: int | None = found.record_bytes if records_known else None
         self.throttle_time_ms: int | None = response.get("throttle_time_ms")
         self.max_wait_ms: int | None = request.get("max_wait_ms")
+        self.refusal = refusal
         self._record_fields = found.record_fields
         self._inners = found.inners
         self._layout = layout
         self._response = response
 
     @property
-    def record_count(self) -> int:
-        """Records in all record sets."""
-        fields = self._record_fields
-        return sum([field.count for field in fields.values()]) if fields else 0
+    def record_count(self) -> int | None:
+        """Records in all record sets; None if they are not known to be all, or one does not tell."""
+        if self.record_bytes is None:
+            return None
+        total = 0
+        for field in self._record_fields.values():
+            count = field.count
+            if count is None:
+                return None
+            total += count
+        return total
 
     @property
     def longest_list(self) -> int:
@@ -303,7 +324,8 @@ def summarise(exchange: Exchange) -> Summary:
     found = _Found(exchange)
     request, _ = _collect(exchange.request, found)
     response, layout = _collect(exchange.response, found)
-    return Summary(found, request, response, layout)
+    records_known = _are_records_known(exchange)
+    return Summary(found, request, response, layout, records_known, _refusal(exchange, response))
 
 
 def _collect(message: WireMessage | None, found: _Found) -> tuple[Struct, Layout | None]:
@@ -316,6 +338,48 @@ def _collect(message: WireMessage | None, found: _Found) -> tuple[Struct, Layout
     if walk is not None:
         walk(decoded.body, found, None)
     return decoded.body, decoded.layout
+
+
+def _refusal(exchange: Exchange, response: Struct) -> str | None:
+    if exchange.api_key == sasl.SASL_AUTHENTICATE:
+        token = response.get("auth_bytes")
+    elif _is_token(exchange) and exchange.response is not None:
+        token = exchange.response.raw
+    else:
+        return None
+    return sasl.refusal(token) if token else None
+
+
+def _is_token(exchange: Exchange) -> bool:
+    """Whether it is a raw SASL token, which has no header."""
+    return exchange.api_key is None and exchange.correlation_id is None
+
+
+def _are_records_known(exchange: Exchange) -> bool:
+    """Whether each message that may hold record sets is there and could be read to its end."""
+    key, version = exchange.api_key, exchange.api_version
+    if key is None or version is None:
+        # A token holds none; an orphan may be the answer to anything.
+        return _is_token(exchange)
+    return not (
+        (_may_hold_records(key, version, REQUEST) and not _is_whole(exchange.request))
+        or (_may_hold_records(key, version, RESPONSE) and not _is_whole(exchange.response))
+    )
+
+
+def _is_whole(message: WireMessage | None) -> bool:
+    return message is not None and message.decode().complete
+
+
+@lru_cache(maxsize=4096)
+def _may_hold_records(api_key: int, api_version: int, direction: str) -> bool:
+    api = schema.api(api_key)
+    if api is None:
+        return True
+    # Of a version that is not known, what the known ones hold.
+    known = (api_version,) if api_version in api.versions else tuple(api.versions)
+    layouts = [layout for version in known for layout in schema.layouts(api_key, version, direction)]
+    return any([_record_sites(layout) is not None for layout in layouts])
 
 
 def error_counts(exchange: Exchange) -> dict[int, int]:
@@ -424,6 +488,8 @@ def _struct_walk(fields: Sequence[Field], api_key: int | None) -> Walk | None:
     name = next((f.name for f in fields if meaning.is_topic_name(f) and not f.array), "")
     topic_id = next((f.name for f in fields if meaning.is_topic_id(f)), "")
     steps = tuple(step for field in fields if (step := _step(field, api_key)) is not None)
+    if (named := resources.resource_fields([field.name for field in fields])) is not None:
+        steps = (_resource(named), *steps)
     if name or topic_id:
         return _topic_walk(name, topic_id, steps)
     if len(steps) <= 1:
@@ -445,7 +511,7 @@ def _topic_walk(name_field: str, id_field: str, steps: tuple[Walk, ...]) -> Walk
         if topic_id is not None and topic_id != ZERO_ID:
             found.topic_ids[topic_id] = None
             if not topic:
-                topic = found.names.name(topic_id, found.order)
+                topic = found.names.name(topic_id, found.key)
             if topic is None:
                 found.unresolved[topic_id] = None
                 topic = topic_id
@@ -501,6 +567,15 @@ def _collector(target: str) -> Callable[[Field], Walk]:
         return each if field.array else one
 
     return make
+
+
+def _resource(fields: resources.ResourceFields) -> Walk:
+    def step(struct: Struct, found: _Found, topic: str | None) -> None:
+        name = fields.topic(struct)
+        if name is not None:
+            found.topics[name] = None
+
+    return step
 
 
 def _partition(field: Field) -> Walk:

@@ -1,54 +1,142 @@
-"""Which responses tell the names of topic ids, and which names one tells (KIP-516)."""
+"""Which responses tell the names of topic ids (KIP-516) or the addresses of nodes, and what one tells."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kinspect.kafka.meaning import TOPIC_ID, is_topic_id, is_topic_name
+from kinspect.kafka.meaning import HOST, PORT, TOPIC_ID, is_node_id, is_topic_id, is_topic_name
 from kinspect.kafka.names import ZERO_ID
 from kinspect.kafka.sites import Site, sites
 from kinspect.model import RESPONSE
 from kinspect.protocol import schema
 
 if TYPE_CHECKING:
-    from kinspect.kafka.exchange import Exchange
+    from kinspect.kafka.exchange import Exchange, WireMessage
+    from kinspect.protocol.schema import Field
 
 LARGE = 256 * 1024
 """Of a longer message what was decoded is not held until its line is written: others may wait with it."""
+ENDPOINT = ["node_id", HOST, PORT, "rack"]
+LISTENERS = "listeners"
+_SHORTEST_WITH_ENDPOINT = 20
+_ADDRESS_ENDS = b"0123456789abcdefABCDEF:"
 
 
-def tells_names(api_key: int, api_version: int) -> bool:
-    """Whether a response of this API and version may tell topic names beside topic ids."""
-    return _named(api_key, api_version) is not None
+class Told(NamedTuple):
+    """What one response tells: topic ids with their names; IP addresses and ports with the node there."""
+
+    names: Sequence[tuple[str, str]]
+    nodes: Sequence[tuple[str, int, int]]
 
 
-def told_names(exchange: Exchange) -> list[tuple[str, str]]:
-    """The (topic id, name) pairs the exchange's response tells, as far as it could be read."""
+NOTHING = Told((), ())
+
+
+class _Telling(NamedTuple):
+    """Where names stand beside topic ids in a response, and node ids beside addresses. `last`: the nodes are its last
+    tagged field, which few responses have (KIP-951)."""
+
+    names: Site | None
+    nodes: Site | None
+    last: bool
+
+
+def tells(api_key: int, api_version: int) -> bool:
+    """Whether a response of this API and version may tell topic names beside topic ids, or the addresses of nodes."""
+    return _telling(api_key, api_version) is not None
+
+
+def told(exchange: Exchange) -> Told:
+    """What the exchange's response tells, as far as it could be read."""
     message = exchange.response
     if message is None or message.api_key is None or message.api_version is None:
-        return []
-    site = _named(message.api_key, message.api_version)
-    body = message.decode().body if site is not None else None
-    if site is None or body is None:
-        return []
-    told = [
-        (topic_id, struct[name])
-        for _, struct, name in site.walk(body)
-        if struct[name] and (topic_id := struct.get(TOPIC_ID, ZERO_ID)) != ZERO_ID
-    ]
+        return NOTHING
+    telling = _telling(message.api_key, message.api_version)
+    if telling is None or (telling.last and not _may_end_in_endpoint(message.raw or b"")):
+        return NOTHING
+    found = _read(message, telling)
     if message.size > LARGE:
         message.forget()
-    return told
+    return found
+
+
+def _read(message: WireMessage, telling: _Telling) -> Told:
+    body = message.decode().body
+    if body is None:
+        return NOTHING
+    names = (
+        []
+        if telling.names is None
+        else [
+            (topic_id, struct[name])
+            for _, struct, name in telling.names.walk(body)
+            if struct[name] and (topic_id := struct.get(TOPIC_ID, ZERO_ID)) != ZERO_ID
+        ]
+    )
+    nodes = (
+        []
+        if telling.nodes is None
+        else [
+            (ip, port, struct[name])
+            for _, struct, name in telling.nodes.walk(body)
+            # Clients number the brokers they start from downwards from -1; a coordinator that is not there is -1 too.
+            if struct[name] >= 0
+            for ip, port in _addresses(struct)
+        ]
+    )
+    return Told(names, nodes)
+
+
+def _addresses(struct: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """The IP addresses and ports in a node's struct or its listeners'; a host by name is at no address yet."""
+    for end in (struct, *(struct.get(LISTENERS) or ())):
+        ip = _ip_text(end.get(HOST) or "")
+        if ip is not None and PORT in end:
+            yield ip, end[PORT]
 
 
 @lru_cache(maxsize=4096)
-def _named(api_key: int, api_version: int) -> Site | None:
-    """Where names stand beside topic ids in the response."""
+def _ip_text(host: str) -> str | None:
+    """The address as connections have it; None for a name."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return None
+
+
+def _may_end_in_endpoint(raw: bytes) -> bool:
+    """Whether a response may end in the endpoint of a node at an IP address: host, port, rack, no tags. Decoding those
+    that may not, for that alone, would cost as much as to pair them.
+
+    Without a rack there is text, a port's two bytes of 0, its other two, and two bytes of 0.
+    """
+    if raw[-2:] != b"\0\0":
+        return len(raw) >= _SHORTEST_WITH_ENDPOINT
+    return raw[-6:-4] == b"\0\0" and raw[-7:-6] in _ADDRESS_ENDS
+
+
+@lru_cache(maxsize=4096)
+def _telling(api_key: int, api_version: int) -> _Telling | None:
     layout = schema.layout(api_key, api_version, RESPONSE)
     if layout is None:
         return None
-    return sites(
+    names = sites(
         layout.fields,
         lambda field, struct: is_topic_name(field) and not field.array and any(map(is_topic_id, struct)),
+    )
+    nodes = sites(layout.fields, lambda field, struct: is_node_id(field) and _has_address(struct))
+    last = names is None and bool(layout.fields) and _is_tagged_endpoint(layout.fields[-1])
+    return None if names is None and nodes is None else _Telling(names, nodes, last)
+
+
+def _is_tagged_endpoint(field: Field) -> bool:
+    return field.tag is not None and [below.name for below in field.fields] == ENDPOINT
+
+
+def _has_address(struct: Sequence[Field]) -> bool:
+    return any(
+        field.name == HOST or (field.name == LISTENERS and _has_address(field.fields)) for field in struct
     )

@@ -75,7 +75,7 @@ CLIENT = """{
 BROKER = """{
     "ip": connection.broker_ip,
     "port": connection.broker_port,
-    "node_id": connection.node_id,
+    "node_id": exchange.node_id,
 }"""
 
 KEYS = {
@@ -89,7 +89,7 @@ KEYS = {
     "community_id": "connection.community_id",
     "tls": "connection.tls",
     "kind": "exchange.kind",
-    "api": "api_name(exchange.api_key)",
+    "api": "api_name(exchange.api_key) or exchange.api",
     "api_key": "exchange.api_key",
     "api_version": "exchange.api_version",
     "correlation_id": "exchange.correlation_id",

@@ -7,10 +7,12 @@ from typing import Protocol, TypeAlias
 
 STOP = -1
 
-# What a layer announces as the next one: a number of one of these three registries.
+# What a layer announces as the next one: a number of one of these registries.
 ETHERTYPE = 0x10000
 IP_PROTOCOL = 0x20000
 UDP_PORT = 0x30000
+LINK_TYPE = 0x40000
+PPP = 0x50000
 
 # So many tunnels may lie in one another; a packet put together from fragments counts as one more.
 MAX_DEPTH = 8

@@ -1,12 +1,19 @@
 """IPv4 and IPv6 fragments put together (RFC 791 §3.2, RFC 8200 §4.5).
 
 Fragments come in any order. Where they overlap, the bytes that came first win (a receiver of IPv6 would drop
-the packet, RFC 5722). What waits is bounded by `Caps.fragment_bytes`, `Caps.fragments` and `Caps.fragment_ns`.
+the packet, RFC 5722). A packet is given up and begun anew if its next fragment comes `Caps.fragment_ns` after its
+last one; the times of other packets say nothing of it. What waits, and the packets that are remembered to know
+copies of their fragments, are bounded together by `Caps.fragment_bytes`, and each by `Caps.fragments`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
 from ..model import COPY_NS, Caps, Counts
+from ..state import fields, fill
 from .cursor import IP_PROTOCOL, MAX_DEPTH, Cursor
 
 UNIT = 8  # offsets count 8 bytes; every fragment but the last is a multiple long
@@ -17,26 +24,28 @@ MAX_PACKET = 65535
 PART = "part"
 INCOMPLETE = "fragment incomplete"
 
-# So many packets are remembered whole for `COPY_NS`, to know copies of their fragments.
-REMEMBERED = 64
+# So many others have to tell that a packet is too old to be of use, so that no wrong time does.
+OTHERS = 8
 
 
 class Parts:
     """A packet of which some fragments came.
 
     `have` has a byte a unit of `data`: whether it came. `total` is the packet's size, 0 if the last fragment is
-    still to come; `cut` where the snap length first took something; `count` how many fragments came.
+    still to come; `cut` where the snap length first took something; `count` how many fragments came; `time` the last
+    one's, None if no fragment has one.
     """
 
-    __slots__ = ("clock", "count", "cut", "data", "have", "protocol", "total")
+    STATE: ClassVar = ("count", "cut", "data", "have", "protocol", "time", "total")
+    __slots__ = STATE
 
-    def __init__(self, clock: int) -> None:
-        self.clock = clock
+    def __init__(self) -> None:
         self.count = 0
         self.cut = MAX_PACKET
         self.data = bytearray()
         self.have = bytearray()
         self.protocol = 0
+        self.time: int | None = None
         self.total = 0
 
     @property
@@ -52,6 +61,16 @@ class Parts:
         if more:
             return not self.total or end <= self.total
         return end == self.total if self.total else end >= len(self.data)
+
+    def state(self) -> list[Any]:
+        """What `from_state` goes on with."""
+        return fields(self, self.STATE)
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any]) -> Parts:
+        parts = cls()
+        fill(parts, cls.STATE, state)
+        return parts
 
     def add(self, offset: int, data: bytes, size: int) -> int:
         """Puts in what is new of a fragment of `size` bytes, of which `data` was captured.
@@ -78,16 +97,25 @@ class Parts:
         return repeated
 
 
+class Whole(NamedTuple):
+    """A packet that was put together, and the time of the fragment that completed it."""
+
+    time: int | None
+    data: bytes
+
+
+Held: TypeAlias = dict[bytes, Parts] | dict[bytes, Whole]
+
+
 class Fragments:
-    """The packets of which some fragments came, oldest first."""
+    """The packets of which some fragments came, and those that were put together last, each oldest first."""
 
     def __init__(self, caps: Caps, counts: Counts) -> None:
         self._caps = caps
         self._counts = counts
         self._waiting: dict[bytes, Parts] = {}
+        self._whole: dict[bytes, Whole] = {}
         self._held = 0
-        self._whole: dict[bytes, tuple[int, bytes]] = {}
-        self._clock = 0
 
     def take(self, cursor: Cursor, key: bytes, offset: int, more: bool, protocol: int) -> int:
         """Takes the fragment at the cursor; `key` names its packet.
@@ -98,43 +126,66 @@ class Fragments:
         size = cursor.wire_end - cursor.at
         if size <= 0 or offset + size > MAX_PACKET or (more and size % UNIT):
             return cursor.stop("malformed")
-        if cursor.time is not None and cursor.time > self._clock:
-            self._clock = cursor.time
-        self._expire()
         data = cursor.data[cursor.at : max(cursor.end, cursor.at)]
         key += cursor.networks
-        if self._is_copy(key, offset, data):
+        if self._is_copy(key, offset, data, cursor.time):
             self._counts.fragments += 1
             self._counts.duplicate_packets += 1
             return cursor.stop(PART)
-        parts = self._add(key, offset, data, size, more, protocol)
-        if parts is None or not parts.complete:
-            self._keep_caps()
-            return cursor.stop(PART)
-        return self._deliver(cursor, key, parts)
+        parts = self._packet(key, cursor.time)
+        if self._add(parts, offset, data, size, more, protocol) and parts.complete:
+            code = self._deliver(cursor, key, parts)
+        else:
+            code = cursor.stop(PART)
+        self._keep_caps()
+        return code
+
+    def state(self) -> list[Any]:
+        """What `restore` goes on with."""
+        return [[*((key, parts.state()) for key, parts in self._waiting.items())], [*self._whole.items()]]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Goes on with the packets of `state`."""
+        waiting, whole = state
+        self._waiting = {key: Parts.from_state(of_parts) for key, of_parts in waiting}
+        self._whole = {key: Whole(*of_whole) for key, of_whole in whole}
+        self._held = sum(parts.size for parts in self._waiting.values())
+        self._held += sum(len(each.data) for each in self._whole.values())
 
     def flush(self) -> None:
         """The end of the capture: nothing will be completed any more."""
         while self._waiting:
-            self._give_up()
-        self._whole.clear()
+            self._give_up(next(iter(self._waiting)))
+        while self._whole:
+            self._forget(next(iter(self._whole)))
 
-    def _is_copy(self, key: bytes, offset: int, data: bytes) -> bool:
+    def _is_copy(self, key: bytes, offset: int, data: bytes, time: int | None) -> bool:
         """Whether the fragment is one of a packet that was just completed, over again."""
-        clock, whole = self._whole.get(key, (0, b""))
-        return whole.startswith(data, offset) and self._clock - clock <= COPY_NS and offset < len(whole)
+        whole = self._whole.get(key)
+        return (
+            whole is not None
+            and whole.data.startswith(data, offset)
+            and offset < len(whole.data)
+            and not _is_later(time, whole.time, COPY_NS)
+        )
 
-    def _add(
-        self, key: bytes, offset: int, data: bytes, size: int, more: bool, protocol: int
-    ) -> Parts | None:
-        """The packet with the fragment put in; None if the fragment brought nothing."""
+    def _packet(self, key: bytes, time: int | None) -> Parts:
+        """The packet that a fragment with this time belongs to."""
         parts = self._waiting.get(key)
+        if parts is not None and _is_later(time, parts.time, self._caps.fragment_ns):
+            self._give_up(key)
+            parts = None
         if parts is None:
-            parts = self._waiting[key] = Parts(self._clock)
+            parts = self._waiting[key] = Parts()
         parts.count += 1
+        parts.time = parts.time if time is None else time
+        return parts
+
+    def _add(self, parts: Parts, offset: int, data: bytes, size: int, more: bool, protocol: int) -> bool:
+        """Puts the fragment in; whether it brought something."""
         if not parts.fits(offset + size, more):
             self._counts.overlapping_fragments += 1
-            return None
+            return False
         before = parts.size
         if not more:
             parts.total = offset + size
@@ -143,21 +194,22 @@ class Fragments:
         same = parts.data.startswith(data, offset)
         repeated = parts.add(offset, data, size)
         self._held += parts.size - before
-        if not repeated:
-            return parts
-        if same and repeated == -(-size // UNIT):
-            self._counts.duplicate_packets += 1
-        else:
-            self._counts.overlapping_fragments += 1
-        return parts
+        if repeated:
+            if same and repeated == -(-size // UNIT):
+                self._counts.duplicate_packets += 1
+            else:
+                self._counts.overlapping_fragments += 1
+        return True
 
     def _deliver(self, cursor: Cursor, key: bytes, parts: Parts) -> int:
         del self._waiting[key]
         self._held -= parts.size
         self._counts.fragments += parts.count - 1
         data = bytes(parts.data[: parts.cut])
-        self._whole.pop(key, None)
-        self._whole[key] = self._clock, data
+        if key in self._whole:
+            self._forget(key)
+        self._whole[key] = Whole(parts.time, data)
+        self._held += len(data)
         cursor.depth += 1
         if cursor.depth > MAX_DEPTH:
             return cursor.stop("nesting")
@@ -167,28 +219,37 @@ class Fragments:
         cursor.wire_end = parts.total
         return IP_PROTOCOL + parts.protocol
 
-    def _keep_caps(self) -> None:
-        while self._held > self._caps.fragment_bytes:
-            self._counts.hit("fragment_bytes")
-            self._give_up()
-        while len(self._waiting) > self._caps.fragments:
-            self._counts.hit("fragments")
-            self._give_up()
-
-    def _give_up(self) -> None:
-        """Drops the packet that has waited longest."""
-        parts = self._waiting.pop(next(iter(self._waiting)))
+    def _give_up(self, key: bytes) -> None:
+        parts = self._waiting.pop(key)
         self._held -= parts.size
         self._counts.undecoded(INCOMPLETE, parts.count)
 
-    def _expire(self) -> None:
-        while self._waiting:
-            oldest = next(iter(self._waiting.values()))
-            if self._clock - oldest.clock < self._caps.fragment_ns:
-                break
-            self._give_up()
-        while self._whole:
-            key, (clock, _) = next(iter(self._whole.items()))
-            if self._clock - clock <= COPY_NS and len(self._whole) <= REMEMBERED:
-                break
-            del self._whole[key]
+    def _forget(self, key: bytes) -> None:
+        self._held -= len(self._whole.pop(key).data)
+
+    def _keep_caps(self) -> None:
+        while self._held > self._caps.fragment_bytes:
+            self._let_go(self._whole or self._waiting, "fragment_bytes")
+        for held in (self._whole, self._waiting):
+            while len(held) > self._caps.fragments:
+                self._let_go(held, "fragments")
+
+    def _let_go(self, held: Held, cap: str) -> None:
+        """Lets the oldest go; the cap is hit unless that one is of no use any more."""
+        let_go, age = (
+            (self._forget, COPY_NS) if held is self._whole else (self._give_up, self._caps.fragment_ns)
+        )
+        if not _is_over(held, age):
+            self._counts.hit(cap)
+        let_go(next(iter(held)))
+
+
+def _is_later(time: int | None, than: int | None, by: int) -> bool:
+    return time is not None and than is not None and time - than > by
+
+
+def _is_over(held: Held, age: int) -> bool:
+    """Whether the latest `OTHERS` have all gone beyond the age of the oldest, twice over."""
+    oldest = held[next(iter(held))].time
+    others = (held[key].time for key in islice(reversed(held), OTHERS))
+    return len(held) > OTHERS and all(_is_later(time, oldest, 2 * age) for time in others)

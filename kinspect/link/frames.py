@@ -1,6 +1,10 @@
 """Link layers: what stands before the network header.
 
-Sources: the LINKTYPE_ registry (tcpdump.org/linktypes.html), IEEE 802.3 and 802.1Q, RFC 1042 (SNAP).
+Sources: the LINKTYPE_ registry (tcpdump.org/linktypes.html), IEEE 802.3, 802.1Q and 802.1BR (E-Tag), RFC 1042 (SNAP),
+RFC 4391 (IPoIB), new-pelissier-vntag-seg-0508 of IEEE 802.1 (VN-Tag).
+
+A VLAN id names a network and goes into the segment's key. VN-Tag and E-Tag name ports of a switch, the sender's and the
+receiver's, which change places with the direction and do not tell connections apart.
 """
 
 from __future__ import annotations
@@ -38,6 +42,24 @@ def vlan(cursor: Cursor) -> int:
     return _typed(cursor, int.from_bytes(cursor.data[at + 2 : at + 4], "big"))
 
 
+def vn_tag(cursor: Cursor) -> int:
+    """A VN-Tag: flags and two virtual interfaces."""
+    return _tag(cursor, 6)
+
+
+def e_tag(cursor: Cursor) -> int:
+    """An E-Tag: flags and two E-channel identifiers."""
+    return _tag(cursor, 8)
+
+
+def _tag(cursor: Cursor, size: int) -> int:
+    """A tag of so many bytes, the last two of which are the next ethertype."""
+    if not cursor.has(size):
+        return cursor.stop_short()
+    cursor.at = at = cursor.at + size
+    return _typed(cursor, int.from_bytes(cursor.data[at - 2 : at], "big"))
+
+
 def linux_cooked(cursor: Cursor) -> int:
     """LINKTYPE_LINUX_SLL."""
     if not cursor.has(16):
@@ -54,6 +76,15 @@ def linux_cooked_2(cursor: Cursor) -> int:
     at = cursor.at
     cursor.at = at + 20
     return _typed(cursor, int.from_bytes(cursor.data[at : at + 2], "big"))
+
+
+def ipoib(cursor: Cursor) -> int:
+    """LINKTYPE_IPOIB: 40 bytes with a global routing header or addresses, then the header of RFC 4391 §6."""
+    if not cursor.has(44):
+        return cursor.stop_short()
+    at = cursor.at
+    cursor.at = at + 44
+    return ETHERTYPE + int.from_bytes(cursor.data[at + 40 : at + 42], "big")
 
 
 def null(cursor: Cursor) -> int:

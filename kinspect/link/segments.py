@@ -6,9 +6,9 @@ import struct
 from typing import cast
 
 from ..model import Block, Caps, Counts, Segment
-from .cursor import Assembler, Cursor
+from .cursor import LINK_TYPE, Assembler, Cursor
 from .fragments import PART, Fragments
-from .tables import LAYERS, LINK_TYPES, layer_name
+from .tables import LAYERS, layer_name
 
 # What nearly every packet is: an ethertype, IPv4 without options, TCP. Ethertype, version and header length,
 # total length, `Segment.mark` (identification, fragment, time to live, protocol, checksum), then (behind
@@ -28,8 +28,9 @@ class Dissector:
 
     def __init__(self, caps: Caps, counts: Counts, assembler: Assembler | None = None) -> None:
         self._counts = counts
-        self._fragments = Fragments(caps, counts)
-        self._cursor = Cursor(assembler or self._fragments)
+        self.fragments = Fragments(caps, counts)
+        """Those that wait for others."""
+        self._cursor = Cursor(assembler or self.fragments)
 
     def segments(self, block: Block) -> list[Segment]:
         """The TCP segments of a block, in packet order; adds every packet to the counts.
@@ -104,11 +105,12 @@ class Dissector:
         counts.packets += len(block)
         counts.bytes += sum(block.wire_lengths)
         counts.tcp_segments += len(rows)
+        counts.payload_bytes += sum([row[7] - row[6] for row in rows])
         return cast(list[Segment], rows)
 
     def flush(self) -> None:
         """The end of the capture: counts the fragments that were never completed."""
-        self._fragments.flush()
+        self.fragments.flush()
 
 
 def segments(block: Block, counts: Counts) -> list[Segment]:
@@ -130,14 +132,10 @@ def walk(
 ) -> bool:
     """Reads one packet layer by layer. True: the cursor holds a segment. False: `cursor.reason` says why."""
     cursor.reset(data, start, end, wire_length, time)
-    layer = LINK_TYPES.get(link_type)
-    if layer is None:
-        cursor.reason = f"link type {link_type}"
-        return False
-    while layer is not None:
+    code = LINK_TYPE + link_type
+    while (layer := LAYERS.get(code)) is not None:
         code = layer(cursor)
         if code < 0:
             return not cursor.reason
-        layer = LAYERS.get(code)
     cursor.reason = layer_name(code)
     return False

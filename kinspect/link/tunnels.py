@@ -1,11 +1,12 @@
 """Tunnels: packets inside packets.
 
 Sources: VXLAN RFC 7348, Geneve RFC 8926, GRE RFC 2784 and 2890 (NVGRE RFC 7637), ERSPAN
-draft-foschiano-erspan-03, IP in IP RFC 2003 and 4213, MPLS RFC 3032 (in UDP RFC 7510).
+draft-foschiano-erspan-03, IP in IP RFC 2003 and 4213, MPLS RFC 3032 (in UDP RFC 7510), PBB IEEE 802.1ah,
+WCCP draft-mclaggan-wccp-v2rev1, FabricPath as Cisco describes it.
 
-A VXLAN or Geneve VNI and a GRE key name the network that is inside: they go into the segment's key. An
-ERSPAN session only says who mirrored the packet, and an MPLS label belongs to one direction of a path, so
-neither tells connections apart.
+A VXLAN or Geneve VNI, a GRE key and a PBB I-SID name the network that is inside: they go into the segment's key. An
+ERSPAN session only says who mirrored the packet, a WCCP service why it was redirected, a FabricPath tag which tree it
+took, and an MPLS label belongs to one direction of a path, so none of them tells connections apart.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from __future__ import annotations
 import struct
 
 from .cursor import ETHERTYPE, Cursor
-from .frames import IPV4, IPV6
+from .frames import IPV4, IPV6, raw_ip
+from .ppp import pptp
 
 BRIDGED = ETHERTYPE + 0x6558  # "transparent Ethernet bridging": a whole frame
 ERSPAN_1_OR_2 = 0x88BE
+PPP_IN_GRE = 0x880B
 
 _VXLAN = struct.Struct(">B3xI")  # flags, VNI and a reserved byte
 _GENEVE = struct.Struct(">BxHI")  # version and length of the options, ethertype, VNI and a reserved byte
@@ -24,6 +27,7 @@ _GRE = struct.Struct(">HH")  # flags and version, ethertype
 
 VXLAN_HAS_VNI = 0x08
 GRE_CHECKSUM, GRE_ROUTING, GRE_KEY, GRE_SEQUENCE, GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
+GRE_FIXED = GRE_CHECKSUM | GRE_ROUTING | GRE_KEY | GRE_VERSION
 
 
 def vxlan(cursor: Cursor) -> int:
@@ -52,10 +56,12 @@ def geneve(cursor: Cursor) -> int:
 
 
 def gre(cursor: Cursor) -> int:
-    """GRE with its optional checksum, key and sequence number. Version 1 (PPTP) and source routes are not read."""
+    """GRE with its optional checksum, key and sequence number; version 1 is PPTP's. Source routes are not read."""
     if not cursor.has(4):
         return cursor.stop_short()
     flags, ethertype = _GRE.unpack_from(cursor.data, cursor.at)
+    if flags & GRE_FIXED == GRE_KEY | 1 and ethertype == PPP_IN_GRE:
+        return pptp(cursor)
     if flags & (GRE_ROUTING | GRE_VERSION):
         return cursor.stop("gre")
     key_at = cursor.at + (8 if flags & GRE_CHECKSUM else 4)
@@ -86,6 +92,36 @@ def erspan_3(cursor: Cursor) -> int:
         return cursor.stop_short()
     cursor.at += size
     return BRIDGED
+
+
+def wccp(cursor: Cursor) -> int:
+    """A packet that WCCP redirects, in GRE. Version 2 puts a redirect header of four bytes before it, version 1 none.
+
+    That header begins with two flags and zeros: no IP header of a length that IP allows begins so.
+    """
+    if not cursor.has(4):
+        return cursor.stop_short()
+    first = cursor.data[cursor.at]
+    if not (0x45 <= first <= 0x4F or first >> 4 == 6):
+        cursor.at += 4
+    return raw_ip(cursor)
+
+
+def pbb(cursor: Cursor) -> int:
+    """Provider backbone bridging: an I-TAG, then the customer's frame."""
+    if not cursor.has(4):
+        return cursor.stop_short()
+    at = cursor.at
+    cursor.at = at + 4
+    return cursor.enter(BRIDGED, b"i\0" + cursor.data[at + 1 : at + 4])
+
+
+def fabricpath(cursor: Cursor) -> int:
+    """The tag of Cisco's FabricPath, the tree and the time to live, then the frame as it entered."""
+    if not cursor.has(2):
+        return cursor.stop_short()
+    cursor.at += 2
+    return cursor.enter(BRIDGED)
 
 
 def ipv4_in_ip(cursor: Cursor) -> int:

@@ -50,9 +50,7 @@ class _Nothing:
 
 
 def _jsonl(stream: TextIO, view: View, style: Style) -> Writer:
-    writer: Writer = import_module("kinspect.output.jsonl").JsonLines(
-        stream.buffer, view, terminal=stream.isatty()
-    )
+    writer: Writer = import_module("kinspect.output.jsonl").JsonLines(stream.buffer, view)
     return writer
 
 
@@ -77,9 +75,10 @@ def _console(stream: TextIO, style: Style) -> Any:
 
 
 _WRITERS: dict[str, Callable[[TextIO, View, Style], Writer]] = {
-    JSONL: _jsonl,
     TABLE: _table,
     DETAIL: _detail,
+    JSONL: _jsonl,
     NONE: _none,
 }
 FORMATS = tuple(_WRITERS)
+"""The names of all output formats, in the order of the help."""

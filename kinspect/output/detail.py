@@ -1,22 +1,32 @@
-"""An exchange as a tree: header facts, both bodies, errors and problems."""
+"""An exchange as a tree: header facts, both bodies, errors and problems. Lines are written as the body is walked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
-from rich.tree import Tree
 
 from kinspect.kafka.exchange import ANSWERED, Exchange
+from kinspect.kafka.summary import ERRORS_SHOWN
 from kinspect.kafka.view import View
+from kinspect.model import REQUEST, RESPONSE
 from kinspect.output import table
+from kinspect.output.branches import Branches, Piece
+from kinspect.output.deeds import refused
 from kinspect.output.escape import escape
 from kinspect.output.named import number_name
 
 KEY, VALUE, TEXT, NULL = "cyan", "", "green", "dim"
 
-SIDES = ("request", "response")
+SPACE: Piece = " ", VALUE
+COMMA: Piece = ", ", VALUE
+
+PART = 1_000
+"""Characters of a text, or numbers of a list, that are laid out at a time."""
+SIDES = (REQUEST, RESPONSE)
 FACTS = (
     *("timestamp", "completed_at", "connection_id", "kind", "correlation_id", "api_candidates", "in_flight"),
     *("latency_ms", "service_ms", "max_wait_ms", "throttle_time_ms", "topics", "topic_ids", "partitions"),
@@ -28,71 +38,118 @@ class Detail:
     """Writes exchanges as trees."""
 
     def __init__(self, console: Console, view: View) -> None:
-        self._console = console
+        self._branches = Branches(console)
         self._view = view
 
     def exchange(self, exchange: Exchange) -> None:
         """Write the exchange's tree."""
-        self._console.print(tree(self._view.exchange(exchange), exchange.order), overflow="fold")
+        line = self._view.exchange(exchange)
+        self._branches.root(_title(line, exchange.order))
+        facts = {
+            "client": " ".join(_end_facts(line["client"])),
+            "broker": " ".join(_end_facts(line["broker"])),
+            **{key: line[key] for key in FACTS if line[key] is not None and line[key] != []},
+        }
+        sides = [side for side in SIDES if line[side] is not None]
+        problems = line["problems"]
+        left = len(sides) + len(problems)
+        self._struct("", facts, more=left > 0)
+        for side in sides:
+            left -= 1
+            errors = [*_errors(line, exchange)] if side == RESPONSE else []
+            self._message(side, line[side], errors, last=not left)
+        for problem in problems:
+            left -= 1
+            self._branches.line("", not left, _problem(problem))
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Hand on what was kept back."""
+        self._branches.flush()
+
+    def _message(
+        self, side: str, message: dict[str, Any], errors: list[tuple[Piece, ...]], last: bool
+    ) -> None:
+        body = message["body"]
+        below = self._branches.line("", last, _message_title(side, message))
+        for error in errors:
+            self._branches.line(below, body == {} and error is errors[-1], error)
+        if body is None:
+            self._branches.line(below, True, (("body not decoded", NULL),))
+        else:
+            self._struct(below, body)
+
+    def _struct(self, above: str, struct: dict[str, Any], more: bool = False) -> None:
+        """Write each key of a struct, as deep as it goes; `more`: other lines follow on the same level."""
+        left = len(struct) + more
+        for key, item in struct.items():
+            left -= 1
+            self._item(above, not left, (escape(key), KEY), item, number_name(key, item))
+
+    def _item(self, above: str, last: bool, label: Piece, item: Any, name: str | None = None) -> None:
+        write = self._branches.line
+        if isinstance(item, dict) and item:
+            self._struct(write(above, last, (label,)), item)
+        elif isinstance(item, list) and item and any(isinstance(entry, dict | list) for entry in item):
+            below = write(above, last, (label, (f" ({len(item)})", NULL)))
+            final = len(item) - 1
+            for index, entry in enumerate(item):
+                self._item(below, index == final, (f"[{index}]", NULL), entry)
+        elif _may_be_long(item):
+            write(above, last, chain((label, SPACE), scalar(item)))
+        elif name:
+            write(above, last, (label, SPACE, _word(item), (f" ({name})", NULL)))
+        else:
+            write(above, last, (label, SPACE, _word(item)))
 
 
-def tree(line: dict[str, Any], order: int) -> Tree:
-    """The tree of an exchange's JSON object."""
-    root = Tree(_title(line, order), guide_style="dim")
-    facts = {
-        "client": " ".join(_end_facts(line["client"])),
-        "broker": " ".join(_end_facts(line["broker"])),
-        **{key: line[key] for key in FACTS if line[key] is not None and line[key] != []},
-    }
-    add(root, facts)
-    for side in SIDES:
-        if line[side] is not None:
-            _add_message(root, side, line[side])
-    for problem in line["problems"]:
-        root.add(_problem(problem))
-    return root
+def _may_be_long(item: Any) -> bool:
+    return len(item) > PART if isinstance(item, str) else isinstance(item, list) and bool(item)
 
 
-def add(parent: Tree, value: dict[str, Any]) -> None:
-    """Add each key of an object, as deep as it goes."""
-    for key, item in value.items():
-        _add_item(parent, Text.assemble((escape(key), KEY)), item, number_name(key, item))
-
-
-def _add_item(parent: Tree, label: Text, item: Any, name: str | None = None) -> None:
-    if isinstance(item, dict) and item:
-        add(parent.add(label), item)
-    elif isinstance(item, list) and any(isinstance(entry, dict | list) for entry in item):
-        branch = parent.add(label + Text(f" ({len(item)})", style=NULL))
-        for index, entry in enumerate(item):
-            _add_item(branch, Text.assemble((f"[{index}]", NULL)), entry)
+def scalar(item: Any) -> Iterator[Piece]:
+    """A value that is not to be taken apart. A text or list of any length comes in parts."""
+    if isinstance(item, str) and len(item) > PART:
+        for at in range(0, len(item), PART):
+            yield _word(item[at : at + PART])
+    elif isinstance(item, list) and item:
+        for at in range(0, len(item), PART):
+            yield from _elements(item[at : at + PART])
+            if at + PART < len(item):
+                yield COMMA
     else:
-        parent.add(label + Text(" ") + scalar(item) + Text(f" ({name})" if name else "", style=NULL))
+        yield _word(item)
 
 
-def scalar(item: Any) -> Text:
-    """A value that is not to be taken apart."""
-    if item is None:
-        return Text("null", style=NULL)
+def _elements(items: list[Any]) -> Iterator[Piece]:
+    if {*map(type, items)} == {int}:
+        yield ", ".join(map(str, items)), VALUE
+        return
+    for index, item in enumerate(items):
+        if index:
+            yield COMMA
+        yield from scalar(item)
+
+
+def _word(item: Any) -> Piece:
     if isinstance(item, str):
-        return Text(escape(item) or '""', style=TEXT)
+        return escape(item) or '""', TEXT
+    if item is None:
+        return "null", NULL
     if isinstance(item, bool):
-        return Text("true" if item else "false", style=VALUE)
-    if isinstance(item, list):
-        return Text(", ").join(scalar(entry) for entry in item) if item else Text("[]", style=NULL)
-    return Text("{}" if item == {} else str(item), style=VALUE)
+        return "true" if item else "false", VALUE
+    return ("[]", NULL) if item == [] else ("{}" if item == {} else str(item), VALUE)
 
 
-def _title(line: dict[str, Any], order: int) -> Text:
-    title = Text.assemble((f"#{order} ", "bold"), table.api(line), f"  {table.ends(line)}  ")
-    outcome = line["outcome"]
+def _title(line: dict[str, Any], order: int) -> tuple[Piece, ...]:
+    title = ((f"#{order} ", "bold"), _piece(table.api(line)), (f"  {table.ends(line)}  ", VALUE))
+    outcome, reason = line["outcome"], line["outcome_reason"]
     if outcome == ANSWERED:
-        return title.append_text(table.latency(line["latency_ms"]))
-    reason = line["outcome_reason"]
-    return title.append(f"{outcome} ({reason})" if reason else outcome, style=table.NOTE)
+        return *title, _piece(table.latency(line["latency_ms"]))
+    return *title, (f"{outcome} ({reason})" if reason else outcome, table.NOTE)
+
+
+def _piece(text: Text) -> Piece:
+    return text.plain, str(text.style)
 
 
 def _end_facts(end: dict[str, Any]) -> list[str]:
@@ -101,7 +158,7 @@ def _end_facts(end: dict[str, Any]) -> list[str]:
     return [f"{end['ip']} {end['port']}", *(f"{key}={value}" for key, value in rest.items())]
 
 
-def _add_message(root: Tree, side: str, message: dict[str, Any]) -> None:
+def _message_title(side: str, message: dict[str, Any]) -> tuple[Piece, ...]:
     facts = [f"{message['size']} bytes"]
     frames = message["frames"]
     first, last = frames["first"], frames["last"]
@@ -109,20 +166,29 @@ def _add_message(root: Tree, side: str, message: dict[str, Any]) -> None:
     if message["layout"]:
         facts.append(f"layout {message['layout']}")
     facts += ["inferred"] * message["inferred"] + ["not complete"] * (not message["complete"])
-    branch = root.add(Text.assemble((side, "bold"), (escape(f"  {', '.join(facts)}"), "dim")))
-    for error in message.get("errors", ()):
-        retriable = ", retriable" if error["retriable"] else ""
-        text = f"{error['name']} ({error['code']}{retriable}) {error['path']}".rstrip()
-        branch.add(Text(escape(text), style=table.ERROR))
-    if message["body"] is None:
-        branch.add(Text("body not decoded", style=NULL))
-    else:
-        add(branch, message["body"])
+    return (side, "bold"), (escape(f"  {', '.join(facts)}"), "dim")
 
 
-def _problem(problem: dict[str, Any]) -> Text:
+def _errors(line: dict[str, Any], exchange: Exchange) -> Iterator[tuple[Piece, ...]]:
+    """Lines above the response's body."""
+    refusal = refused(exchange)
+    if refusal is not None:
+        yield ((escape(refusal), table.ERROR),)
+    errors = line[RESPONSE]["errors"]
+    yield from map(_error, errors)
+    if len(errors) == ERRORS_SHOWN and line["error_count"] > ERRORS_SHOWN:
+        yield ((f"and {line['error_count'] - ERRORS_SHOWN:,} more", table.ERROR),)
+
+
+def _error(error: dict[str, Any]) -> tuple[Piece, ...]:
+    retriable = ", retriable" if error["retriable"] else ""
+    text = f"{error['name']} ({error['code']}{retriable}) {error['path']}".rstrip()
+    return ((escape(text), table.ERROR),)
+
+
+def _problem(problem: dict[str, Any]) -> tuple[Piece, ...]:
     where = [problem["side"], problem["path"]]
     if problem["offset"] is not None:
         where.append(f"at byte {problem['offset']}")
     place = " ".join(part for part in where if part)
-    return Text(escape(f"{problem['code']} {place}: {problem['message']}"), style=table.PROBLEM)
+    return ((escape(f"{problem['code']} {place}: {problem['message']}"), table.PROBLEM),)

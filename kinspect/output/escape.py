@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_BEYOND_ASCII = re.compile(r"[^\n -~]")
+_BEYOND_ASCII = re.compile(r"[^\n -~]+")
+DELETE = b"\x7f"
+"""The one control character of ASCII that JSON allows as itself."""
 
 
 def escape(text: str) -> str:
@@ -23,17 +25,23 @@ def printable(path: str) -> str:
     return path.encode(errors="surrogateescape").decode(errors="replace")
 
 
-def escape_json(line: bytes) -> bytes:
-    """A line of JSON that means the same, with what `escape` escapes as `\\u009b`; `line` ends with its line feed."""
-    if line.isascii() and b"\x7f" not in line:
-        return line
-    return _BEYOND_ASCII.sub(lambda found: _in_json(found[0]), line.decode()).encode()
+def escape_json(text: bytes) -> bytes:
+    """JSON that means the same, with what `escape` escapes as `\\u009b`; line feeds between its tokens stay."""
+    if text.isascii() and DELETE not in text:
+        return text
+    decoded = text.decode()
+    # A line ends with its line feed.
+    if decoded[:-1].isprintable():
+        return text
+    return _BEYOND_ASCII.sub(lambda found: _in_json(found[0]), decoded).encode()
 
 
-def _in_json(character: str) -> str:
-    if character.isprintable():
-        return character
-    # JSON has characters beyond U+FFFF as two surrogates.
+def _in_json(run: str) -> str:
+    return "".join(c if c.isprintable() else _surrogates(c) for c in run)
+
+
+def _surrogates(character: str) -> str:
+    """JSON has characters beyond U+FFFF as two of them."""
     pair = character.encode("utf-16-be").hex()
     return "".join(f"\\u{pair[at : at + 4]}" for at in range(0, len(pair), 4))
 

@@ -16,15 +16,11 @@ again: with 256 KiB that was a tenth of the time."""
 
 
 class JsonLines:
-    """Writes exchanges, and the other line types, to a binary stream.
+    """Writes exchanges, and the other line types, to a binary stream."""
 
-    `terminal`: it is one, which must not obey what a capture says.
-    """
-
-    def __init__(self, stream: BinaryIO, view: View, *, terminal: bool = False) -> None:
+    def __init__(self, stream: BinaryIO, view: View) -> None:
         self._stream = stream
         self._view = view
-        self._terminal = terminal
         self._lines: list[bytes] = []
         self._waiting = 0
 
@@ -34,9 +30,8 @@ class JsonLines:
 
     def line(self, line: dict[str, Any]) -> None:
         """Write one object."""
-        data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
-        if self._terminal:
-            data = escape_json(data)
+        # Also into a file: what is in it is shown on a terminal sooner or later.
+        data = escape_json(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
         self._lines.append(data)
         self._waiting += len(data)
         if self._waiting >= BATCH_BYTES:

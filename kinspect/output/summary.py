@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kinspect import seen
 from kinspect.kafka.summary import error_counts
 from kinspect.output.escape import escape
+from kinspect.output.instead import instead
 from kinspect.protocol import schema
+from kinspect.seen import Seen
 from kinspect.tls import NONE_GIVEN
 
 if TYPE_CHECKING:
@@ -23,14 +26,26 @@ OTHER_KINDS = {"other": "other", "empty": "without data"}
 COUNTED = {
     "kernel_drops": "packets dropped by the capturing kernel: {}",
     "queue_drops": "packets captured but not decoded, as they came too fast: {}",
+    "left_packets": "packets captured but not decoded, as the run ended: {}",
     "tls_not_decrypted": "TLS not decrypted: {}",
     "packets_without_tcp": "packets without TCP: {}",
-    "conflicting_bytes": "bytes that came again with another value, the first ones hold: {}",
-    "undecoded_bytes": "bytes of Kafka connections not decoded: {}",
     "unresolved_topic_ids": "topic ids without a name: {}",
     "caps_hit": "caps hit: {}",
 }
 """Keys of the summary that have a line of their own where they are not 0."""
+
+PAYLOAD = {
+    "message_bytes": "in Kafka messages",
+    "unfinished_bytes": "in messages without an end",
+    "undecoded_bytes": "without a message",
+    "tls_bytes": "in TLS not decrypted",
+    "tls_overhead_bytes": "of TLS itself",
+    "other_bytes": "of other protocols",
+    "repeated_bytes": "repeated",
+    "conflicting_bytes": "repeated with another value (the first one holds)",
+    "ignored_bytes": "outside of connections",
+}
+"""Where the payload went, by the keys of the summary that add up to it."""
 
 DROPS = ("kernel_drops", "queue_drops")
 """Those of them that a live capture always tells."""
@@ -44,6 +59,8 @@ class Tally:
     looked at, so that `problems` are unknown. `unknown`: by filter option, the exchanges left out because
     what it asks for is not known of them. `stopped`: the reading ended before the captures did, and why.
     `interface`: where the packets came from, if not from files. `unread`: files that could not be read at all.
+    `options`: the filters, in the order in which they are asked; `seen`: what those exchanges have that they left out;
+    `first`, `last`: the times of the first and the last packet, in nanoseconds; `utc`: they are not told in local time.
     """
 
     shown: int = 0
@@ -56,6 +73,11 @@ class Tally:
     stopped: str | None = None
     interface: str | None = None
     unread: int = 0
+    options: list[str] = field(default_factory=list)
+    seen: Seen = field(default_factory=dict)
+    first: int | None = None
+    last: int | None = None
+    utc: bool = False
 
     def count(self, exchange: Exchange) -> None:
         """Add the problems and the error codes of an exchange that passed the filters; decodes bodies for it."""
@@ -68,6 +90,10 @@ class Tally:
             self.errors += sum(counts.values())
             _add(self.error_counts, counts)
 
+    def named_errors(self) -> dict[str, int]:
+        """How often each error occurs, by name."""
+        return {schema.error_name(code): times for code, times in sorted(self.error_counts.items())}
+
     def add(self, other: Tally) -> None:
         """Add what another process showed."""
         self.shown += other.shown
@@ -75,6 +101,7 @@ class Tally:
         self.errors += other.errors
         _add(self.error_counts, other.error_counts)
         _add(self.unknown, other.unknown)
+        seen.add(self.seen, other.seen)
 
 
 def _add(counts: dict[K, int], more: dict[K, int]) -> None:
@@ -84,17 +111,32 @@ def _add(counts: dict[K, int], more: dict[K, int]) -> None:
 
 def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     """The lines to print after the last exchange; what did not happen is left out."""
-    lines = [_read(summary, tally), _connections(summary)]
+    lines = [_read(summary, tally)]
+    if summary["saved_packets"] is not None:
+        lines.append(saved_text(summary))
+    lines.append(_connections(summary))
     if summary["connections"]["kafka"] or summary["exchanges"]:
         lines.append(_exchanges(summary, tally))
+    if not tally.shown and tally.seen:
+        lines.append(instead(tally))
     if tally.unknown:
         lines.append(f"left out by filters, as what they ask for is not known: {_listed(tally.unknown)}")
     if summary["gaps"]:
         lines.append(f"{_count(summary['gaps'], 'gap')}, {summary['gap_bytes']:,} bytes not captured")
+    if summary["payload_bytes"]:
+        parts = {text: summary[key] for key, text in PAYLOAD.items() if summary[key]}
+        each = ", ".join(f"{size:,} {text}" for text, size in parts.items())
+        where = f": {each}" if len(parts) > 1 else f", all {next(iter(parts))}"
+        lines.append(f"{_count(summary['payload_bytes'], 'byte')} of payload{where}")
     lines += [text.format(_shown(summary[key])) for key, text in COUNTED.items() if summary[key]]
     if tally.stopped is not None:
         lines.append(tally.stopped)
     return "".join(f"{line}\n" for line in lines)
+
+
+def saved_text(summary: dict[str, Any]) -> str:
+    """Of a live capture with `--save`: how much of it is in the files."""
+    return f"{_count(summary['captured_packets'], 'packet')} captured, {summary['saved_packets']:,} of them saved"
 
 
 def _read(summary: dict[str, Any], tally: Tally) -> str:
@@ -156,9 +198,9 @@ def _shown(value: Any) -> str:
     return _listed(value) if isinstance(value, dict) else f"{value:,}"
 
 
-def _listed(counts: dict[str, int]) -> str:
+def _listed(counts: dict[str, int], most: int = COUNTS_SHOWN) -> str:
     """The greatest counts by name, of equals in the order of names, and how much the others are together."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    shown = [f"{escape(name)} {count:,}" for name, count in ranked[:COUNTS_SHOWN]]
-    rest = sum(count for _, count in ranked[COUNTS_SHOWN:])
+    shown = [f"{escape(name)} {count:,}" for name, count in ranked[:most]]
+    rest = sum(count for _, count in ranked[most:])
     return ", ".join(shown + [f"others {rest:,}"] * (rest > 0))

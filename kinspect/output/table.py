@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from kinspect.kafka.exchange import ANSWERED, NO_RESPONSE, ORPHAN, SASL_TOKEN, Exchange
-from kinspect.kafka.summary import REQUEST_DATA
+from kinspect.kafka.exchange import ANSWERED, NO_RESPONSE, UNANSWERED, Exchange
 from kinspect.kafka.view import View
+from kinspect.output.deeds import NOTHING_TOLD, Told, is_login, told
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
 
@@ -26,11 +26,11 @@ FIELDS = frozenset(
 """What a row needs of an exchange."""
 
 NS_PER_SECOND = 1_000_000_000
-END_TXN, JOIN_GROUP, LEAVE_GROUP = 26, 11, 13
+TIME = "STARTED"
+"""The title of the column of times: rows stand in the order of completion."""
 NAMES_SHOWN = 3
 PARTITIONS_SHOWN = 5
-REASON_SHOWN = 60
-"""A longer reason of a member that joins or leaves is left to the body."""
+CLOSED = ("closed", "reset")
 
 ERROR, PROBLEM, NOTE, DIM, API_STYLE = "bold red", "magenta", "yellow", "dim", "cyan"
 
@@ -50,17 +50,28 @@ class Widths(NamedTuple):
 NARROW = Widths(8, 15, 13, 17, 7, False)
 MEDIUM = Widths(12, 33, 12, 20, 8, True)
 BROAD = Widths(12, 36, 18, 22, 8, True)
-WIDE = Widths(29, 43, 24, 32, 10, True)
+WIDE = Widths(29, 43, 24, 0, 10, True)
+"""Its API column is as wide as the longest name."""
 
 ABOUT_LEAST = 15
 """Columns of a good part for the last one. Where it has less, every row may go on in a second line."""
+ABOUT_ENOUGH = 40
+"""Columns of the last one before the API's gets more."""
+VERSION = " v99"
 LEFT_OUT = (("ends", ABOUT_LEAST), ("client_id", ABOUT_LEAST), ("time", 1))
 """What a small terminal does without, the first one first, where less than that is left for the last column."""
 
 
 def widths_for(terminal: int) -> Widths:
     """The widths that leave the last column a good part of `terminal` columns, if there are 80 at least."""
-    return NARROW if terminal < 110 else MEDIUM if terminal < 150 else BROAD
+    widths = NARROW if terminal < 110 else MEDIUM if terminal < 150 else BROAD
+    more = max(0, _left(widths, terminal) - ABOUT_ENOUGH)
+    return widths._replace(api=min(widths.api + more, longest_api()))
+
+
+def longest_api() -> int:
+    """The columns that every API's name and version have room in."""
+    return max(map(len, schema.api_names().values())) + len(VERSION)
 
 
 def fitted(widths: Widths, terminal: int) -> Widths:
@@ -85,7 +96,9 @@ class Table:
         self._view = replace(view, fields=FIELDS)
         self._zone = UTC if utc else None
         self._wide = wide
-        self._widths = WIDE if wide else fitted(widths_for(console.width), console.width)
+        self._widths = (
+            WIDE._replace(api=longest_api()) if wide else fitted(widths_for(console.width), console.width)
+        )
         self._small = _left(self._widths, console.width) < ABOUT_LEAST
         self._zone_name = "UTC" if utc else "local time"
         self._rows = self._header()
@@ -93,7 +106,7 @@ class Table:
 
     def exchange(self, exchange: Exchange) -> None:
         """Write the exchange's row."""
-        line = self._view.exchange(exchange)
+        line, found = self._view.exchange(exchange), told(exchange)
         day, clock = day_and_clock(exchange.timestamp, self._zone)
         if day != self._day and not self._wide:
             self._day = day
@@ -111,8 +124,8 @@ class Table:
             ),
             lambda width: api(line, width),
             latency(line["latency_ms"]),
-            about(line, deed(exchange), reasons(exchange)),
-            failed=bool(line["error_names"] or line["problems"]),
+            about(line, found),
+            failed=bool(line["error_names"] or line["problems"] or found.refused),
         )
 
     def flush(self) -> None:
@@ -128,7 +141,7 @@ class Table:
         return Text(client["ip"], style=DIM)
 
     def _header(self) -> list[Text]:
-        time = f"TIME ({self._zone_name})" if self._wide else "TIME"
+        time = f"{TIME} ({self._zone_name})" if self._wide else TIME
         ends = "CLIENT → BROKER" if self._widths.client else "BROKER"
         *first, api, latency, about = (
             Text(title, style="bold") for title in (time, ends, "CLIENT ID", "API", "LATENCY", "ABOUT")
@@ -149,7 +162,7 @@ class Table:
         for cell, width in zip(first, self._widths, strict=False):
             if width:
                 row.append_text(self._fit(cell, width)).append(" ")
-        row.append_text(self._api_and_latency(api, latency, self._console.width - row.cell_len, about.parts))
+        row.append_text(self._api_and_latency(api, latency))
         rows = [row]
         for part in about.parts:
             full = rows[-1].cell_len + 1 + part.cell_len > self._console.width
@@ -164,18 +177,12 @@ class Table:
                 line.truncate(self._console.width, overflow="ellipsis")
         return rows
 
-    def _api_and_latency(
-        self, api: Callable[[int], Text], latency: Text, left: int, about: list[Text]
-    ) -> Text:
-        """Both cells. An API's name may take what the latency leaves of its cell, and what the row has left."""
-        whole = api(0)
+    def _api_and_latency(self, api: Callable[[int], Text], latency: Text) -> Text:
+        """Both cells, as wide together in every row: a latency too long for its own takes of the API's."""
         both = self._widths.api + 1 + self._widths.latency
-        if not self._wide:
-            longest = left - sum(1 + part.cell_len for part in about)
-            room = max(both, min(longest, whole.cell_len + 1 + latency.cell_len))
-            whole = api(room - 1 - latency.cell_len)
-        latency.pad_left(max(1, both - whole.cell_len - latency.cell_len))
-        return whole + latency
+        name = api(0 if self._wide else min(self._widths.api, both - 1 - latency.cell_len))
+        latency.pad_left(max(1, both - name.cell_len - latency.cell_len))
+        return name + latency
 
     def _fit(self, cell: Text, width: int) -> Text:
         if self._wide:
@@ -221,16 +228,20 @@ def _tail(text: str, width: int) -> str:
 
 
 def api(line: dict[str, Any], width: int = 0) -> Text:
-    """Name and version; a name too long for `width` is cut, the version never."""
-    if line["kind"] == SASL_TOKEN:
-        return Text("SASL token", style=API_STYLE)
+    """Name and version. Of a name too long for `width` the middle is cut: APIs differ at either end. The version never
+    is."""
     if line["api_key"] is None:
-        return Text("?", style=API_STYLE)
+        return Text(line["api"] or "?", style=API_STYLE)
     name = line["api"] or f"API {line['api_key']}"
     version = f" v{line['api_version']}"
-    if width and len(name) + len(version) > width:
-        name = name[: width - len(version) - 1] + "…"
-    return Text(name + version, style=API_STYLE)
+    return Text((_middle_cut(name, width - len(version)) if width else name) + version, style=API_STYLE)
+
+
+def _middle_cut(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    kept = max(width - 1, 0)
+    return f"{text[: kept - kept // 2]}…{text[len(text) - kept // 2 :]}"
 
 
 def latency(milliseconds: float | None) -> Text:
@@ -250,39 +261,16 @@ class About(NamedTuple):
     rest: list[Text]
 
 
-def about(line: dict[str, Any], deed: str | None = None, reasons: Iterable[str] = ()) -> About:
-    """What the exchange is about; `deed` and `reasons` are what `deed` and `reasons` tell of it."""
+def about(line: dict[str, Any], found: Told = NOTHING_TOLD) -> About:
+    """What the exchange is about; `found`: what its messages tell besides."""
     parts = [Text(escape(name), style=ERROR) for name in line["error_names"]]
+    parts += [Text(escape(found.refused), style=ERROR)] if found.refused else []
     parts += [Text(code, style=PROBLEM) for code in dict.fromkeys(p["code"] for p in line["problems"])]
     parts += _outcome(line)
-    parts += [Text(deed)] if deed else []
+    parts += [Text(escape(found.deed))] if found.deed else []
     parts += [Text(part) for part in _subjects(line)]
-    rest = [*_counts(line), *(f'"{escape(reason)}"' for reason in reasons)]
+    rest = [*_counts(line), *(f'"{escape(reason)}"' for reason in found.reasons)]
     return About(parts, [Text(part) for part in rest])
-
-
-def deed(exchange: Exchange) -> str | None:
-    """The API of the request that an Envelope carries; whether a transaction is to be committed or aborted."""
-    inner = exchange.summary.inner(REQUEST_DATA)
-    if inner is not None:
-        return f"{schema.api_name(inner.header.api_key)} v{inner.header.api_version}"
-    committed = _request_body(exchange).get("committed") if exchange.api_key == END_TXN else None
-    return None if committed is None else "commit" if committed else "abort"
-
-
-def reasons(exchange: Exchange) -> list[str]:
-    """Why members join or leave, where they say so in few words; each reason once."""
-    members: list[dict[str, Any]] = []
-    if exchange.api_key == JOIN_GROUP:
-        members = [_request_body(exchange)]
-    elif exchange.api_key == LEAVE_GROUP:
-        members = _request_body(exchange).get("members", [])
-    given = dict.fromkeys(member.get("reason") for member in members)
-    return [reason for reason in given if reason and len(reason) <= REASON_SHOWN]
-
-
-def _request_body(exchange: Exchange) -> dict[str, Any]:
-    return (exchange.request.body if exchange.request is not None else None) or {}
 
 
 def _outcome(line: dict[str, Any]) -> list[Text]:
@@ -291,10 +279,12 @@ def _outcome(line: dict[str, Any]) -> list[Text]:
         return []
     if outcome == NO_RESPONSE:
         return [Text("no response due", style=DIM)]
-    detail = line["outcome_reason"] or ""
-    if outcome == ORPHAN:
-        detail = _listed(line["api_candidates"])
-    return [Text(escape(f"{outcome} ({detail})" if detail else outcome), style=NOTE)]
+    detail = "; ".join(filter(None, (line["outcome_reason"], _listed(line["api_candidates"]))))
+    parts = [Text(escape(f"{outcome} ({detail})" if detail else outcome), style=NOTE)]
+    if outcome == UNANSWERED and line["outcome_reason"] in CLOSED and is_login(line["kind"], line["api_key"]):
+        # Brokers before 1.0 (KIP-152) have no other way to refuse one.
+        parts.append(Text("login refused?", style=NOTE))
+    return parts
 
 
 def _subjects(line: dict[str, Any]) -> Iterable[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from base64 import urlsafe_b64encode
+from functools import cache
 from typing import Any, NamedTuple
 
 from kinspect.model import Problem
@@ -26,6 +27,9 @@ _NUMBERS = {
 
 # More varint bytes than 32 bits can need.
 _LONGEST_VARINT = 5
+
+SPAN_MEMORY = 512
+"""What a span takes, with its path and value."""
 
 Body = dict[str, Any]
 
@@ -56,7 +60,9 @@ class Failure(NamedTuple):
 class Reading(NamedTuple):
     """What the interpreter made of a message: `end` is where it stopped, `failure` None if it read all fields.
 
-    `full`: it stopped because what was read takes as much memory as it may.
+    `full`: it stopped because what was read takes as much memory as it may. `missing`: it stopped for so many bytes, at
+    least, that would have to follow the data; 0 if it did not stop for that. `cut`: it stopped because the data ends
+    before the message does; what is there fits.
     """
 
     body: Body
@@ -65,6 +71,8 @@ class Reading(NamedTuple):
     failure: Failure | None
     spans: list[Span]
     full: bool
+    missing: int
+    cut: bool
 
 
 class _FailedError(Exception):
@@ -72,6 +80,10 @@ class _FailedError(Exception):
 
 
 class _FullError(_FailedError):
+    pass
+
+
+class _CutError(Exception):
     pass
 
 
@@ -87,19 +99,23 @@ def read(
 ) -> Reading:
     """Reads `data[start:end]`; surplus bytes are left, broken ones end the reading with what was read.
 
+    `end` may lie behind the data's, if that is where the message ends.
+
     Offsets of problems count from `base`, those of spans and the failure are indexes into `data`. A body that takes
-    more than `max_memory` bytes (`memory`) is read as far as that.
+    more than `max_memory` bytes (`memory`), with its spans if they are wanted, is read as far as that.
     """
     reader = _Reader(layout, data, start, end, base, spans, max_memory)
     body: Body = {}
     failure = None
-    full = False
+    full = cut = False
     try:
         reader.struct(layout.fields, layout.flexible, body)
     except _FailedError as error:
         failure = Failure(reader.field_start, reader.text_path(), str(error))
         full = isinstance(error, _FullError)
-    return Reading(body, reader.pos, tuple(reader.problems), failure, reader.spans, full)
+    except _CutError:
+        cut = True
+    return Reading(body, reader.pos, tuple(reader.problems), failure, reader.spans, full, reader.missing, cut)
 
 
 class _Reader:
@@ -117,6 +133,8 @@ class _Reader:
         self.data = data
         self.pos = pos
         self.end = end
+        self.data_end = end
+        self.missing = 0
         self.base = base
         self.path: list[str | int] = []
         self.problems: list[Problem] = []
@@ -139,12 +157,21 @@ class _Reader:
 
     def span(self, start: int, kind: str, value: Any) -> None:
         if self.wants_spans:
+            self.charge(SPAN_MEMORY)
             self.spans.append(Span(self.text_path(), start, self.pos, kind, value))
+
+    def short(self, size: int, message: str) -> _FailedError:
+        """The failure to find so many bytes. What a tagged field lacks is not behind the data's end."""
+        if self.end == self.data_end:
+            self.missing = size - (self.end - self.pos)
+        return _FailedError(message)
 
     def take(self, size: int, what: str) -> bytes:
         left = self.end - self.pos
         if size > left:
-            raise _FailedError(f"{what} needs {_bytes(size)}, {left} left")
+            raise self.short(size, f"{what} needs {_bytes(size)}, {left} left")
+        if self.pos + size > len(self.data):
+            raise _CutError
         self.pos += size
         return self.data[self.pos - size : self.pos]
 
@@ -188,8 +215,8 @@ class _Reader:
         self.field_start = start = self.pos
         count = self.uvarint("number of tagged fields")
         if 2 * count > self.end - self.pos:
-            raise _FailedError(
-                f"{count} tagged field{'s' * (count != 1)}, {_bytes(self.end - self.pos)} left"
+            raise self.short(
+                2 * count, f"{count} tagged field{'s' * (count != 1)}, {_bytes(self.end - self.pos)} left"
             )
         self.span(start, "tags", count)
         self.path.pop()
@@ -203,7 +230,7 @@ class _Reader:
         number = self.uvarint("tag")
         size = self.uvarint("size of a tagged field")
         if size > self.end - self.pos:
-            raise _FailedError(f"tag {number} needs {_bytes(size)}, {self.end - self.pos} left")
+            raise self.short(size, f"tag {number} needs {_bytes(size)}, {self.end - self.pos} left")
         field = known.get(number)
         if field is not None:
             self.path[-1] = field.name
@@ -253,7 +280,7 @@ class _Reader:
             least = max(_least_element(field), 1) * count
             if least > self.end - self.pos:
                 elements = "1 element needs" if count == 1 else f"{count} elements need"
-                raise _FailedError(f"{elements} at least {_bytes(least)}, {self.end - self.pos} left")
+                raise self.short(least, f"{elements} at least {_bytes(least)}, {self.end - self.pos} left")
         self.span(start, f"[]{field.type}", count)
         if count is None:
             body[field.name] = None
@@ -314,6 +341,7 @@ def _bytes(count: int) -> str:
     return f"{count} byte{'s' * (count != 1)}"
 
 
+@cache
 def _least_element(field: Field) -> int:
     """The fewest bytes one element of an array takes."""
     if field.type in _NUMBERS:

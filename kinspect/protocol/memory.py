@@ -32,7 +32,11 @@ def _dict(keys: int) -> int:
 
 
 _NAMED = 144
-"""What is made of an element beyond the body: a partition's name in summaries, a dict's copy in lines."""
+"""What is made of an element beyond the body: a partition's name in summaries, its text in a line of JSON."""
+_CHANGED_IN_LINES = frozenset({"bytes", "float64", "records", "uuid"})
+"""Types that lines show in another form. The struct around such a value is there twice, and those it is in."""
+_CONFIG_VALUE = "value"
+"""A text that lines may hide."""
 _BROKER = "brokerId"
 
 UNKNOWN_TAG = _SLOT + _dict(2) + _NUMBER + _TEXT + 3 * _NAMED
@@ -45,10 +49,25 @@ ODD_TEXT = 512
 def of_element(field: Field) -> int:
     """One element of the array `field`, but for the arrays in it."""
     if field.type == "struct":
-        return _SLOT + _struct(field) + _NAMED
+        return _SLOT + _struct(field) + _NAMED + _line_copy(field)
     # Of a list of numbers each may be a partition; those of brokers are none.
     named = _NAMED if field.type == "int32" and field.entity != _BROKER else 0
     return _SLOT + _VALUES.get(field.type, _NUMBER) + named
+
+
+def _line_copy(field: Field) -> int:
+    """The copy of a struct that lines show otherwise than it is, with a key more for what they tell beside it."""
+    if not _changes(field):
+        return 0
+    inner = sum(_line_copy(part) for part in field.fields if part.type == "struct" and not part.array)
+    return _dict(len(field.fields) + 2) + _LIST * sum(part.array for part in field.fields) + inner
+
+
+def _changes(field: Field) -> bool:
+    return any(
+        part.type in _CHANGED_IN_LINES or part.name == _CONFIG_VALUE or _changes(part)
+        for part in field.fields
+    )
 
 
 def _struct(field: Field) -> int:

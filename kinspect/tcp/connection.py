@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from ..state import fields, fill
 from .held import FINISH, Held
 from .keys import address_size
 from .sequence import distance
+
+if TYPE_CHECKING:
+    from .island import Island
+
+NEVER = 1 << 62
 
 
 class StreamHandler(Protocol):
@@ -24,8 +31,11 @@ class StreamHandler(Protocol):
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str, /) -> None:
         """`size` bytes of the stream are not in the capture: `capture_loss` or `snaplen`."""
 
+    def conflict(self, direction: int, size: int, /) -> None:
+        """`size` bytes came again with another value; those handed on first hold."""
+
     def fin(self, direction: int, time: int | None, frame: int, /) -> None:
-        """The stream ended."""
+        """The stream ended, as its sender said; it may go on all the same."""
 
     def closed(self, time: int | None, frame: int, reason: str, /) -> None:
         """Nothing comes any more: `fin`, `reset`, `idle`, `cap`, `reuse` or `capture_end`."""
@@ -42,6 +52,9 @@ class Nobody:
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str, /) -> None:
         pass
 
+    def conflict(self, direction: int, size: int, /) -> None:
+        pass
+
     def fin(self, direction: int, time: int | None, frame: int, /) -> None:
         pass
 
@@ -52,39 +65,23 @@ class Nobody:
 class Half:
     """One direction: the sender's side of a connection.
 
-    `next` is the sequence number of the first byte not handed on; as long as the direction was not `seen`,
-    what its peer acknowledged (-1: nothing). `calm`: nothing waits on the connection and the direction is
-    open, so a packet with the expected number can be handed on at once. `ack` is the last
-    acknowledgment it sent, `isn` the sequence number of its SYN, -1 for none. `scope` and `hops` (the time
-    to live) are those of its first packet; `scope` is None as long as there was none.
+    `next` is the sequence number of the first byte not handed on; as long as the direction was not `seen`, what its
+    peer acknowledged (-1: nothing). `calm`: nothing waits on the connection and the direction is open, so a packet
+    with the expected number can be handed on at once. `fin_guessed`: no FIN was seen, but one number more was
+    acknowledged than there were bytes. `ack` is the last acknowledgment it sent, `isn` the sequence number of its SYN,
+    -1 for none. `scope` and `hops` (the time to live) are those of its first packet; `scope` is None as long as there
+    was none. `row` leads to its last packets (`Recent`).
     """
 
-    __slots__ = (
-        "ack",
-        "bytes",
-        "calm",
-        "clock",
-        "conflicts",
-        "connection",
-        "direction",
-        "finished",
-        "frame",
-        "gap_bytes",
-        "gaps",
-        "handler",
-        "held",
-        "hops",
-        "isn",
-        "next",
-        "packets",
-        "peer",
-        "retransmitted",
-        "scope",
-        "seen",
-        "time",
+    STATE: ClassVar = (
+        *("ack", "bytes", "calm", "clock", "conflicts", "direction", "fin_guessed", "finished"),
+        *("frame", "gap_bytes", "gaps", "hops", "isn", "next", "packets", "retransmitted"),
+        *("scope", "seen", "time"),
     )
+    __slots__ = (*STATE, "connection", "handler", "held", "island", "peer", "row")
 
     connection: Connection
+    island: Island
     peer: Half
     handler: StreamHandler
 
@@ -94,6 +91,7 @@ class Half:
         self.seen = False
         self.calm = False
         self.finished = False
+        self.fin_guessed = False
         self.ack = -1
         self.isn = -1
         self.packets = 0
@@ -107,7 +105,18 @@ class Half:
         self.clock = 0
         self.time: int | None = None
         self.frame = 0
+        self.row = -1
         self.held: Held | None = None
+
+    def state(self) -> list[Any]:
+        """What `fill` goes on with; its last packets are the table's."""
+        return [fields(self, self.STATE), self.held and self.held.state()]
+
+    def fill(self, state: Sequence[Any]) -> None:
+        """Goes on with the direction of `state`."""
+        own, held = state
+        fill(self, self.STATE, own)
+        self.held = held and Held.from_state(held)
 
     @property
     def offset(self) -> int:
@@ -128,53 +137,63 @@ class Half:
 class Connection:
     """One TCP connection, from its first packet to its close.
 
-    `syn` is the direction that sent a SYN without ACK (known from the SYN-ACK too), or None for a
-    connection that was open before the capture. `end_reason` is None while it is open. `serial` counts
-    connections in the order of their first packets. `opening`: a packet other than a SYN came first, and what came
-    before may still come. `skewed`: the directions' times may come from two clocks, as no handshake shows that the
-    capture has them in the order in which they were sent, or bytes came long after their acknowledgment. `aliases`
-    are the keys of its packets in other scopes. `reset` is the time and frame of the reset that ended it. `may_wait`:
-    packets around its begin or end may be out of order, and it does not wait for them yet; `lingers`: how often it
-    does.
+    `syn` is the direction that sent a SYN without ACK (known from the SYN-ACK too), or None for a connection that was
+    open before the capture. `end_reason` is None while it is open. `opening`: a packet other than a SYN came first, and
+    what came before may still come. `skewed`: the directions' times may come from two clocks, as no handshake shows
+    that the capture has them in the order in which they were sent, or bytes came long after their acknowledgment.
+    `aliases` are the keys of its packets in other scopes. `reset` is the time and frame of the reset that ends it, and
+    its direction. `file`: all its packets are of this input file, as another connection has the same numbers in another
+    file; None: of any. `superseded`: how many packets it had when another connection began on its ends, and the time
+    and frame of that one's first packet.
+
+    `may_wait`: packets around its begin or end may be out of order, and it does not wait for them yet. It waits until
+    `linger_packet` of its island, or `linger_at` by its clock. `hole_at`: when its oldest hole is given up;
+    `superseded_at`: when it is closed if it was superseded.
     """
 
-    __slots__ = (
-        "aliases",
-        "end_reason",
-        "halves",
-        "key",
-        "lingers",
-        "may_wait",
-        "opening",
-        "reset",
-        "serial",
-        "skewed",
-        "start_clock",
-        "start_frame",
-        "start_time",
-        "syn",
-        "timed",
+    STATE: ClassVar = (
+        *("aliases", "end_reason", "file", "hole_at", "linger_at", "linger_packet", "may_wait"),
+        *("opening", "reset", "skewed", "start_clock", "start_time", "superseded"),
+        *("superseded_at", "syn"),
     )
+    __slots__ = (*STATE, "halves", "key", "start_frame")
 
-    def __init__(self, key: bytes, serial: int, clock: int, time: int | None, frame: int) -> None:
+    def __init__(self, key: bytes, island: Island, time: int | None, frame: int) -> None:
         self.key = key
-        self.serial = serial
-        self.start_clock = clock
+        self.start_clock = island.clock
         self.start_time = time
         self.start_frame = frame
         self.syn: int | None = None
         self.end_reason: str | None = None
         self.opening = False
-        self.lingers = 0
         self.may_wait = False
         self.skewed = False
         self.aliases: tuple[bytes, ...] = ()
-        self.reset: tuple[int | None, int] | None = None
-        self.timed = False
+        self.reset: tuple[int | None, int, int] | None = None
+        self.file: int | None = None
+        self.superseded: tuple[int, int | None, int] | None = None
+        self.hole_at = self.linger_at = self.linger_packet = self.superseded_at = NEVER
         first, second = Half(0), Half(1)
-        first.connection = second.connection = self
-        first.peer, second.peer = second, first
+        for half, peer in ((first, second), (second, first)):
+            half.connection = self
+            half.island = island
+            half.peer = peer
+            half.clock = island.clock
         self.halves = first, second
+
+    def state(self) -> list[Any]:
+        """What `from_state` goes on with; the handler has its own."""
+        halves = [half.state() for half in self.halves]
+        return [self.key, self.start_frame, fields(self, self.STATE), halves]
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any], island: Island) -> Connection:
+        key, start_frame, own, halves = state
+        connection = cls(key, island, None, start_frame)
+        fill(connection, cls.STATE, own)
+        for half, of_half in zip(connection.halves, halves, strict=True):
+            half.fill(of_half)
+        return connection
 
     @property
     def addresses(self) -> tuple[tuple[bytes, int], tuple[bytes, int]]:
@@ -186,6 +205,22 @@ class Connection:
             (key[:size], int.from_bytes(key[ports : ports + 2], "big")),
             (key[size:ports], int.from_bytes(key[ports + 2 : ports + 4], "big")),
         )
+
+    @property
+    def is_superseded(self) -> bool:
+        """Another connection began on its ends, and it was not heard of since."""
+        return self.superseded is not None and self.superseded[0] == sum(self.packets)
+
+    @property
+    def lingers(self) -> bool:
+        """What the capture put in the wrong order around its begin or end may still come."""
+        return self.linger_at != NEVER
+
+    @property
+    def holds(self) -> bool:
+        """It keeps something back."""
+        first, second = self.halves
+        return self.opening or self.reset is not None or first.held is not None or second.held is not None
 
     @property
     def last(self) -> Half:

@@ -13,18 +13,19 @@ on what waits give up every hole.
 from __future__ import annotations
 
 from ..model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts
-from .connection import Connection, Half, Nobody
+from .connection import NEVER, Connection, Half, Nobody
 from .held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, Held
 from .sequence import MASK, MAX_WINDOW, distance
 
 PATIENCE = 8
-# How many packets of the capture a connection waits for what the capture put in the wrong order around its
+# How many packets of its island a connection waits for what the capture put in the wrong order around its
 # ends: before anything is handed on if its first packet was no SYN (the request may come behind its
 # response), and before a reset closes it (the data that was answered with the reset may come behind it).
 LINGER_PACKETS = 8
 # How many packets of a connection late a packet may be where packets next to each other changed places.
 SWAPPED_PACKETS = 4
-NEVER = 1 << 62
+# How many packets a hole that is too old by the clock still waits for.
+LATE_PACKETS = 8
 NOBODY = Nobody()
 
 # How far ahead of what the peer acknowledged the first packet of a direction may be and still show a loss,
@@ -38,7 +39,7 @@ RESET_SLACK = 0xFFFF
 
 
 class Delivery:
-    """Hands packets on; `clock` is to be set to the capture's running time before each call."""
+    """Hands packets on; `clock` is to be set to the island's running time before each call."""
 
     def __init__(self, caps: Caps, counts: Counts) -> None:
         self.caps = caps
@@ -67,6 +68,7 @@ class Delivery:
         if flags & (RST | SYN | ACK) == ACK and half.isn >= 0 and not half.peer.seen:
             self._answered_early(half.connection)
         if flags & RST:
+            self.counts.ignored_bytes += end - start
             if self._reset_fits(half, seq, ack, flags):
                 self._place_reset(half, seq, ack if flags & ACK else -1)
                 self.advance(half.connection)
@@ -94,6 +96,8 @@ class Delivery:
                     bool(flags & FIN),
                     self._arrival(half, wanted),
                 )
+            else:
+                self.counts.ignored_bytes += end - start
         self.advance(half.connection)
 
     def advance(self, connection: Connection) -> None:
@@ -122,6 +126,15 @@ class Delivery:
                 self._skip(half, end or _hole_end(half))
                 self.advance(connection)
 
+    def is_passed(self, connection: Connection) -> bool:
+        """Whether enough packets came behind the hole that is too old."""
+        number = sum(connection.packets)
+        return any(
+            number - (half.held.acks or half.held.pieces)[0].number >= LATE_PACKETS
+            for half in connection.halves
+            if half.held is not None and self.deadline(half) == connection.hole_at
+        )
+
     def deadline(self, half: Half) -> int:
         """When the hole at which a direction waits is too old by the clock; `NEVER` if there is none."""
         held = half.held
@@ -146,11 +159,11 @@ class Delivery:
                 break
         for half in connection.halves:
             half.calm = False
-            half.held = None
+            self._drop(half)
         if first.finished and second.finished:
             connection.end_reason = reason = "fin"
         elif connection.reset is not None:
-            time, frame = connection.reset
+            time, frame, _ = connection.reset
             connection.end_reason = reason = "reset"
         first.handler.closed(time, frame, reason)
         first.handler = second.handler = NOBODY
@@ -213,14 +226,22 @@ class Delivery:
 
     def _place(self, half: Half, at: int, data: bytes, missing: int, fin: bool, arrival: Arrival) -> None:
         """Puts a packet's bytes into the stream at offset `at`, as far as they are new."""
+        end = at + len(data) + missing
+        if half.finished and end > half.offset + (end - at == 1):
+            at = self._withdraw_finish(half, at)
         offset = half.offset
         captured = at + len(data)
         end = captured + missing
+        before = max(0, min(captured, 0) - at)
+        counts = self.counts
+        counts.ignored_bytes += before
         if at < offset - 1 or end > offset:
             # Else it is a keep-alive, which repeats one byte on purpose, or nothing.
             self._repeated(half, min(end, offset) - max(at, 0))
         if half.finished:
+            counts.repeated_bytes += len(data) - before
             return
+        counts.repeated_bytes += max(0, min(captured, offset) - at - before)
         held = half.held
         if held is None:
             held = half.held = Held()
@@ -231,7 +252,9 @@ class Delivery:
         if captured > offset:
             begin = max(at, offset)
             known = held.conflicting
-            self._repeated(half, held.add(begin, captured, DATA, data[begin - at :], arrival))
+            known_bytes = held.add(begin, captured, DATA, data[begin - at :], arrival)
+            counts.repeated_bytes += known_bytes
+            self._repeated(half, known_bytes)
             self.conflict(half, held.conflicting - known)
         if end > max(captured, offset):
             self._repeated(half, held.add(max(captured, offset), end, CUT, b"", arrival))
@@ -259,8 +282,11 @@ class Delivery:
 
     def conflict(self, half: Half, size: int) -> None:
         """Counts bytes that came again with another value."""
-        half.conflicts += size
-        self.counts.conflicting_bytes += size
+        if size:
+            half.conflicts += size
+            self.counts.conflicting_bytes += size
+            self.counts.repeated_bytes -= size
+            half.handler.conflict(half.direction, size)
 
     def _reset_fits(self, half: Half, seq: int, ack: int, flags: int) -> bool:
         peer = half.peer
@@ -296,6 +322,9 @@ class Delivery:
         time, frame = piece.arrival.time, piece.arrival.frame
         if piece.kind == DATA:
             size = len(piece.data)
+            reset = half.connection.reset
+            if reset is not None and reset[2] == half.direction:
+                half.connection.reset = None  # who sends on has not reset the connection
             half.bytes += size
             half.next = (half.next + size) & MASK
             half.handler.data(half.direction, time, frame, piece.data, 0, size)
@@ -304,26 +333,51 @@ class Delivery:
         elif piece.kind == FINISH:
             self._finish(half, time, frame)
         else:
-            self._reset(half.connection, piece.arrival)
+            self._reset(half, piece.arrival)
 
-    def _reset(self, connection: Connection, arrival: Arrival) -> None:
+    def _reset(self, half: Half, arrival: Arrival) -> None:
         """The first reset counts; the data it answers may come behind it."""
+        connection = half.connection
         if connection.reset is None:
-            connection.reset = arrival.time, arrival.frame
+            connection.reset = arrival.time, arrival.frame, half.direction
             connection.may_wait = True
 
     def _finish(self, half: Half, time: int | None, frame: int) -> None:
-        if half.held is not None:
-            self.held_bytes -= half.held.weight
-            for piece in half.held.pieces:
+        held = half.held
+        behind = (
+            next((piece for piece in held.pieces if piece.kind == DATA), None) if held is not None else None
+        )
+        if held is not None and behind is not None:
+            # The sender went on.
+            if behind.start > half.offset:
+                held.shift(-1)  # the FIN took a number
+                half.next = (half.next + 1) & MASK
+            return
+        if held is not None:
+            for piece in held.pieces:
                 if piece.kind == RESET:
-                    self._reset(half.connection, piece.arrival)
-            half.held = None
+                    self._reset(half, piece.arrival)
+            self._drop(half)
         half.finished = True
         half.next = (half.next + 1) & MASK
         half.handler.fin(half.direction, time, frame)
         if half.peer.finished and half.connection.end_reason is None:
             self.close(half.connection, time, frame, "fin")
+
+    def _withdraw_finish(self, half: Half, at: int) -> int:
+        """Its sender goes on, with bytes at the offset `at`, counted from the FIN. Out: their offset in the stream."""
+        half.finished = False
+        if at > half.offset and not half.fin_guessed:
+            return at - 1  # the FIN took a number
+        half.next = (half.next - 1) & MASK
+        return at
+
+    def _drop(self, half: Half) -> None:
+        """Lets go of what waits."""
+        if half.held is not None:
+            self.held_bytes -= half.held.weight
+            self.counts.ignored_bytes += half.held.size
+            half.held = None
 
     def _gap(self, half: Half, time: int | None, frame: int, size: int, cause: str) -> None:
         half.gaps += 1
@@ -343,6 +397,7 @@ class Delivery:
         peer = half.peer
         if size == 1 and half.held.acked == end:
             # One number acknowledged and nothing behind it: that is how a lost FIN looks.
+            half.fin_guessed = True
             self._finish(half, peer.time, peer.frame)
         else:
             self._gap(half, peer.time, peer.frame, size, "capture_loss")
@@ -415,7 +470,13 @@ class Delivery:
             held = half.held
             if held is not None and not held.pieces and not held.acks:
                 half.held = None
-        calm = first.held is None and second.held is None and not connection.opening
+        calm = (
+            first.held is None
+            and second.held is None
+            and not connection.opening
+            and connection.reset is None
+            and connection.file is None
+        )
         first.calm = calm and first.seen and not first.finished and second.next >= 0
         second.calm = calm and second.seen and not second.finished and first.next >= 0
 

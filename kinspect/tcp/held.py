@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from ..state import fields, fill
 
 DATA, CUT, FINISH, RESET = range(4)
 # What a piece takes beside its bytes, about.
@@ -53,13 +56,26 @@ class Held:
     bytes that came again with another value.
     """
 
-    __slots__ = ("acks", "conflicting", "pieces", "size")
+    STATE: ClassVar = ("acks", "conflicting", "pieces", "size")
+    __slots__ = STATE
 
     def __init__(self) -> None:
         self.pieces: list[Piece] = []
         self.size = 0
         self.conflicting = 0
         self.acks: list[Acknowledged] = []
+
+    def state(self) -> list[Any]:
+        """What `from_state` goes on with."""
+        return fields(self, self.STATE)
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any]) -> Held:
+        held = cls()
+        fill(held, cls.STATE, state)
+        held.acks = [Acknowledged(*ack) for ack in held.acks]
+        held.pieces = [Piece(*piece[:-1], Arrival(*piece[-1])) for piece in held.pieces]
+        return held
 
     @property
     def acked(self) -> int:

@@ -18,6 +18,12 @@ def ends(key: bytes) -> bytes:
     return key[: _IPV4 if len(key) < _IPV6 else _IPV6]
 
 
+def pair(key: bytes) -> bytes:
+    """The ends, the same for both directions and in every scope."""
+    here = ends(key)
+    return min(here, reverse_key(here))
+
+
 def scope(key: bytes) -> bytes:
     """The tunnels and VLANs the packet was in."""
     return key[_IPV4 if len(key) < _IPV6 else _IPV6 :]

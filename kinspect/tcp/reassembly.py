@@ -1,67 +1,88 @@
-"""The connection table: which packet belongs to which connection, and how many may be open."""
+"""The connection table: which packet belongs to which connection, and how many may be open.
+
+What becomes of a connection depends on the packets of its island alone. The run's clock only does early what is due.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any
 
-from ..model import ACK, FIN, RST, SYN, Caps, Counts, Segment
-from .connection import Connection, Half, StreamHandler
-from .delivery import LINGER_PACKETS, Delivery
-from .keys import ends, reverse_key, scope
-from .kin import SYN_DISTANCE, Kin
+from ..model import ACK, FIN, FRAME_BITS, RST, SYN, Caps, Counts, Progress, Segment
+from .connection import NEVER, Connection, Half, StreamHandler
+from .delivery import LINGER_PACKETS, NOBODY, Delivery
+from .island import SYN_DISTANCE, Island, is_near
+from .keys import ends, pair, reverse_key, scope
 from .recent import Recent
-from .sequence import HALF_SPACE, MASK, distance
-from .timers import NEVER, Timers
+from .runclock import LOOK_EACH, RunClock
+from .sequence import MASK, NEAR, distance
+from .strays import Stray, Strays, waiting_since
 
-# Of ended connections so many are remembered, for packets that come late.
-REMEMBERED = 4096
+# An ended connection is remembered for packets that come late: so long by its island's clock (TIME_WAIT, RFC 9293
+# §3.6.1, is shorter everywhere), so many on one island, and so many in all.
+LATE_NS = 60 * 1_000_000_000
+REMEMBERED_HERE, REMEMBERED = 16, 4096
 
 # A SYN that comes again is the same connection's if it comes within so many packets of it (and
 # `Caps.reorder_ns`): a capture that holds the packet twice, or out of order. Later it is a new connection.
 SYN_PACKETS = 8
+
+# A capture may be quiet for long between packets that it swapped. So a hole that is too old waits for some packets of
+# its connection more (`delivery.LATE_PACKETS`), but no longer than this.
+GRACE_NS = 5 * 1_000_000_000
 
 # So many scopes beside the first are remembered of a connection; it may be seen in more.
 ALIASES = 16
 
 SPECIAL = FIN | SYN | RST | ACK
 
+# Keys of islands that others take lead here; so many are remembered.
+FOREIGN: Half = object.__new__(Half)
+FOREIGN_KEYS = 65_536
+
+
+def takes_all(of_pair: bytes) -> bool:
+    """Every island."""
+    return True
+
 
 class Reassembler:
     """Segments of all connections in, each connection's streams to its handler out.
 
-    `open_connection` is called with each new `Connection` and gives the handler of its streams. Results
-    depend on the packets alone, not on how they are cut into calls of `feed`.
+    `open_connection` is called with each new `Connection` and gives the handler of its streams; `takes` says of which
+    islands (`keys.pair`). Results depend on the packets alone, not on how they are cut into calls of `feed`.
     """
 
     def __init__(
-        self, open_connection: Callable[[Connection], StreamHandler], caps: Caps, counts: Counts
+        self,
+        open_connection: Callable[[Connection], StreamHandler],
+        caps: Caps,
+        counts: Counts,
+        progress: Progress,
+        takes: Callable[[bytes], bool] = takes_all,
     ) -> None:
         self._open_connection = open_connection
+        self._takes = takes
         self._caps = caps
         self._counts = counts
+        self._progress = progress
         self._delivery = Delivery(caps, counts)
         self._halves: dict[bytes, Half] = {}
-        self._kin = Kin()
-        self._recent = Recent(self._halves)
+        self._islands: dict[bytes, Island] = {}
+        self._foreign: list[bytes] = []
+        self._recent = Recent(counts)
+        self._strays = Strays(counts)
+        self._run = RunClock()
+        self._until_look = 0
+        # Islands by when something is due by their clock. Of an island only the entry for which it is `queued` counts.
+        self._queue: list[tuple[int, int, Island]] = []
+        self._queued = 0
         self._open = 0
-        self._opened = 0
+        # Open connections by when they were last heard of, as far as that was looked up.
+        self._silent: list[tuple[int, int, Connection]] = []
         self._ended: deque[Connection] = deque()
-        # The time of the capture: the latest of any packet, plus a nanosecond for each without a time, so
-        # that it tells packets' order too.
-        self._clock = 0
-        self._deadline = NEVER
-        self._silent = Timers()
-        self._holes = Timers()
-        # Connections with a hole too old by the clock, and at which tick it is given up: see `_run_timers`.
-        self._overdue: deque[tuple[int, Connection]] = deque()
-        # The same for connections at whose begin or end packets may be out of order.
-        self._lingering: deque[tuple[int, Connection]] = deque()
-        # Of them those that wait for the other capture point's clock as well.
-        self._skewed = Timers()
-        self._ticks = 0
-        # By serial, the frame at which a connection began to keep something back; in the order of the packets.
-        self._waiting: dict[int, int] = {}
 
     @property
     def open_connections(self) -> int:
@@ -69,49 +90,79 @@ class Reassembler:
         return self._open
 
     @property
-    def waiting_since(self) -> int | None:
-        """The frame from which on something may still be handed on late, None if all was handed on at once."""
-        return next(iter(self._waiting.values()), None)
+    def reached(self) -> int:
+        """The run's clock."""
+        return self._run.time
 
     def feed(self, segments: list[Segment]) -> None:
         """Takes segments in the order of the capture. Raises only what a handler raises."""
-        find = self._halves.get
-        clock = self._clock
-        for segment in self._recent.walk(segments):
-            key, time, seq, ack, flags, data, start, end, missing, frame, _ = segment
-            if time is None:
-                clock += 1
-            elif time > clock:
-                clock = time
-            if clock >= self._deadline:
-                self._clock = clock
-                self._run_timers(time, frame)
-            half = find(key)
-            if (
-                half is not None
-                and seq == half.next
-                and half.calm
-                and flags & SPECIAL == ACK
-                and not missing
-                and (half.peer.next - ack) & MASK < HALF_SPACE
-            ):
-                if start == end and ack == half.ack and self._recent.is_copy(half, segment):
-                    self._counts.duplicate_packets += 1
+        find, progress = self._halves.get, self._progress
+        number, links = self._recent.add(segments)
+        reached = self._run.time
+        late = at = 0
+        while at < len(segments):
+            if not self._until_look:
+                progress.place = number + at
+                self._look(segments[at])
+                reached = self._run.time
+            stop = min(len(segments), at + self._until_look)
+            self._until_look -= stop - at
+            for index in range(at, stop):
+                segment = segments[index]
+                time = segment[1]
+                if time is not None and time < reached:
+                    late += 1
+                half = find(segment[0])
+                if half is FOREIGN:
                     continue
-                half.packets += 1
-                half.ack = ack
-                half.clock = clock
-                half.time = time
-                half.frame = frame
-                if start != end:
-                    size = end - start
-                    half.next = (seq + size) & MASK
-                    half.bytes += size
-                    half.handler.data(half.direction, time, frame, data, start, end)
-            else:
-                self._clock = clock
-                self._unusual(half, segment)
-        self._clock = clock
+                _, _, seq, ack, flags, data, start, end, missing, frame, _ = segment
+                if (
+                    half is not None
+                    and seq == half.next
+                    and half.calm
+                    and flags & SPECIAL == ACK
+                    and not missing
+                    and (start != end or ack != half.ack)
+                    and (half.peer.next - ack) & MASK < NEAR
+                ):
+                    island = half.island
+                    clock = island.clock
+                    if time is None:
+                        clock += 1
+                    elif time > clock:
+                        clock = time
+                    if clock < island.deadline:
+                        island.clock = clock
+                        links[index] = half.row
+                        half.row = number + index
+                        half.packets += 1
+                        half.ack = ack
+                        half.clock = clock
+                        half.time = time
+                        half.frame = frame
+                        if start != end:
+                            size = end - start
+                            half.next = (seq + size) & MASK
+                            half.bytes += size
+                            progress.place = number + index
+                            half.handler.data(half.direction, time, frame, data, start, end)
+                        continue
+                self._unusual(half, segment, number + index)
+            at = stop
+        progress.place = number + at
+        self._counts.late_packets += late
+
+    def _look(self, segment: Segment) -> None:
+        """Does what is due by the run's clock, on islands whose own packets may never say so."""
+        self._until_look = LOOK_EACH
+        self._run.look(segment)
+        reached, queue = self._run.time, self._queue
+        while queue and queue[0][0] <= reached:
+            at, _, island = heappop(queue)
+            if island.queued == at:
+                island.queued = NEVER
+                self._run_timers(island, reached)
+                self._set_deadline(island)
 
     def closing(self, time: int | None = None, frame: int | None = None) -> Iterator[Connection]:
         """The end of the capture: hands on what waits and closes every connection, one for each that is taken.
@@ -119,25 +170,132 @@ class Reassembler:
         Those that keep something back come first, for its packets lie before the end. `time` and `frame` are the
         capture's last packet's; without them each connection ends with its own last. Nothing may be fed afterwards.
         """
-        connections = {half.connection.serial: half.connection for half in self._halves.values()}
-        waiting = [serial for serial in self._waiting if serial in connections]
-        for serial in (*waiting, *sorted(connections.keys() - set(waiting))):
-            connection = connections.pop(serial)
-            if connection.end_reason is None:
-                end = (connection.end_time, connection.end_frame) if frame is None else (time, frame)
-                self._close(connection, *end, "capture_end")
-                yield connection
+        for island in [*self._islands.values()]:
+            if time is not None:
+                self._run_timers(island, time)
+            for stray in island.strays:
+                self._strays.let_go(stray)
+        still_open = [
+            connection
+            for island in self._islands.values()
+            for connection in island.connections
+            if connection.end_reason is None
+        ]
+        for connection in sorted(still_open, key=lambda each: (not each.holds, each.start_frame)):
+            end = (connection.end_time, connection.end_frame) if frame is None else (time, frame)
+            self._close(connection, *end, "capture_end")
+            yield connection
 
     def flush(self, time: int | None = None, frame: int | None = None) -> None:
         """`closing`, all at once."""
         for _ in self.closing(time, frame):
             pass
 
-    def _unusual(self, half: Half | None, segment: Segment) -> None:
-        """Any packet that is not simply the next one of its direction."""
-        key, time, seq, ack, flags, data, start, end, missing, frame, mark = segment
+    # ------------------------------------------------------------------ state
+
+    def put_away(self) -> Iterator[tuple[Island, list[Any]]]:
+        """Each island, and what `take_back` goes on with but the handlers' state. Nothing may be fed afterwards."""
+        for island in self._islands.values():
+            connections = [
+                [connection.state(), self._keys(connection), [*map(self._recent.rows, connection.halves)]]
+                for connection in island.connections
+            ]
+            strays = [stray.state() for stray in island.strays]
+            yield island, [island.pair, island.clock, island.packets, connections, strays]
+
+    def take_back(self, state: Sequence[Any], handler: Callable[[Connection, int], StreamHandler]) -> None:
+        """Goes on with an island. `handler` gives the handler of each open connection and its number there."""
+        of_pair, clock, packets, connections, strays = state
+        island = self._open_island(of_pair)
+        island.clock, island.packets = clock, packets
+        for number, (of_connection, keys, rows) in enumerate(connections):
+            connection = Connection.from_state(of_connection, island)
+            island.connections.append(connection)
+            for key in keys:
+                self._halves[key] = connection.halves[ends(key) != ends(connection.key)]
+            for half, of_half in zip(connection.halves, rows, strict=True):
+                self._recent.restore(half, [Segment(*row) for row in of_half])
+                self._delivery.held_bytes += half.held.weight if half.held is not None else 0
+                half.handler = NOBODY
+            if connection.end_reason is not None:
+                self._ended.append(connection)
+                continue
+            self._open += 1
+            first, second = connection.halves
+            first.handler = second.handler = handler(connection, number)
+        island.strays = []
+        for segment, data, since in strays:
+            self._strays.keep(island.strays, Stray(Segment(*segment), data, since))
+        self._set_deadline(island)
+
+    def _keys(self, connection: Connection) -> list[bytes]:
+        """Those that lead to the connection."""
+        keys = (connection.key, reverse_key(connection.key), *connection.aliases)
+        return [key for key in keys if (half := self._halves.get(key)) and half.connection is connection]
+
+    # ------------------------------------------------------------------ packets
+
+    def _unusual(self, half: Half | None, segment: Segment, number: int) -> None:
+        """Any packet that is not simply the next one of its direction; `number`: its own in the run."""
+        key = segment[0]
+        island = self._island(key) if half is None else half.island
+        if island is None:
+            return
+        self._progress.place = number
+        island.see(segment[1])
+        if island.clock >= island.deadline:
+            for connection in [*island.connections]:
+                if connection.linger_packet <= island.packets:
+                    self._end_lingering_by_packets(connection)
+            self._run_timers(island, island.clock)
+            if not island.connections:
+                # As if it had been forgotten before: of what was, nothing counts any more.
+                island = self._open_island(island.pair)
+                island.see(segment[1])
+            half = self._halves.get(key)
+        taker = self._place(island, half, segment)
+        if taker is not None:
+            self._recent.link(taker, number)
+        self._give_up_holes(island)
+        if island.connections:
+            self._set_deadline(island)
+        else:
+            self._drop_island(island)
+
+    def _island(self, key: bytes) -> Island | None:
+        """The island of a packet whose key is new, None if others take it."""
+        of_pair = pair(key)
+        island = self._islands.get(of_pair)
+        if island is None:
+            if not self._takes(of_pair):
+                if len(self._foreign) >= FOREIGN_KEYS:
+                    for known in self._foreign:
+                        del self._halves[known]
+                    self._foreign.clear()
+                self._foreign.append(key)
+                self._halves[key] = FOREIGN
+                return None
+            island = self._open_island(of_pair)
+        return island
+
+    def _open_island(self, of_pair: bytes) -> Island:
+        island = self._islands[of_pair] = Island(of_pair)
+        return island
+
+    def _place(self, island: Island, half: Half | None, segment: Segment) -> Half | None:
+        """Finds the connection of a packet, or opens it, and hands the packet to it. Out: its direction, None if it is
+        a copy or was not taken."""
+        _, time, seq, ack, flags, _, start, end, missing, frame, _ = segment
         if half is None:
-            half = self._join(segment, None)
+            half = self._join(island, segment, None)
+        elif not flags & SYN and not is_near(half, seq, ack, flags, frame):
+            connection = half.connection
+            half = self._join(island, segment, connection)
+            if half is None:
+                self._take_stray(island, segment, True)
+                return None
+        elif island.has_nearer(half, segment):
+            half = self._join(island, segment, None) or half
         behind = seq + end - start + missing + (flags & FIN)
         if (
             half is not None
@@ -146,64 +304,128 @@ class Reassembler:
             and self._recent.is_copy(half, segment)
         ):
             self._counts.duplicate_packets += 1
-            return
+            self._counts.repeated_bytes += end - start
+            return None
         if flags & RST:
             flags &= ~SYN
         if half is not None:
             connection = half.connection
+            is_new = self._is_new(half, seq, ack, flags, end - start)
             if connection.end_reason is not None:
-                stale = self._clock - connection.last.clock >= self._caps.idle_timeout_ns
-                if not stale and not self._is_new(half, seq, ack, flags, end - start):
-                    if flags & ACK and distance(ack, half.ack) > 0:
-                        half.ack = ack
-                    return
-                half = self._join(segment, connection)
-            elif self._is_new(half, seq, ack, flags, end - start):
-                self._close(connection, time, frame, "reuse")
-                half = self._join(segment, connection)
+                if not is_new:
+                    return self._take_late(island, half, segment)
+                half = self._join(island, segment, connection, open_only=True)
+            elif is_new:
+                half = self._join(island, segment, connection, open_only=True)
+                if half is None:
+                    self._supersede(connection, seq, flags, time, frame)
         if half is None:
             if flags & RST:
-                return
-            half = self._open_at(key, time, ack, flags, frame)
-        connection = half.connection
+                self._counts.ignored_bytes += end - start
+                return None
+            half = self._open_at(island, segment)
+        return self._take(half, segment)
+
+    def _take(self, half: Half, segment: Segment) -> Half | None:
+        key, time, seq, ack, flags, data, start, end, missing, frame, mark = segment
+        connection, island = half.connection, half.island
         if half.scope is None:
             half.scope = scope(key)
             half.hops = mark >> 24 & 0xFF
-        self._count_conflicts(half, segment)
-        self._delivery.clock = self._clock
+        conflicts = self._conflicts(half, segment)
+        if conflicts and connection.file is None and self._conflicts(half, segment, elsewhere=True):
+            # Other bytes in the same place, in another file: another connection, on another host.
+            connection.file = connection.start_frame >> FRAME_BITS
+            for each in connection.halves:
+                each.calm = False
+            self._take_stray(island, segment, True)
+            return None
+        self._delivery.clock = island.clock
+        self._delivery.conflict(half, conflicts)
         self._delivery.take(half, time, seq, ack, flags, data, start, end, missing, frame)
         if connection.end_reason is not None:
-            self._forget_later(connection)
-            return
-        self._go_on(connection, frame)
-
-    def _join(self, segment: Segment, but: Connection | None) -> Half | None:
-        """The connection, other than `but`, that a packet belongs to although its scope is new there."""
-        key, _, seq, ack, flags, _, start, end, missing, _, mark = segment
-        bare = self._halves.get(ends(key))
-        half = self._kin.find(key, bare, but, seq, ack, flags, end - start + missing, mark >> 24 & 0xFF)
-        if half is not None:
-            connection = half.connection
-            if len(connection.aliases) == ALIASES:
-                self._drop(connection.aliases[0], connection)
-            self._halves[key] = half
-            connection.aliases = (*connection.aliases, key)[-ALIASES:]
+            self._remember(connection)
+        else:
+            self._go_on(connection)
         return half
 
-    def _count_conflicts(self, half: Half, segment: Segment) -> None:
-        """Compares what of a packet was handed on already; keep-alives repeat a byte of no value."""
+    def _take_late(self, island: Island, half: Half, segment: Segment) -> Half | None:
+        """A packet that comes behind the end of its connection."""
+        _, _, seq, ack, flags, _, start, end, _, _, _ = segment
+        connection = half.connection
+        if flags & ACK and distance(ack, half.ack) > 0:
+            half.ack = ack
+        if half.next >= 0 and distance(seq + end - start, half.next) <= 0:
+            if distance(half.next, seq) <= half.offset + half.finished:
+                self._counts.repeated_bytes += end - start
+            else:
+                self._counts.ignored_bytes += end - start
+            return half
+        # Who was told of a reset may have sent before; who sent it, and goes on, did not mean it.
+        reset = connection.reset
+        self._take_stray(island, segment, not flags & RST and (reset is None or reset[2] == half.direction))
+        return None
+
+    def _take_stray(self, island: Island, segment: Segment, may_wait: bool) -> None:
+        """A packet that fits no open connection: with another that agrees it is one; until then it may wait."""
+        if not island.strays:
+            island.strays = []
+        found = self._strays.agreeing(island.strays, segment)
+        if found is None:
+            if may_wait and segment[7] > segment[6]:
+                self._strays.add(island.strays, segment, island.clock)
+            else:
+                self._counts.ignored_bytes += segment[7] - segment[6]
+            return
+        first = self._strays.take(found)
+        if first is None:
+            self._take(self._open_at(island, segment), segment)
+            return
+        self._take(self._open_at(island, first), first)
+        self._place(island, self._halves.get(segment[0]), segment)
+
+    def _supersede(self, connection: Connection, seq: int, flags: int, time: int | None, frame: int) -> None:
+        """Another connection begins on its ends. If it spoke just before it may go on beside that one."""
+        clock = connection.halves[0].island.clock
+        numbers = [half.isn for half in connection.halves]
+        silent = clock - connection.last.clock >= self._caps.reorder_ns
+        if silent or not flags & SYN or seq in numbers:
+            self._close(connection, time, frame, "reuse")
+        else:
+            connection.superseded = sum(connection.packets), time, frame
+            connection.superseded_at = clock + self._caps.reorder_ns
+
+    def _join(
+        self, island: Island, segment: Segment, but: Connection | None, open_only: bool = False
+    ) -> Half | None:
+        """The connection, other than `but`, that a packet belongs to although its key does not lead there."""
+        key = segment[0]
+        half = island.find(segment, but, open_only)
+        if half is not None and self._halves.get(key) is not half:
+            connection = half.connection
+            self._halves[key] = half
+            if key not in (connection.key, reverse_key(connection.key)) and key not in connection.aliases:
+                if len(connection.aliases) == ALIASES:
+                    self._drop(connection.aliases[0], connection)
+                connection.aliases = (*connection.aliases, key)[-ALIASES:]
+        return half
+
+    def _conflicts(self, half: Half, segment: Segment, elsewhere: bool = False) -> int:
+        """How many bytes of a packet were handed on with another value; keep-alives repeat a byte of no value."""
         _, _, seq, _, flags, _, start, end, _, _, _ = segment
-        behind = -distance(seq, half.next)
+        behind = distance((half.next - half.finished) & MASK, seq)
         size = min(end - start, behind)
-        if half.seen and size > 0 and not flags & SYN and (end - start > 1 or behind > 1):
-            self._delivery.conflict(half, self._recent.conflicts(half, segment, size))
+        in_stream = half.seen and behind <= half.offset
+        if in_stream and size > 0 and not flags & (SYN | RST) and (end - start > 1 or behind > 1):
+            return self._recent.conflicts(half, segment, size, elsewhere)
+        return 0
 
     def _is_new(self, half: Half, seq: int, ack: int, flags: int, size: int) -> bool:
         """Whether a packet on known addresses and ports begins another connection."""
         if not flags & SYN:
             return size > 1 and self._is_replayed(half, seq, size)
         connection, peer = half.connection, half.peer
-        age = self._clock - connection.start_clock
+        age = half.island.clock - connection.start_clock
         few = half.packets + peer.packets < SYN_PACKETS
         late = few and age < self._caps.reorder_ns
         if half.isn >= 0:
@@ -235,17 +457,19 @@ class Reassembler:
             and half.offset >= size
             and (half.next - half.offset - half.finished) & MASK == seq
             and distance(peer.ack, seq + size) >= 0
-            and self._clock - connection.start_clock >= self._caps.reorder_ns
+            and half.island.clock - connection.start_clock >= self._caps.reorder_ns
         )
 
-    def _open_at(self, key: bytes, time: int | None, ack: int, flags: int, frame: int) -> Half:
+    # ------------------------------------------------------------------ begin and end
+
+    def _open_at(self, island: Island, segment: Segment) -> Half:
         """Opens a connection at its first packet. Out: the packet's direction."""
+        key, time, _, ack, flags, _, _, _, _, frame, _ = segment
         self._make_room(time, frame)
         answer = flags & (SYN | ACK) == SYN | ACK
         other_key = reverse_key(key)
-        self._opened += 1
         self._drop_aliases(key)
-        connection = Connection(other_key if answer else key, self._opened, self._clock, time, frame)
+        connection = Connection(other_key if answer else key, island, time, frame)
         first, second = connection.halves
         if flags & SYN:
             connection.syn = 0
@@ -253,14 +477,15 @@ class Reassembler:
             connection.opening = connection.skewed = connection.may_wait = True
         if answer:
             first.isn = (ack - 1) & MASK
-        first.clock = second.clock = self._clock
         first.handler = second.handler = self._open_connection(connection)
         self._open += 1
         self._halves[connection.key] = first
         self._halves[key if answer else other_key] = second
-        self._kin.add(connection)
-        self._silent.add(self._clock, connection)
-        self._set_deadline()
+        if any(other.file is not None for other in island.connections):
+            connection.file = frame >> FRAME_BITS
+        island.connections.append(connection)
+        if self._silent:
+            heappush(self._silent, (island.clock, frame, connection))
         return second if answer else first
 
     def _make_room(self, time: int | None, frame: int) -> None:
@@ -270,50 +495,68 @@ class Reassembler:
             if connection is not None:
                 self._counts.hit("connections")
                 self._close(connection, time, frame, "cap")
+                self._set_deadline(connection.halves[0].island)
 
     def _longest_silent(self) -> Connection | None:
-        """Takes the timer that is due first; the connection, unless it ended or was heard of since."""
-        recorded = self._silent.first
-        connection = self._silent.pop()
+        """Takes the connection that is looked up first; None if it ended or was heard of since."""
+        silent = self._silent
+        if not silent:
+            silent.extend(
+                (connection.last.clock, connection.start_frame, connection)
+                for island in self._islands.values()
+                for connection in island.connections
+                if connection.end_reason is None
+            )
+            heapify(silent)
+        recorded, frame, connection = heappop(silent)
         if connection.end_reason is not None:
             return None
-        last = connection.last
-        if last.clock > recorded:
-            self._silent.add(last.clock, connection)
+        last = connection.last.clock
+        if last > recorded:
+            heappush(silent, (last, frame, connection))
             return None
         return connection
 
     def _close(self, connection: Connection, time: int | None, frame: int, reason: str) -> None:
-        self._delivery.clock = self._clock
+        if reason == "capture_end" and connection.is_superseded:
+            assert connection.superseded is not None
+            _, time, frame = connection.superseded
+            reason = "reuse"
+        self._delivery.clock = connection.halves[0].island.clock
         self._delivery.close(connection, time, frame, reason)
-        self._forget_later(connection)
+        self._remember(connection)
 
-    def _note_waiting(self, connection: Connection, frame: int) -> None:
-        """Notes whether the connection keeps anything back since packet `frame`, or since before."""
-        first, second = connection.halves
-        if (
-            connection.opening
-            or connection.reset is not None
-            or first.held is not None
-            or second.held is not None
-        ):
-            self._waiting.setdefault(connection.serial, frame)
-        else:
-            self._waiting.pop(connection.serial, None)
-
-    def _forget_later(self, connection: Connection) -> None:
+    def _remember(self, connection: Connection) -> None:
         """Keeps an ended connection for a while, so that its late packets are not taken for a new one."""
-        self._waiting.pop(connection.serial, None)
         self._open -= 1
-        self._silent.compact(self._open)
-        self._holes.compact(self._open)
-        self._skewed.compact(self._open)
+        connection.hole_at = connection.linger_at = connection.linger_packet = connection.superseded_at = (
+            NEVER
+        )
+        island = connection.halves[0].island
+        ended = [each for each in island.connections if each.end_reason is not None]
+        if len(ended) > REMEMBERED_HERE:
+            self._forget(ended[0])
         self._ended.append(connection)
-        if len(self._ended) > REMEMBERED:
+        while len(self._ended) > REMEMBERED:
             oldest = self._ended.popleft()
-            self._kin.forget(oldest)
-            for key in (oldest.key, reverse_key(oldest.key), *oldest.aliases):
-                self._drop(key, oldest)
+            if oldest in oldest.halves[0].island.connections:
+                self._counts.hit("ended_connections")
+                self._forget(oldest)
+
+    def _forget(self, connection: Connection) -> None:
+        island = connection.halves[0].island
+        island.connections.remove(connection)
+        for key in (connection.key, reverse_key(connection.key), *connection.aliases):
+            self._drop(key, connection)
+        if not island.connections:
+            self._drop_island(island)
+
+    def _drop_island(self, island: Island) -> None:
+        if self._islands.get(island.pair) is island:
+            del self._islands[island.pair]
+        island.queued = NEVER
+        for stray in island.strays:
+            self._strays.let_go(stray)
 
     def _drop_aliases(self, key: bytes) -> None:
         """Before another connection takes the ends: its packets in other scopes are not the old one's."""
@@ -328,90 +571,113 @@ class Reassembler:
         if half is not None and half.connection is connection:
             del self._halves[key]
 
-    def _watch(self, connection: Connection) -> None:
-        """Sets a timer for the connection's oldest hole. It has one at most."""
-        first, second = connection.halves
-        at = min(self._delivery.deadline(first), self._delivery.deadline(second))
-        connection.timed = at < NEVER
-        if connection.timed:
-            self._holes.add(at, connection)
-            self._set_deadline()
+    # ------------------------------------------------------------------ timers
 
-    def _linger(self, connection: Connection) -> None:
-        connection.may_wait = False
-        connection.lingers += 1
-        self._lingering.append((self._ticks + LINGER_PACKETS, connection))
-        self._set_deadline()
-
-    def _end_lingering(self, connection: Connection, frame: int) -> None:
-        connection.lingers -= 1
-        if connection.end_reason is None:
-            connection.opening = False
-            self._delivery.advance(connection)
-            self._after_timer(connection, frame)
-
-    def _set_deadline(self) -> None:
-        if self._overdue or self._lingering:
-            self._deadline = -1
-        else:
-            idle = self._silent.first + self._caps.idle_timeout_ns
-            self._deadline = min(idle, self._holes.first, self._skewed.first)
-
-    def _run_timers(self, time: int | None, frame: int) -> None:
-        """Closes what was silent too long, and gives up holes that are too old.
-
-        The clock jumps where a capture is quiet, and packets that a capture delayed come after the jump. So a
-        hole that is too old still waits for `Caps.reorder_packets` packets of any connection.
-        """
-        clock, delivery = self._clock, self._delivery
-        delivery.clock = clock
-        self._ticks += 1
-        while self._holes.first <= clock:
-            connection = self._holes.pop()
-            connection.timed = False
-            if connection.end_reason is not None:
-                continue
-            if min(delivery.deadline(connection.halves[0]), delivery.deadline(connection.halves[1])) > clock:
-                self._watch(connection)
-            else:
-                connection.timed = True
-                self._overdue.append((self._ticks + self._caps.reorder_packets, connection))
-        while self._overdue and self._overdue[0][0] <= self._ticks:
-            _, connection = self._overdue.popleft()
-            connection.timed = False
-            if connection.end_reason is None:
-                delivery.expire(connection)
-                self._after_timer(connection, frame)
-        while self._lingering and self._lingering[0][0] <= self._ticks:
-            _, connection = self._lingering.popleft()
-            if connection.skewed and time is not None:
-                self._skewed.add(clock + self._caps.skew_ns, connection)
-            else:
-                self._end_lingering(connection, frame)
-        while self._skewed.first <= clock:
-            self._end_lingering(self._skewed.pop(), frame)
-        self._close_silent(time, frame)
-        self._set_deadline()
-
-    def _after_timer(self, connection: Connection, frame: int) -> None:
-        if connection.end_reason is not None:
-            self._forget_later(connection)
-        elif connection.reset is not None and not connection.may_wait and not connection.lingers:
-            self._close(connection, *connection.reset, "reset")
-        else:
-            self._go_on(connection, frame)
-
-    def _go_on(self, connection: Connection, frame: int) -> None:
-        """Sets the timers that an open connection needs behind packet `frame`."""
+    def _go_on(self, connection: Connection) -> None:
+        """Sets the times of an open connection anew."""
         if connection.may_wait:
-            self._linger(connection)
-        if not connection.timed:
-            self._watch(connection)
-        self._note_waiting(connection, frame)
+            connection.may_wait = False
+            island = connection.halves[0].island
+            connection.linger_packet = island.packets + LINGER_PACKETS
+            connection.linger_at = island.clock + self._caps.reorder_ns
+        connection.hole_at = min(map(self._delivery.deadline, connection.halves))
 
-    def _close_silent(self, time: int | None, frame: int) -> None:
-        clock, idle = self._clock, self._caps.idle_timeout_ns
-        while self._silent.first + idle <= clock:
-            connection = self._longest_silent()
-            if connection is not None:
-                self._close(connection, time, frame, "idle")
+    def _set_deadline(self, island: Island) -> None:
+        """When something is due on the island: by its own packets, and in the run's queue."""
+        due = self._due(island, 0)
+        lingers = any(connection.linger_packet != NEVER for connection in island.connections)
+        island.deadline = -1 if lingers else due
+        due = self._due(island, GRACE_NS)
+        if due < island.queued:
+            self._queued += 1
+            heappush(self._queue, (due, self._queued, island))
+            island.queued = due
+            if len(self._queue) > 2 * len(self._islands) + 1024:
+                self._queue = [entry for entry in self._queue if entry[2].queued == entry[0]]
+                heapify(self._queue)
+
+    def _due(self, island: Island, grace: int) -> int:
+        """When something is to be done about an island; what is waited for may come so much later."""
+        due = min((self._due_of(connection, grace) for connection in island.connections), default=NEVER)
+        since = waiting_since(island.strays)
+        return due if since is None else min(due, since + self._caps.reorder_ns)
+
+    def _due_of(self, connection: Connection, grace: int) -> int:
+        last = connection.last.clock
+        if connection.end_reason is not None:
+            return last + LATE_NS
+        return min(
+            connection.hole_at + grace,
+            connection.linger_at,
+            connection.superseded_at,
+            last + self._caps.idle_timeout_ns,
+        )
+
+    def _give_up_holes(self, island: Island) -> None:
+        """Gives up holes that are too old by the island's clock, and that enough packets passed."""
+        for connection in [*island.connections]:
+            if connection.hole_at <= island.clock and self._delivery.is_passed(connection):
+                self._expire(connection)
+
+    def _expire(self, connection: Connection) -> None:
+        self._delivery.clock = connection.hole_at
+        self._delivery.expire(connection)
+        self._after_timer(connection)
+
+    def _run_timers(self, island: Island, now: int) -> None:
+        """Does all that is due by `now`, in the order of time, whoever says that it is `now`."""
+        while island.connections:
+            due = [self._due_of(connection, GRACE_NS) for connection in island.connections]
+            at = min(due)
+            if at > now:
+                break
+            self._do(island.connections[due.index(at)], at)
+        since = waiting_since(island.strays)
+        while since is not None and since + self._caps.reorder_ns <= now:
+            self._strays.let_go(next(stray for stray in island.strays if stray.data is not None))
+            since = waiting_since(island.strays)
+
+    def _do(self, connection: Connection, at: int) -> None:
+        """What is due first."""
+        last = connection.last
+        self._delivery.clock = at
+        if connection.end_reason is not None:
+            self._forget(connection)
+        elif connection.hole_at + GRACE_NS == at:
+            self._expire(connection)
+        elif connection.linger_at == at:
+            self._end_lingering(connection)
+        elif connection.superseded_at == at:
+            connection.superseded_at = NEVER
+            if connection.is_superseded:
+                assert connection.superseded is not None
+                self._close(connection, *connection.superseded[1:], "reuse")
+        else:
+            idle = self._caps.idle_timeout_ns
+            self._close(connection, None if last.time is None else last.time + idle, last.frame, "idle")
+
+    def _end_lingering_by_packets(self, connection: Connection) -> None:
+        """Enough packets came; one whose directions have two clocks waits for the other clock as well."""
+        connection.linger_packet = NEVER
+        last = connection.last
+        if connection.skewed and last.time is not None:
+            island = last.island
+            connection.linger_at = min(connection.linger_at, island.clock + self._caps.skew_ns)
+        else:
+            self._delivery.clock = last.island.clock
+            self._end_lingering(connection)
+
+    def _end_lingering(self, connection: Connection) -> None:
+        connection.linger_at = connection.linger_packet = NEVER
+        connection.opening = False
+        self._delivery.advance(connection)
+        self._after_timer(connection)
+
+    def _after_timer(self, connection: Connection) -> None:
+        if connection.end_reason is not None:
+            self._remember(connection)
+        elif connection.reset is not None and not connection.may_wait and not connection.lingers:
+            reset_time, reset_frame, _ = connection.reset
+            self._close(connection, reset_time, reset_frame, "reset")
+        else:
+            self._go_on(connection)

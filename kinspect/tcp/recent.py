@@ -1,65 +1,118 @@
 """The packets just before the current one, to know copies and to compare what comes again.
 
-Nothing is stored: the rows and their buffers are those that were fed. `LOOK_BACK` packets of the capture
-are looked at, whatever their connection.
+Nothing is copied: the rows and their buffers are those that were fed. Each direction's last packets are linked, and
+looked at by its own packets and times alone. What all of them may keep in memory is bounded; where that cuts a look
+back short it is counted as the cap `compared_packets`.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
-from operator import length_hint
 
-from ..model import COPY_NS, SYN, Segment
+from ..model import COPY_NS, FRAME_BITS, SYN, Counts, Segment
 from .connection import Half
 from .held import differing
 from .sequence import distance
 
-LOOK_BACK = 256
+LOOKED_AT = 32
+"""Packets of a direction that are looked at."""
+LOOK_BACK_NS = 1_000_000_000
+"""They are no older than this."""
+KEPT_ROWS, KEPT_BYTES = 4096, 8 * 1024 * 1024
+"""What is kept of the run: packets, and bytes of the buffers they lie in."""
+
+
+class _Rows:
+    """Packets that were fed at once. `first`: the number of the first one in the run. `links`: for each the number of
+    the packet before it in its direction, -1 for none."""
+
+    __slots__ = ("first", "links", "rows", "size")
+
+    def __init__(self, first: int, rows: list[Segment]) -> None:
+        self.first = first
+        self.rows = rows
+        self.links = [-1] * len(rows)
+        self.size = len(rows[0][5]) if rows else 0
+
+    @property
+    def last_time(self) -> int:
+        """The latest time of any of them, 0 if none has one."""
+        return max((row[1] or 0 for row in self.rows), default=0)
 
 
 class Recent:
-    """The last rows before the one at which `walk` stands."""
+    """The last packets of the run, by number."""
 
-    def __init__(self, halves: dict[bytes, Half]) -> None:
-        self._halves = halves
-        self._before: list[Segment] = []
-        self._rows: list[Segment] = []
-        self._walk: Iterator[Segment] = iter(())
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._kept: deque[_Rows] = deque()
+        self._number = 0
+        self._rows = 0
+        self._bytes = 0
+        self._dropped_time = 0
 
-    def walk(self, rows: list[Segment]) -> Iterator[Segment]:
-        """The iterator to go through `rows` with."""
-        if self._rows:
-            self._before = (self._before + self._rows)[-LOOK_BACK:]
-        self._rows = rows
-        self._walk = iter(rows)
-        return self._walk
+    def add(self, rows: list[Segment]) -> tuple[int, list[int]]:
+        """Takes the next packets. Out: the number of the first one, and the links of all, to be filled."""
+        added = _Rows(self._number, rows)
+        self._number += len(rows)
+        self._kept.append(added)
+        self._rows += len(rows)
+        self._bytes += added.size
+        while len(self._kept) > 1 and (self._rows > KEPT_ROWS or self._bytes > KEPT_BYTES):
+            dropped = self._kept.popleft()
+            self._rows -= len(dropped.rows)
+            self._bytes -= dropped.size
+            self._dropped_time = max(self._dropped_time, dropped.last_time)
+        return added.first, added.links
+
+    def link(self, half: Half, number: int) -> None:
+        """The packet of that number, one of those that were added last, is the direction's."""
+        newest = self._kept[-1]
+        newest.links[number - newest.first] = half.row
+        half.row = number
+
+    def rows(self, half: Half) -> list[Segment]:
+        """The direction's last packets, the oldest first, each with its own payload alone."""
+        return [
+            Segment(key, time, seq, ack, flags, data[start:end], 0, end - start, missing, frame, mark)
+            for key, time, seq, ack, flags, data, start, end, missing, frame, mark in self._last(
+                half, half.time
+            )
+        ][::-1]
+
+    def restore(self, half: Half, rows: list[Segment]) -> None:
+        """Goes on with what `rows` gave."""
+        number, links = self.add(rows)
+        for index in range(len(rows)):
+            links[index] = half.row
+            half.row = number + index
 
     def is_copy(self, half: Half, segment: Segment) -> bool:
         """Whether a packet is one of the last ones as it was: a copy that the capture made."""
         _, time, seq, ack, flags, _, start, end, missing, _, mark = segment
         size = end - start + missing
         sending = mark >> 32
-        find = self._halves.get
-        for row in reversed(self._last()):
+        for row in self._last(half, time):
             if (
                 row[2] == seq
                 and row[10] >> 32 == sending
                 and row[3] == ack
                 and row[4] == flags
                 and row[7] - row[6] + row[8] == size
-                and find(row[0]) is half
                 and (time is None or row[1] is None or -COPY_NS <= time - row[1] <= COPY_NS)
+                and _same_bytes(row, segment)
             ):
                 return True
         return False
 
-    def conflicts(self, half: Half, segment: Segment, size: int) -> int:
-        """How many of the first `size` bytes of a packet were others when they came first."""
-        seq, data, start = segment[2], segment[5], segment[6]
+    def conflicts(self, half: Half, segment: Segment, size: int, elsewhere: bool) -> int:
+        """How many of the first `size` bytes of a packet were others when they came first; `elsewhere`: of those that
+        came in another file."""
+        time, seq, data, start, frame = segment[1], segment[2], segment[5], segment[6], segment[9]
         known = bytearray(data[start : start + size])
-        find = self._halves.get
-        for row in reversed(self._last()):
-            if find(row[0]) is half and not row[4] & SYN:
+        for row in self._last(half, time):
+            if not row[4] & SYN and not (elsewhere and row[9] >> FRAME_BITS == frame >> FRAME_BITS):
                 at = distance(row[2], seq)
                 begin, stop = max(0, at), min(size, at + row[7] - row[6])
                 if begin < stop:
@@ -67,8 +120,27 @@ class Recent:
                     known[begin:stop] = row[5][row[6] + begin - at : row[6] + stop - at]
         return differing(known, data[start : start + size])
 
-    def _last(self) -> list[Segment]:
-        passed = len(self._rows) - length_hint(self._walk) - 1
-        if passed >= LOOK_BACK:
-            return self._rows[passed - LOOK_BACK : passed]
-        return self._before[passed - LOOK_BACK :] + self._rows[:passed]
+    def _last(self, half: Half, time: int | None) -> Iterator[Segment]:
+        """The direction's last packets, no older than `LOOK_BACK_NS` at that time, the newest first."""
+        number = half.row
+        at = len(self._kept) - 1
+        for _ in range(LOOKED_AT):
+            while at >= 0 and self._kept[at].first > number:
+                at -= 1
+            if number < 0 or at < 0:
+                if number >= 0 and (time is None or time - self._dropped_time <= LOOK_BACK_NS):
+                    self._counts.hit("compared_packets")
+                return
+            kept = self._kept[at]
+            row = kept.rows[number - kept.first]
+            if time is not None and row[1] is not None and time - row[1] > LOOK_BACK_NS:
+                return
+            yield row
+            number = kept.links[number - kept.first]
+
+
+def _same_bytes(one: Segment, other: Segment) -> bool:
+    """Whether the payloads are the same, as far as the capture has both."""
+    start, end, other_start, other_end = one[6], one[7], other[6], other[7]
+    size = min(end - start, other_end - other_start)
+    return one[5][start : start + size] == other[5][other_start : other_start + size]

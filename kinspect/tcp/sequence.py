@@ -8,6 +8,9 @@ HALF_SPACE = 0x80000000
 # The largest window there is (RFC 7323 §2.3): no valid number is farther from the expected one.
 MAX_WINDOW = 1 << 30
 
+# A packet's numbers are taken for those of a connection if they are no farther from where it stands.
+NEAR = 1 << 24
+
 
 def distance(number: int, origin: int) -> int:
     """How far `number` lies ahead of `origin`; negative if behind."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
+from ..state import fields, fill
 from . import records
 from .handshake import (
     ALERTS,
@@ -71,29 +73,14 @@ class Decryptor:
     `server_name` and `offered_alpn` what the client asked for.
     """
 
+    STATE: ClassVar = (
+        *("alpn", "cipher_suite", "held", "offered_alpn", "reason", "server_name", "status"),
+        *("version", "_early_accepted", "_held", "_is_13", "_waits"),
+    )
     __slots__ = (
-        "_client",
-        "_deliver",
-        "_early_accepted",
-        "_held",
-        "_held_bytes",
-        "_hello",
-        "_is_13",
-        "_keylog",
-        "_lost",
-        "_server",
-        "_server_hello",
-        "_sides",
-        "_suite",
-        "_waits",
-        "alpn",
-        "cipher_suite",
-        "held",
-        "offered_alpn",
-        "reason",
-        "server_name",
-        "status",
-        "version",
+        *STATE,
+        *("_client", "_deliver", "_held_bytes", "_hello", "_keylog", "_lost", "_server"),
+        *("_server_hello", "_sides", "_suite"),
     )
 
     def __init__(
@@ -127,6 +114,21 @@ class Decryptor:
         self._suite: Suite | None = None
         self._is_13 = False
         self._early_accepted = False
+
+    def state(self) -> list[Any]:
+        """What `restore` goes on with."""
+        told = self._hello, self._server_hello, self._suite
+        return [fields(self, self.STATE), told, [self._client.state(), self._server.state()]]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Goes on with the connection of `state`."""
+        own, (hello, server_hello, chosen), (client, server) = state
+        fill(self, self.STATE, own)
+        self._hello = hello and ClientHello(*hello)
+        self._server_hello = server_hello and ServerHello(*server_hello)
+        self._suite = chosen and Suite(*chosen)
+        self._client.restore(client)
+        self._server.restore(server)
 
     # ------------------------------------------------------------------ what comes in
 
@@ -177,6 +179,15 @@ class Decryptor:
         """The key log has grown: look for the connection's secrets again."""
         if self._waits == _SECRETS:
             self._look_up()
+
+    @property
+    def books(self) -> tuple[int, int]:
+        """How many bytes of both streams could be read, and how many bytes of plaintext were in them; nothing where
+        there were no secrets."""
+        if self._client.epoch is None:
+            return 0, 0
+        sides = self._sides
+        return sum(side.read_bytes for side in sides), sum(side.plain_bytes for side in sides)
 
     def closed(self) -> None:
         """The connection ended."""
@@ -252,12 +263,15 @@ class Decryptor:
             opened = side.open(record)
             if opened is None:
                 return self._unopened(side, time, frame, record)
+            side.read_bytes += len(record)
             if side.skipping:
                 side.skipping = False
                 if side.skipped and self._early_accepted and side is self._client:
                     self._lost(side.direction, time, frame, None)
             self._read(side, time, frame, *opened)
-        elif kind == records.ALERT:
+            return True
+        side.read_bytes += len(record)
+        if kind == records.ALERT:
             self._alert(side, record[HEADER_BYTES:])
         elif self._waits in (_CLIENT_HELLO, _SERVER_HELLO):
             self._greet(side, kind, record[HEADER_BYTES:])
@@ -286,6 +300,7 @@ class Decryptor:
         assert search is not None
         found = side.find(search, data)
         if found is not None:
+            side.read_bytes += found.size
             if found.lost != 0:
                 self._lost(side.direction, search.time, search.frame, found.lost)
             self._read(side, time, frame, found.kind, found.plain)
@@ -299,6 +314,7 @@ class Decryptor:
         if kind == records.APPLICATION_DATA:
             if plain:
                 side.delivered = True
+                side.plain_bytes += len(plain)
                 self._deliver(side.direction, time, frame, plain)
         elif kind == records.HANDSHAKE:
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from .records import HANDSHAKE, HEADER_BYTES
 
@@ -56,7 +56,8 @@ ALERTS = {
 class MessageReader:
     """Puts messages together that lie in several records, or several in one."""
 
-    __slots__ = ("_pending", "_skip", "adrift")
+    STATE: ClassVar = ("_pending", "_skip", "adrift")
+    __slots__ = STATE
 
     def __init__(self) -> None:
         self._pending = bytearray()

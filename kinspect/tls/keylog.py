@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 CLIENT_RANDOM = "CLIENT_RANDOM"
 CLIENT_HANDSHAKE = "CLIENT_HANDSHAKE_TRAFFIC_SECRET"
 SERVER_HANDSHAKE = "SERVER_HANDSHAKE_TRAFFIC_SECRET"
@@ -9,6 +11,8 @@ CLIENT_TRAFFIC = "CLIENT_TRAFFIC_SECRET_0"
 SERVER_TRAFFIC = "SERVER_TRAFFIC_SECRET_0"
 
 RANDOM_BYTES = 32
+LINE_BYTES = 1024
+"""A line with a secret that is used takes less."""
 # How long a secret of each label may be: a master secret (RFC 5246 §8.1), or a hash of TLS 1.3.
 _HASH_SIZES = frozenset({32, 48})
 _SIZES = {
@@ -60,11 +64,10 @@ class KeyLog:
 
     def add(self, text: str | bytes) -> int:
         """Take a key log, or some whole lines of one that is still being written; returns how many secrets are new."""
-        if isinstance(text, bytes):
-            text = text.decode("ascii", "replace")
         before = len(self._secrets)
-        for line in text.splitlines():
-            words = line.split()
+        for line in BytesIO(text.encode() if isinstance(text, str) else text):
+            # A longer line holds nothing of use.
+            words = line[:LINE_BYTES].decode("ascii", "replace").split()
             if words and not words[0].startswith("#"):
                 self._add_line(words)
         return len(self._secrets) - before

@@ -21,6 +21,14 @@ class RecordReader:
     def __init__(self) -> None:
         self._pending = bytearray()
 
+    def state(self) -> bytes:
+        """What `restore` goes on with."""
+        return bytes(self._pending)
+
+    def restore(self, state: bytes) -> None:
+        """Goes on with the unfinished record of `state`."""
+        self._pending = bytearray(state)
+
     def drop(self) -> int:
         """Forget the unfinished record; returns how many bytes of it there were."""
         size = len(self._pending)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from ..state import fields, fill
 from .handshake import MessageReader
 from .records import HEADER_BYTES, RecordReader
+from .suites import Suite
 
 if TYPE_CHECKING:
     from .protection import Epoch
@@ -25,42 +28,34 @@ _CANDIDATE = re.compile(rb"[\x15-\x17]\x03\x03[\x00-\x48][\x00-\xff]")
 
 
 class Found(NamedTuple):
-    """The record that was found after a loss: its type and plaintext, what follows it in the stream, and how many
-    bytes of plaintext were lost, if that can be told."""
+    """The record that was found after a loss: its type and plaintext, its size, what follows it in the stream, and how
+    many bytes of plaintext were lost, if that can be told."""
 
     kind: int
     plain: bytes
+    size: int
     rest: bytes
     lost: int | None
 
 
 class Side:
-    """`encrypted`: its records are protected from here on. `skipping`: records that do not authenticate are passed
-    over until one does. `delivered`: application data was handed on. `over`: nothing of it is read any more."""
+    """`read_bytes`: of records that could be read; `plain_bytes`: of application data in them. `encrypted`: its records
+    are protected from here on. `skipping`: records that do not authenticate are passed over until one does.
+    `delivered`: application data was handed on. `over`: nothing of it is read any more."""
 
-    __slots__ = (
-        "_wasted",
-        "delivered",
-        "direction",
-        "encrypted",
-        "epoch",
-        "had_loss",
-        "messages",
-        "name",
-        "over",
-        "reader",
-        "search",
-        "seen",
-        "sequence",
-        "skipped",
-        "skipping",
+    STATE: ClassVar = (
+        *("delivered", "encrypted", "had_loss", "over", "plain_bytes", "read_bytes", "seen"),
+        *("sequence", "skipped", "skipping", "_wasted"),
     )
+    __slots__ = (*STATE, "direction", "epoch", "messages", "name", "reader", "search")
 
     def __init__(self, direction: int, name: str) -> None:
         self.direction = direction
         self.name = name
         self.reader = RecordReader()
         self.messages = MessageReader()
+        self.read_bytes = 0
+        self.plain_bytes = 0
         self.epoch: Epoch | None = None
         self.sequence = 0
         self.encrypted = False
@@ -72,6 +67,31 @@ class Side:
         self.search: Search | None = None
         self.seen = 0
         self._wasted = 0
+
+    def state(self) -> list[Any]:
+        """What `restore` goes on with."""
+        return [
+            fields(self, self.STATE),
+            self.reader.state(),
+            fields(self.messages, MessageReader.STATE),
+            self.epoch and self.epoch.origin,
+            self.search and fields(self.search, Search.STATE),
+        ]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Goes on with the direction of `state`."""
+        own, reader, messages, epoch, search = state
+        fill(self, self.STATE, own)
+        self.reader.restore(reader)
+        fill(self.messages, MessageReader.STATE, messages)
+        if epoch is not None:
+            from .protection import epoch_of
+
+            suite, *made_of = epoch
+            self.epoch = epoch_of(Suite(*suite), *made_of)
+        if search is not None:
+            self.search = Search(None, 0)
+            fill(self.search, Search.STATE, search)
 
     @property
     def is_in_handshake(self) -> bool:
@@ -132,7 +152,7 @@ class Side:
                 continue
             (kind, plain), lost = found
             self.search = None
-            return Found(kind, plain, bytes(search.window[start + len(record) :]), lost)
+            return Found(kind, plain, len(record), bytes(search.window[start + len(record) :]), lost)
         return None
 
     def _attempt(self, lost: int, record: bytes) -> tuple[tuple[int, bytes], int | None] | None:
@@ -179,7 +199,8 @@ class Search:
     """What was lost and is being searched. `time` and `frame` are those of the loss, `lost` the bytes that were lost or
     searched in vain, `window` what may still hold a record, `position` where in it the search goes on."""
 
-    __slots__ = ("frame", "lost", "position", "searched", "time", "window")
+    STATE: ClassVar = ("frame", "lost", "position", "searched", "time", "window")
+    __slots__ = STATE
 
     def __init__(self, time: int | None, frame: int) -> None:
         self.time = time

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+from types import FrameType
 from typing import ClassVar, Protocol
 
 from textual import on, work
@@ -23,6 +25,12 @@ from kinspect.tui.terminal import Terminal, TerminalDriver
 
 LOOK_SECONDS = 0.5
 """How often it is looked whether the terminal is still there."""
+
+
+PATIENCE_SECONDS = 0.5
+"""So long after a signal, what is being done goes on."""
+SIGNALLED = 128
+"""What a shell adds to a signal's number to make an exit status of it."""
 
 
 class Rows(Protocol):
@@ -58,14 +66,32 @@ class Explorer(App[None]):
 
     def on_mount(self) -> None:
         self.push_screen(self.main)
+        self._events = asyncio.get_running_loop()
+        # Not the loop's own way, in which nothing happens while it is busy.
         for number in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, self._end, number)
+            signal.signal(number, self._end_soon)
+        signal.signal(signal.SIGALRM, self._end_now)
         self.set_interval(LOOK_SECONDS, self._look)
         self._receive()
 
     def _look(self) -> None:
         if self._terminal.is_gone():
             self._end(signal.SIGHUP)
+
+    def _end_soon(self, number: int, _frame: FrameType | None) -> None:
+        self.ended_by = number
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS)
+        self._events.call_soon_threadsafe(self._end, number)
+
+    def _end_now(self, *_: object) -> None:
+        """The terminal is given back, and whatever else goes on ends with this process."""
+        try:
+            if self._driver is not None:
+                self._driver.stop_application_mode()
+                self._driver.close()
+            self._rows.stop()
+        finally:
+            os._exit(SIGNALLED + self.ended_by)
 
     def _end(self, number: int) -> None:
         self.ended_by = number

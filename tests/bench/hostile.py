@@ -148,9 +148,13 @@ def holes(to: Hostile) -> None:
 
 
 def gzip_bomb(size: int) -> bytes:
-    packer = zlib.compressobj(9, wbits=31)
-    chunk = bytes(1 << 20)
-    return b"".join([packer.compress(chunk) for _ in range(size >> 20)] + [packer.flush()])
+    """Zeros. Behind a full flush a mebibyte of them is packed to the same bytes each time."""
+    zeros, count, check = bytes(1 << 20), size >> 20, 0
+    packer = zlib.compressobj(9, wbits=-15)
+    packed = packer.compress(zeros) + packer.flush(zlib.Z_FULL_FLUSH)
+    for _ in range(count):
+        check = zlib.crc32(zeros, check)
+    return b"\x1f\x8b\x08" + bytes(7) + packed * count + packer.flush() + struct.pack("<II", check, size)
 
 
 def zstd_bomb(size: int) -> bytes:

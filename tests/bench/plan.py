@@ -21,13 +21,14 @@ COMMANDS = {
     "none": (KINSPECT, "read", FILE, "--format", "none"),
     "one job": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text", "--jobs", "1"),
     "two jobs": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text", "--jobs", "2"),
+    "eight jobs": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text", "--jobs", "8"),
     "version": (KINSPECT, "--version"),
     "tshark ek": (TSHARK, "-r", FILE, "-T", "ek"),
     "tshark fields": (TSHARK, "-r", FILE, "-T", "fields", *(word for name in TWO for word in ("-e", f"kafka.{name}"))),
     "tcpdump": (TCPDUMP, "-r", FILE, "-w", "/dev/null"),
     "import click": (PYTHON, "-c", "import click"),
 }  # fmt: skip
-TO_FILE = {"one job", "two jobs"}
+TO_FILE = {"one job", "two jobs", "eight jobs"}
 
 
 class Capture(NamedTuple):
@@ -118,13 +119,13 @@ def plan(quick: bool) -> Plan:
             "floor", [Row("`--format none`", Run("none", huge), Run("tcpdump", huge), SLOWER, (6, 4))], rounds
         )
     )
-    groups.append(
-        Group(
-            "jobs",
-            [Row("`--jobs 2`, to a file", Run("two jobs", large), Run("one job", large), FASTER, (1.7, 1.7))],
-            rounds,
-        )
-    )
+    for capture in (large, longer("chatty", 4 if quick else 6)):
+        one, two, eight = (Run(command, capture) for command in ("one job", "two jobs", "eight jobs"))
+        rows = [
+            Row("`--jobs 2`, to a file", two, one, FASTER, (1.85, 1.85)),
+            Row("`--jobs 8`, to a file", eight, one, FASTER),
+        ]
+        groups.append(Group(f"jobs {capture.profile}", rows, rounds))
     for name, command, longest, shortest in (
         ("records with payload", "full", huge, least),
         ("default", "default", huge, least),

@@ -1,10 +1,10 @@
-"""One side of `spark.py`: the exchanges of captures written as Parquet, by Spark or by processes that share the work as
-those of `kinspect read --jobs` do. Prints what it took as JSON.
+"""One side of `spark.py`: the exchanges of captures written by Spark, or by `kinspect read`. Prints what it took.
 
-    python spark_side.py spark --cores 2 --way fast --out DIR CAPTURE...
-    python spark_side.py read --jobs 2 --out DIR CAPTURE...
+    python spark_side.py read --out FILE CAPTURE...
+    python spark_side.py spark --master local[2] --out DIR CAPTURE...
+    python spark_side.py spark --workers 2 --out DIR CAPTURE...     # a standalone cluster, each worker with one core
 
-Time begins when the session is there and has read a small capture (`--first`: when it is there), or the processes are.
+On Spark, time and CPU begin when the session has read a small capture: its processes are there, with their classes.
 """
 
 from __future__ import annotations
@@ -13,35 +13,28 @@ import argparse
 import json
 import os
 import resource
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from kinspect.capture import open_timeline
-from kinspect.kafka.view import View
-from kinspect.pipeline import Inspector
-from kinspect.spark.tables import EXCHANGES, Row, make_batch, open_table
-
+TESTS = Path(__file__).parents[1]
 TICKS = os.sysconf("SC_CLK_TCK")
-CHUNK_BYTES = 256 * 1024
-ROWS = 1000
 EVERY_S = 0.1
-SMALL = Path(__file__).parents[2] / "captures/2.8.2/console-zstd.pcap"
+SMALL = TESTS.parent / "captures/2.8.2/console-zstd.pcap"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("side", choices=("spark", "read"))
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--way", default="fast")
-    parser.add_argument("--first", action="store_true", help="time the first query of the session")
-    parser.add_argument(
-        "--one-cpu", action="store_true", help="of the machine's, also for what runs beside the tasks"
-    )
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--first", action="store_true", help="measure the first query of the session")
     parser.add_argument("--out", required=True)
     parser.add_argument("captures", nargs="+")
     options = parser.parse_args()
@@ -49,75 +42,36 @@ def main() -> None:
     print(json.dumps(took))
 
 
-# ---------------------------------------------------------------------- kinspect read
-
-
 def by_read(options: argparse.Namespace) -> dict[str, Any]:
-    """Every process reads and pairs everything, and makes rows of what completes in its own chunks: see
-    `kinspect.cli.jobs`."""
-    Path(options.out).mkdir(parents=True)
+    command = [
+        sys.executable,
+        "-m",
+        "kinspect",
+        "read",
+        "--jobs",
+        "1",
+        "-q",
+        "-o",
+        options.out,
+        *options.captures,
+    ]
     begin = time.perf_counter()
-    children = []
-    for number in range(options.jobs):
-        child = os.fork()
-        if not child:
-            write(options.captures, f"{options.out}/{number}.parquet", number, options.jobs)
-            os._exit(0)
-        children.append(child)
-    rows = [os.waitpid(child, 0)[1] for child in children]
-    wall = time.perf_counter() - begin
-    if any(rows):
-        sys.exit("a process failed")
+    subprocess.run(command, check=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with open(options.out, "rb") as lines:
+        rows = sum(1 for _ in lines)
     return {
-        "wall": wall,
+        "wall": time.perf_counter() - begin,
         "python_cpu": used.ru_utime + used.ru_stime,
         "python_peak_mib": used.ru_maxrss / 1024,
-        "rows": counted(options.out),
+        "rows": rows,
     }
 
 
-def write(paths: list[str], out: str, mine: int, jobs: int) -> None:
-    from pyarrow.parquet import ParquetWriter
-
-    table = open_table(EXCHANGES, None, View())
-    timeline = open_timeline(paths)
-    inspector = Inspector(files=timeline.files)
-    position = 0
-    rows: list[Row] = []
-    with ParquetWriter(out, table.schema) as writer:
-        for block in timeline:
-            lines = inspector.feed(block)
-            own = position // CHUNK_BYTES % jobs == mine
-            position += len(block.data)
-            if own:
-                for line in lines:
-                    rows += table.rows(line)
-                if len(rows) >= ROWS:
-                    writer.write_batch(make_batch(completed(rows), table.schema))
-                    rows = []
-        for line in inspector.finish():
-            if not mine:
-                rows += table.rows(line)
-        writer.write_batch(make_batch(completed(rows), table.schema))
-
-
-def completed(rows: list[Row]) -> list[Row]:
-    """With the column that Spark's rows have in addition."""
-    for row in rows:
-        row["completion"] = bytes(33)
-    return rows
-
-
-# ---------------------------------------------------------------------- Spark
-
-
 def by_spark(options: argparse.Namespace) -> dict[str, Any]:
-    import kinspect.spark
+    from kinspect.spark.job import Job, run
     from kinspect.spark.session import open_session
 
-    if options.one_cpu:
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     events = Path(options.out + "-events").resolve()
     events.mkdir(parents=True)
     settings = {
@@ -125,57 +79,63 @@ def by_spark(options: argparse.Namespace) -> dict[str, Any]:
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.dir": events.as_uri(),
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "1g",
     }
-    session = open_session(f"local[{options.cores}]", settings, progress=False)
-    session.sparkContext.setLogLevel("ERROR")
-    if not options.first:
-        kinspect.spark.read(session, [str(SMALL)], way=options.way).write.parquet(options.out + "-small")
-    processes = Processes()
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    java, python = processes.cpu()
-    begin = time.perf_counter()
-    frame = kinspect.spark.read(session, options.captures, way=options.way)
-    frame.write.parquet(options.out)
-    wall = time.perf_counter() - begin
-    java_after, python_after = processes.cpu()
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    processes.stop()
-    session.stop()
-    driver = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    os.environ.update(SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
+    with ExitStack() as stack:
+        master = options.master
+        if options.workers:
+            sys.path.insert(0, str(TESTS / "spark"))
+            from cluster import Cluster
+
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            cluster = Cluster(folder, options.workers)
+            stack.callback(cluster.stop)
+            master = cluster.url
+        session = open_session(master, settings, progress=False)
+        stack.callback(session.stop)
+        session.sparkContext.setLogLevel("ERROR")
+        if not options.first:
+            run(session, Job([str(SMALL)], options.out + "-small", ("exchanges",)), lambda _: None)
+        processes_below = Processes()
+        java, python = processes_below.cpu()
+        begin = time.perf_counter()
+        result = run(session, Job(options.captures, options.out, ("exchanges",)), lambda _: None)
+        wall = time.perf_counter() - begin
+        java_after, python_after = processes_below.cpu()
+        processes_below.stop()
     return {
         "wall": wall,
         "java_cpu": java_after - java,
-        "python_cpu": python_after - python + driver,
-        "python_peak_mib": processes.peak_mib,
+        "python_cpu": python_after - python,
+        "python_peak_mib": processes_below.peak_mib,
         "shuffled": shuffled(events),
-        "rows": counted(options.out),
+        "rows": result.rows["exchanges"],
     }
 
 
 class Processes:
-    """The JVM and its Python workers, watched by a thread."""
+    """What this process started: JVMs and Python workers, watched by a thread."""
 
     def __init__(self) -> None:
         self.peak_mib = 0.0
-        self._java = next(pid for pid, (parent, _, _) in processes().items() if parent == os.getpid())
         self._done = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def cpu(self) -> tuple[float, float]:
-        """CPU seconds so far: of the JVM, and of the Python processes below it, those that ended too."""
+        """CPU seconds so far: of JVMs, and of Python processes, those that ended too; this one is among them."""
         table = processes()
-        found = [*below(self._java, table)]
+        found = [os.getpid(), *below(os.getpid(), table)]
         python = sum(sum(table[pid][1:]) for pid in found if is_python(pid))
-        # Some are programs that Hadoop's file system runs.
-        others = sum(sum(table[pid][1:]) for pid in found if not is_python(pid))
-        return table[self._java][1] + table[self._java][2] + others, python
+        return sum(table[pid][1] for pid in found if not is_python(pid)), python
 
     def stop(self) -> None:
         self._done.set()
 
     def _watch(self) -> None:
         while not self._done.wait(EVERY_S):
-            for pid in filter(is_python, below(self._java, processes())):
+            for pid in filter(is_python, below(os.getpid(), processes())):
                 self.peak_mib = max(self.peak_mib, high_water_mib(pid))
 
 
@@ -227,13 +187,6 @@ def shuffled(events: Path) -> int:
             if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
                 total += event["Task Metrics"]["Shuffle Write Metrics"]["Shuffle Bytes Written"]
     return total
-
-
-def counted(folder: str) -> int:
-    """Rows of all Parquet files in a folder."""
-    from pyarrow.parquet import read_metadata
-
-    return sum(read_metadata(path).num_rows for path in Path(folder).glob("*.parquet"))
 
 
 if __name__ == "__main__":

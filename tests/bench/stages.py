@@ -32,11 +32,12 @@ from kinspect.capture import open_timeline
 from kinspect.kafka.connection import KafkaConnection
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.ledger import Ledger
-from kinspect.kafka.names import TopicNames
+from kinspect.kafka.names import LearnedNames
+from kinspect.kafka.order import Numbering
 from kinspect.kafka.summary import summarise
 from kinspect.kafka.view import View
 from kinspect.link import Dissector
-from kinspect.model import Block, Caps, Counts, Segment
+from kinspect.model import Block, Caps, Counts, Progress, Segment
 from kinspect.pipeline import EXCHANGES_ONLY, Inspector
 from kinspect.protocol import decode_body
 from kinspect.tcp import Connection, Reassembler
@@ -79,12 +80,10 @@ class Recorder:
 
 
 class Fed(NamedTuple):
-    """A block's part of what tcp told: its first frame and packets, calls by connection, what still waits."""
+    """A block's part of what tcp told: how many packets, and the calls by connection."""
 
-    first_frame: int
     packets: int
     calls: list[tuple[int, Call]]
-    waiting_since: int | None
 
 
 class Inputs:
@@ -118,10 +117,10 @@ class Inputs:
             self.connections.append(connection)
             return Recorder(len(self.connections) - 1, calls)
 
-        reassembler = Reassembler(open_connection, Caps(), Counts())
-        for block, segments in zip(self.blocks, self.segments, strict=True):
+        reassembler = Reassembler(open_connection, Caps(), Counts(), Progress())
+        for segments in self.segments:
             reassembler.feed(segments)
-            yield Fed(block.first_frame, len(block), calls[:], reassembler.waiting_since)
+            yield Fed(len(segments), calls[:])
             calls.clear()
 
 
@@ -183,22 +182,24 @@ def link(inputs: Inputs) -> None:
 
 def tcp(inputs: Inputs) -> None:
     deaf = Deaf()
-    reassembler = Reassembler(lambda _: deaf, Caps(), Counts())
+    reassembler = Reassembler(lambda _: deaf, Caps(), Counts(), Progress())
     for segments in inputs.segments:
         reassembler.feed(segments)
 
 
 def kafka(inputs: Inputs) -> None:
-    ledger = Ledger(Caps(), Counts(), TopicNames(), EXCHANGES_ONLY, frozenset(), False, [])
+    ledger = Ledger(Caps(), Counts(), LearnedNames(), EXCHANGES_ONLY, frozenset(), False, [])
     handlers: dict[int, KafkaConnection] = {}
-    for first_frame, packets, calls, waiting_since in inputs.fed:
-        ledger.order.fed(first_frame, packets)
+    for packets, calls in inputs.fed:
+        ledger.progress.place += packets
         for number, (method, arguments) in calls:
             handler = handlers.get(number)
             if handler is None:
-                handler = handlers[number] = KafkaConnection(inputs.connections[number], ledger)
+                handler = handlers[number] = KafkaConnection(
+                    inputs.connections[number], Numbering(number), ledger
+                )
             getattr(handler, method)(*arguments)
-        ledger.release(waiting_since)
+        ledger.release()
 
 
 def decode(inputs: Inputs) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kinspect.capture import open_timeline
 
-NOT_A_CAPTURE = "not a capture (pcap, pcapng, or one of them compressed with gzip, zstd or lz4)"
+NOT_A_CAPTURE = "not a capture (pcap, pcapng, snoop, ERF, or one of them compressed with gzip, zstd or lz4)"
 
 
 def test_what_cannot_be_read_is_one_line(tmp_path):

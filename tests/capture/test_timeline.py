@@ -1,7 +1,8 @@
 import os
+import random
 import resource
 
-from capture_files import START, Packet, Pcapng, packets, pcap, pcapng, read
+from capture_files import SECOND, START, Packet, Pcapng, packets, pcap, pcapng, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,14 @@ def write(folder, *contents):
     for i, content in enumerate(contents):
         paths.append(folder / f"{i}.pcap")
         paths[-1].write_bytes(pcap(content))
+    return paths
+
+
+def write_pcapng(folder, *contents):
+    paths = []
+    for i, content in enumerate(contents):
+        paths.append(folder / f"{i}.pcapng")
+        paths[-1].write_bytes(pcapng(content))
     return paths
 
 
@@ -78,6 +87,69 @@ def test_each_file_keeps_its_own_order(tmp_path):
     result = read(*write(tmp_path, *contents))
     merged = [(packet.time - START) // 1000 for packet in result.packets]
     assert merged == [1, 5, 3, 4, 6, 2, 8, 9]
+
+
+SILENCES = st.sampled_from([0, 1_000, 700_000, 5_000_000, 3_600_000_000])
+"""Microseconds between packets."""
+WRONG = st.sampled_from([-(1 << 50), -7_200_000_000, 7_200_000_000, 1 << 50])
+"""So far off are wrong times."""
+
+
+@st.composite
+def with_wrong_times(draw, name):
+    """Packets of a file: runs of few wrong ones, each with twice as many right ones behind it."""
+    time, content = 1 << 51, []
+    for _ in range(draw(st.integers(1, 12))):
+        wrong = draw(st.integers(0, 3))
+        for _ in range(wrong):
+            content.append(Packet((time + draw(WRONG)) * 1000, b"wrong" + name, 9))
+        for _ in range(2 * wrong + draw(st.integers(1, 40))):
+            time += draw(st.integers(0, 2000))
+            content.append(Packet(time * 1000, b"right" + name, 9))
+        time += draw(SILENCES)
+    return content
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    files=st.tuples(with_wrong_times(b"0"), with_wrong_times(b"1"), with_wrong_times(b"2")),
+    block_size=st.sampled_from([20, 1000, 100_000]),
+)
+def test_wrong_times_hold_nothing_back(tmp_path_factory, files, block_size):
+    """The other packets come as they do without those that are wrong."""
+    folder = tmp_path_factory.getbasetemp()
+    paths = write_pcapng(folder, *files)
+    result = read(*paths, block_size=block_size)
+    right = [[packet for packet in content if packet.data.startswith(b"right")] for content in files]
+    expected = read(*write_pcapng(folder, *right)).packets
+    assert [packet for packet in result.packets if packet.data.startswith(b"right")] == expected
+
+
+def test_a_third_of_the_times_are_wrong(tmp_path):
+    rng = random.Random(4)
+    right, paths = [], []
+    for number in range(2):
+        content = []
+        for at in range(4000):
+            while rng.random() < 1 / 3:
+                wrong = rng.choice([rng.randrange(START - 10 * SECOND), rng.randrange(2 * START), 2 * START])
+                content.append(Packet(wrong // 1000 * 1000, b"wrong", 5))
+            content.append(Packet(START + (2 * at + number) * 1_000_000, b"right", 5))
+        # Behind the last packet nobody tells what is wrong.
+        content += [Packet(START + at * SECOND, b"end", 3) for at in range(100, 400)]
+        paths.append(tmp_path / f"{number}.pcapng")
+        paths[-1].write_bytes(pcapng(content))
+    for block_size in (500, 100_000):
+        result = read(*paths, block_size=block_size)
+        right = [packet.time for packet in result.packets if packet.data == b"right"]
+        assert right == [START + at * 1_000_000 for at in range(8000)]
+
+
+def test_a_wrong_time_at_the_begin_of_a_file_is_not_that_of_the_file(tmp_path):
+    content = packets(90)
+    ahead = Packet(START + 3600 * SECOND, b"ahead", 5)
+    paths = write(tmp_path, [ahead, *content[30:60]], content[:30], content[60:])
+    assert read(*paths).packets == [*content[:30], ahead, *content[30:]]
 
 
 def test_packets_without_a_time_stay_behind_the_packet_before_them(tmp_path):

@@ -61,7 +61,6 @@ def test_tshark_reads_it_too(path):
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
     )
     first, second, *_ = shown.stdout.splitlines()
     assert first.split("\t")[0] == "eth0"

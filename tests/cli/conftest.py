@@ -1,13 +1,11 @@
-"""Captures to read and ways to run the command."""
+"""Captures to read and ways to run the command in a process of its own."""
 
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 from support.pcap import Conversation, framed, pcap
 
-from kinspect.cli import main
 from kinspect.protocol import Message, encode_request, encode_response
 
 METADATA, HEARTBEAT, SASL_AUTHENTICATE = 3, 12, 36
@@ -53,29 +51,34 @@ def capture(packets, tmp_path):
     return path
 
 
-@pytest.fixture
-def big_capture(tmp_path):
+@pytest.fixture(scope="session")
+def big_capture(tmp_path_factory):
     """A capture of many exchanges: more output than a pipe holds."""
     talk = Conversation()
     talk.open()
     for number in range(1, 2001):
         exchange(talk, number, HEARTBEAT, 4, beat("workers"), {"error_code": 0})
-    path = tmp_path / "big.pcap"
+    path = tmp_path_factory.mktemp("big") / "big.pcap"
     path.write_bytes(pcap(talk.packets))
     return path
 
 
 @pytest.fixture
-def kinspect(capfdbinary):
-    """Runs the command in this process."""
-
-    def run(*arguments):
-        capfdbinary.readouterr()
-        status = main([str(argument) for argument in arguments])
-        out, err = capfdbinary.readouterr()
-        return SimpleNamespace(status=status, out=out.decode(), err=err.decode())
-
-    return run
+def many_capture(tmp_path):
+    """A capture of as many exchanges on 16 connections in turn; the correlation ids ascend over all of them."""
+    talks = [Conversation(client=(f"10.0.0.{number}", 40000 + number)) for number in range(20, 36)]
+    for talk in talks:
+        talk.open()
+    time_us = max(talk.time_us for talk in talks)
+    for number in range(1, 2001):
+        talk = talks[number % len(talks)]
+        talk.time_us = time_us
+        exchange(talk, number, HEARTBEAT, 4, beat("workers"), {"error_code": 0})
+        time_us = talk.time_us
+    path = tmp_path / "many.pcap"
+    packets = [packet for talk in talks for packet in talk.packets]
+    path.write_bytes(pcap(sorted(packets, key=lambda packet: packet.time_us)))
+    return path
 
 
 @pytest.fixture
@@ -90,6 +93,6 @@ def process(command):
 
     def run(*arguments, **options):
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
-        return subprocess.run([*command, *map(str, arguments)], timeout=60, check=False, **streams)
+        return subprocess.run([*command, *map(str, arguments)], check=False, **streams)
 
     return run

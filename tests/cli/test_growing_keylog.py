@@ -4,8 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.run import Run
+from kinspect.errors import KinspectError
+from kinspect.filters import Filter
+from kinspect.kafka.view import View
 from kinspect.pipeline import Inspector
 
 SECRET = b"CLIENT_RANDOM " + b"11" * 32 + b" " + b"22" * 48 + b"\n"
@@ -19,12 +23,14 @@ UNUSED = b"EXPORTER_SECRET " + b"11" * 32 + b" " + b"33" * 32 + b"\n"
 def test_that_nothing_is_in_it_is_said_of_its_beginning(capsys, texts, lines):
     following = iter(texts)
     options = SimpleNamespace(
-        filter=SimpleNamespace(active=False, unknown={}),
+        filter=Filter(),
+        emit=frozenset({"exchange"}),
+        view=View(),
         format_name="none",
         keylog=SimpleNamespace(more=lambda: next(following)),
-        values={"keylog": "keys"},
+        values={"keylog": "keys", "utc": False},
     )
-    run = Run(options, SimpleNamespace(secrets=[]), Inspector(), None, None)
+    run = Run(options, SimpleNamespace(secrets=[], bytes_total=0), Interrupt(), Inspector(), None, None)
     for _ in texts:
         run._add_secrets()
     assert capsys.readouterr().err.count("keys: no TLS secrets in it") == lines
@@ -64,3 +70,19 @@ def test_a_key_log_that_was_closed_gives_what_it_had_read(tmp_path):
     keylog = KeyLogFile(str(path))
     keylog.close()
     assert (keylog.more(), keylog.more()) == (SECRET, b"")
+
+
+def test_what_grew_by_more_than_is_read_at_once_is_an_error(tmp_path, monkeypatch):
+    path = tmp_path / "keys"
+    path.write_bytes(SECRET)
+    monkeypatch.setattr("kinspect.cli.keylog.MOST_BYTES", 1000)
+    keylog = KeyLogFile(str(path))
+    assert keylog.more() == SECRET
+    for _ in range(9):
+        with path.open("ab") as file:
+            file.write(3 * SECRET)
+        assert keylog.more() == 3 * SECRET
+    with path.open("ab") as file:
+        file.write(9 * SECRET)
+    with pytest.raises(KinspectError, match=r"^--keylog: .*keys: is larger than 1000$"):
+        keylog.more()

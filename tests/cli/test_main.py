@@ -1,12 +1,14 @@
 """What all commands share."""
 
 import re
+import shlex
 
 import pytest
 
 from kinspect.cli import COMMANDS, group, main
 from kinspect.cli.options import CAPS
 from kinspect.errors import KinspectError
+from kinspect.model import Caps
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -71,10 +73,99 @@ def test_a_full_disk_is_one_line(process):
     assert result.stderr == b"kinspect: cannot write the output: No space left on device\n"
 
 
-def test_limits_and_filters_stand_under_headings_of_their_own(kinspect):
-    sections = kinspect("read", "--help").out.split("\n\n")[-3:]
-    assert [section.splitlines()[0] for section in sections] == ["Options:", "Filters:", "Limits:"]
+def test_filters_stand_under_a_heading_of_their_own(kinspect):
+    sections = kinspect("read", "--help").out.split("\n\n")[-2:]
+    assert [section.splitlines()[0] for section in sections] == ["Options:", "Filters:"]
     found = [re.findall(r"^  (?:-\w, )?(--[\w-]+)", section, re.MULTILINE) for section in sections]
-    assert (found[0][0], found[0][-1]) == ("--output", "--help")
+    assert (found[0][0], found[0][-2:]) == ("--output", ["--help-limits", "--help"])
     assert "--api" in found[1]
-    assert found[2] == [f"--{name.replace('_', '-')}" for name in CAPS]
+
+
+@pytest.mark.parametrize(
+    "command", [["read"], ["live"], ["explore"], ["pipeline", "run"], ["pipeline", "stream"]], ids=" ".join
+)
+def test_limits_have_a_page_of_their_own(kinspect, command):
+    limits = [f"--{name.replace('_', '-')}" for name in CAPS]
+    shown = kinspect(*command, "--help").out
+    assert not [limit for limit in limits if re.search(rf"{limit}\b(?!-)", shown)]
+    page = kinspect(*command, "--help-limits")
+    assert (page.status, page.err) == (0, "")
+    assert re.findall(r"^  (--[\w-]+)", page.out, re.MULTILINE) == limits
+    written = " ".join(page.out.split())
+    for field, kind, text in CAPS.values():
+        assert f"{text}. [default: {kind.written(getattr(Caps(), field))}]" in written
+
+
+def test_a_limit_is_still_an_option_and_a_wrong_one_is_told(kinspect, capture):
+    assert kinspect("read", "-q", "--max-in-flight", "1", capture).status == 0
+    result = kinspect("read", "--max-in-flight", "0", capture)
+    assert result.status == 2
+    assert "'--max-in-flight'" in result.err
+
+
+CAPTURE_NAMES = [
+    *(
+        "nosuch.pcap",
+        "a b.pcapng.gz",
+        "dump.cap",
+        "x.PCAP",
+        "day.pcap.3",
+        "trace.erf.zst",
+        "t.snoop",
+        "x.pcap.lz4",
+    ),
+    *("./nosuch", "/nowhere/x", "captures/4.4.0/x", "-"),
+]
+
+
+@pytest.mark.parametrize("name", CAPTURE_NAMES)
+def test_what_looks_like_a_capture_is_for_read(kinspect, name):
+    result = kinspect(name, "--format", "table")
+    assert (result.status, result.out) == (2, "")
+    assert result.err == f"kinspect: a capture needs a command: kinspect read {shlex.quote(name)}\n"
+
+
+def test_a_file_is_for_read_whatever_its_name(kinspect, capture, monkeypatch):
+    monkeypatch.chdir(capture.parent)
+    for name in ("made", "readd", "x\x1b[2J"):
+        capture.rename(capture := capture.with_name(name))
+        result = kinspect(name)
+        assert (result.status, result.out) == (2, "")
+        assert re.fullmatch(r"kinspect: a capture needs a command: kinspect read [^\n\x1b]+\n", result.err)
+    assert kinspect("read", "-q", capture).status == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help-limits"],
+        ["--errors-only", "x.pcap"],
+        ["--wide"],
+        ["-q", "a b"],
+        ["--api=Fetch", "x\x1b[2J"],
+        ["-o-"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("before", [[], ["--debug"]], ids=" ".join)
+def test_an_option_of_read_is_for_read(kinspect, before, arguments):
+    result = kinspect(*before, *arguments)
+    assert (result.status, result.out) == (2, "")
+    written = shlex.join(arguments).replace("\x1b", "\\x1b")
+    assert re.fullmatch(
+        rf"kinspect: --?[\w-]+ stands behind a command: kinspect read {re.escape(written)}\n", result.err
+    )
+
+
+def test_an_option_before_its_command(kinspect):
+    result = kinspect("--format", "json", "decode", "00")
+    assert (result.status, result.out) == (2, "")
+    assert result.err == "kinspect: --format stands behind a command: kinspect decode --format json 00\n"
+    assert "Error: No such option '--topic'" in kinspect("--topic", "x", "decode", "00").err
+
+
+@pytest.mark.parametrize("name", ["raed", "nothing", "--wider", "--duration", "-x", "."])
+def test_what_is_no_file_is_no_command(kinspect, name):
+    result = kinspect(name)
+    assert result.status == 2
+    assert "Error: No such" in result.err

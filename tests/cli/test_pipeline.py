@@ -76,9 +76,50 @@ def test_usage_errors(monkeypatch, capsys, options, words, arguments):
 
 
 @pytest.mark.parametrize(
-    "options", [["--settle", "soon"], ["--interval", "0"], ["--strands", "0"], ["--settle", "-1"]]
+    "options", [["--settle", "soon"], ["--interval", "0"], ["--shards", "0"], ["--settle", "-1"]]
 )
 def test_usage_errors_of_a_stream(monkeypatch, capsys, options):
     monkeypatch.setattr(session, "check", lambda: None)
     assert main([*STREAM, *options]) == 2
     assert options[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            [*RUN, "--way", "relay"],
+            "--way is gone: there is one way, the fastest for one machine and for a cluster",
+        ),
+        ([*STREAM, "--strands", "8"], "--strands is gone: say --shards"),
+    ],
+)
+def test_options_of_version_0_1_say_what_became_of_them(capsys, arguments, line):
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith(line)
+    assert main([*arguments[:2], "--help"]) == 0
+    assert arguments[-2] not in capsys.readouterr().out
+
+
+def test_a_stream_needs_protobuf(monkeypatch, capsys):
+    def found(name):
+        return None if name == "google.protobuf" else object()
+
+    monkeypatch.setattr(session, "find_spec", found)
+    monkeypatch.setattr(session, "check", lambda: None)
+    assert main(STREAM) == 1
+    assert "a stream needs protobuf, which is not installed" in capsys.readouterr().err
+
+
+def test_an_old_pyspark_is_told(monkeypatch, capsys):
+    monkeypatch.setattr(session, "find_spec", lambda name: object())
+    monkeypatch.setattr(session.metadata, "version", lambda name: "4.1.1")
+    assert main(RUN) == 1
+    assert "the pipeline needs PySpark 4.2 or later, found 4.1" in capsys.readouterr().err
+
+
+def test_captures_are_looked_for_before_spark_starts(monkeypatch, capsys):
+    monkeypatch.setattr(session, "check", lambda: None)
+    monkeypatch.setattr(session, "open_session", lambda *_: pytest.fail("a session was opened"))
+    assert main(["pipeline", "run", "/nonexistent/*.pcap", "--out", "tables"]) == 1
+    assert "no file has such a name" in capsys.readouterr().err

@@ -172,7 +172,7 @@ def test_a_last_column_is_wrapped_where_a_terminal_is_small():
 def test_on_a_terminal_no_row_of_versions_is_longer(command):
     controller, terminal = pty.openpty()
     environment = {**os.environ, "COLUMNS": "110"}
-    subprocess.run([*command, "schema", "Fetch"], stdout=terminal, env=environment, check=True, timeout=60)
+    subprocess.run([*command, "schema", "Fetch"], stdout=terminal, env=environment, check=True)
     os.close(terminal)
     with os.fdopen(controller, "rb", buffering=0) as screen:
         shown = screen.read(65536).decode()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kinspect import link
 from kinspect.capture import open_timeline
-from kinspect.model import Caps, Counts
+from kinspect.model import Caps, Counts, Progress
 from kinspect.tcp import Connection, Reassembler
 
 TESTS = Path(__file__).parents[1]
@@ -58,7 +58,7 @@ def connections(path: Path, limit: int) -> list[Stream]:
         found.append(Stream(connection, limit))
         return found[-1]
 
-    reassembler = Reassembler(open_connection, Caps(), Counts())
+    reassembler = Reassembler(open_connection, Caps(), Counts(), Progress())
     for block in open_timeline([path]):
         reassembler.feed(link.segments(block, Counts()))
     reassembler.flush()

@@ -11,7 +11,8 @@ from kinspect.kafka.connection import KafkaConnection
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import ConnectionLine, Gap
-from kinspect.kafka.names import TopicNames
+from kinspect.kafka.names import LearnedNames
+from kinspect.kafka.order import Numbering
 from kinspect.model import Caps, Counts
 from kinspect.protocol import Message, encode_request, encode_response
 
@@ -72,11 +73,10 @@ class Conversation:
     def __post_init__(self) -> None:
         self.counts = Counts()
         emit = frozenset({"exchange", "connection", "gap"})
-        names = TopicNames()
+        names = LearnedNames()
         self.ledger = Ledger(self.caps, self.counts, names, emit, self.kafka_ports, False, ["test.pcap"])
-        self.ledger.order.fed(0, 1_000)
         self._lines: list[Exchange | ConnectionLine | Gap] = []
-        self.connection = KafkaConnection(self.wire, self.ledger)
+        self.connection = KafkaConnection(self.wire, Numbering(0), self.ledger)
 
     def _send(self, direction: int, data: bytes) -> Conversation:
         self.packet += 1
@@ -115,7 +115,7 @@ class Conversation:
     @property
     def lines(self) -> list[Exchange | ConnectionLine | Gap]:
         """What was handed on so far."""
-        self._lines += self.ledger.release(None)
+        self._lines += self.ledger.rest()
         return self._lines
 
     @property

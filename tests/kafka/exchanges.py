@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from kinspect.kafka.exchange import ANSWERED, KAFKA, UNANSWERED, Exchange, WireMessage
 from kinspect.kafka.flow import Ends
-from kinspect.kafka.names import TopicNames
+from kinspect.kafka.names import LearnedNames
 from kinspect.model import FRAME_BITS, REQUEST, RESPONSE, Caps, Counts
 from kinspect.protocol import encode_body, request_header, response_header, schema
 
@@ -27,7 +27,7 @@ def connection(names: dict[str, str] | None = None) -> Ends:
         broker_port=9092,
         connection_id=f"10.0.0.1:41234-10.0.0.9:9092@{START}",
         community_id="1:abc",
-        names=TopicNames(names),
+        names=LearnedNames(names),
         files=("a.pcap", "b.pcap"),
         caps=Caps(),
         counts=Counts(),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinspect.kafka.sasl import user_name
+from kinspect.kafka.sasl import STATUS_NOT_SHOWN, refusal, user_name
 
 
 def bearer(claims: bytes) -> bytes:
@@ -41,4 +41,34 @@ def test_user_name(mechanism: str | None, token: bytes, user: str | None) -> Non
 @given(st.sampled_from(["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", "GSSAPI"]), st.binary(max_size=200))
 def test_any_token_is_harmless(mechanism: str, token: bytes) -> None:
     user_name(mechanism, token)
+    refusal(token)
+    refusal(b'{"status":' + token)
     user_name(mechanism, b"n,,\x01auth=Bearer a." + token + b".")
+
+
+@pytest.mark.parametrize(
+    ("token", "why"),
+    [
+        (b'{"status":"invalid_token"}', "invalid_token"),
+        (
+            b'{"status":"insufficient_scope","scope":"read","openid-configuration":"https://x"}',
+            "insufficient_scope",
+        ),
+        (b'{"status":"eyJhbGciOiJub25lIn0.eyJzdWIi"}', STATUS_NOT_SHOWN),
+        (b'{"status":"' + b"a" * 41 + b'"}', STATUS_NOT_SHOWN),
+        (b'{"status":"invalid_token\\u001b[31m"}', STATUS_NOT_SHOWN),
+        (b'{"status":"invalid_token"' + b" " * 5000 + b"}", None),
+        (b'{"status":401}', None),
+        (b'{"version":"2020_10_22","request-id":"r"}', None),
+        (b'["status"]', None),
+        (b"{" * 4000, None),
+        (b"e=invalid-proof", "invalid-proof"),
+        (b"e=unknown-user,x=y", "unknown-user"),
+        (b"e=hunter2", None),
+        (b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ=", None),
+        (b"r=fyko,s=QSXCR+Q6sek8bf92,i=4096", None),
+        (b"", None),
+    ],
+)
+def test_refusal(token: bytes, why: str | None) -> None:
+    assert refusal(token) == why

@@ -66,6 +66,12 @@ def test_pipelined_requests_split_latency_from_service_time() -> None:
     assert (second.in_flight, second.latency_ns, second.service_ns) == (1, 2 * MS, 1 * MS)
 
 
+def test_an_answer_without_a_request_or_a_hole_is_an_orphan_without_a_reason() -> None:
+    conversation = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1), heartbeat_answer(7))
+    exchanges = conversation.close()
+    assert [(e.outcome, e.outcome_reason) for e in exchanges] == [("answered", None), ("orphan", None)]
+
+
 def test_a_correlation_id_used_again_is_paired_in_order() -> None:
     conversation = Conversation().client(heartbeat(5), heartbeat(5))
     first, second = conversation.broker(heartbeat_answer(5, 27), heartbeat_answer(5, 25)).close()
@@ -125,8 +131,8 @@ def test_an_unknown_version_keeps_its_header_and_its_answer() -> None:
 
 
 def test_an_unknown_api_is_shown_by_its_key() -> None:
-    conversation = Conversation().client(sized(b"\x03\xe7\x00\x00\x00\x00\x00\x05\x00\x05probe"))
-    (exchange,) = conversation.close()
+    unknown = sized(b"\x03\xe7\x00\x00\x00\x00\x00\x05\x00\x05probe")
+    (exchange,) = Conversation().client(unknown).fin(BROKER).close()
     assert (exchange.api, exchange.api_key, exchange.outcome_reason) == (None, 999, "closed")
     assert [p.code for p in exchange.problems] == ["unknown_api"]
 
@@ -159,7 +165,7 @@ class TestSasl:
         handshake, token, beat = conversation.close()
         assert (token.kind, token.api, token.correlation_id, token.outcome) == (
             "sasl_token",
-            None,
+            "SaslToken",
             None,
             "answered",
         )
@@ -263,7 +269,8 @@ class TestLoss:
         conversation.lose(CLIENT, len(heartbeat(2))).broker(heartbeat_answer(2))
         conversation.client(heartbeat(3)).broker(heartbeat_answer(3))
         answered, orphan, after = conversation.close()
-        assert (orphan.outcome, orphan.api, orphan.correlation_id) == ("orphan", None, 2)
+        assert (orphan.outcome, orphan.outcome_reason, orphan.api) == ("orphan", "gap", None)
+        assert orphan.correlation_id == 2
         assert "Heartbeat" in orphan.api_candidates
         assert (answered.outcome, after.outcome) == ("answered", "answered")
 
@@ -337,4 +344,4 @@ class TestRecognition:
         )
         found = [(e.correlation_id, len(e.client_id or "")) for e in conversation.close()]
         assert found == [(1, 1), (2, 12_000), (3, 12_000), (5, 0)]
-        assert conversation.line.undecoded_bytes == 14
+        assert conversation.line.undecoded_bytes == 18

@@ -1,21 +1,26 @@
-"""What an exchange's bodies name and count, whose client sent it, which names it tells, what is wrong with it."""
+"""What an exchange's bodies name and count, whose client sent it, what is wrong with it."""
 
 from __future__ import annotations
 
+from struct import pack
 from typing import Any
+from zlib import crc32
 
 import pytest
 from exchanges import OTHER_ID, TOPIC_ID, bare, batch, encoded, exchange, fetched
 
 from kinspect.filters import Filter
-from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.exchange import Exchange, WireMessage
 from kinspect.kafka.names import METADATA_TOPIC_ID, ZERO_ID
 from kinspect.kafka.roles import role_of, stronger
 from kinspect.kafka.summary import _walk
-from kinspect.kafka.told import tells_names, told_names
 from kinspect.kafka.view import View
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import Message, encode_request, encode_response, schema
+
+
+def resource(kind: int, name: str) -> dict[str, Any]:
+    return {"resource_type": kind, "resource_name": name}
 
 
 def test_request_comes_first_and_each_name_once() -> None:
@@ -59,11 +64,11 @@ def test_topic_ids_by_name_if_it_is_known() -> None:
 
 def test_a_name_counts_only_once_it_was_told_earlier() -> None:
     made = exchange(1, 17, {"topics": [{"topic_id": TOPIC_ID, "partitions": []}]})
-    made.connection.names.learn(TOPIC_ID, "orders", 1)
+    made.connection.names.learn(TOPIC_ID, "orders", (1, 0, 0, 0))
     assert made.summary.topics == [TOPIC_ID]
     later = exchange(1, 17, {"topics": [{"topic_id": TOPIC_ID, "partitions": []}]})
-    later.connection.names.learn(TOPIC_ID, "orders", 1)
-    later.order = 2
+    later.connection.names.learn(TOPIC_ID, "orders", (1, 0, 0, 0))
+    later.key = (1, 0, 0, 1)
     assert later.summary.topics == ["orders"]
 
 
@@ -293,7 +298,86 @@ def test_nothing_to_read() -> None:
     for made in (bare(1, 17), bare(9999, 3), exchange(12, 4, {"group_id": "g"})):
         found = made.summary
         assert found.topics == found.partitions == found.errors == found.error_codes == []
-        assert (found.record_count, found.record_bytes, found.error_count) == (0, 0, 0)
+        assert found.error_count == 0
+
+
+def produced() -> Exchange:
+    """A Produce request of one record, answered."""
+    partition = {"index": 0, "records": batch((b"k", b"v"))}
+    request = {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [partition]}]}
+    return exchange(0, 9, request, {"responses": []})
+
+
+def without_request(made: Exchange) -> Exchange:
+    made.request = None
+    return made
+
+
+def without_response(made: Exchange) -> Exchange:
+    made.response = None
+    return made
+
+
+def cut(made: Exchange, message: WireMessage | None) -> Exchange:
+    """Of the message 3 bytes were not captured."""
+    assert message is not None
+    assert message.raw is not None
+    message.raw = message.raw[:-3]
+    message.complete = False
+    return made
+
+
+def orphan_of(api_key: int | None, version: int | None) -> Exchange:
+    made = bare(0, 0)
+    made.api_key, made.api_version = api_key, version
+    made.response = fetched(batch((b"k", b"v"))).response
+    return made
+
+
+def token() -> Exchange:
+    made = bare(0, 0)
+    made.api_key = made.api_version = made.correlation_id = None
+    made.request = produced().request
+    assert made.request is not None
+    made.request.api_key = None
+    return made
+
+
+SIZE = len(batch((b"k", b"v")))
+RECORDS = [
+    ("produce", produced(), (1, SIZE)),
+    ("produce without its answer", without_response(produced()), (1, SIZE)),
+    ("produce whose answer is cut", cut(made := produced(), made.response), (1, SIZE)),
+    ("produce that is cut", cut(made := produced(), made.request), (None, None)),
+    ("answer to a lost produce", without_request(produced()), (None, None)),
+    ("fetch without its request", fetched(batch((b"k", b"v"))), (1, SIZE)),
+    ("fetch of nothing", exchange(1, 12, {}, {"responses": []}), (0, 0)),
+    ("fetch without its answer", exchange(1, 12, {}), (None, None)),
+    ("fetch whose answer is cut", cut(made := fetched(batch((b"k", b"v"))), made.response), (None, None)),
+    ("fetch of an unknown version", bare(1, 999), (None, None)),
+    ("heartbeat of an unknown version", bare(12, 999), (0, 0)),
+    ("unknown API", bare(9999, 3), (None, None)),
+    ("heartbeat without its answer", exchange(12, 4, {"group_id": "g"}), (0, 0)),
+    ("orphan of an unknown API", orphan_of(None, None), (None, None)),
+    ("raw SASL token", token(), (0, 0)),
+]
+
+
+@pytest.mark.parametrize(("made", "expected"), [row[1:] for row in RECORDS], ids=[row[0] for row in RECORDS])
+def test_records_are_counted_only_where_all_are_seen(
+    made: Exchange, expected: tuple[int | None, int | None]
+) -> None:
+    assert (made.summary.record_count, made.summary.record_bytes) == expected
+    line = made.to_dict()
+    assert (line["record_count"], line["record_bytes"]) == expected
+
+
+def test_records_of_a_batch_that_cannot_be_expanded_are_not_counted_as_none() -> None:
+    value = b"not gzip"
+    head = b"\1\1" + bytes(8) + pack(">ii", -1, len(value)) + value  # magic 1, gzip, timestamp, no key
+    chunk = bytes(8) + pack(">iI", 4 + len(head), crc32(head)) + head
+    found = fetched(chunk).summary
+    assert (found.record_count, found.record_bytes) == (None, len(chunk))
 
 
 def test_layouts_are_compiled_once() -> None:
@@ -336,40 +420,6 @@ def test_problems_are_those_of_the_request_first() -> None:
         (None, "cap"),
         (None, "negative_latency"),
     ]
-
-
-# ---------------------------------------------------------------------- told names
-
-
-def test_names_told_beside_ids() -> None:
-    topics = [
-        {"error_code": 0, "name": "orders", "topic_id": TOPIC_ID, "partitions": []},
-        {"error_code": 3, "name": "nope", "topic_id": ZERO_ID, "partitions": []},
-        {"error_code": 100, "name": None, "topic_id": OTHER_ID, "partitions": []},
-    ]
-    assert told_names(exchange(3, 12, None, {"topics": topics})) == [(TOPIC_ID, "orders")]
-
-
-def test_names_told_deep_inside() -> None:
-    assigned = {"topic_partitions": [{"topic_id": TOPIC_ID, "topic_name": "orders", "partitions": [0]}]}
-    member = {"assignment": assigned, "target_assignment": {"topic_partitions": []}}
-    assert told_names(exchange(69, 1, None, {"groups": [{"members": [member]}]})) == [(TOPIC_ID, "orders")]
-
-
-def test_what_tells_names() -> None:
-    tellers = {
-        (api.key, version)
-        for api in schema.apis()
-        for version in api.versions
-        if tells_names(api.key, version)
-    }
-    first = {key: min(v for k, v in tellers if k == key) for key, _ in tellers}
-    # Metadata, CreateTopics, DeleteTopics, ConsumerGroupDescribe, DescribeTopicPartitions, ShareGroupDescribe, and
-    # the share group offset APIs
-    assert first == {3: 10, 19: 7, 20: 6, 69: 0, 75: 0, 77: 0, 90: 0, 91: 0, 92: 0}
-    assert not tells_names(3, 9999)
-    assert told_names(bare(3, 12)) == []
-    assert told_names(exchange(12, 4, None, {"error_code": 0})) == []
 
 
 # ---------------------------------------------------------------------- roles
@@ -443,3 +493,62 @@ def test_no_api_has_two_roles_and_most_have_one() -> None:
 )
 def test_stronger(old: str | None, new: str | None, role: str | None) -> None:
     assert stronger(old, new) == role
+
+
+LITERAL, PREFIXED, GROUP = 3, 4, 3
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "request_body", "response", "topics"),
+    [
+        (44, 1, {"resources": [resource(2, "a"), resource(4, "1"), resource(2, "")]}, None, ["a"]),
+        (
+            33,
+            0,
+            {"resources": [resource(2, "a")]},
+            {"responses": [resource(2, "a"), resource(2, "b")]},
+            ["a", "b"],
+        ),
+        (32, 4, {"resources": [resource(2, "a"), resource(32, "g")]}, {"results": [resource(2, "a")]}, ["a"]),
+        (
+            30,
+            2,
+            {
+                "creations": [
+                    {**resource(2, "a"), "resource_pattern_type": LITERAL},
+                    {**resource(2, "b"), "resource_pattern_type": PREFIXED},
+                    {**resource(2, "*"), "resource_pattern_type": LITERAL},
+                    {**resource(GROUP, "g"), "resource_pattern_type": LITERAL},
+                ]
+            },
+            None,
+            ["a"],
+        ),
+        (30, 0, {"creations": [resource(2, "a")]}, None, ["a"]),
+        (
+            29,
+            2,
+            {"resource_type_filter": 2, "resource_name_filter": None, "pattern_type_filter": 1},
+            {"resources": [{**resource(2, "a"), "pattern_type": LITERAL, "acls": []}]},
+            ["a"],
+        ),
+        (31, 0, {"filters": [{"resource_type_filter": 2, "resource_name_filter": "a"}]}, None, ["a"]),
+    ],
+)
+def test_topics_of_configs_and_acls(
+    api_key: int,
+    version: int,
+    request_body: dict[str, Any],
+    response: dict[str, Any] | None,
+    topics: list[str],
+) -> None:
+    assert exchange(api_key, version, request_body, response).summary.topics == topics
+
+
+def test_a_refused_login() -> None:
+    body = {"auth_bytes": b'{"status":"invalid_token"}'}
+    made = exchange(36, 1, {"auth_bytes": b"n,,"}, body)
+    assert (made.summary.refusal, made.summary.error_count) == ("invalid_token", 0)
+    shown = made.to_dict()["response"]["body"]
+    assert (shown["auth_bytes"], shown["auth_bytes_decoded"]) == (None, "invalid_token")
+    assert exchange(36, 1, {"auth_bytes": b"n,,"}, {"auth_bytes": b""}).summary.refusal is None

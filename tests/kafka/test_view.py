@@ -99,7 +99,7 @@ def test_missing_sides_are_null_and_lists_empty() -> None:
     line = DEFAULT.exchange(bare(1, 17))
     assert line["request"] is line["response"] is line["timestamp"] is line["latency_ms"] is None
     assert line["topics"] == line["problems"] == line["error_codes"] == line["api_candidates"] == []
-    assert (line["record_count"], line["record_bytes"], line["truncated_lists"]) == (0, 0, False)
+    assert (line["record_count"], line["record_bytes"], line["truncated_lists"]) == (None, None, False)
 
 
 def test_sasl_token_is_a_size() -> None:
@@ -107,7 +107,7 @@ def test_sasl_token_is_a_size() -> None:
     made.kind, made.api_key, made.api_version = SASL_TOKEN, None, None
     made.request = WireMessage(REQUEST, b"\0alice\0secret", 13, 0, START, START, 1, 1, 1, True)
     line = DEFAULT.exchange(made)
-    assert (line["api"], line["request"]["size"], line["request"]["body"]) == (None, 13, None)
+    assert (line["api"], line["request"]["size"], line["request"]["body"]) == ("SaslToken", 13, None)
     assert line["request"]["complete"] is True
     assert "secret" not in str(line)
 

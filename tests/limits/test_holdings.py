@@ -6,7 +6,8 @@ from kinspect.kafka.connection import KafkaConnection
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.holdings import EXCHANGE_BYTES, Holdings
 from kinspect.kafka.ledger import Ledger
-from kinspect.kafka.names import TopicNames
+from kinspect.kafka.names import LearnedNames
+from kinspect.kafka.order import Numbering
 from kinspect.model import Caps, Counts
 from kinspect.protocol import Message, encode_request, encode_response
 
@@ -32,12 +33,11 @@ class Run:
         self.counts = Counts()
         emit = frozenset({"exchange"})
         caps = Caps(total_bytes=total)
-        self.ledger = Ledger(caps, self.counts, TopicNames(), emit, frozenset(), False, ["x"])
-        self.ledger.order.fed(0, 1_000_000)
+        self.ledger = Ledger(caps, self.counts, LearnedNames(), emit, frozenset(), False, ["x"])
         self.frame = 0
 
     def open(self, port):
-        return KafkaConnection(Wire(port), self.ledger)
+        return KafkaConnection(Wire(port), Numbering(0), self.ledger)
 
     def send(self, connection, direction, data):
         self.frame += 1
@@ -47,7 +47,7 @@ class Run:
         for connection in connections:
             self.frame += 1
             connection.closed(self.frame, self.frame, "fin")
-        return [line for line in self.ledger.release(None) if isinstance(line, Exchange)]
+        return [line for line in self.ledger.rest() if isinstance(line, Exchange)]
 
 
 def beat(number, group="g"):
@@ -106,7 +106,7 @@ def test_a_request_in_flight_loses_its_body_and_is_answered_all_the_same():
     run.send(first, CLIENT, beat(1, "g" * 3_000))
     run.send(second, CLIENT, beat(2))
     run.send(first, BROKER, answer(1))
-    (exchange,) = run.ledger.release(None)
+    (exchange,) = run.ledger.rest()
     assert exchange.outcome == "answered"
     assert (exchange.client_id, exchange.request.raw, exchange.request.complete) == ("client", None, False)
     line = exchange.to_dict()
@@ -121,7 +121,7 @@ def test_more_requests_than_fit_are_given_up_the_oldest_first():
     connection = run.open(1)
     for number in range(100):
         run.send(connection, CLIENT, beat(number))
-    given_up = [e for e in run.ledger.release(None) if isinstance(e, Exchange)]
+    given_up = [e for e in run.ledger.rest() if isinstance(e, Exchange)]
     assert [e.correlation_id for e in given_up] == list(range(len(given_up)))
     assert {(e.outcome, e.outcome_reason) for e in given_up} == {("unanswered", "cap")}
     assert len(given_up) > 80

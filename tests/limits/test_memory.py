@@ -7,6 +7,9 @@ import os
 import lz4.frame
 import pytest
 
+from kinspect.capture.compressed import zstd
+from kinspect.output import FORMATS
+
 LIMIT = 150  # MiB
 BIG = pytest.mark.big
 
@@ -71,27 +74,43 @@ def test_hostile_messages(measured, generate, profile, hit, options):
         assert all("cap" in {problem["code"] for problem in line["problems"]} for line in lines)
 
 
-def zstd_zeros(size):
-    """A zstd frame of blocks that each repeat one byte 128 KiB times (RFC 8878, 3.1.1.2)."""
-    block = (128 << 10) << 3 | 1 << 1
-    count = size >> 17
-    body = (block.to_bytes(3, "little") + b"\0") * (count - 1) + (block | 1).to_bytes(3, "little") + b"\0"
-    return bytes.fromhex("28b52ffd 00 38") + body
+LARGE = {
+    **dict.fromkeys(("topics", "topics-flexible", "partitions", "settings"), ()),
+    **dict.fromkeys(("names", "odd-names", "replicas"), ()),
+    "headers": ("--records", "--payload", "text"),
+}
+OFTEN = {("topics", "detail")}
+
+
+@pytest.mark.parametrize(
+    ("profile", "format_name"),
+    [
+        pytest.param(profile, name, marks=[] if (profile, name) in OFTEN else BIG)
+        for profile in LARGE
+        for name in FORMATS
+    ],
+)
+def test_large_messages_in_every_format(measured, generate, profile, format_name):
+    path = generate("large.py", profile)
+    result = measured("read", path, "--format", format_name, *LARGE[profile], "-o", os.devnull)
+    assert result.status == 0, result.err
+    assert "1 exchange" in result.err
+    assert result.peak <= LIMIT
 
 
 HEADER = bytes.fromhex("d4c3b2a1 0200 0400 00000000 00000000 00000400 01000000")
-BOMBS = {
-    # Frames may follow one another: the file's header, then packets of no bytes without end.
-    "gzip": lambda: gzip.compress(HEADER) + gzip.compress(bytes(1 << 28)),
-    "zstd": lambda: gzip.compress(HEADER) + zstd_zeros(1 << 28),
-    "lz4": lambda: lz4.frame.compress(HEADER) + lz4.frame.compress(bytes(1 << 28)),
-}
+EMPTY = bytes(16)
+FULL = bytes(8) + (65_520).to_bytes(4, "little") * 2 + bytes(65_520)
+CODECS = {"gzip": gzip.compress, "zstd": zstd.compress, "lz4": lz4.frame.compress}
 
 
-@pytest.mark.parametrize("codec", BOMBS)
-def test_a_compressed_capture_is_never_held_whole(measured, tmp_path, codec):
-    path = tmp_path / "bomb.pcap"
-    path.write_bytes(BOMBS[codec]())
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("packet", [FULL, pytest.param(EMPTY, marks=BIG)], ids=["full", "empty"])
+def test_a_compressed_capture_is_never_held_whole(measured, tmp_path, packet, codec):
+    """Frames may follow one another: the file's header, then 256 MiB of packets."""
+    path, count = tmp_path / "bomb.pcap", (1 << 28) // len(packet)
+    path.write_bytes(CODECS[codec](HEADER) + CODECS[codec](packet * count))
     result = measured("read", path, "--format", "none")
+    assert result.status == 0, result.err
     assert result.peak <= LIMIT
-    assert "16,777,216 packets" in result.err
+    assert f"{count:,} packets" in result.err

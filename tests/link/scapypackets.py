@@ -2,12 +2,16 @@
 
 import struct
 
+from scapy.config import conf
 from scapy.layers.inet import TCP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
 from kinspect.link import segments
 from kinspect.model import Block, Counts, Segment
+
+# Else scapy asks the network for the addresses that a test leaves out, and waits for answers.
+conf.neighbor.resolvers = dict.fromkeys(conf.neighbor.resolvers, lambda *_: "02:00:00:00:00:02")
 
 PAYLOAD = bytes(range(100))
 V4 = dict(src="10.1.2.3", dst="10.9.8.7")

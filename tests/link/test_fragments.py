@@ -197,16 +197,73 @@ def test_cut_by_the_snap_length():
     assert rows == []
 
 
-def test_what_is_never_completed_is_counted_by_age_and_at_the_end():
-    link = Link(Caps(fragment_ns=30 * 1000 * MS))
-    assert link.feed(PARTS[:-1], [0] * (len(PARTS) - 1)) == []
+def test_the_next_fragment_comes_too_late():
+    link = Link()
+    assert link.feed(PARTS[:-1], [number * 30_000 * MS for number in range(len(PARTS) - 1)]) == []
     assert link.counts.undecoded_packets == {}
-    other = pieces(ethernet() / IP(**V4, id=78) / tcp(LONG))
-    assert link.feed(other[:2], [30_000 * MS] * 2) == []
+    last = len(PARTS) * 30_000 * MS
+    assert link.feed(PARTS[-1:], [last]) == []
     assert link.counts.undecoded_packets == {"fragment incomplete": len(PARTS) - 1}
-    assert link.feed(PARTS[-1:], [30_000 * MS]) == []
-    assert link.end().undecoded_packets == {"fragment incomplete": len(PARTS) + 2}
+    (segment,) = link.feed(PARTS[:-1], [last] * (len(PARTS) - 1))
+    assert payload(segment) == LONG
+    assert link.end().caps_hit == {}
+
+
+def test_packets_without_a_time_never_come_too_late():
+    link = Link()
+    (segment,) = link.feed(PARTS, [None, 0, *[None] * (len(PARTS) - 3), 30_000 * MS])
+    assert (payload(segment), segment.time) == (LONG, 30_000 * MS)
+    assert Link().feed(PARTS * 2, [None] * len(PARTS * 2))[1:] == []
+
+
+def test_what_is_never_completed_is_counted_at_the_end():
+    link = Link()
+    assert link.feed(PARTS[:-1]) == []
+    other = pieces(ethernet() / IP(**V4, id=78) / tcp(LONG))
+    (segment,) = link.feed(other, [3600_000 * MS] * len(other))
+    assert segment.time == 3600_000 * MS
+    assert link.counts.undecoded_packets == {}
+    assert link.end().undecoded_packets == {"fragment incomplete": len(PARTS) - 1}
     assert link.counts.caps_hit == {}
+
+
+OTHERS = [
+    bytes(ethernet() / packet)
+    for packet in (
+        *(
+            IP(**V4, id=5, frag=offset, flags=flags, proto=6) / bytes(16)
+            for offset in (0, 2)
+            for flags in (0, "MF")
+        ),
+        *(IP(**V4, id=6, frag=offset, flags="MF", proto=6) / bytes(8) for offset in range(4)),
+        *(fragment(IP(**V4, id=7) / tcp(LONG), 304)),
+        IPv6(**V6) / IPv6ExtHdrFragment(id=77, offset=1, m=0, nh=6) / bytes(8),
+        IP(**V4, id=77) / UDP() / b"no fragment",
+        IP(**V4, id=77) / tcp(b"whole"),
+    )
+]
+TIMES = st.none() | st.integers(0, 1 << 62) | st.integers(0, 60_000 * MS)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(PARTS), st.integers(0, 20_000 * MS)), max_size=20),
+    st.lists(st.tuples(st.integers(0, 20), st.sampled_from(OTHERS), TIMES), max_size=60),
+)
+def test_other_packets_change_nothing(own, others):
+    """Fragments of a packet that come late, again or never, among others whose times are as they like."""
+    link, mixed = Link(), Link()
+    alone, among = [], []
+    time = 0
+    for number, (part, later) in enumerate([*own, (None, 0)]):
+        for _, other, wrong in (row for row in others if row[0] == number):
+            mixed.feed([other], [wrong])
+        if part is not None:
+            time += later
+            alone += link.feed([part], [time])
+            among += mixed.feed([part], [time])
+    assert [row._replace(frame=0) for row in among] == [row._replace(frame=0) for row in alone]
+    mixed.end()
+    assert mixed.counts.caps_hit == {}
 
 
 def test_caps():
@@ -218,6 +275,29 @@ def test_caps():
     assert link.feed(first) == []
     assert link.counts.caps_hit == {"fragment_bytes": 6}
     assert link.end().undecoded_packets == {"fragment incomplete": 10}
+
+
+def test_a_cap_is_hit_where_what_it_takes_might_be_of_use():
+    whole = [pieces(ethernet() / IP(**V4, id=number) / tcp(LONG)) for number in range(100)]
+    for caps in (Caps(fragments=20), Caps(fragment_bytes=20 * len(LONG))):
+        for step, hit in ((MS, True), (3 * MS, False)):
+            link = Link(caps)
+            times = [number * step for number, parts in enumerate(whole) for _ in parts]
+            assert len(link.feed([part for parts in whole for part in parts], times)) == 100
+            assert bool(link.end().caps_hit) is hit
+    for step, hit in ((1000 * MS, True), (6000 * MS, False)):
+        link = Link(Caps(fragments=20))
+        assert link.feed([parts[0] for parts in whole], [number * step for number in range(100)]) == []
+        assert link.counts.undecoded_packets == {"fragment incomplete": 80}
+        assert bool(link.end().caps_hit) is hit
+
+
+def test_few_wrong_times_do_not_hide_that_a_cap_was_hit():
+    link = Link(Caps(fragments=20))
+    first = [pieces(ethernet() / IP(**V4, id=number) / tcp(LONG))[0] for number in range(100)]
+    wrong = [number * MS if number % 3 else 3600_000 * MS for number in range(100)]
+    assert link.feed(first, wrong) == []
+    assert link.end().caps_hit == {"fragments": 80}
 
 
 @pytest.mark.parametrize(
@@ -257,4 +337,4 @@ def test_any_fragments_are_taken(rows):
             headers = IP(**V4, id=number, frag=offset, flags="MF" if more else 0, proto=protocol)
         link.feed([ethernet() / headers / data], [time])
     link.end()
-    assert link.dissector._fragments._held == 0
+    assert link.dissector.fragments._held == 0

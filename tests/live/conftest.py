@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import os
-import select
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 from contextlib import contextmanager
 
 import pytest
 
-PATIENCE = 20
+CLONE_NEWNET = 0x40000000
+SIOCSIFFLAGS = 0x8914
+IFF_UP = 1
 
 
-@pytest.fixture
+def enter_network(call, *arguments):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, call)(*arguments) != 0:
+        pytest.fail(f"needs a network namespace of its own: {os.strerror(ctypes.get_errno())}")
+
+
+@pytest.fixture(scope="module")
 def root():
-    """What captures and makes interfaces."""
+    """What captures and makes interfaces, with a loopback interface where no other test's traffic is."""
     if os.geteuid() != 0:
         pytest.fail("needs root, to capture from an interface")
+    outside = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    enter_network("unshare", CLONE_NEWNET)
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
+    yield
+    enter_network("setns", outside, CLONE_NEWNET)
+    os.close(outside)
 
 
 @pytest.fixture
@@ -31,8 +49,6 @@ def iproute(root):
 
 def read_some(descriptor):
     """What comes next from a pipe or terminal."""
-    ready, _, _ = select.select([descriptor], [], [], PATIENCE)
-    assert ready, "nothing came"
     data = os.read(descriptor, 65536)
     assert data, "the output ended"
     return data
@@ -53,11 +69,11 @@ class Running:
         line, _, self._read = self._read.partition(b"\n")
         return line
 
-    def end(self, number=signal.SIGINT, patience=PATIENCE):
+    def end(self, number=signal.SIGINT):
         """Ask it to end (0: wait until it does); gives what it still printed."""
         if number:
             self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=patience)
+        out, err = self.process.communicate()
         return (self._read + (out or b"")).decode(), err.decode()
 
 

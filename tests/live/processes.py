@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import time
+from support.books import balanced
+
+from kinspect.capture import open_timeline
 
 
 def worker_of(running):
@@ -12,8 +14,18 @@ def worker_of(running):
         return int(file.read())
 
 
-def waiting_for(condition):
-    until = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
+def balance(summary):
+    """The packets that were captured, each of which was decoded or is counted as not, as is each of their bytes."""
+    balanced(summary)
+    captured = summary["captured_packets"]
+    assert captured == summary["packets"] + summary["queue_drops"] + summary["left_packets"]
+    assert min(summary["queue_drops"], summary["left_packets"]) >= 0
+    return captured
+
+
+def packets_in(*paths):
+    """The packets in files that are whole."""
+    timeline = open_timeline(paths)
+    count = sum(map(len, timeline))
+    assert timeline.errors == []
+    return count

@@ -1,7 +1,6 @@
 """`kinspect live` beside librdkafka: its producer, its consumer, and the mock cluster that it has inside."""
 
 import json
-import time
 from collections import Counter
 
 import pytest
@@ -45,12 +44,12 @@ def produce(statistics):
     producer = Producer(
         configuration | {"statistics.interval.ms": 100, "stats_cb": statistics, "log_level": 0}
     )
-    brokers = producer.list_topics(timeout=20).brokers.values()
+    brokers = producer.list_topics().brokers.values()
     delivered = []
     for number in range(MESSAGES):
         producer.produce(TOPICS[number % 3], b"x" * 500, on_delivery=lambda error, _: delivered.append(error))
         producer.poll(0)
-    producer.flush(30)
+    producer.flush()
     assert delivered == [None] * MESSAGES
     return producer, ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
 
@@ -63,9 +62,8 @@ def consume(servers, statistics):
     configuration |= {"client.id": "reader", "statistics.interval.ms": 100, "stats_cb": statistics}
     consumer = Consumer(configuration)
     consumer.subscribe(list(TOPICS))
-    count, until = 0, time.monotonic() + 30
+    count = 0
     while count < MESSAGES:
-        assert time.monotonic() < until, f"{count} of {MESSAGES} messages came"
         message = consumer.poll(0.5)
         if message is not None and message.error() is None:
             count += 1

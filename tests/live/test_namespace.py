@@ -29,7 +29,7 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
 
 
 def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True, timeout=20)
+    subprocess.run(["ip", *arguments], check=True)
 
 
 class Pair:
@@ -50,7 +50,7 @@ class Pair:
 
     def remove(self):
         for name in self.names.values():
-            subprocess.run(["ip", "netns", "del", name], check=False, timeout=20)
+            subprocess.run(["ip", "netns", "del", name], check=False)
 
     def inside(self, side):
         """The beginning of a command that runs in a namespace."""
@@ -64,7 +64,7 @@ class Pair:
             try:
                 assert server.stdout.readline() == b"serving\n"
                 talking = [*self.inside(client), sys.executable, TRAFFIC, "talk", *end, str(count)]
-                subprocess.run(talking, check=True, timeout=30)
+                subprocess.run(talking, check=True)
             finally:
                 server.kill()
 
@@ -105,12 +105,12 @@ def conversation(frame_of=lambda data: data):
 def send(inside, interface, frames):
     lines = "".join(f"{frame.hex()}\n" for frame in frames)
     command = [*inside, sys.executable, "-c", SEND, interface]
-    subprocess.run(command, input=lines, text=True, check=True, timeout=20)
+    subprocess.run(command, input=lines, text=True, check=True)
 
 
 def read(path):
     command = [sys.executable, "-m", "kinspect", "read", "-q", "--host", "10.0.0.9", path]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.mark.parametrize(("interface", "link_type", "header"), [("right0", 1, 14), ("any", 276, 20)])

@@ -3,6 +3,8 @@
 import errno
 import os
 import time
+from contextlib import suppress
+from io import FileIO
 
 import pytest
 
@@ -124,8 +126,11 @@ def test_a_device_keeps_its_mode(tmp_path):
 @pytest.mark.parametrize("end", [lambda files: files.close([0]), SaveFiles.leave])
 def test_what_the_system_says_at_the_end_is_an_error_of_the_file(tmp_path, end):
     class Refusing:
-        def write(self, data): ...
-        def flush(self): ...
+        closed = False
+
+        def write(self, data):
+            return len(data)
+
         def close(self):
             raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
@@ -134,3 +139,53 @@ def test_what_the_system_says_at_the_end_is_an_error_of_the_file(tmp_path, end):
     files._file = Refusing()
     with pytest.raises(CaptureError, match=r"x.pcapng: Disk quota exceeded"):
         end(files)
+
+
+class Disk:
+    """A file on a disk with room for so many bytes."""
+
+    closed = False
+
+    def __init__(self, file, room):
+        self.file = file
+        self.room = room
+
+    def write(self, data):
+        taken = self.file.write(data[: self.room])
+        self.room -= taken
+        if not taken:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return taken
+
+    def truncate(self, size):
+        self.room += self.file.tell() - size
+        self.file.truncate(size)
+
+    def seek(self, at):
+        self.file.seek(at)
+
+    def close(self):
+        self.closed = True
+        self.file.close()
+
+
+@pytest.mark.parametrize(("room", "whole"), [(0, 0), (1, 0), (SIZE - 1, 0), (SIZE, 1), (4 * SIZE + 60, 4)])
+def test_a_full_disk_holds_whole_packets_and_their_number_is_known(tmp_path, room, whole):
+    files = saving(tmp_path)
+    files._file = Disk(files._file, room)
+    with pytest.raises(CaptureError, match=r"x\.pcapng: No space left on device"):
+        files.packets(BLOCKS, [0])
+    assert files.saved == whole
+    with suppress(CaptureError):
+        files.close([5])
+    files.close([5])
+    assert times(tmp_path / "x.pcapng") == list(range(whole))
+
+
+def test_a_file_without_room_for_its_beginning_is_not_left(tmp_path, monkeypatch):
+    files = saving(tmp_path, packets=1)
+    monkeypatch.setattr(save, "FileIO", lambda *given: Disk(FileIO(*given), len(PRELUDE) - 1))
+    with pytest.raises(CaptureError, match="No space left on device"):
+        files.packets(BLOCKS[:2], [0])
+    assert files.saved == 1
+    assert saved(tmp_path) == [[0]]

@@ -7,13 +7,16 @@ import signal
 import ssl
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
+from support.screen import Screen
+from support.waiting import wait_until
 
 from kinspect.capture import open_timeline
 
 from .loopback import free_port, talk
-from .processes import waiting_for, worker_of
+from .processes import balance, packets_in, worker_of
 from .tlstraffic import talk_tls
 
 pytestmark = [pytest.mark.tools, pytest.mark.usefixtures("root")]
@@ -31,7 +34,7 @@ def lines(text):
 
 def read(*paths, options=()):
     command = [sys.executable, "-m", "kinspect", "read", "-q", *map(str, options), *map(str, paths)]
-    return lines(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
+    return lines(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def test_read_again_it_gives_what_live_printed(live, tmp_path):
@@ -72,11 +75,11 @@ def test_while_the_decoder_stands_still_packets_are_saved_and_then_counted(live,
     options = ("--port", port, "--emit", "exchange,summary", "--queue", "64KiB")
     with live("-i", "lo", *options, "-w", path) as running:
         talk(port, 10)
-        waiting_for(lambda: path.stat().st_size > 10_000)
+        wait_until(lambda: path.stat().st_size > 10_000)
         running.process.send_signal(signal.SIGSTOP)
         before = path.stat().st_size
         talk(port, 1000)
-        waiting_for(lambda: path.stat().st_size > before + 5_000_000)
+        wait_until(lambda: path.stat().st_size > before + 5_000_000)
         running.process.send_signal(signal.SIGCONT)
         out, err = running.end()
         assert running.process.returncode == 0
@@ -86,8 +89,8 @@ def test_while_the_decoder_stands_still_packets_are_saved_and_then_counted(live,
     assert f"not decoded, as they came too fast: {summary['queue_drops']:,}" in err
     saved = read(path, options=["--port", port])
     assert [line["outcome"] for line in saved] == ["answered"] * 1010
-    total = sum(map(len, open_timeline([path])))
-    assert total == summary["packets"] + summary["queue_drops"]
+    assert packets_in(path) == summary["saved_packets"] == balance(summary)
+    assert summary["left_packets"] == 0
     # What was decoded has the numbers that the packets have in the file.
     frames = {(line["client"]["port"], line["correlation_id"]): line["request"]["frames"] for line in saved}
     for line in exchanges:
@@ -102,7 +105,7 @@ def test_a_decoder_that_dies_leaves_a_file_that_is_whole(live, tmp_path):
         worker = worker_of(running)
         talk(port, 20)
         running.process.kill()
-        waiting_for(lambda: not os.path.exists(f"/proc/{worker}"))
+        wait_until(lambda: not os.path.exists(f"/proc/{worker}"))
     timeline = open_timeline([path])
     assert sum(map(len, timeline)) > 40
     assert timeline.errors == []
@@ -124,10 +127,24 @@ def test_a_closed_pipe_ends_the_file_too(live, tmp_path):
         running.line()
         running.process.stdout.close()
         talk(port, 1)
-        assert running.process.wait(10) == 0
+        assert running.process.wait(10) == 1
     timeline = open_timeline([path])
     assert sum(map(len, timeline)) > 0
     assert timeline.kernel_drops == 0
+
+
+def test_a_terminal_that_goes_away_leaves_a_file_that_is_whole(tmp_path):
+    path = tmp_path / "saved.pcapng"
+    screen = Screen(tmp_path, sys.executable, "-m", "kinspect", "live", "-i", "lo", "-w", path)
+    try:
+        screen.until(b"DROPPED")
+        talk(free_port(), 5)
+        wait_until(lambda: path.stat().st_size > 10_000)
+        screen.close()
+        assert screen.status() == 1
+        assert packets_in(path) > 10
+    finally:
+        screen.end()
 
 
 def test_a_full_disk_is_told(live):
@@ -135,6 +152,37 @@ def test_a_full_disk_is_told(live):
         running.end(0)
         assert running.process.returncode == 1
         assert running.started == "kinspect: /dev/full: No space left on device\n"
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system that is soon full."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=True, timeout=20)
+    yield folder
+    subprocess.run(["umount", folder], check=True, timeout=20)
+
+
+@pytest.mark.parametrize("rotation", [(), ("--rotate-count", 300)], ids=["one file", "several"])
+def test_a_disk_that_gets_full_ends_it_and_every_packet_is_counted(live, small_disk, rotation):
+    port = free_port()
+    options = ("--bpf", f"tcp port {port}", "--emit", "exchange,summary", *rotation)
+    with live("-i", "lo", *options, "-w", small_disk / "saved.pcapng") as running:
+        with suppress(OSError):
+            talk(port, 2000)
+        out, err = running.end(0)
+        assert running.process.returncode == 1
+    *lines, summary = map(json.loads, out.splitlines())
+    files = sorted(small_disk.iterdir())
+    assert summary["saved_packets"] == packets_in(*files) > 400
+    assert summary["saved_packets"] < balance(summary) == summary["packets"]
+    assert len(lines) > 100
+    (told,) = (line for line in err.splitlines() if line.startswith("kinspect: "))
+    assert told == f"kinspect: {files[-1]}: No space left on device: the capture ends"
+    assert (
+        f"{summary['captured_packets']:,} packets captured, {summary['saved_packets']:,} of them saved" in err
+    )
 
 
 def test_snaplen_cuts_packets_and_says_so(live, tmp_path):
@@ -175,7 +223,7 @@ def test_it_is_a_capture_for_tshark_too(live, tmp_path):
     with live("-i", "lo", "--bpf", f"port {port}", "-w", path) as running:
         talk(port, 10)
         running.end()
-    shown = subprocess.run(["capinfos", path], check=True, capture_output=True, text=True, timeout=60).stdout
+    shown = subprocess.run(["capinfos", path], check=True, capture_output=True, text=True).stdout
     for text in (
         "Name = lo",
         "Time precision = nanoseconds (9)",

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from support.terminal import Terminal
+from support.waiting import wait_until
 
 from kinspect.capture import open_timeline
 from kinspect.tui.live.screen import FRAME
@@ -91,14 +92,10 @@ def test_the_size_may_change(terminal):
         terminal.until("load-producer")
         for width, height in ((130, 40), (60, 15), (80, 24)):
             terminal.resize(width, height)
-            limit = time.monotonic() + 10
-            while True:
+            lines = []
+            # A rule reaches from edge to edge, and rows fill the screen to its last line.
+            while len(lines) != height or len(lines[4]) != width or "orders" not in lines[-1]:
                 lines = terminal.screen().splitlines()
-                # A rule reaches from edge to edge, and rows fill the screen to its last line.
-                if len(lines) == height and len(lines[4]) == width and "orders" in lines[-1]:
-                    break
-                assert time.monotonic() < limit, "\n".join(lines)
-                time.sleep(0.05)
             assert lines[0].startswith("kinspect live lo")
             assert all(len(line) <= width for line in lines)
     terminal.send("q")
@@ -148,10 +145,7 @@ def test_exploring_what_comes(terminal, tmp_path):
     (packets,) = re.findall(rf"([\d,]+) packets, [\d,]+ bytes on lo, of those that pass '{passing}'", told)
     packets = int(packets.replace(",", ""))
     # The capturing process ends the file by itself.
-    limit = time.monotonic() + 10
-    while sum(map(len, open_timeline([saved]))) < packets:
-        assert time.monotonic() < limit
-        time.sleep(0.1)
+    wait_until(lambda: sum(map(len, open_timeline([saved]))) == packets)
     assert terminal.told("alternate_on") == "0"
 
 
@@ -184,9 +178,9 @@ def test_a_burst_is_drawn_at_most_ten_times_a_second():
         told = process.stderr.read().decode()
         assert process.wait() == 0
     end.set()
-    assert count > 5000
     assert "packets dropped by the capturing kernel: " in told
     if "packets dropped by the capturing kernel: 0" in told and "as they came too fast: 0" in told:
         assert f"{count:,} shown" in told
     during = [at for at in frames if begin <= at <= begin + seconds]
-    assert seconds < len(during) <= 10 * seconds
+    assert 1 < len(during) <= 10 * seconds
+    assert count > 10 * len(during)

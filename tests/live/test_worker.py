@@ -109,7 +109,7 @@ def test_count(tmp_path, count, expected):
 def test_duration(tmp_path):
     captured = Captured([Ring(some(1))], Plan(duration_ns=200_000_000))
     assert captured.packets(tmp_path) == [(1, 1)]
-    assert 0.2 < captured.took < 5
+    assert captured.took > 0.2
 
 
 def test_who_stops_gets_what_came_before(tmp_path):
@@ -206,8 +206,11 @@ def test_a_file_that_cannot_be_written_ends_it_with_what_was_captured(tmp_path):
 
     captured = Captured([Ring(some(1, 2), gone, some(5))], files=files)
     (error,) = captured.end.end["errors"]
-    assert error.endswith(": No such file or directory")
-    assert captured.packets(tmp_path) == numbered([1, 2])
+    assert error.endswith(": No such file or directory: the capture ends")
+    assert captured.packets(tmp_path)[:4] == numbered([1, 2, 3, 4])
+    counters = captured.end.counters
+    assert counters.packets == len(captured.packets(tmp_path))
+    assert counters.saved == 2
 
 
 def test_secrets_stand_before_the_packets_they_may_be_for(tmp_path):

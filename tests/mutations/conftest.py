@@ -1,4 +1,4 @@
-"""Makes `mutate` and `wrap` importable for the tests beside them."""
+"""Makes `mutate` importable for the tests beside them."""
 
 import sys
 from pathlib import Path

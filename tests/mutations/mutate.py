@@ -11,6 +11,7 @@ from itertools import groupby
 
 from support.packets import Packet, Tcp, tcp
 from support.reading import Reading, directions, ends
+from support.wrap import Wrap
 
 from kinspect.model import FIN, SYN
 
@@ -195,6 +196,6 @@ def _joinable(packet: Packet) -> object:
     return direction(packet.data), parts.ack
 
 
-def wrapped(packets: Iterable[Packet], wrap: Callable[[bytes], bytes]) -> list[Packet]:
+def wrapped(packets: Iterable[Packet], wrap: Wrap) -> list[Packet]:
     """Every packet inside something else."""
-    return [packet._replace(data=wrap(packet.data)) for packet in packets]
+    return [packet._replace(data=wrap.around(packet.data), link_type=wrap.link_type) for packet in packets]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import mutate
 import pytest
-import wrap
+from support import wrap
 from support.clean import clean_captures
 from support.packets import Packet, Streams, nanosecond_pcap, tcp
 from support.reading import PLACES, Reading, bytes_alone, clean, directions, ends, read, texts
@@ -30,7 +30,7 @@ on_clean = pytest.mark.parametrize("path", CLEAN)
 
 
 # What a line knows of the packets before its last one: another order leaves more or less before it.
-SAID_BEFORE = frozenset({"role", "topic_name_resolved", "topics", "partitions"})
+SAID_BEFORE = frozenset({"role", "topic_name_resolved", "topics", "partitions", "broker"})
 
 
 def same_bytes(part: Reading, whole: Reading, left_out: frozenset[str] = frozenset()) -> None:
@@ -90,6 +90,8 @@ def test_retransmitted_with_other_bytes(path: Path) -> None:
     part = read(changed)
     same_bytes(part, whole)
     assert part.summary["conflicting_bytes"] - whole.summary["conflicting_bytes"] == others > 0
+    problems = [problem for line in part.lines for problem in line["problems"]]
+    assert 0 < sum(problem["bytes"] for problem in problems if problem["code"] == "conflict") <= others
 
 
 @on_clean

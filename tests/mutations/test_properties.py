@@ -94,8 +94,9 @@ def test_any_way_to_send_and_capture_it(
     sent = mutate.retransmitted(sent, again, seed)
     seen = mutate.reorder(mutate.copied(sent, copies, seed), window, seed)
     part = read(seen)
-    # The role is what was told until then.
-    assert bytes_alone(part.lines, frozenset({"role"})) == bytes_alone(whole.lines, frozenset({"role"}))
+    # The role and the broker's node id are what was told until then.
+    told = frozenset({"role", "broker"})
+    assert bytes_alone(part.lines, told) == bytes_alone(whole.lines, told)
     assert part.summary["conflicting_bytes"] == part.summary["gap_bytes"] == 0
 
 

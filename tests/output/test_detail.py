@@ -74,3 +74,34 @@ def test_colours_when_asked_for(exchanges, stream):
     assert "\x1b[1;31m" in printed(
         stream, exchanges((HEARTBEAT, 4, BEAT, {"error_code": 27})), color="always"
     )
+
+
+def test_long_texts_and_lists_of_numbers_go_on_below_each_other(exchanges, stream):
+    partition = {"error_code": 0, "partition_index": 0, "leader_id": 1, "isr_nodes": []}
+    topic = {"error_code": 0, "name": "n" * 2_500, "is_internal": False}
+    topic["partitions"] = [{**partition, "replica_nodes": [*range(1_000)]}]
+    text = printed(
+        stream,
+        exchanges((METADATA, 1, {"topics": []}, {"brokers": [], "controller_id": 1, "topics": [topic]})),
+    )
+    assert max(map(len, text.splitlines())) <= 100
+    assert "n" * 2_500 in "".join(line.strip("│├└─ ") for line in text.splitlines())
+    assert ", ".join(map(str, range(1_000))) in " ".join(line.strip("│├└─ ") for line in text.splitlines())
+    lines = [line.strip("│├└─ ") for line in text.splitlines()]
+    assert {"isr_nodes []", "brokers []", "topics []"} <= set(lines)
+
+
+def test_errors_that_are_not_listed_are_counted(exchanges, stream):
+    topic = {"error_code": 3, "is_internal": False, "partitions": []}
+    answer = {"brokers": [], "controller_id": 0, "topics": [{**topic, "name": "t"}] * 1234}
+    rows = printed(stream, exchanges((METADATA, 1, {"topics": None}, answer))).splitlines()
+    errors = [row for row in rows if row.endswith(tuple(f" topics[{number}]" for number in range(1234)))]
+    assert len(errors) == 100
+    assert rows[rows.index(errors[-1]) + 1].endswith(" and 1,134 more")
+
+
+def test_a_login_refused_without_an_error_code(exchanges, stream):
+    answer = {"error_code": 0, "auth_bytes": b'{"status":"invalid_token"}'}
+    text = printed(stream, exchanges((SASL_AUTHENTICATE, 1, {"auth_bytes": b"n,,"}, answer)))
+    assert "login refused (invalid_token)" in text
+    assert "auth_bytes null" in text

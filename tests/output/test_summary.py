@@ -102,19 +102,28 @@ def test_what_was_lost():
         gaps=2,
         gap_bytes=2920,
         kernel_drops=5,
+        payload_bytes=1100,
         undecoded_bytes=77,
+        message_bytes=1000,
+        conflicting_bytes=23,
         unresolved_topic_ids=1,
         caps_hit={"in_flight": 3},
         packets_without_tcp={"udp": 3, "arp": 12},
     ).splitlines()
     assert lines[2:] == [
         "2 gaps, 2,920 bytes not captured",
+        "1,100 bytes of payload: 1,000 in Kafka messages, 77 without a message, 23 repeated with another value (the"
+        " first one holds)",
         "packets dropped by the capturing kernel: 5",
         "packets without TCP: arp 12, udp 3",
-        "bytes of Kafka connections not decoded: 77",
         "topic ids without a name: 1",
         "caps hit: in_flight 3",
     ]
+
+
+def test_payload_that_is_all_of_one_kind():
+    lines = text(payload_bytes=9000, other_bytes=9000).splitlines()
+    assert lines[2:] == ["9,000 bytes of payload, all of other protocols"]
 
 
 def test_long_lists_are_summed_up():

@@ -1,14 +1,30 @@
+import re
 from itertools import chain
 
 import pytest
 
 from kinspect.kafka.view import View
 from kinspect.output.console import make_console
-from kinspect.output.table import Table, about, api, broker, ends, latency, widths_for
-from kinspect.protocol import Message, encode_request
+from kinspect.output.deeds import told
+from kinspect.output.table import (
+    ABOUT_ENOUGH,
+    MEDIUM,
+    NARROW,
+    Table,
+    about,
+    api,
+    broker,
+    ends,
+    latency,
+    longest_api,
+    widths_for,
+)
+from kinspect.protocol import Message, encode_request, schema
 
-HEARTBEAT, CREATE_TOPICS, ENVELOPE = 12, 19, 58
+FIND_COORDINATOR, HEARTBEAT, CREATE_TOPICS, ENVELOPE = 10, 12, 19, 58
 JOIN_GROUP, LEAVE_GROUP, END_TXN = 11, 13, 26
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
+DESCRIBE_ACLS, CREATE_ACLS, INCREMENTAL_ALTER_CONFIGS = 29, 30, 44
 BEAT = {"group_id": "workers", "generation_id": 1, "member_id": "m"}
 
 LINE = {
@@ -28,6 +44,10 @@ LINE = {
     "error_names": [],
     "problems": [],
 }
+
+
+LOGIN = {"outcome": "unanswered", "api": "SaslHandshake", "api_key": 17}
+BEARER = b"n,,\1auth=Bearer e30.eyJzdWIiOiJjYXJvbCJ9.c2VjcmV0\1\1"
 
 
 def printed(stream, exchanges, *, width=80, color="never", **options):
@@ -105,16 +125,65 @@ def test_a_row_without_an_error_is_cut(exchanges, stream):
     assert rows[2].endswith("g…")
 
 
-def test_an_api_is_cut_only_where_the_row_is_full(exchanges, stream):
-    def row(key, version, request, response):
-        return printed(stream, exchanges((key, version, request, response)), width=80, utc=True).splitlines()[
-            -1
-        ]
+APIS = [(api.key, version) for api in schema.apis() for version in {api.versions[0], api.versions[-1]}]
 
-    assert " FindCoordinator v2 0.20ms group gggg" in row(10, 2, {"key": "g" * 90}, {})
-    beat = {"group_id": "g", "member_id": "m"}
-    assert row(68, 0, beat, {}).endswith(" ConsumerGroupHeartbeat v0 0.20ms group g")
-    assert " ConsumerGroupH… v0 0.20ms group gggg" in row(68, 0, {**beat, "group_id": "g" * 90}, {})
+
+def lines_of_apis(**changes):
+    return [
+        {**LINE, **changes, "api": schema.api_name(key), "api_key": key, "api_version": version}
+        for key, version in APIS
+    ]
+
+
+class Shown:
+    """A view that shows these lines whatever it is given."""
+
+    def __init__(self, lines):
+        self._lines = iter(lines)
+
+    def exchange(self, _):
+        return next(self._lines)
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 70, 79, 80, 100, 109, 110, 130, 149, 150, 170, 200, 0])
+def test_every_api_keeps_to_its_column(exchanges, stream, width):
+    options = {"wide": True} if width == 0 else {}
+    table = Table(make_console(stream, "never", width or 80), View(), utc=True, **options)
+    made = exchanges((HEARTBEAT, 4, BEAT, {}))[0]
+    latencies = [0.0, 1.234, 99.0, 9999.0, 30_012.0, -3.0]
+    ends = {
+        "client": {"ip": "10.0.0.1", "port": 40000, "id": "c"},
+        "broker": {"ip": "10.0.0.9", "port": 9092},
+    }
+    shown = [
+        {**line, **ends, "topics": ["orders"], "latency_ms": latencies[number % len(latencies)]}
+        for number, line in enumerate(lines_of_apis())
+    ]
+    table._view = Shown(shown)
+    for _ in shown:
+        table.exchange(made)
+    table.flush()
+    header, *rows = stream.buffer.getvalue().decode().splitlines()
+    rows = [row for row in rows if re.search(r" v\d+ ", row)]
+    assert len(rows) == len(APIS)
+    end = header.index("LATENCY") + len("LATENCY")
+    assert all(re.search(r"(ms|s)$", row[:end]) for row in rows)
+    assert all(row[end:] in ("", " orders") for row in rows)
+    # No two APIs look alike.
+    begin = header.index("API")
+    names = {row[begin:].split(" v")[0] for row in rows}
+    assert len(names) == len({key for key, _ in APIS})
+    if width in (0, 200):
+        assert not any("…" in row for row in rows)
+
+
+def test_an_apis_name_is_cut_in_its_middle(exchanges, stream):
+    made = exchanges(
+        (68, 0, {"group_id": "g", "member_id": "m"}, {}), (FIND_COORDINATOR, 2, {"key": "g"}, {})
+    )
+    rows = printed(stream, made, width=80, utc=True).splitlines()[2:]
+    assert " app-1         Consume…rtbeat v0  0.20ms join group g" in rows[0]
+    assert " app-1         FindCoo…inator v2  0.20ms group g" in rows[1]
 
 
 def test_how_a_transaction_ends(exchanges, stream):
@@ -151,7 +220,7 @@ def test_what_an_envelope_carries(exchanges, stream):
 def test_wide_rows_are_not_cut(exchanges, stream):
     group = {**BEAT, "group_id": "g" * 300}
     header, row = printed(stream, exchanges((HEARTBEAT, 4, group, {})), wide=True, utc=True).splitlines()
-    assert "TIME (UTC)" in header
+    assert "STARTED (UTC)" in header
     assert row.startswith("2023-11-14 22:13:20.000300000 10.0.0.1:40000→10.0.0.9:9092 ")
     assert row.endswith("g" * 300)
 
@@ -198,6 +267,9 @@ def test_rows_wait_for_the_flush(exchanges, stream):
         ({"record_count": 1, "record_bytes": 70}, "1 record 70 B"),
         ({"record_count": 2, "record_bytes": 140}, "2 records 140 B"),
         ({"outcome": "unanswered", "outcome_reason": "reset"}, "unanswered (reset)"),
+        ({**LOGIN, "outcome_reason": "closed"}, "unanswered (closed) login refused?"),
+        ({**LOGIN, "outcome_reason": "reset", "kind": "sasl_token"}, "unanswered (reset) login refused?"),
+        ({**LOGIN, "outcome_reason": "one_sided"}, "unanswered (one_sided)"),
         ({"outcome": "no_response"}, "no response due"),
         ({"outcome": "orphan", "api_candidates": ["Fetch", "Produce"]}, "orphan (Fetch, Produce)"),
         ({"outcome": "orphan"}, "orphan"),
@@ -213,10 +285,12 @@ def test_about(changes, text):
     ("changes", "width", "text"),
     [
         ({}, 0, "Fetch v17"),
-        ({"api": "ConsumerGroupHeartbeat", "api_version": 1}, 13, "ConsumerG… v1"),
+        ({"api": "ConsumerGroupHeartbeat", "api_version": 1}, 13, "Consu…beat v1"),
+        ({"api": "ConsumerGroupHeartbeat", "api_version": 1}, 5, "C… v1"),
+        ({"api": "ConsumerGroupHeartbeat", "api_version": 1}, 2, "… v1"),
         ({"api": None, "api_key": 999}, 13, "API 999 v17"),
         ({"api": None, "api_key": None, "api_version": None}, 13, "?"),
-        ({"kind": "sasl_token", "api": None, "api_key": None}, 13, "SASL token"),
+        ({"kind": "sasl_token", "api": "SaslToken", "api_key": None}, 13, "SaslToken"),
     ],
 )
 def test_api(changes, width, text):
@@ -241,7 +315,7 @@ def test_latency(milliseconds, text):
 def test_a_narrow_row_has_the_brokers_port_and_the_client_id(exchanges, stream):
     made = exchanges((HEARTBEAT, 4, BEAT, {}), client_id="billing-eu-1")
     rows = printed(stream, made, width=80, utc=True).splitlines()
-    assert rows[0].split() == ["TIME", "BROKER", "CLIENT", "ID", "API", "LATENCY", "ABOUT"]
+    assert rows[0].split() == ["STARTED", "BROKER", "CLIENT", "ID", "API", "LATENCY", "ABOUT"]
     assert rows[2].startswith("22:13:20 10.0.0.9:9092   billing-eu-1  Heartbeat v4       0.20ms group")
 
 
@@ -290,4 +364,73 @@ def test_columns_grow_with_the_terminal():
     sums = [sum(widths_for(width)[:5]) + 5 for width in (80, 120, 160)]
     assert sums == sorted(sums)
     assert all(total <= width - 15 for total, width in zip(sums, (80, 120, 160), strict=True))
-    assert 150 - sum(widths_for(150)[:5]) - 5 > 45
+    for terminal in range(80, 250):
+        widths = widths_for(terminal)
+        left = terminal - sum(widths[:5]) - 5
+        assert left >= ABOUT_ENOUGH or widths in (NARROW, MEDIUM)
+    assert widths.api == longest_api()
+
+
+def abouts(exchanges, *messages):
+    return [about(View().exchange(made), told(made)) for made in exchanges(*messages)]
+
+
+def texts(*messages, exchanges):
+    return [" ".join(part.plain for part in chain(*found)) for found in abouts(exchanges, *messages)]
+
+
+def test_logins(exchanges):
+    answer = {"error_code": 0, "auth_bytes": b'{"status":"invalid_token"}'}
+    failed = {"error_code": 58, "error_message": "Authentication failed:\n" + "x" * 60}
+    assert texts(
+        (SASL_HANDSHAKE, 1, {"mechanism": "OAUTHBEARER"}, {}),
+        (SASL_AUTHENTICATE, 1, {"auth_bytes": BEARER}, answer),
+        (SASL_AUTHENTICATE, 1, {"auth_bytes": b"\1"}, failed),
+        exchanges=exchanges,
+    ) == [
+        "OAUTHBEARER",
+        "login refused (invalid_token) OAUTHBEARER user carol",
+        f'SASL_AUTHENTICATION_FAILED OAUTHBEARER user carol "Authentication failed:\\x0a{"x" * 36}…"',
+    ]
+
+
+def test_what_a_client_calls_itself_in_a_login_is_escaped_and_cut(exchanges):
+    name = "\x1b[2J" + "m" * 99
+    (shown,) = texts((SASL_HANDSHAKE, 1, {"mechanism": name}, {}), exchanges=exchanges)
+    assert shown == "\\x1b[2J" + "m" * 55 + "…"
+
+
+def test_resources_of_configs_and_acls(exchanges):
+    acl = {"principal": "User:a", "host": "*", "operation": 2, "permission_type": 3}
+    creations = [
+        {**acl, "resource_type": kind, "resource_name": name, "resource_pattern_type": pattern}
+        for kind, name, pattern in (
+            (2, "orders", 3),
+            (2, "pay-", 4),
+            (3, "g", 3),
+            (4, "kafka-cluster", 3),
+            (99, "x", 3),
+        )
+    ]
+    configs = [
+        {"resource_type": kind, "resource_name": name, "configs": []}
+        for kind, name in ((2, "orders"), (4, "1"))
+    ]
+    denied = {"error_code": 29, "error_message": "no", "resource_type": 4, "resource_name": "1"}
+    asked = {
+        "resource_type_filter": 1,
+        "resource_name_filter": None,
+        "pattern_type_filter": 1,
+        "operation": 1,
+        "permission_type": 1,
+    }
+    assert texts(
+        (CREATE_ACLS, 2, {"creations": creations}, {"results": []}),
+        (INCREMENTAL_ALTER_CONFIGS, 1, {"resources": configs}, {"responses": [denied]}),
+        (DESCRIBE_ACLS, 2, asked, {}),
+        exchanges=exchanges,
+    ) == [
+        "topic pay- (prefix), group g, cluster kafka-cluster +1 orders",
+        'TOPIC_AUTHORIZATION_FAILED broker 1 orders "no"',
+        "any resource",
+    ]

@@ -408,9 +408,9 @@ class TestLimits:
 
     def test_many_bombs_cost_no_more_than_one(self, make):
         bomb = make.batch(make.compress(4, bytes(200_000_000)), attributes=4, count=1)
-        started = time.perf_counter()
+        started = time.process_time()
         found = records.batches(bomb * 500, max_bytes=1_000_000)
-        assert time.perf_counter() - started < 5
+        assert time.process_time() - started < 5
         assert {problem.code for problem in found.problems} == {"cap"}
 
 

@@ -13,9 +13,11 @@ from typing import Any
 
 from kinspect.kafka.exchange import Exchange, WireMessage
 from kinspect.kafka.lines import ConnectionLine, Gap
+from kinspect.kafka.told import told
 from kinspect.kafka.view import View
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector
+from support.books import balanced
 from support.lines import Line
 from support.packets import Packet, Streams, blocks, holes, packets
 
@@ -27,6 +29,8 @@ LATENCIES = frozenset({"latency_ms", "service_ms", "duration_ms", "in_flight"})
 PLACES = frozenset({"file", "first", "last", "packets"})
 OWN_OF_PACKETS = TIMES | LATENCIES | PLACES
 """Keys that depend on the packets rather than on the bytes they carry."""
+OF_PACKETS = frozenset({"negative_latency", "conflict"})
+"""Problems that do."""
 
 Ends = tuple[str, int, str, int]
 
@@ -44,11 +48,11 @@ def texts(lines: Iterable[Line], left_out: frozenset[str] = frozenset()) -> list
 
 
 def bytes_alone(lines: Iterable[Line], left_out: frozenset[str] = frozenset()) -> Counter[str]:
-    """The lines without what depends on the packets, `negative_latency` included, and without some more keys."""
+    """The lines without what depends on the packets, some problems included, and without some more keys."""
     return Counter(
         json.dumps(
             without(line, OWN_OF_PACKETS | {"problem_count"} | left_out)
-            | {"problems": [p for p in line["problems"] if p["code"] != "negative_latency"]},
+            | {"problems": [p for p in line["problems"] if p["code"] not in OF_PACKETS]},
             sort_keys=True,
         )
         for line in lines
@@ -90,7 +94,7 @@ def read(taken: Iterable[Packet], keylog: bytes = b"", caps: Caps | None = None)
         [line for line in found if isinstance(line, Exchange)],
         [line for line in found if isinstance(line, ConnectionLine)],
         [line for line in found if isinstance(line, Gap)],
-        inspector.summary(),
+        balanced(inspector.summary()),
     )
 
 
@@ -189,10 +193,14 @@ class _Known:
         self.said: dict[Ends, set[tuple[str, Any]]] = defaultdict(set)
         """What the lines of each connection know of their client and broker."""
         self.whole = whole
+        # Of brokers, exchanges on any connection tell.
+        nodes = defaultdict(set)
+        for exchange in whole.exchanges:
+            for ip, port, node_id in told(exchange).nodes:
+                nodes[ip, port].add(("node_id", node_id))
         for exchange, line in zip(whole.exchanges, whole.lines, strict=True):
-            self.said[ends(exchange)].update(
-                (line["client"] | {"node_id": line["broker"]["node_id"]}).items()
-            )
+            broker = line["broker"]["ip"], line["broker"]["port"]
+            self.said[ends(exchange)].update({*line["client"].items(), *nodes[broker]})
         for index, exchange in enumerate(whole.exchanges):
             if exchange.request is not None:
                 self.requests[ends(exchange), exchange.kind, exchange.correlation_id].append(index)

@@ -4,6 +4,8 @@ import os
 import subprocess
 import time
 
+from support.waiting import wait_until
+
 
 class Terminal:
     """A terminal of tmux's: `send` keys, `until` the screen holds a text."""
@@ -34,18 +36,19 @@ class Terminal:
     def screen(self):
         return self._tmux("capture-pane", "-p")
 
-    def until(self, *texts, seconds=30):
-        limit = time.monotonic() + seconds
-        while not all(text in (screen := self.screen()) for text in texts):
-            assert time.monotonic() < limit, f"{texts} not in\n{screen}"
-            time.sleep(0.05)
+    def until(self, *texts):
+        screen = ""
+
+        def shown():
+            nonlocal screen
+            screen = self.screen()
+            return all(text in screen for text in texts)
+
+        wait_until(shown, lambda: f"{texts} not in\n{screen}")
         return screen
 
     def status(self):
-        limit = time.monotonic() + 30
-        while not (self.log.exists() and self.log.read_text().endswith("\n")):
-            assert time.monotonic() < limit, self.screen()
-            time.sleep(0.05)
+        wait_until(lambda: self.log.exists() and self.log.read_text().endswith("\n"), self.screen)
         return int(self.log.read_text().split()[1])
 
     def resize(self, width, height):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kinspect.model import ACK, FIN, RST, SYN, Caps, Counts, Segment
+from kinspect.model import ACK, FIN, RST, SYN, Caps, Counts, Progress, Segment
 from kinspect.tcp import Reassembler
 
 LETTERS = {"S": SYN, "F": FIN, "R": RST, "A": ACK}
@@ -86,6 +86,9 @@ class Recorder:
         assert size > 0
         self.write(time, frame, "gap", direction, size, cause)
 
+    def conflict(self, direction, size):
+        assert size > 0
+
     def fin(self, direction, time, frame):
         self.write(time, frame, "fin", direction)
 
@@ -101,7 +104,7 @@ class Play:
     def __init__(self, packets, caps=None, cuts=None, flush=True, step=MS):
         self.log, self.stamps, self.connections = [], [], []
         self.counts = Counts()
-        self.tcp = Reassembler(self.open, caps or Caps(), self.counts)
+        self.tcp = Reassembler(self.open, caps or Caps(), self.counts, Progress())
         rows = [
             packet.segment(frame, None if step is None else frame * step)
             for frame, packet in enumerate(packets, 1)
@@ -110,6 +113,22 @@ class Play:
             self.tcp.feed(rows[start:end])
         if flush:
             self.tcp.flush()
+            self.check_books(rows)
+            self.check_ends()
+
+    def check_books(self, rows):
+        """Every byte that was fed was handed on, came again, or was ignored."""
+        counts = self.counts
+        handed_on = sum(len(event[3]) for event in self.log if event[1] == "data")
+        let_go = counts.repeated_bytes, counts.conflicting_bytes, counts.ignored_bytes
+        assert min(let_go) >= 0
+        assert sum(row[7] - row[6] for row in rows) == handed_on + sum(let_go)
+
+    def check_ends(self):
+        """Every connection that was opened is closed, and nothing is kept."""
+        assert all(connection.end_reason is not None for connection in self.connections)
+        assert self.tcp.open_connections == self.tcp._delivery.held_bytes == 0
+        assert self.tcp._strays._bytes == 0
 
     def open(self, connection):
         self.connections.append(connection)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playbook import END, MS, Play, a, b, closed, data, fin, gap, handshake
 
-from kinspect.tcp.recent import LOOK_BACK
+from kinspect.tcp.recent import KEPT_ROWS, LOOKED_AT
 
 GET, ANSWER = b"get it", b"answer"
 
@@ -95,11 +95,24 @@ def test_what_is_no_copy_is_a_retransmission(change):
 
 def test_only_so_many_packets_are_looked_back_at():
     packets = talk(1, close=False)
-    for count, copies in ((LOOK_BACK - 4, 1), (LOOK_BACK, 0)):
-        others = [a("S", 0, port=1000 + number, at=packets[-1].at) for number in range(count)]
-        for cuts in (None, [3], [50], [100, 120]):
-            play = Play([*packets, *others, replace(packets[3], at=packets[-1].at)], cuts=cuts)
+    again = replace(packets[3], at=packets[-1].at)
+    for count, copies in ((LOOKED_AT - 3, 1), (LOOKED_AT + 1, 0)):
+        own = [a("A", 7 + number, 7, b"x", at=again.at) for number in range(count)]
+        others = [a("S", 0, port=1000 + number, at=again.at) for number in range(300)]
+        for cuts in (None, [3], [20], [30, 120]):
+            play = Play([*packets, *own, *others, again], cuts=cuts)
             assert play.counts.duplicate_packets == copies
+
+
+def test_what_is_kept_of_all_connections_is_bounded():
+    packets = talk(1, close=False)
+    others = [a("S", 0, port=1000 + number, at=packets[-1].at) for number in range(2 * KEPT_ROWS)]
+    again = replace(packets[3], at=packets[-1].at)
+    for count, hits in ((KEPT_ROWS // 2, 0), (2 * KEPT_ROWS, 2)):
+        rows = [*packets, *others[:count], again]
+        play = Play(rows, cuts=[*range(100, len(rows), 100)])
+        assert play.counts.caps_hit.get("compared_packets", 0) == hits
+        assert play.counts.duplicate_packets == (not hits)
 
 
 def test_packets_without_a_time_are_known_by_their_mark():

@@ -6,7 +6,10 @@ import pytest
 from playbook import END, MS, SECOND, Play, a, b, closed, data, fin, gap, handshake
 
 from kinspect.model import BEHIND_HOLES, Caps
+from kinspect.tcp.delivery import LATE_PACKETS, LINGER_PACKETS
 from kinspect.tcp.held import PIECE_BYTES
+from kinspect.tcp.reassembly import GRACE_NS, LATE_NS, REMEMBERED
+from kinspect.tcp.runclock import ISLANDS, LOOK_EACH
 
 HELLO = handshake()
 GET, ANSWER = b"get it", b"answer"
@@ -154,7 +157,7 @@ MANY = 20  # exchanges: more packets than a hole waits for
         ),
         pytest.param(
             [*HELLO, a("FA", 1, 1), a("A", 2, 1, b"after FIN"), b("A", 1, 2, ANSWER)],
-            [fin(0), data(1, ANSWER), END],
+            [fin(0), data(0, b"after FIN"), data(1, ANSWER), END],
             id="data after FIN",
         ),
         pytest.param(
@@ -221,15 +224,23 @@ def test_what_was_lost_in_one_go_is_one_gap():
     assert play.stream(0) == b"?" * 60 + GET * 50
 
 
-def test_a_hole_that_was_acknowledged_is_given_up_by_time_and_some_packets_more():
-    others = [a("S", 0, port=1000 + number, at=3 * SECOND) for number in range(40)]
-    packets = [*HELLO, b("A", 1, 7, ANSWER), *others]
-    play = Play(packets, flush=False)
-    assert [event for event in play.log if event[0] == 1] == [(1, *gap(0, 6)), (1, *data(1, ANSWER))]
-    # The clock alone is not enough: a capture may be quiet for long between two packets it swapped.
-    packets = [*HELLO, b("A", 1, 7, ANSWER), *others[:6], a("A", 1, 1, GET), *others[6:]]
-    play = Play(packets, flush=False)
-    assert [event[1:] for event in play.log if event[0] == 1] == CALM
+def others_at(time):
+    """Enough of other connections for the run's clock to come there."""
+    return [a("S", 0, port=1000 + number, at=time) for number in range(ISLANDS * LOOK_EACH)]
+
+
+def test_a_hole_that_was_acknowledged_is_given_up_by_time():
+    packets = [*HELLO, b("A", 1, 7, ANSWER)]
+    given_up = [(1, *gap(0, 6)), (1, *data(1, ANSWER))]
+    own = Play([*packets, *[b("A", 7, 7, at=2 * SECOND)] * LATE_PACKETS], flush=False)
+    # A capture may be quiet for long between two packets that it swapped.
+    swapped = Play([*packets, a("A", 1, 1, GET, at=2 * SECOND)], flush=False)
+    assert [event[1:] for event in swapped.log] == CALM
+    run = Play([*packets, *others_at(2 * SECOND + GRACE_NS + MS * 10)], flush=False)
+    assert own.log == [event for event in run.log if event[0] == 1] == given_up
+    # What one other connection says of the time is of no account.
+    wrong = Play([*packets, a("S", 0, port=1, at=9000 * SECOND), a("A", 1, 1, GET)], flush=False)
+    assert [event[1:] for event in wrong.log if event[0] == 1] == CALM
 
 
 def test_a_hole_nobody_acknowledged_waits_for_the_retransmission():
@@ -239,8 +250,7 @@ def test_a_hole_nobody_acknowledged_waits_for_the_retransmission():
     play = Play([*HELLO, *mixed, a("A", 1, 1, b"first!"), b("A", 1, 1 + 6 * 301, ANSWER)], flush=False)
     assert play.events == [data(0, b"first!"), *[data(0, GET)] * 300, data(1, ANSWER)]
     late[-1].at = 9 * SECOND
-    more = [a("S", 0, port=1000 + number, at=9 * SECOND) for number in range(40)]
-    play = Play([*HELLO, *late, *more], flush=False)
+    play = Play([*HELLO, *late, *others_at(10 * SECOND)], flush=False)
     assert play.log[0] == (1, *gap(0, 6))
 
 
@@ -288,9 +298,11 @@ def test_reset(packets, events):
     assert Play([*HELLO, *exchange(0), *packets]).events == events
 
 
-def test_a_reset_closes_after_a_few_packets_with_its_own_time():
-    others = [a("S", 0, port=1000 + number) for number in range(8)]
-    play = Play([*HELLO, a("R", 1), *others], flush=False)
+def test_a_reset_closes_after_a_while_with_its_own_time():
+    play = Play([*HELLO, a("R", 1), *others_at(3 * SECOND)], flush=False)
+    assert play.log == [(1, *closed("reset"))]
+    assert play.stamps == [(4 * MS, 4)]
+    play = Play([*HELLO, a("R", 1), *[b("A", 1, 1)] * LINGER_PACKETS], flush=False)
     assert play.log == [(1, *closed("reset"))]
     assert play.stamps == [(4 * MS, 4)]
 
@@ -318,6 +330,9 @@ def test_late_packets_of_a_closed_connection_are_ignored():
 def test_a_syn_with_another_number_is_another_connection():
     again = [*handshake(isn=(99, 77)), a("A", 1, 1, b"new", isn=(99, 77))]
     play = Play([*HELLO, a("A", 1, 1, b"old"), *again])
+    assert play.log == [(1, *data(0, b"old")), (2, *data(0, b"new")), (1, *closed("reuse")), (2, *END)]
+    again[0] = replace(again[0], at=2 * SECOND)
+    play = Play([*HELLO, a("A", 1, 1, b"old"), *again])
     assert play.log == [(1, *data(0, b"old")), (1, *closed("reuse")), (2, *data(0, b"new")), (2, *END)]
     closing = [a("FA", 4, 1), b("FA", 1, 5)]
     play = Play([*HELLO, a("A", 1, 1, b"old"), *closing, *again])
@@ -344,12 +359,15 @@ def test_the_same_packets_again_later_are_the_same_connection_twice(begin, end):
 
 def test_a_silent_connection_is_closed_by_the_clock():
     idle = Caps().idle_timeout_ns
-    packets = [*HELLO, a("A", 1, 1, b"1"), b("A", 4, 2, b"x"), a("S", 0, port=1, at=5 * MS + idle - 1)]
-    assert (1, *closed("idle")) not in Play(packets, flush=False).log
-    packets[-1].at = 5 * MS + idle
-    play = Play(packets, flush=False)
-    assert play.log == [(1, *data(0, b"1")), (1, *gap(1, 3)), (1, *data(1, b"x")), (1, *closed("idle"))]
-    assert play.stamps[-1] == (5 * MS + idle, 6)
+    packets = [*HELLO, a("A", 1, 1, b"1"), b("A", 4, 2, b"x")]
+    end = [(1, *data(0, b"1")), (1, *gap(1, 3)), (1, *data(1, b"x")), (1, *closed("idle"))]
+    next_packet = a("A", 2, 5, at=5 * MS + idle - 1)
+    assert (1, *closed("idle")) not in Play([*packets, next_packet], flush=False).log
+    next_packet.at += 1
+    for more in ([next_packet], others_at(SECOND + 5 * MS + idle)):
+        play = Play([*packets, *more], flush=False)
+        assert [event for event in play.log if event[0] == 1] == end
+        assert play.stamps[3] == (5 * MS + idle, 5)
 
 
 def test_packets_without_a_time_or_from_the_past():
@@ -390,12 +408,17 @@ def test_caps_hold_a_response_back_no_longer():
 
 def test_ended_connections_are_forgotten():
     packets = []
-    for number in range(10_000):
+    for number in range(20_000):
         packets += [a("S", 0, port=number), b("RA", -5000, 1, port=number)]
     play = Play(packets, flush=False)
-    assert len(play.connections) == 10_000
-    assert play.tcp.open_connections < 8
-    assert len(play.tcp._halves) <= 2 * 4096 + 20
+    assert len(play.connections) == 20_000
+    assert play.tcp.open_connections < 1100
+    assert len(play.tcp._halves) <= 2 * (REMEMBERED + 1100)
+    assert play.counts.caps_hit["ended_connections"] > 20_000 - REMEMBERED - 1100
+    late = [a("S", 0, at=2 * LATE_NS, port=number) for number in range(60_000, 60_000 + ISLANDS * LOOK_EACH)]
+    play = Play([*packets[:6000], *late], flush=False)
+    assert len(play.tcp._islands) == len(late)
+    assert "ended_connections" not in play.counts.caps_hit
 
 
 # What is told.

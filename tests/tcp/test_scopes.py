@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 from playbook import END, MS, Play, a, b, closed, data, handshake
 
+from kinspect.tcp.reassembly import REMEMBERED
+
 GET, ANSWER = b"get it", b"answer"
 CALM = [data(0, GET), data(1, ANSWER)]
 
@@ -144,13 +146,12 @@ def test_a_connection_may_be_seen_in_any_number_of_scopes():
 
 def test_what_is_forgotten_of_scopes():
     packets = []
-    for number in range(6000):
+    for number in range(20_000):
         opening = [a("S", 0, port=number), b("RA", -5000, 1, port=number)]
         packets += sides(opening, VLAN[100], VLAN[200])
     play = Play(packets, flush=False)
-    assert len(play.connections) == 6000
-    assert len(play.tcp._halves) <= 3 * 4096 + 40
-    assert len(play.tcp._kin._halves) <= 2 * 4096 + 40
+    assert len(play.connections) == 20_000
+    assert len(play.tcp._halves) <= 3 * (REMEMBERED + 2100)
 
 
 def test_end():

@@ -9,7 +9,7 @@ import pytest
 import kinspect
 from kinspect import link
 from kinspect.capture import open_timeline
-from kinspect.model import Caps, Counts
+from kinspect.model import Caps, Counts, Progress
 from kinspect.tcp import Reassembler
 from kinspect.tls import Decryptor, KeyLog
 
@@ -74,7 +74,7 @@ def connections(name, keys):
         handlers.append(Handler(connection, keylog))
         return handlers[-1]
 
-    reassembler = Reassembler(open_connection, Caps(), Counts())
+    reassembler = Reassembler(open_connection, Caps(), Counts(), Progress())
     timeline = open_timeline([next(CAPTURES.glob(f"{name}.pcap*"))])
     for block in timeline:
         for text in timeline.secrets:

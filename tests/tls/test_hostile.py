@@ -186,8 +186,8 @@ def test_a_search_does_not_take_long():
     for direction, data in talk.pieces[:8]:
         reading.feed(direction, data)
     reading.gap(CLIENT, 10**9)
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(100):
         reading.feed(CLIENT, b"\x17\x03\x03\x00\x11" * 2000)
     assert reading.status == "failed"
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

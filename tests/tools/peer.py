@@ -6,10 +6,16 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from functools import cached_property
+from ipaddress import ip_address
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from support.manifest import Row, load
+
+from kinspect import link
+from kinspect.capture import open_timeline
+from kinspect.model import FRAME_MASK, Counts, Segment
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
@@ -27,6 +33,8 @@ KAFKA_FIELDS = (
 )  # fmt: skip
 FIELDS = FRAME_FIELDS + TCP_FIELDS + KAFKA_FIELDS
 SEPARATOR = "\x1f"
+
+Address = tuple[str, int]
 
 
 def tshark() -> str:
@@ -87,6 +95,52 @@ def frames(path: Path, kafka_ports: frozenset[int]) -> list[Frame]:
     if done.returncode != 0 and "cut short in the middle of a packet" not in done.stderr:
         pytest.fail(f"tshark cannot read {path}: {done.stderr.strip().splitlines()[-1]}", pytrace=False)
     return [Frame(dict(zip(FIELDS, line.split("\t"), strict=True))) for line in done.stdout.splitlines()]
+
+
+# ---------------------------------------------------------------------- packets
+
+
+class Packet(NamedTuple):
+    time: int | None
+    source: Address
+    destination: Address
+    payload: int
+    seq: int
+    ack: int
+    flags: int
+
+
+def address(ip: bytes, port: int) -> Address:
+    return str(ip_address(ip)), port
+
+
+def our_packet(segment: Segment) -> Packet:
+    key = segment.key
+    size = 4 if len(key) < 36 else 16
+    ports = [int.from_bytes(key[at : at + 2]) for at in (2 * size, 2 * size + 2)]
+    return Packet(
+        segment.time,
+        address(key[:size], ports[0]),
+        address(key[size : 2 * size], ports[1]),
+        segment.end - segment.start + segment.missing,
+        segment.seq,
+        segment.ack,
+        segment.flags,
+    )
+
+
+def our_packets(path: Path) -> dict[int, Packet]:
+    """kinspect's packets with TCP, by their frame numbers."""
+    return {
+        segment.frame & FRAME_MASK: our_packet(segment)
+        for block in open_timeline([path])
+        for segment in map(Segment._make, link.segments(block, Counts()))
+    }
+
+
+def their_packet(frame: Frame) -> Packet:
+    numbers = (frame.integer(name) for name in ("tcp.len", "tcp.seq_raw", "tcp.ack_raw", "tcp.flags"))
+    return Packet(frame.time, frame.source, frame.destination, *numbers)
 
 
 # ---------------------------------------------------------------------- captures

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 from typing import NamedTuple
 
 import pytest
-from peer import CONNECTIONS, COPIES, PACKETS, Frame, Reading, each
+from peer import (
+    CONNECTIONS,
+    COPIES,
+    PACKETS,
+    Address,
+    Frame,
+    Reading,
+    address,
+    each,
+    our_packets,
+    their_packet,
+)
 
 from kinspect import link
 from kinspect.capture import open_timeline
 from kinspect.kafka.lines import ConnectionLine
-from kinspect.model import FRAME_MASK, Block, Caps, Counts, Segment
+from kinspect.model import FRAME_MASK, Block, Caps, Counts
 from kinspect.pipeline import Inspector
 from kinspect.tcp import Connection, Reassembler
 from kinspect.tcp.connection import Nobody
 
 pytestmark = pytest.mark.tools
 
-Address = tuple[str, int]
-
 HOUSEKEEPING = 0x01 | 0x04 | 0x10
 """FIN, RST and ACK: what may come behind the end of a connection."""
-
-
-class Packet(NamedTuple):
-    time: int | None
-    source: Address
-    destination: Address
-    payload: int
-    seq: int
-    ack: int
-    flags: int
 
 
 class Traffic(NamedTuple):
@@ -54,43 +52,10 @@ def _blocks(reading: Reading) -> Iterator[Block]:
     yield from open_timeline([str(reading.row.path)])
 
 
-def _address(ip: bytes, port: int) -> Address:
-    return str(ip_address(ip)), port
-
-
-def _packet(segment: Segment) -> Packet:
-    key = segment.key
-    size = 4 if len(key) < 36 else 16
-    ports = [int.from_bytes(key[at : at + 2]) for at in (2 * size, 2 * size + 2)]
-    return Packet(
-        segment.time,
-        _address(key[:size], ports[0]),
-        _address(key[size : 2 * size], ports[1]),
-        segment.end - segment.start + segment.missing,
-        segment.seq,
-        segment.ack,
-        segment.flags,
-    )
-
-
 @each(PACKETS)
 def test_packets(reading: Reading) -> None:
-    counts = Counts()
-    ours = {
-        segment.frame & FRAME_MASK: _packet(segment)
-        for block in _blocks(reading)
-        for segment in map(Segment._make, link.segments(block, counts))
-    }
-    theirs = {
-        frame.number: Packet(
-            frame.time,
-            frame.source,
-            frame.destination,
-            *(frame.integer(name) for name in ("tcp.len", "tcp.seq_raw", "tcp.ack_raw", "tcp.flags")),
-        )
-        for frame in reading.frames
-    }
-    assert ours == theirs
+    ours = our_packets(reading.row.path)
+    assert ours == {frame.number: their_packet(frame) for frame in reading.frames}
 
 
 def _covered(pieces: list[tuple[int, int]]) -> int:
@@ -135,8 +100,8 @@ def _connections(reading: Reading) -> list[Connection]:
 
 def _our_span(connection: Connection) -> Span:
     sides = {
-        _address(*address): Traffic(packets, payload)
-        for address, packets, payload in zip(
+        address(*end): Traffic(packets, payload)
+        for end, packets, payload in zip(
             connection.addresses, connection.packets, connection.bytes, strict=True
         )
         if packets
@@ -163,6 +128,10 @@ def test_connections(reading: Reading) -> None:
         last = ours[first].last if first in ours else stream[-1].number
         theirs[first] = _span([frame for frame in stream if frame.number <= last])
         behind += [frame for frame in stream if frame.number > last]
+    # A bare packet with the old connection's numbers, behind a SYN on its ports, is the old one's here and not there.
+    empty = {first for first, span in ours.items() if not any(side.payload for side in span.sides.values())}
+    for spans in (ours, theirs):
+        spans.update({first: _uncounted(spans[first]) for first in empty & spans.keys()})
     if reading.row.file in COPIES:
         ours, theirs = (
             {first: _uncounted(span) for first, span in spans.items()} for spans in (ours, theirs)

@@ -2,9 +2,14 @@
 
 import asyncio
 import gzip
-import time
+import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+from atrest import Loop, press
 
 from kinspect.kafka.view import View
 from kinspect.tui.app import Explorer
@@ -41,24 +46,22 @@ class Driver:
 
     async def press(self, *keys):
         for key in keys:
-            await self.pilot.press(key)
+            press(self.app, key)
             await self.rest()
 
     async def write(self, text):
         for character in text:
-            await self.pilot.press({" ": "space", "-": "minus", "=": "equals_sign"}.get(character, character))
+            press(self.app, {" ": "space", "-": "minus", "=": "equals_sign"}.get(character, character))
         await self.rest()
 
     async def rest(self):
         """Wait until everything that was asked for is on the screen."""
-        limit = time.monotonic() + 20
+        loop = asyncio.get_running_loop()
         while True:
-            await self.pilot.pause()
+            await loop.rest()
             if self.is_at_rest:
-                await self.pilot.pause()
                 return
-            assert time.monotonic() < limit
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.001)
 
     @property
     def is_at_rest(self):
@@ -93,6 +96,7 @@ def explore():
                 await script(driver)
             spool.close()
 
-        asyncio.run(drive())
+        with asyncio.Runner(loop_factory=Loop) as runner:
+            runner.run(drive())
 
     return run

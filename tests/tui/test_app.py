@@ -16,6 +16,7 @@ from kinspect.capture.source import STDIN
 from kinspect.errors import KinspectError
 from kinspect.kafka.view import View
 from kinspect.tui.index.choice import OPTIONS
+from kinspect.tui.index.listing import Order
 
 TALL = (130, 40)
 
@@ -100,6 +101,56 @@ def test_a_wrong_filter_is_said_in_one_line_and_changes_nothing(explore):
         assert "there is no" not in explorer.read()
 
     explore(script, NANO)
+
+
+def test_a_filter_left_with_escape_gives_way_to_the_one_that_is_applied(explore):
+    async def script(explorer):
+        bar = explorer.main.filter_bar
+        await explorer.press("slash")
+        await explorer.write("api=Fetch")
+        await explorer.press("enter")
+        listed = len(explorer.main.listing)
+        for written in ("errors-only", " apis=1"):
+            await explorer.press("slash", "end")
+            await explorer.write(written)
+            await explorer.press("escape")
+            assert bar.input.value == "api=Fetch"
+            assert explorer.main.exchanges.has_focus
+            assert len(explorer.main.listing) == listed
+
+    explore(script, NANO)
+
+
+def test_a_wrong_filter_left_with_escape_is_not_said_any_more(explore):
+    async def script(explorer):
+        await explorer.press("slash")
+        await explorer.write("apis=1")
+        await explorer.press("enter")
+        assert "there is no filter" in explorer.read()
+        await explorer.press("escape")
+        assert "there is no filter" not in explorer.read()
+        assert explorer.main.filter_bar.input.value == ""
+
+    explore(script, NANO)
+
+
+def test_the_order_by_time_is_that_of_the_time_shown(explore):
+    async def script(explorer):
+        def times():
+            return [line.split()[0] for line in explorer.read().splitlines()[2:-2]]
+
+        assert explorer.main.listing.order == Order("completion")
+        assert "STARTED " in explorer.read().splitlines()[1]
+        completed = times()
+        await explorer.press("t")
+        assert "STARTED▲" in explorer.read().splitlines()[1]
+        assert times() == sorted(times()) != completed
+        await explorer.press("t")
+        assert times() == sorted(times(), reverse=True)
+        await explorer.press("o")
+        assert times() == completed
+
+    explore(script, CAPTURES / "4.4.0/cluster_kraft.pcap.gz", size=(160, 24))
 
 
 def test_tab_completes(explore):
@@ -195,6 +246,10 @@ def test_the_mouse(explore):
         await explorer.pilot.click("Titles", offset=(85, 0))
         await explorer.rest()
         assert main.listing.order.key == "latency"
+        keys = explorer.read().splitlines()[-1]
+        await explorer.pilot.click("KeyLine", offset=(keys.index("Largest"), 0))
+        await explorer.rest()
+        assert main.listing.order.key == "size"
 
     explore(script, NANO, size=TALL)
 
@@ -396,10 +451,10 @@ def test_what_a_capture_says_is_text(explore, tmp_path, size):
             seen.append(explorer.read())
 
         look()
-        for _ in range(4):
+        for fields in (12, 3, 3, 3):
             await explorer.press("enter")
             look()
-            for _ in range(12):
+            for _ in range(fields):
                 await explorer.press("down")
                 look()
             await explorer.press("r", "x")

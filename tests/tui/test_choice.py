@@ -80,7 +80,7 @@ def test_a_connection_alone(both):
         ("api=Fetsch", "did you mean Fetch"),
         ("topic", "topic needs a value"),
         ("errors-only=1", "takes no value"),
-        ("min-latency=fast", "not a number"),
+        ("min-latency=fast", "not a duration"),
         ("topic='a", "quote"),
         ("api=a,,b", "empty value"),
         ("since=yesterday", "is not a time"),
@@ -111,7 +111,8 @@ def test_lists_are_in_order(both, order, piece, monkeypatch):
     rows = brought_up(listed)
     assert sorted(rows) == [*range(store.count)]
     value = {
-        "time": lambda exchange: exchange.order,
+        "completion": lambda exchange: exchange.order,
+        "time": lambda exchange: exchange.timestamp,
         "latency": lambda exchange: exchange.latency_ns,
         "size": lambda exchange: sum(m.size for m in (exchange.request, exchange.response) if m is not None),
     }[order.key]

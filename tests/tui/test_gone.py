@@ -49,3 +49,31 @@ def test_it_gives_the_terminal_back_when_a_signal_ends_it(explorer, number):
     assert b"\x1b[?25h" in told
     assert b"Traceback" not in told
     assert explorer.alive() == []
+
+
+BUSY = """
+import sys
+from kinspect import cli
+from kinspect.tui import app
+
+def busy(self, number):
+    while True:
+        pass
+
+app.Explorer._end = busy
+sys.exit(cli.main())
+"""
+"""The explorer, which never comes to its end."""
+
+
+def test_whatever_it_does_a_signal_ends_it(tmp_path):
+    busy = Screen(tmp_path, sys.executable, "-c", BUSY, "explore", NANO)
+    busy.until(b"Produce")
+    busy.process.send_signal(signal.SIGTERM)
+    told = busy.until(b"\x1b[?1049l")
+    told += busy.rest()
+    assert busy.status() == 128 + signal.SIGTERM
+    assert b"\x1b[?25h" in told
+    assert b"Traceback" not in told
+    assert busy.alive() == []
+    busy.end()

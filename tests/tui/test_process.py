@@ -5,16 +5,20 @@ import signal
 import time
 
 import pytest
+from support.trickle import APART, LONGEST, Trickle
 from support.tui import CAPTURES, ERRORS, indexed
 
 from kinspect.capture import open_timeline
 from kinspect.errors import CaptureError
+from kinspect.kafka.exchange import ANSWERED
 from kinspect.model import Block
 from kinspect.tui.index import indexer, process
-from kinspect.tui.index.indexer import Batch, Inputs
+from kinspect.tui.index.indexer import Batch, Indexer, Inputs
 from kinspect.tui.index.process import IndexProcess
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store
+
+GROUPS = CAPTURES / "4.4.0" / "groups_classic.pcap.gz"
 
 
 def started(*paths):
@@ -88,10 +92,7 @@ def test_it_ends_when_nobody_listens(tmp_path):
     number = rows._pid
     rows.receive()
     rows._reader.close()
-    limit = time.monotonic() + 20
-    while os.waitpid(number, os.WNOHANG) == (0, 0):
-        assert time.monotonic() < limit
-        time.sleep(0.05)
+    os.waitpid(number, 0)
     os.kill(writer, signal.SIGKILL)
     os.waitpid(writer, 0)
 
@@ -100,16 +101,15 @@ class Packets:
     """A capture in place of an interface's: the packets of a file, four at a time."""
 
     files = ("lo",)
-    errors = ()
-    secrets = ()
     bytes_total = None
-    kernel_drops, queue_drops = 3, 4
+    kernel_drops, queue_drops, saved_packets = 3, 4, None
 
     def __init__(self, path, refused=None):
         self._timeline = open_timeline([str(path)])
         self._refused = refused
         self._ended = False
-        self.bytes_read = 0
+        self.errors, self.secrets = [], []
+        self.bytes_read = self.captured_packets = 0
 
     def start(self):
         if self._refused is not None:
@@ -140,7 +140,9 @@ def live(packets):
     return store, batch
 
 
-def test_packets_of_an_interface():
+def test_packets_of_an_interface(monkeypatch):
+    # All come at once: none is listed before others that belong before it.
+    monkeypatch.setattr(indexer, "BATCH_SECONDS", 3600)
     store, told = live(Packets(ERRORS))
     here = indexed(ERRORS)
     assert (told, store.done, store.errors, store.count) == (None, True, [], here.count)
@@ -161,8 +163,27 @@ def test_a_capture_that_cannot_be_saved_is_told():
 
 def test_a_capture_ends_with_as_many_exchanges_as_are_kept(monkeypatch):
     monkeypatch.setattr(indexer, "LIVE_EXCHANGES", 20)
-    monkeypatch.setattr(indexer, "BATCH_ROWS", 10)
+    monkeypatch.setattr(indexer, "BATCH_SECONDS", 0)
     store, _ = live(Packets(ERRORS))
     assert 20 <= store.count < 40
     told = f"the capture has ended: {store.count:,} exchanges are as many as are kept"
     assert tuple(store.errors[-1]) == (0, told)
+
+
+@pytest.mark.parametrize("apart", APART)
+def test_an_exchange_of_an_interface_is_sent_within_200_ms(apart, monkeypatch):
+    packets = Trickle(str(GROUPS), apart)
+    monkeypatch.setattr(indexer, "time", packets)
+    inputs = Inputs(["-"], interface="lo")
+    store = Store(inputs, Spool())
+    times = []
+
+    def send(batch):
+        store.add(batch)
+        answered = [number for number in range(store.count) if store[number].outcome == ANSWERED]
+        times.extend([packets.now] * (len(answered) - len(times)))
+
+    indexer.index_packets(Indexer(inputs.inspector(), store.spool, frozenset()), packets, lambda _: 0, send)
+    completed = packets.completed()
+    assert len(times) == len(completed) > 20
+    assert max(map(float.__sub__, times, completed)) <= LONGEST

@@ -5,12 +5,14 @@ import stat
 
 import orjson
 import pytest
+from support.shares import one_in
 from support.tui import CAPTURES, NANO, indexed, keylog
 
 import kinspect
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.kafka.view import View
 from kinspect.output import table
+from kinspect.output.deeds import told
 from kinspect.tui.index import reread, row
 from kinspect.tui.index.export import json_line
 from kinspect.tui.index.spool import Spool
@@ -46,13 +48,7 @@ def no_second_reading(monkeypatch):
     monkeypatch.setattr(reread, "again", again)
 
 
-# Every third here, the others with what takes long.
-EACH = [
-    pytest.param(path, marks=[] if number % 3 == 0 else pytest.mark.big) for number, path in enumerate(ALL)
-]
-
-
-@pytest.mark.parametrize("path", EACH, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", one_in(3, ALL), ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_exchange_is_what_read_gives(path, plain, no_second_reading):
     path = plain(path)
     secrets = keylog(path) or keylog(CAPTURES / "tls" / path.name)
@@ -69,8 +65,8 @@ def test_every_row_is_what_the_table_shows(path):
     store = indexed(path, keylog=secrets)
     for number, exchange in enumerate(read(path, keylog=secrets)):
         line, shown = TABLE.exchange(exchange), store.line(number)
-        about = table.about(line, table.deed(exchange), table.reasons(exchange))
-        assert table.about(shown, shown["deed"], shown["reasons"]) == about
+        about = table.about(line, told(exchange))
+        assert table.about(shown, shown["told"]) == about
         assert (table.api(shown), table.latency(shown["latency_ms"])) == (
             table.api(line),
             table.latency(line["latency_ms"]),

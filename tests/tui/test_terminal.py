@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,7 @@ def test_keys_and_screen(terminal):
     terminal.send("Enter", "Down", "Down")
     terminal.until("request_api_key  int16  bytes 0–2 (2)")
     terminal.send("Escape")
-    time.sleep(1)  # else a terminal takes Escape and what follows for one key
+    terminal.until("Fields and bytes")  # else a terminal takes Escape and what follows for one key
     terminal.send("/")
     terminal.until("Tab: api=")
     terminal.send(*"api=Prod", "Tab", "Enter")
@@ -40,7 +39,7 @@ def test_keys_and_screen(terminal):
     terminal.send("?")
     terminal.until("The slowest exchange and its bytes")
     terminal.send("q")
-    time.sleep(1)
+    terminal.until("Fields and bytes")
     terminal.send("q")
     assert terminal.status() == 0
 

@@ -193,7 +193,7 @@ class _Ends:
 
 
 class _Names:
-    error_count = 0  # what failed is told by `problems`
+    error_count, refusal = 0, None  # what failed is told by `problems`
 
     def __init__(
         self, topics: Sequence[str], ids: Sequence[str], unresolved: Sequence[str], groups: Sequence[str]

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from kinspect.kafka.exchange import Exchange, WireMessage
+from kinspect.kafka.summary import ERRORS_SHOWN
 from kinspect.kafka.view import View
 from kinspect.model import RESPONSE
+from kinspect.output.deeds import refused
 from kinspect.output.named import number_name
 from kinspect.protocol import interpreter, schema
 from kinspect.protocol.interpreter import Span
@@ -19,6 +21,10 @@ SPANS_BYTES = 24 * 1024 * 1024
 """Memory that the fields of a message may take whose bytes are looked for; what comes after them has no bytes."""
 OPENED = 100
 """Lines that an exchange is unfolded to at first, about."""
+FAULTS_SHOWN = 10
+"""Lines of errors, and of problems, before the rest of them folds behind one."""
+STRETCH = 1000
+"""Lines that unfold at once, at most: a longer array is a list of stretches, each folded."""
 
 EXCHANGE, HEADER, BODY = "exchange", "header", "body"
 ERROR, PROBLEM = "error", "problem"
@@ -33,12 +39,15 @@ _DERIVED = ("_decoded", "_size")
 
 class Node:
     """A line of the tree. `value`: a JSON value; `side` and `start` to `end`: the bytes it was read from, if any;
-    `name`: what a number is called; `kind`: ERROR, PROBLEM, or empty."""
+    `name`: what a number is called; `kind`: ERROR, PROBLEM, or empty; `stretch`: it is a part of
+    an array, from the element `first` on; `bare`: its bytes were not looked for, as too many fields come before it."""
 
     __slots__ = (
         "_children",
+        "bare",
         "depth",
         "end",
+        "first",
         "key",
         "kind",
         "name",
@@ -47,6 +56,7 @@ class Node:
         "path",
         "side",
         "start",
+        "stretch",
         "type",
         "value",
     )
@@ -57,6 +67,9 @@ class Node:
         self.value = value
         self.path = path
         self.kind = kind
+        self.first = 0
+        self.stretch = False
+        self.bare = False
         self.name: str | None = None
         self.type = ""
         self.depth: int = 0 if parent is None else parent.depth + 1
@@ -73,7 +86,18 @@ class Node:
             return bool(self._children)
         if isinstance(self.value, dict):
             return bool(self.value)
-        return isinstance(self.value, list) and any(isinstance(item, dict | list) for item in self.value)
+        # The elements of an array are all of one kind.
+        return isinstance(self.value, list) and bool(self.value) and isinstance(self.value[0], dict | list)
+
+    def leads_to(self, path: str) -> bool:
+        """Whether the field of that path is this one, or below it."""
+        if not path.startswith(self.path):
+            return False
+        rest = path[len(self.path) :]
+        if self.stretch:
+            index = int(rest[1 : rest.index("]")]) if rest.startswith("[") else -1
+            return self.first <= index < self.first + len(self.value)
+        return not rest or rest[0] in ".["
 
     def place(self, side: str, start: int, end: int, kind: str = "") -> None:
         """It was read from these bytes."""
@@ -97,6 +121,8 @@ class Message:
         self.extents: dict[str, tuple[int, int, str]] = {}
         for span in body:
             self._extend(span)
+        if body and not all_spans:
+            self._forget(body[-1].path)
         self._starts = [span.start for span in (*header, *body)]
         self._spans = [*header, *body]
 
@@ -107,13 +133,14 @@ class Message:
             self.extents[span.path] = span.start, span.end, span.type
         else:
             self.extents[span.path] = known[0], max(known[1], span.end), known[2]
-        path = span.path
-        while path:
-            path = path[: path.rindex("[")] if path.endswith("]") else path.rpartition(".")[0]
-            if not path:
-                return
+        for path in _above(span.path):
             start, end, kind = self.extents.get(path, (span.start, span.end, ""))
             self.extents[path] = start, max(end, span.end), kind
+
+    def _forget(self, path: str) -> None:
+        """What the last field looked at stands in goes on behind it: where that ends is not known."""
+        for above in (path, *_above(path)):
+            del self.extents[above]
 
     def is_hidden(self, offset: int) -> bool:
         """Whether the byte is not drawn."""
@@ -163,7 +190,18 @@ class Fields:
         return root
 
     def _faults(self) -> Iterator[Node]:
-        """Errors and problems, to be seen at once."""
+        """What went wrong, to be seen at once."""
+        refusal = refused(self.exchange)
+        if refusal is not None:
+            node = Node(None, ERROR, refusal, kind=ERROR)
+            node.place(RESPONSE, 0, len(self.messages[RESPONSE].raw))
+            yield node
+        errors, problems = [*self._errors()], [*self._problems()]
+        count = self.line["error_count"] if len(errors) == ERRORS_SHOWN else len(errors)
+        yield from _folded(ERROR, errors, count)
+        yield from _folded(PROBLEM, problems, self.line["problem_count"])
+
+    def _errors(self) -> Iterator[Node]:
         for error in (self.line["response"] or {}).get("errors", ()):
             text = f"{error['name']} ({error['code']}) {error['path']}".rstrip()
             node = Node(None, ERROR, text, kind=ERROR)
@@ -173,6 +211,8 @@ class Fields:
             if extent is not None:
                 node.place(RESPONSE, *extent[:2])
             yield node
+
+    def _problems(self) -> Iterator[Node]:
         for problem in self.line["problems"]:
             node = Node(None, PROBLEM, f"{problem['code']}: {problem['message']}", kind=PROBLEM)
             if problem["side"] in self.messages and problem["offset"] is not None:
@@ -219,19 +259,51 @@ class Fields:
 
     def _made(self, parent: Node) -> Iterator[Node]:
         value, path = parent.value, parent.path
+        if isinstance(value, list) and len(value) > STRETCH:
+            yield from self._stretches(parent)
+            return
         if isinstance(value, dict):
             items = [(key, f"{path}.{key}" if path else key, item) for key, item in value.items()]
         else:
-            items = [(f"[{index}]", f"{path}[{index}]", item) for index, item in enumerate(value)]
-        message = self.messages.get(parent.side)
+            items = [
+                (f"[{index}]", f"{path}[{index}]", item) for index, item in enumerate(value, parent.first)
+            ]
         for key, below, item in items:
             node = Node(parent, key, item, below)
             node.name = number_name(key, item)
-            if message is not None:
-                extent = message.extents.get(below) or message.extents.get(_origin(below))
-                if extent is not None:
-                    node.place(parent.side, *extent)
+            extent = self._extent(parent.side, below) or self._extent(parent.side, _origin(below))
+            if extent is not None:
+                node.place(parent.side, *extent)
+            elif parent.bare or (parent.key == BODY and self._ends_early(parent)):
+                node.bare, node.end = True, node.start
             yield node
+
+    def _stretches(self, parent: Node) -> Iterator[Node]:
+        """An array in parts of which each unfolds to so many lines at most."""
+        value = parent.value
+        step = STRETCH
+        while step * STRETCH < len(value):
+            step *= STRETCH
+        for at in range(0, len(value), step):
+            part = value[at : at + step]
+            first, last = parent.first + at, parent.first + at + len(part) - 1
+            node = Node(parent, f"[{first}–{last}]", part, parent.path)
+            node.first, node.stretch = first, True
+            begin = self._extent(parent.side, f"{parent.path}[{first}]")
+            end = self._extent(parent.side, f"{parent.path}[{last}]")
+            if begin is not None and end is not None:
+                node.place(parent.side, begin[0], end[1])
+            else:
+                node.bare = parent.bare
+            yield node
+
+    def _ends_early(self, body: Node) -> bool:
+        """Whether not all fields of the body have their bytes."""
+        return body.depth == 1 and not self.messages[body.side].all_spans
+
+    def _extent(self, side: str, path: str) -> tuple[int, int, str] | None:
+        message = self.messages.get(side)
+        return None if message is None else message.extents.get(path)
 
     # ------------------------------------------------------------------ what is to be seen
 
@@ -293,7 +365,7 @@ class Fields:
     def _nearer(self, node: Node, path: str) -> Node | None:
         """The child that the path goes through."""
         for child in self.children(node) if node.unfolds else ():
-            if path == child.path or (path.startswith(child.path) and path[len(child.path)] in ".["):
+            if child.leads_to(path):
                 return child
         return None
 
@@ -302,6 +374,27 @@ class Fields:
         return next(
             (place for place, node in enumerate(self.lines) if not node.depth and node.key == side), None
         )
+
+
+def _folded(kind: str, nodes: list[Node], total: int) -> Iterator[Node]:
+    """The first of many nodes, and one that the others stand below; the last tells how many are left out."""
+    yield from nodes[:FAULTS_SHOWN]
+    rest = nodes[FAULTS_SHOWN:]
+    if rest:
+        fold = Node(None, kind, f"{total - FAULTS_SHOWN:,} more", kind=kind)
+        left = total - len(nodes)
+        if left:
+            rest.append(Node(None, kind, f"and {left:,} more", kind=kind))
+        for node in rest:
+            node.parent, node.depth = fold, 1
+        fold._children = rest
+        yield fold
+
+
+def _above(path: str) -> Iterator[str]:
+    """The paths of what a field stands in, the nearest first."""
+    while path := path[: path.rindex("[")] if path.endswith("]") else path.rpartition(".")[0]:
+        yield path
 
 
 def _origin(path: str) -> str:

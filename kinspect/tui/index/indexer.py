@@ -6,25 +6,28 @@ Every exchange is decoded once, for what the list shows and the filters ask for,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from kinspect.capture import may_bring_secrets, open_timeline
 from kinspect.capture.places import is_plain
-from kinspect.capture.timeline import Packets
+from kinspect.capture.timeline import Packets, note_capture
 from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.order import Key, Line
 from kinspect.model import FRAME_BITS, Block, Caps
-from kinspect.output import table
+from kinspect.output.deeds import told
 from kinspect.output.escape import printable
-from kinspect.pipeline import Inspector, Line, one_by_one
+from kinspect.pipeline import Inspector, fed, one_by_one
 from kinspect.tui.index import row
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.texts import UNKEPT, Numbering
 
 BATCH_ROWS = 2000
-BATCH_SECONDS = 0.1
+BATCH_SECONDS = 0.08
+"""Between two batches. Where packets come as they are captured, lines wait no longer for others that belong before
+them."""
 SEEN = 100_000
 """Names noted for completion, at most."""
 LIVE_EXCHANGES = 2_000_000
@@ -75,7 +78,8 @@ class Batch(NamedTuple):
     texts: list[bytes]
     places: list[tuple[int, int]]
     descriptions: list[tuple[int, int, bytes]]
-    names: list[tuple[str, str, int]]
+    names: list[tuple[str, str, Key]]
+    nodes: list[tuple[str, int, int, Key]]
     seen: list[tuple[str, str]]
     start: int | None
     bytes_read: int
@@ -97,24 +101,39 @@ class Indexer:
         self._numbering = Numbering()
         self._rows: list[bytes] = []
         self._places: list[tuple[int, int]] = []
-        self._names = len(inspector.names.learned(0))
+        self._count = 0
+        self._names: list[tuple[str, str, Key]] = []
+        self._nodes: list[tuple[str, int, int, Key]] = []
+        # What lines told that were not taken yet, by their keys.
+        self._telling: dict[Key, tuple[list[tuple[str, str]], list[tuple[str, int, int]]]] = {}
         self._seen: dict[tuple[str, str], None] = {}
         self._told = 0
         self._start: int | None = None
 
-    def block(self, block: Block, offset: Callable[[Block], int]) -> None:
-        """Take a block; `offset` tells where its buffer begins in its file."""
+    def block(self, block: Block, lines: list[Line], offset: Callable[[Block], int]) -> None:
+        """Take a block and the lines that it completed; `offset` tells where its buffer begins in its file."""
         if self._start is None:
-            self._start = next((moment for moment in block.times if moment is not None), None)
+            self._start = block.first_time
         if block.first_frame >> FRAME_BITS in self._plain:
             self._places.append((block.first_frame, offset(block)))
-        for line in one_by_one(self.inspector.feed(block)):
+        self._take_all(one_by_one(lines))
+
+    def _take_all(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            self._hear()
             self._take(line)
+
+    def _hear(self) -> None:
+        """Notes which lines told names."""
+        names, nodes = self.inspector.names.take_new()
+        for topic_id, name, key in names:
+            self._telling.setdefault(key, ([], []))[0].append((topic_id, name))
+        for ip, port, node_id, key in nodes:
+            self._telling.setdefault(key, ([], []))[1].append((ip, port, node_id))
 
     def finish(self) -> None:
         """There are no more blocks."""
-        for line in self.inspector.finish():
-            self._take(line)
+        self._take_all(self.inspector.finish())
 
     def waiting(self) -> int:
         """Rows that the next batch will have."""
@@ -124,16 +143,23 @@ class Indexer:
         """What was found since the last batch."""
         rows, self._rows = b"".join(self._rows), []
         places, self._places = self._places, []
-        names = self.inspector.names.learned(self._names)
-        self._names += len(names)
+        names, self._names = self._names, []
+        nodes, self._nodes = self._nodes, []
         seen = [*islice(self._seen, self._told, None)]
         self._told += len(seen)
         texts, refused = self._numbering.take(), self._spool.refused
-        return Batch(rows, texts, places, [], names, seen, self._start, bytes_read, bytes_total, refused)
+        return Batch(
+            rows, texts, places, [], names, nodes, seen, self._start, bytes_read, bytes_total, refused
+        )
 
     def _take(self, line: Line) -> None:
         if isinstance(line, Exchange):
             self._rows.append(row.pack(line, self._numbers(line)))
+            self._count += 1
+            names, nodes = self._telling.pop(line.key, ((), ()))
+            key = row.key(self._count)
+            self._names += [(topic_id, name, key) for topic_id, name in names]
+            self._nodes += [(ip, port, node_id, key) for ip, port, node_id in nodes]
 
     def _numbers(self, exchange: Exchange) -> row.Numbers:
         number = self._numbering.number
@@ -141,12 +167,12 @@ class Indexer:
         connection = number(
             [
                 *(ends.client_ip, ends.client_port, ends.broker_ip, ends.broker_port),
-                *(ends.connection_id, ends.community_id, ends.tls, ends.node_id),
+                *(ends.connection_id, ends.community_id, ends.tls),
             ]
         )
         client = number(
             [
-                *(exchange.client_id, exchange.role, exchange.principal),
+                *(exchange.client_id, exchange.role, exchange.principal, exchange.mechanism),
                 *(exchange.software_name, exchange.software_version),
             ]
         )
@@ -154,7 +180,7 @@ class Indexer:
             [
                 *(summary.topics, summary.topic_ids, [*summary.unresolved_topic_ids]),
                 *(summary.partitions[:_LISTED], summary.groups, summary.transactional_ids),
-                *(table.deed(exchange), table.reasons(exchange)),
+                *told(exchange),
             ]
         )
         if self._numbering.grew:
@@ -221,6 +247,8 @@ class LivePackets(Packets, Protocol):
     def kernel_drops(self) -> int: ...
     @property
     def queue_drops(self) -> int: ...
+    @property
+    def captured_packets(self) -> int: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
 
@@ -234,10 +262,7 @@ def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callabl
     def send_with_summary(batch: Batch) -> None:
         nonlocal exchanges
         exchanges += len(batch.rows) // row.SIZE
-        inspector.counts.kernel_drops, inspector.counts.queue_drops = (
-            packets.kernel_drops,
-            packets.queue_drops,
-        )
+        note_capture(inspector.counts, packets)
         batch = batch._replace(summary=inspector.summary())
         if exchanges >= LIVE_EXCHANGES:
             packets.stop()
@@ -255,19 +280,17 @@ def index_packets(
 ) -> None:
     """Take all packets, and send what they hold; `offset` is asked of blocks of plain captures alone."""
     sent = time.monotonic()
-    used = 0
+    comes_now = packets.bytes_total is None
     try:
-        for block in packets:
-            for text in packets.secrets[used:]:
-                indexer.inspector.add_secrets(text)
-            used = len(packets.secrets)
-            indexer.block(block, offset)
+        for block, lines in fed(indexer.inspector, packets):
             now = time.monotonic()
-            if indexer.waiting() >= BATCH_ROWS or now - sent >= BATCH_SECONDS:
+            due = now - sent >= BATCH_SECONDS
+            if due:
                 sent = now
+                lines += indexer.inspector.idle() if comes_now else ()
+            indexer.block(block, lines, offset)
+            if due or indexer.waiting() >= BATCH_ROWS:
                 send(indexer.batch(packets.bytes_read, packets.bytes_total))
-        for text in packets.secrets[used:]:
-            indexer.inspector.add_secrets(text)
         indexer.finish()
     finally:
         packets.close()

@@ -13,22 +13,25 @@ from kinspect.tui.index.store import Store
 
 PIECE = 4096
 """Rows worked on without a pause."""
+COMPLETION = "completion"
+"""The order that needs no sorting."""
 _UNKNOWN = -(1 << 63)
 
 
 class Order(NamedTuple):
     """How rows are ordered: by a name of `KEYS`, `down`: the greatest first."""
 
-    key: str = "time"
+    key: str = COMPLETION
     down: bool = False
 
 
 KEYS: dict[str, Callable[[row.Values], int | None]] = {
-    "time": lambda values: values[row.COMPLETED_AT],
+    COMPLETION: lambda values: values[row.COMPLETED_AT],
+    "time": row.timestamp_of,
     "latency": row.latency_of,
     "size": row.size_of,
 }
-"""What rows can be ordered by. `time` is the order of completion, which needs no sorting."""
+"""What rows can be ordered by. `time` is the time that the list shows; rows come in the order of completion."""
 
 
 class Listing:
@@ -52,7 +55,7 @@ class Listing:
 
     @property
     def _backwards(self) -> bool:
-        return self.order == Order("time", True)
+        return self.order == Order(COMPLETION, True)
 
     def place(self, index: int) -> int | None:
         """Where a row stands in the list; None if it does not."""
@@ -89,7 +92,7 @@ class Listing:
             self._passed.extend(choice.passes(self._seen, stop))
             self._seen = stop
             yield
-        if order.key != "time" and (self.choice, self.order) == (choice, order):
+        if order.key != COMPLETION and (self.choice, self.order) == (choice, order):
             yield from self._sorted(choice, order)
 
     def _sorted(self, choice: Choice, order: Order) -> Iterator[None]:

@@ -90,4 +90,6 @@ def _received(told: dict[str, Any], rows: bytes, texts: bytes) -> Batch:
     told["descriptions"] = [
         (file, offset, bytes.fromhex(block)) for file, offset, block in told["descriptions"]
     ]
+    told["names"] = [(topic_id, name, tuple(key)) for topic_id, name, key in told["names"]]
+    told["nodes"] = [(ip, port, node_id, tuple(key)) for ip, port, node_id, key in told["nodes"]]
     return Batch(**{**told, "rows": rows, "texts": texts.split(b"\n") if texts else []})

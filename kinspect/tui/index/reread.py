@@ -19,6 +19,7 @@ from kinspect.errors import CaptureError
 from kinspect.kafka.exchange import Exchange
 from kinspect.link import Dissector
 from kinspect.model import Block, Caps, Counts
+from kinspect.pipeline import fed
 from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.row import Side
 
@@ -114,15 +115,11 @@ def again(inputs: Inputs, order: int, stopped: Callable[[], bool]) -> Exchange |
     """The exchange with that number, found by reading everything before it once more."""
     timeline = open_timeline(inputs.paths)
     inspector = inputs.inspector()
-    used = 0
     try:
-        for block in timeline:
+        for _, lines in fed(inspector, timeline):
             if stopped():
                 raise StoppedError
-            for text in timeline.secrets[used:]:
-                inspector.add_secrets(text)
-            used = len(timeline.secrets)
-            for line in inspector.feed(block):
+            for line in lines:
                 if isinstance(line, Exchange) and line.order == order:
                     return line
         for line in inspector.finish():

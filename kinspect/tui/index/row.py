@@ -16,25 +16,33 @@ from kinspect.kafka.exchange import (
     Exchange,
     WireMessage,
 )
+from kinspect.kafka.order import Key
 
 NONE = -(1 << 63)
 """A time that the capture does not tell."""
 NOWHERE = (1 << 64) - 1
 """No place in the spool."""
 NO_ORDER = 0
+UNKNOWN_BYTES, UNKNOWN_COUNT = (1 << 64) - 1, (1 << 32) - 1
+"""What stands in the row where it is not known how many records there are."""
 _LATEST = (1 << 63) - 1
-_MOST = (1 << 32) - 1
+
+
+def key(order: int) -> Key:
+    """What stands for an exchange's key, of which rows have the order alone."""
+    return order, 0, 0, 0
+
 
 OUTCOMES = (ANSWERED, UNANSWERED, NO_RESPONSE, ORPHAN)
-REASONS = (None, "capture_end", "closed", "reset", "gap", "one_sided", "cap", "idle")
+REASONS = (None, "capture_end", "closed", "reset", "gap", "one_sided", "cap", "idle", "acks_unknown")
 KINDS = (KAFKA, SASL_TOKEN)
 
 # Bits of `Row.flags`: the outcome, the reason and the kind by their place in the tuples above, then one a fact.
-_REASON_AT, _KIND_AT = 2, 5
-HAS_API, HAS_CORRELATION, LATENCY_KNOWN, FAILED = 1 << 6, 1 << 7, 1 << 8, 1 << 9
+_REASON_AT, _KIND_AT = 2, 6
+HAS_API, HAS_CORRELATION, LATENCY_KNOWN, FAILED = 1 << 7, 1 << 8, 1 << 9, 1 << 10
 """There is an API key and version; there is a correlation id; no gap touched the latency; the response has an error
-code, or there is a problem."""
-REQUEST_AT, RESPONSE_AT = 10, 17
+code or refuses a login, or there is a problem."""
+REQUEST_AT, RESPONSE_AT = 11, 17
 """Where the bits of each message begin."""
 PRESENT, RAW, COMPLETE, INFERRED, LAID_OUT, READ = (1 << bit for bit in range(6))
 """The message is there; its bytes were kept; every byte of it was captured; its API was inferred; its layout is
@@ -91,7 +99,7 @@ class Row(NamedTuple):
 
     @property
     def reason(self) -> str | None:
-        return REASONS[self.flags >> _REASON_AT & 7]
+        return REASONS[self.flags >> _REASON_AT & 15]
 
     @property
     def kind(self) -> str:
@@ -154,6 +162,7 @@ class Numbers(NamedTuple):
 def pack(exchange: Exchange, numbers: Numbers) -> bytes:
     """The exchange's row."""
     summary = exchange.summary
+    record_count = summary.record_count
     flags = (
         OUTCOMES.index(exchange.outcome)
         | REASONS.index(exchange.outcome_reason) << _REASON_AT
@@ -165,7 +174,7 @@ def pack(exchange: Exchange, numbers: Numbers) -> bytes:
         flags |= HAS_CORRELATION
     if exchange.latency_known:
         flags |= LATENCY_KNOWN
-    if summary.error_count or exchange.problems:
+    if summary.error_count or summary.refusal or exchange.problems:
         flags |= FAILED
     if numbers.cut:
         flags |= CUT
@@ -173,7 +182,7 @@ def pack(exchange: Exchange, numbers: Numbers) -> bytes:
     return STRUCT.pack(
         _time(exchange.completed_at),
         _time(exchange.previous_response_end),
-        summary.record_bytes,
+        UNKNOWN_BYTES if summary.record_bytes is None else summary.record_bytes,
         numbers.spool,
         flags,
         exchange.correlation_id or 0,
@@ -183,7 +192,7 @@ def pack(exchange: Exchange, numbers: Numbers) -> bytes:
         numbers.fault,
         numbers.noted,
         exchange.in_flight,
-        min(summary.record_count, _MOST),
+        UNKNOWN_COUNT if record_count is None else min(record_count, UNKNOWN_COUNT - 1),
         exchange.api_key or 0,
         exchange.api_version or 0,
         *_side(exchange.request),

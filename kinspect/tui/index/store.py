@@ -8,10 +8,11 @@ from typing import Any
 from kinspect.capture.places import Places
 from kinspect.capture.source import can_reopen
 from kinspect.errors import KinspectError
-from kinspect.kafka.exchange import Exchange, WireMessage
+from kinspect.kafka.exchange import SASL_TOKEN, TOKEN_NAME, Exchange, WireMessage
 from kinspect.kafka.flow import Ends
-from kinspect.kafka.names import TopicNames
+from kinspect.kafka.names import LearnedNames
 from kinspect.model import REQUEST, RESPONSE, Counts, Problem
+from kinspect.output.deeds import NOTHING_TOLD, Told
 from kinspect.tui.index import reread, row
 from kinspect.tui.index.indexer import Batch, Inputs
 from kinspect.tui.index.row import NONE, NOWHERE, Row, Side
@@ -34,7 +35,7 @@ class Store:
         self.spool = spool
         self.texts = Texts()
         self.places = Places(inputs.paths)
-        self.names = TopicNames(inputs.topic_names)
+        self.names = LearnedNames(inputs.topic_names)
         self.rows = bytearray()
         self.count = 0
         self.start: int | None = None
@@ -63,6 +64,8 @@ class Store:
             self.seen.setdefault(option, []).append(name)
         for learned in batch.names:
             self.names.learn(*learned)
+        for told in batch.nodes:
+            self.names.learn_node(*told)
         self.rows += batch.rows
         self.count = len(self.rows) // row.SIZE
         self.start = batch.start
@@ -77,12 +80,10 @@ class Store:
         return row.unpack(self.rows, index)
 
     def line(self, index: int) -> dict[str, Any]:
-        """What `output.table` needs of an exchange's JSON line, and what `deed` and `reasons` tell of it."""
+        """What `output.table` needs of an exchange's JSON line, and under `told` what `deeds.told` tells."""
         found = self[index]
         client_ip, client_port, broker_ip, broker_port, *_ = self.connection(found)
-        topics, _, _, partitions, groups, transactional_ids, deed, reasons = (
-            self.texts[found.subject] or _NO_SUBJECT
-        )
+        topics, _, _, partitions, groups, transactional_ids, *told = self.texts[found.subject] or _NO_SUBJECT
         error_names, problems, candidates = self.texts[found.fault] or ([], [], [])
         has_api = bool(found.flags & row.HAS_API)
         values = row.values(self.rows, index)
@@ -105,15 +106,14 @@ class Store:
             "partitions": partitions,
             "groups": groups[:_LISTED],
             "transactional_ids": transactional_ids[:_LISTED],
-            "record_count": found.record_count,
-            "record_bytes": found.record_bytes,
-            "deed": deed,
-            "reasons": reasons,
+            "record_count": None if found.record_count == row.UNKNOWN_COUNT else found.record_count,
+            "record_bytes": None if found.record_bytes == row.UNKNOWN_BYTES else found.record_bytes,
+            "told": Told(*told),
         }
 
     def connection(self, found: Row) -> list[Any]:
-        """The fields of its `Ends` up to `node_id`; empty ones if they were not kept."""
-        return self.texts[found.connection] or ["", 0, "", 0, "", "", False, None]
+        """Those fields of its `Ends` that it does not share; empty ones if they were not kept."""
+        return self.texts[found.connection] or ["", 0, "", 0, "", "", False]
 
     def exchange(self, index: int, stopped: Callable[[], bool] = never) -> Exchange:
         """The exchange with its bytes, as the indexer had it. May read the captures once more, from their start.
@@ -164,12 +164,9 @@ class Store:
 
     def ends(self, found: Row) -> Ends:
         """The ends of its connection."""
-        client_ip, client_port, broker_ip, broker_port, connection_id, community_id, tls, node = (
-            self.connection(found)
-        )
+        *names, tls = self.connection(found)
         return Ends(
-            *(client_ip, client_port, broker_ip, broker_port, connection_id, community_id, self.names),
-            *(self.inputs.names, self.inputs.caps, Counts(), tls, node),
+            *(*names, self.names, self.inputs.names, self.inputs.caps, Counts(), tls),
         )
 
     def _made(self, index: int, found: Row, messages: Messages) -> Exchange:
@@ -178,12 +175,14 @@ class Store:
             exchange.api_key, exchange.api_version = found.api_key, found.api_version
         if found.flags & row.HAS_CORRELATION:
             exchange.correlation_id = found.correlation_id
-        client_id, role, principal, software_name, software_version = self.texts[found.client]
-        exchange.client_id, exchange.role, exchange.principal = client_id, role, principal
+        client_id, role, principal, mechanism, software_name, software_version = self.texts[found.client]
+        exchange.client_id, exchange.role = client_id, role
+        exchange.principal, exchange.mechanism = principal, mechanism
         exchange.software_name, exchange.software_version = software_name, software_version
         exchange.outcome, exchange.outcome_reason = found.outcome, found.reason
         exchange.api_candidates = tuple(self.texts[found.fault][2])
         exchange.order = index + 1
+        exchange.key = row.key(exchange.order)
         exchange.completed_at = _time(found.completed_at)
         exchange.in_flight = found.in_flight
         exchange.previous_response_end = _time(found.previous_response_end)
@@ -195,7 +194,7 @@ class Store:
         return exchange
 
 
-_NO_SUBJECT: list[Any] = [[], [], [], [], [], [], None, []]
+_NO_SUBJECT: list[Any] = [[], [], [], [], [], [], *NOTHING_TOLD]
 _LISTED = 100
 
 
@@ -203,6 +202,8 @@ def api_name(found: Row) -> str | None:
     """The API's name; None for an unknown one."""
     from kinspect.protocol import schema
 
+    if found.kind == SASL_TOKEN:
+        return TOKEN_NAME
     return schema.api_name(found.api_key) if found.flags & row.HAS_API else None
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from kinspect.analysis.traffic import Result
 from kinspect.kafka.exchange import Exchange
 from kinspect.output import table
+from kinspect.output.deeds import told
 from kinspect.output.escape import escape
 
 ABOUT_SHOWN = 400
@@ -71,7 +72,7 @@ KEPT = ("broker", "kind", "api", "api_key", "api_version", "latency_ms")
 
 def row_of(exchange: Exchange, line: dict[str, Any], utc: bool) -> Row:
     """The row of an exchange; `line` has the keys of `table.FIELDS`. It holds nothing of the messages."""
-    about = table.about(line, table.deed(exchange), table.reasons(exchange))
+    about = table.about(line, told(exchange))
     together = Text(" ").join([*about.parts, *about.rest])
     together.truncate(ABOUT_SHOWN, overflow="ellipsis")
     client = line["client"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from rich.text import Text
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 from textual.worker import Worker, WorkerState, get_current_worker
 
 from kinspect.errors import KinspectError, TruncatedCaptureError
@@ -28,7 +28,7 @@ from kinspect.output.summary import DROPS
 from kinspect.tui.index import export
 from kinspect.tui.index.choice import Choice, parse
 from kinspect.tui.index.fields import Fields, Node
-from kinspect.tui.index.listing import Listing, Order
+from kinspect.tui.index.listing import COMPLETION, Listing, Order
 from kinspect.tui.index.nothing import nothing_listed
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.store import Store
@@ -39,6 +39,7 @@ from kinspect.tui.widgets.exchanges import Exchanges, Titles
 from kinspect.tui.widgets.fieldtree import FieldTree, value
 from kinspect.tui.widgets.filterbar import FilterBar
 from kinspect.tui.widgets.hexview import HexView
+from kinspect.tui.widgets.keyline import KeyLine
 from kinspect.tui.widgets.lines import Lines
 
 TALL = 30
@@ -53,6 +54,8 @@ ERRORS_TOLD = 3
 """Of so many inputs it is said what is wrong with them; on the way out of all."""
 COPIED_BYTES = 1_000_000
 """What is copied at most: terminals have no room for more."""
+EARLIEST_FIRST = frozenset({COMPLETION, "time"})
+"""Orders whose first way round begins with the least."""
 READING = "read"
 """The workers that read an exchange for the fields and the bytes."""
 
@@ -149,7 +152,7 @@ class Main(Screen[None]):
             yield Static(id="field")
         yield Static(id="errors")
         yield Static(id="status")
-        yield Footer(show_command_palette=False, compact=True)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.exchanges.focus()
@@ -196,7 +199,7 @@ class Main(Screen[None]):
     def grown(self) -> None:
         """The store has more rows, or is done."""
         self.tell()
-        waits = self.listing.order.key != "time" and not self.store.done
+        waits = self.listing.order.key != COMPLETION and not self.store.done
         if not waits or time.monotonic() - self._sorted_at > SORT_SECONDS:
             self.bring_up_to_date()
 
@@ -214,7 +217,7 @@ class Main(Screen[None]):
                 shown = time.monotonic()
                 for _ in self.listing.update():
                     await asyncio.sleep(0)
-                    if time.monotonic() - shown > 0.2 and order.key == "time":
+                    if time.monotonic() - shown > 0.2 and order.key == COMPLETION:
                         shown = time.monotonic()
                         self._put_up(row)
                 if (choice, order) == (self.listing.choice, self.listing.order) and not self.listing.behind:
@@ -244,7 +247,7 @@ class Main(Screen[None]):
         except KinspectError as error:
             self.filter_bar.complain(str(error))
             return
-        self.filter_bar.complain("")
+        self.filter_bar.accept(text)
         if self.errors_only:
             values["errors_only"] = True
         self._text = text
@@ -255,6 +258,11 @@ class Main(Screen[None]):
     @on(FilterBar.Entered)
     def _filter_entered(self, event: FilterBar.Entered) -> None:
         self.choose(event.text)
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Who goes elsewhere leaves what was written of a filter and not entered."""
+        if event.widget is not self.filter_bar.input:
+            self.filter_bar.discard()
 
     @on(Exchanges.Sideways)
     def _sideways(self) -> None:
@@ -267,7 +275,7 @@ class Main(Screen[None]):
     def action_order(self, key: str) -> None:
         """Order by `key`, the greatest first but for times; again: the other way round."""
         order = self.listing.order
-        self.listing.sort(Order(key, not order.down if order.key == key else key != "time"))
+        self.listing.sort(Order(key, not order.down if order.key == key else key not in EARLIEST_FIRST))
         self.exchanges.cursor = 0
         self.exchanges.scroll_to(y=0, animate=False, force=True)
         self.run_worker(self._reorder())
@@ -409,13 +417,16 @@ class Main(Screen[None]):
         text.append(escape(name if name == node.side else f"{node.side} {name}".strip()), "bold")
         if message is not None:
             first, last = node.start, node.end
-            text.append(f"  {node.type}  bytes {first}–{last} ({last - first})".replace("    ", "  "), "dim")
+            if node.bare:
+                text.append("  too many fields: this one without its bytes", "italic")
+            else:
+                text.append(
+                    f"  {node.type}  bytes {first}–{last} ({last - first})".replace("    ", "  "), "dim"
+                )
             if offset is not None:
                 text.append(f"  byte {offset}", "dim")
             if message.hidden and any(start < last and first < end for start, end in message.hidden):
                 text.append(f"  {self.hidden_note}", "italic")
-            elif not message.all_spans:
-                text.append("  too many fields: the last ones without their bytes", "italic")
         told = value(node, fields)
         if told is not None and node.depth:
             text.append("  ").append_text(told)
@@ -484,19 +495,24 @@ class Main(Screen[None]):
     def action_copy(self) -> None:
         """The exchanges' JSON lines to the terminal's clipboard."""
         rows = self._taken
+        taken: list[bytes] = []
+        size = 0
         try:
-            text = b"".join(self._lines(rows)).decode()
+            for line in self._lines(rows):
+                taken.append(line)
+                size += len(line)
+                if size > COPIED_BYTES:
+                    break
         except StoppedError:
             return
         except KinspectError as error:
             self.app.call_from_thread(self.say, str(error), wrong=True)
             return
-        if len(text) > COPIED_BYTES:
-            self.app.call_from_thread(
-                self.say, f"{len(text):,} bytes are too many to copy: w writes a file", wrong=True
-            )
-        elif text:
-            self.app.call_from_thread(self.app.copy_to_clipboard, text)
+        if size > COPIED_BYTES:
+            told = f"more than {COPIED_BYTES:,} bytes are too many to copy: w writes a file"
+            self.app.call_from_thread(self.say, told, wrong=True)
+        elif taken:
+            self.app.call_from_thread(self.app.copy_to_clipboard, b"".join(taken).decode())
             self.app.call_from_thread(
                 self.say, f"copied {_exchanges(len(rows))}, if the terminal has OSC 52; w writes a file"
             )

@@ -31,7 +31,7 @@ class Column(NamedTuple):
 ABOUT_LEAST = 20
 """So that 80 columns, and 120, have room for it."""
 NARROW = (
-    Column("time", "TIME", 8, "time"),
+    Column("time", table.TIME, 8, "time"),
     Column("client", "CLIENT ID", 12),
     Column("api", "API", 18),
     Column("latency", "LATENCY", 8, "latency"),
@@ -40,7 +40,7 @@ NARROW = (
     Column("ends", "CLIENT → BROKER", 43),
 )
 MEDIUM = (
-    Column("time", "TIME", 12, "time"),
+    Column("time", table.TIME, 12, "time"),
     Column("ends", "CLIENT → BROKER", 33),
     Column("client", "CLIENT ID", 12),
     Column("api", "API", 18),
@@ -49,7 +49,7 @@ MEDIUM = (
     Column("about", "ABOUT", 0),
 )
 BROAD = (
-    Column("time", "TIME", 15, "time"),
+    Column("time", table.TIME, 15, "time"),
     Column("ends", "CLIENT → BROKER", 43),
     Column("client", "CLIENT ID", 18),
     Column("api", "API", 24),
@@ -148,7 +148,7 @@ class Exchanges(Lines):
             return table.latency(line["latency_ms"])
         if name == "size":
             return Text(bytes_text(size))
-        about = table.about(line, line["deed"], line["reasons"])
+        about = table.about(line, line["told"])
         return Text(" ").join([*about.parts, *about.rest])
 
     def style_of(self, place: int) -> Style | None:

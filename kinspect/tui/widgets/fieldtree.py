@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from rich.style import Style
@@ -9,6 +10,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from kinspect.output import detail, table
+from kinspect.output.branches import Piece
 from kinspect.output.escape import escape
 from kinspect.tui.index.fields import ERROR, PROBLEM, Fields, Node
 from kinspect.tui.widgets.lines import Lines
@@ -110,16 +112,26 @@ def value(node: Node, fields: Fields) -> Text | None:
         )
     if node.unfolds:
         return Text(f"({len(item)})", style="dim") if isinstance(item, list) else _gist(item)
-    if isinstance(item, str) and len(item) > VALUE_SHOWN:
-        item = f"{item[:VALUE_SHOWN]}…"
-    if isinstance(item, str) and f"{node.key}_size" in _siblings(node):
-        return Text(escape(item), style=detail.TEXT)
-    told = detail.scalar(item)
     if item is None and _is_hidden(node):
         told = Text("not shown", style="italic dim")
+    elif item == "" and f"{node.key}_size" in _siblings(node):
+        told = Text()
+    else:
+        told = _begin(detail.scalar(item))
     if node.name:
         told.append(f" ({node.name})", style="dim")
     return told
+
+
+def _begin(pieces: Iterable[Piece]) -> Text:
+    """As much of a value as is shown; no more of it is looked at."""
+    text = Text()
+    for piece, style in pieces:
+        left = VALUE_SHOWN - len(text)
+        text.append(piece[:left], style=style)
+        if len(piece) > left:
+            return text.append("…")
+    return text
 
 
 _GIST = ("name", "topic", "topic_name_resolved", "topic_id", "partition_index", "partition", "index", "key")
@@ -132,7 +144,7 @@ def _gist(item: Any) -> Text | None:
     for key in _GIST:
         found = item.get(key)
         if isinstance(found, int) or (isinstance(found, str) and found):
-            return Text(escape(str(found))[:VALUE_SHOWN], style="dim")
+            return Text(escape(str(found)[:VALUE_SHOWN]), style="dim")
     return None
 
 

@@ -34,7 +34,8 @@ class FilterInput(Input):
 
 
 class FilterBar(Vertical):
-    """The filter and, while it is written, a line of hints: names that fit, or what is wrong with it."""
+    """The filter that is applied and, while another one is written, that one with a line of hints: names that fit, or
+    what is wrong with it."""
 
     DEFAULT_CSS = """
     FilterBar { height: auto; }
@@ -58,18 +59,33 @@ class FilterBar(Vertical):
     def __init__(self, store: Store, text: str) -> None:
         super().__init__()
         self._store = store
-        self._first = text
+        self._applied = text
+        self._is_written = False
         self._offered: list[str] = []
         self._chosen = -1
         self._completing = False
 
     def compose(self) -> ComposeResult:
-        yield FilterInput(self._first, placeholder=PLACEHOLDER, select_on_focus=False)
+        yield FilterInput(self._applied, placeholder=PLACEHOLDER, select_on_focus=False)
         yield Static()
 
     @property
     def input(self) -> FilterInput:
         return self.query_one(FilterInput)
+
+    def accept(self, text: str) -> None:
+        """This filter is applied from now on."""
+        self._applied = text
+        self._is_written = False
+        self.complain("")
+
+    def discard(self) -> None:
+        """Show the filter that is applied in place of one that was written and not applied."""
+        if self._is_written:
+            self._is_written = False
+            self.complain("")
+            self.remove_class("open")
+            self.input.value = self._applied
 
     def complain(self, error: str) -> None:
         """Say what is wrong with the filter; nothing: it is right."""
@@ -80,6 +96,7 @@ class FilterBar(Vertical):
             self.add_class("open")
 
     def on_descendant_focus(self) -> None:
+        self._is_written = True
         self.add_class("open")
         self._offer()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import pack
 
+from support.wrap import WRAPS
+
 from kinspect.link import LINK_TYPES, Dissector
 from kinspect.link.cursor import Cursor
 from kinspect.link.fragments import Fragments
@@ -155,6 +157,8 @@ def seeds() -> Iterator[bytes]:
         ethernet(0x86DD, ipv6(43, b"\x06\0" + bytes(6) + tcp)),
     ):
         yield write([(1, packet)])
+    for wrap in WRAPS.values():
+        yield write([(wrap.link_type, wrap.around(each)) for each in (frame, ethernet(0x86DD, later))])
     parts = [ipv4(6, tcp[:24], 0x2000), ipv4(6, tcp[24:48], 0x2003), ipv4(6, tcp[48:], 6)]
     yield write([(1, ethernet(0x0800, part)) for part in parts])
     yield write([(101, part) for part in reversed(parts)])

@@ -12,7 +12,8 @@ from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.flow import Address
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.lines import ConnectionLine
-from kinspect.kafka.names import TopicNames
+from kinspect.kafka.names import LearnedNames
+from kinspect.kafka.order import Numbering
 from kinspect.kafka.view import View
 from kinspect.model import Caps, Counts
 
@@ -68,13 +69,12 @@ def play(data: bytes, split: bool) -> tuple[list[bytes], int]:
     first = steps.byte()
     caps = SMALL if first & SMALL_CAPS else USUAL
     ports = frozenset({9092} if first & FORCED else ())
-    ledger = Ledger(caps, Counts(), TopicNames(None), EMIT, ports, False, ["fuzz.pcap"])
-    ledger.order.fed(0, len(data) + 2)
+    ledger = Ledger(caps, Counts(), LearnedNames(None), EMIT, ports, False, ["fuzz.pcap"])
     syn = bool(first & SYN_SIDE) if first & SYN_KNOWN else None
     timeless = bool(first & TIMELESS)
     flow = Flow(syn, None if timeless else 0)
-    connection = KafkaConnection(flow, ledger)
-    frame = size = 0
+    connection = KafkaConnection(flow, Numbering(0), ledger)
+    frame = size = handed_on = 0
     while steps.left:
         frame += 1
         time = None if timeless else frame * MS
@@ -90,14 +90,18 @@ def play(data: bytes, split: bool) -> tuple[list[bytes], int]:
         else:
             piece = steps.take(steps.short())
             size += len(piece)
+            handed_on += len(piece)
             cut = len(piece) // 2 if split else 0
             for part in (piece[:cut], piece[cut:]):
                 if part:
                     connection.data(direction, time, frame, b"#" + part + b"#", 1, 1 + len(part))
+    flow.bytes = (handed_on, 0)
     connection.closed(None if timeless else frame * MS, frame, REASONS[(first >> 5) % len(REASONS)])
+    assert min(ledger.books.values()) >= 0
+    assert sum(ledger.books.values()) == handed_on, "the books do not balance"
     shown: list[bytes] = []
     undecoded = 0
-    for line in ledger.release(None):
+    for line in ledger.rest():
         if isinstance(line, Exchange):
             shown += [orjson.dumps(line.to_dict(view)) for view in VIEWS]
         else:

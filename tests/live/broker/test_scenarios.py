@@ -12,7 +12,7 @@ from support.checks import complaints, disguises
 from support.decoded import exchanges
 from support.manifest import load
 
-pytestmark = [pytest.mark.tools, pytest.mark.broker, pytest.mark.usefixtures("root")]
+pytestmark = [pytest.mark.tools, pytest.mark.broker]
 
 UNLOGGED = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 """What the broker handles before a client has authenticated, and does not log."""

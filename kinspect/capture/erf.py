@@ -1,0 +1,126 @@
+"""ERF files of Endace's cards (ERF types reference): records without a file header or a magic number.
+
+Frame numbers are Wireshark's: every record counts but those that pad. A time of 0, which metadata may have, is none.
+An Ethernet frame comes with its frame check sequence or without, which no record tells: it stays, and is no payload
+since IP's length ends before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+
+from kinspect.capture.reader import Findings, damaged, new_block, packet_name, truncated
+from kinspect.capture.source import Begin, Source, fill
+from kinspect.link.erf import CARRIED, COUNTS_LOSS, HEADER, MORE, PAD, headers_end
+from kinspect.model import FRAME_BITS, Block
+
+_LINKTYPE_ERF = 197
+
+_TIME = Struct("<II")  # fraction of 2**-32 seconds, seconds
+_RECORD = Struct(">BBHHH")  # type, flags, record length, losses or color, wire length
+
+_HALF = 1 << 31
+
+# What makes a file ERF, as nothing else does: its first records, each of them plausible behind the one before.
+_CHECKED = 3
+_RESERVED = 0x80
+_PUBLIC_TYPES = range(1, 32)
+_APART_SECONDS = 366 * 86_400
+
+
+def is_erf(begin: Begin) -> bool:
+    """Whether a file begins with records: the first one whole, what there is of the next two plausible, and one that
+    is more than padding."""
+    start, before, holds_something = 0, 0, False
+    for number in range(_CHECKED):
+        header = begin.first(start + HEADER)[start:]
+        if len(header) < HEADER:
+            break
+        seconds = _TIME.unpack_from(header)[1]
+        kind, flags, length, _, _ = _RECORD.unpack_from(header, 8)
+        kind &= ~MORE
+        if kind not in _PUBLIC_TYPES and kind != PAD:
+            return False
+        if length < HEADER or flags & _RESERVED:
+            return False
+        # Records that hold no packet may have no time.
+        if seconds and before and abs(seconds - before) > _APART_SECONDS:
+            return False
+        before = seconds or before
+        holds_something |= kind != PAD
+        start += length
+        if not number and len(begin.first(start)) < start:
+            return False
+    return holds_something
+
+
+def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:
+    """Nothing: a record is complete in itself; a `reader.Prefix`."""
+    return b""
+
+
+def read_erf(
+    head: bytes, source: Source, first_frame: int, block_size: int, findings: Findings
+) -> Iterator[Block]:
+    """The packets of an ERF file; a `reader.Reader`."""
+    run = (first_frame >> FRAME_BITS,)
+    frame = first_frame
+    data = head
+    offset = 0
+    while True:
+        block = new_block(data, frame)
+        position, need, lost = _walk(block)
+        if lost:
+            findings.drops[run] = findings.drops.get(run, 0) + lost
+        if len(block):
+            yield block
+        frame += len(block)
+        offset += position
+        if not need:
+            raise damaged(source, packet_name(frame), offset, "is shorter than its headers")
+        data = fill(source, data[position:], need, block_size)
+        if not data:
+            return
+        if len(data) < need:
+            raise truncated(source, packet_name(frame), offset, len(data), need)
+
+
+def _walk(block: Block) -> tuple[int, int, int]:
+    """Append the packets of the records that are whole.
+
+    Returns where the first other record starts, how many bytes it takes (as far as is known; 0 for a damaged one),
+    and how many packets were lost before those appended.
+    """
+    data = block.data
+    size = len(data)
+    last_header = size - HEADER
+    position = lost = 0
+    while position <= last_header:
+        fraction, seconds = _TIME.unpack_from(data, position)
+        kind, _, length, losses, wire = _RECORD.unpack_from(data, position + 8)
+        end = position + length
+        if length < HEADER:
+            return position, 0, lost
+        if end > size:
+            return position, length, lost
+        kind &= ~MORE
+        if kind != PAD:
+            start = headers_end(data, position, end)
+            link_type, before = CARRIED.get(kind, (_LINKTYPE_ERF, 0))
+            start += before
+            if start > end:
+                return position, 0, lost
+            if link_type == _LINKTYPE_ERF:
+                wire += start - position
+                start = position
+            if kind in COUNTS_LOSS:
+                lost += losses
+            time = seconds * 1_000_000_000 + (fraction * 1_000_000_000 + _HALF >> 32)
+            block.times.append(time or None)
+            block.starts.append(start)
+            block.ends.append(min(end, start + wire))
+            block.wire_lengths.append(wire)
+            block.link_types.append(link_type)
+        position = end
+    return position, HEADER, lost

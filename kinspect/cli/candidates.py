@@ -1,0 +1,236 @@
+"""Which message are these bytes? Every reading that fits, the likeliest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kinspect.errors import KinspectError
+from kinspect.kafka import orphans
+from kinspect.model import REQUEST, RESPONSE, Caps
+from kinspect.protocol import decode_body, interpreter, schema
+from kinspect.protocol.interpreter import Reading
+from kinspect.protocol.schema import Api
+
+FITS, TRAILING, CUT, BROKEN = "fits", "trailing", "cut", "broken"
+"""How a message fits: to its last byte; with bytes behind it; with bytes missing; not."""
+
+SIZE_BYTES = 4
+MOST_BYTES = Caps().message_bytes
+TRIED_BYTES = 64 * 1024
+"""A cut response is tried as far as that under every layout."""
+TRIED_MEMORY = 1 << 20
+MOST_MEMORY = 32 << 20
+"""What a decoded message may take, and its spans."""
+API_KEY_BYTES, API_VERSION_BYTES = slice(0, 2), slice(2, 4)
+CUT_REQUEST, CUT_RESPONSE, UNLIKELY, NOTHING = 4, (5,), 7, (8,)
+"""What is ranked behind it is less likely than that the bytes are a response that was cut."""
+TOO_MANY_LEFT = 8
+"""Bytes behind a request, beyond which a response that fits is likelier."""
+
+
+class Framed(NamedTuple):
+    """The bytes of a message without its size. `size`: what that says, None where there is none. `after`: bytes that
+    follow the message."""
+
+    data: bytes
+    size: int | None
+    after: int = 0
+
+    @property
+    def missing(self) -> int:
+        """Bytes that the size says, and that are not there."""
+        return 0 if self.size is None else max(self.size - len(self.data), 0)
+
+
+class Asked(NamedTuple):
+    """What the options tell of the message; None is not told."""
+
+    direction: str | None
+    api: Api | None
+    version: int | None
+
+
+class Candidate(NamedTuple):
+    """One way to read the bytes. `amount`: how many bytes are left over, or missing at least."""
+
+    message: Framed
+    direction: str
+    api_key: int | None
+    version: int | None
+    fit: str
+    amount: int = 0
+
+
+def header(data: bytes, direction: str, key: int | None, version: int | None) -> Reading:
+    """The message's header, with the spans of its fields."""
+    header_version = schema.header_version(key or 0, version or 0, direction)
+    return interpreter.read(
+        schema.header_layout(direction, header_version),
+        data,
+        0,
+        len(data),
+        spans=True,
+        max_memory=MOST_MEMORY,
+    )
+
+
+def request_api(data: bytes) -> tuple[int | None, int | None]:
+    """The API's key and version in a request's header, as far as they are there."""
+    pieces = (data[API_KEY_BYTES], data[API_VERSION_BYTES])
+    key, version = (int.from_bytes(piece, signed=True) if len(piece) == 2 else None for piece in pieces)
+    return key, version
+
+
+def framings(data: bytes, size_first: bool | None) -> list[Framed]:
+    """The message with its size before it, or without; None: what is possible. Where the size fits exactly it is one.
+
+    Raises KinspectError if it must be there and cannot be."""
+    size, left = int.from_bytes(data[:SIZE_BYTES], signed=True), len(data) - SIZE_BYTES
+    plain = Framed(data, None)
+    if size_first is False:
+        return [plain]
+    possible = left > 0 and 0 < size <= MOST_BYTES
+    end = SIZE_BYTES + size
+    sized = [Framed(data[SIZE_BYTES:end], size, max(len(data) - end, 0))] if possible else []
+    if size_first and not sized:
+        raise KinspectError(f"the first 4 bytes are no size of a message: {size}")
+    return sized if size_first or size == left else [plain, *sized]
+
+
+def find(framings: Iterable[Framed], asked: Asked) -> list[Candidate]:
+    """The candidates, the likeliest first."""
+    found: list[Candidate] = []
+    for message in framings:
+        if asked.direction != RESPONSE:
+            found += _requests(message, asked)
+        if asked.direction != REQUEST:
+            found += _responses(message, asked)
+    if asked.direction != REQUEST and min(map(_rank, found), default=NOTHING) > CUT_RESPONSE:
+        for message in framings:
+            found += _cut_responses(message, asked)
+    return sorted(found, key=_rank)
+
+
+def others(found: list[Candidate]) -> list[Candidate]:
+    """What else than the first of the candidates is worth a look: what fits, and what is cut and as likely."""
+    best, *rest = found
+    likely = max(_rank(best)[0], CUT_REQUEST)
+    return [
+        one for one in rest if one.fit in (FITS, TRAILING) or (one.fit == CUT and _rank(one)[0] <= likely)
+    ]
+
+
+def _rank(candidate: Candidate) -> tuple[int, ...]:
+    """Requests say what they are; of equals the reading with a size before it is likelier."""
+    is_response = candidate.direction == RESPONSE
+    clear = not is_response and _is_clear(candidate)
+    if candidate.message.after and not clear:
+        # Any number may look like the size of what is shorter.
+        order = UNLIKELY
+    elif is_response:
+        order = {FITS: 2, CUT: 5, TRAILING: 6, BROKEN: UNLIKELY}[candidate.fit]
+    elif candidate.fit == FITS or clear:
+        order = 0 if candidate.fit == FITS else 1
+    else:
+        order = {TRAILING: 3, CUT: CUT_REQUEST if candidate.api_key else 6, BROKEN: UNLIKELY}[candidate.fit]
+    doubts = _doubts(candidate) if is_response and candidate.fit == FITS else 0
+    return order, int(is_response), doubts, candidate.message.size is None, candidate.amount
+
+
+def _is_clear(candidate: Candidate) -> bool:
+    """Whether a request is none by chance, though it does not fit: it tells a client id, and an API other than the
+    first, whose key and version many a response's correlation id looks like."""
+    read = header(candidate.message.data, REQUEST, candidate.api_key, candidate.version)
+    client_id = str(read.body.get("client_id") or "")
+    named = client_id.isprintable() and "\ufffd" not in client_id and client_id != ""
+    few = candidate.fit in (FITS, CUT) or (candidate.fit == TRAILING and candidate.amount <= TOO_MANY_LEFT)
+    return named and (few or (bool(candidate.api_key) and schema.api(candidate.api_key or 0) is not None))
+
+
+def _requests(message: Framed, asked: Asked) -> Iterator[Candidate]:
+    data = message.data
+    key, version = request_api(data)
+    api = None if key is None else schema.api(key)
+    wrong_api = asked.api is not None and asked.api.key != key
+    if wrong_api or (asked.version is not None and asked.version != version):
+        return
+    read = header(data, REQUEST, key, version)
+    if read.failure is not None:
+        known = api is None or version is None or version in api.versions
+        fit = CUT if read.missing and known and _is_cut(message, read.missing) else BROKEN
+        yield Candidate(message, REQUEST, key, version, fit, read.missing)
+    elif api is None or version is None or version not in api.versions:
+        yield Candidate(message, REQUEST, key, version, BROKEN)
+    else:
+        yield _fitted(message, REQUEST, api, version, read.end)
+
+
+def _responses(message: Framed, asked: Asked) -> Iterator[Candidate]:
+    if asked.api is not None and asked.version is not None:
+        read = header(message.data, RESPONSE, asked.api.key, asked.version)
+        if read.failure is not None:
+            fit = CUT if read.missing and _is_cut(message, read.missing) else BROKEN
+            yield Candidate(message, RESPONSE, asked.api.key, asked.version, fit, read.missing)
+        else:
+            yield _fitted(message, RESPONSE, asked.api, asked.version, read.end)
+    elif not message.missing:
+        for _, key, version in orphans.candidates(message.data):
+            if (asked.api is None or asked.api.key == key) and asked.version in (None, version):
+                yield Candidate(message, RESPONSE, key, version, FITS)
+
+
+def _cut_responses(message: Framed, asked: Asked) -> Iterator[Candidate]:
+    """Those that the bytes could be the begin of."""
+    whole = Framed(message.data[:TRIED_BYTES], message.size)
+    for api in schema.apis() if asked.api is None else (asked.api,):
+        for version in api.versions if asked.version is None else (asked.version,):
+            read = header(whole.data, RESPONSE, api.key, version)
+            if read.failure is None:
+                found = _fitted(whole, RESPONSE, api, version, read.end, TRIED_MEMORY)
+                if found.fit == CUT:
+                    yield found._replace(message=message)
+
+
+def _fitted(
+    message: Framed, direction: str, api: Api, version: int, start: int, most: int = MOST_MEMORY
+) -> Candidate:
+    """The candidate, with how its body fits: under the layout of them all that fits best."""
+    data = message.data
+    best = Candidate(message, direction, api.key, version, BROKEN)
+    for layout in schema.layouts(api.key, version, direction):
+        read = interpreter.read(layout, data, start, len(data), max_memory=most)
+        left = len(data) - read.end
+        if read.failure is None:
+            if message.missing:
+                return best._replace(fit=CUT, amount=message.missing)
+            if not left:
+                return best._replace(fit=FITS, amount=0)
+            best = best._replace(fit=TRAILING, amount=left)
+        elif read.full:
+            best = best._replace(fit=FITS, amount=0)
+        elif best.fit == BROKEN and read.missing and _is_cut(message, read.missing):
+            best = best._replace(fit=CUT, amount=read.missing)
+    return best
+
+
+def _is_cut(message: Framed, missing: int) -> bool:
+    """Whether so many bytes may be missing: no more than the size says, or a message may have."""
+    return missing <= (MOST_BYTES if message.size is None else message.missing)
+
+
+def _doubts(candidate: Candidate) -> int:
+    """What a broker would hardly say: error codes without a name, text that is none, lists of nothing."""
+    data, key, version = candidate.message.data, candidate.api_key or 0, candidate.version or 0
+    start = header(data, RESPONSE, key, version).end
+    decoded = decode_body(key, version, RESPONSE, data, start, len(data), None, 0, MOST_MEMORY)
+    return len(decoded.problems) + _doubtful(decoded.body)
+
+
+def _doubtful(value: Any) -> int:
+    if isinstance(value, dict):
+        unnamed = value.get("error_code", 0) not in schema.errors()
+        return int(unnamed) + sum(map(_doubtful, value.values()))
+    if isinstance(value, list):
+        return sum(map(_doubtful, value)) if value else 1
+    return 0

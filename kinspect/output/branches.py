@@ -1,0 +1,142 @@
+"""A tree written line by line: what is below a line is not known yet, and nothing above it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+Piece = tuple[str, str]
+"""A part of a line and its style, as rich calls it; the text is escaped."""
+Pieces = tuple[Piece, ...] | Iterator[Piece]
+"""Of a line that may be long, they are made as they are written."""
+
+BATCH_CHARACTERS = 32 * 1024
+"""What is kept back at most."""
+ROOM_LEAST = 20
+"""Columns for a line's text, however deep it stands and however narrow the terminal is."""
+GUIDE_STYLE = "dim"
+
+
+class _Guides(NamedTuple):
+    """What stands before a line, and before those that come later below the same one."""
+
+    fork: str
+    end: str
+    by: str
+    past: str
+
+
+UNICODE = _Guides("├── ", "└── ", "│   ", "    ")
+ASCII = _Guides("+-- ", "`-- ", "|   ", "    ")
+
+
+class Branches:
+    """Writes trees to a console's stream, lines folded at its width."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._width = console.width
+        self._guides = ASCII if console.options.ascii_only else UNICODE
+        self._colored = console.color_system is not None and not console.no_color
+        self._marks = cache(self._found_marks)
+        self._lines: list[str] = []
+        self._waiting = 0
+
+    def root(self, pieces: Pieces) -> None:
+        """Begin a tree."""
+        self._write("", "", pieces)
+
+    def line(self, above: str, last: bool, pieces: Pieces) -> str:
+        """Write a line; `last`: none follows it below the same one. `above` is what this gave for the line that it
+        stands below, or empty."""
+        fork, end, by, past = self._guides
+        below = above + (past if last else by)
+        self._write(above + (end if last else fork), below, pieces)
+        return below
+
+    def flush(self) -> None:
+        """Hand on what was kept back."""
+        if self._lines:
+            # Emptied first: what a closed pipe refused is not offered to it again.
+            text, self._lines, self._waiting = "".join(self._lines), [], 0
+            self._console.file.write(text)
+            self._console.file.flush()
+
+    def _write(self, guides: str, later: str, pieces: Pieces) -> None:
+        room = max(self._width - len(guides), ROOM_LEAST)
+        text = "".join([piece[0] for piece in pieces]) if isinstance(pieces, tuple) else None
+        if text is not None and len(text) <= room and text.isascii():
+            self._row(guides, text, pieces)
+            return
+        for row in folded(pieces, room):
+            self._row(guides, "".join([piece[0] for piece in row]), row)
+            guides = later
+
+    def _row(self, guides: str, text: str, pieces: Iterable[Piece]) -> None:
+        if self._colored:
+            text = "".join([self._styled(piece) for piece in ((guides, GUIDE_STYLE), *pieces)])
+            guides = ""
+        self._lines.append(f"{guides}{text}\n")
+        self._waiting += len(text)
+        if self._waiting >= BATCH_CHARACTERS:
+            self.flush()
+
+    def _styled(self, piece: Piece) -> str:
+        text, style = piece
+        if not text or not style:
+            return text
+        before, after = self._marks(style)
+        return f"{before}{text}{after}"
+
+    def _found_marks(self, style: str) -> tuple[str, str]:
+        """The control sequences around a text of that style."""
+        with self._console.capture() as capture:
+            self._console.print(Text("x", style=style), end="")
+        before, _, after = capture.get().partition("x")
+        return before, after
+
+
+def folded(pieces: Iterable[Piece], room: int) -> Iterator[list[Piece]]:
+    """The pieces in rows of at most `room` cells, broken at spaces where there are some. A piece may be of any length,
+    and there may be any number: a row at a time is held."""
+    row: list[Piece] = []
+    left = room
+    for text, style in pieces:
+        at = 0
+        while at < len(text):
+            end, cells = _fitting(text, at, left)
+            if end == len(text):
+                row.append((text[at:], style))
+                left -= cells
+                break
+            space = text.rfind(" ", at + (not row), end + 1)
+            if space >= 0:
+                end = space
+            elif row and len(text) - at <= room:
+                end = at
+            if end > at:
+                row.append((text[at:end], style))
+            yield row
+            row, left, at = [], room, end + (space >= 0)
+    if row:
+        yield row
+
+
+def _fitting(text: str, at: int, room: int) -> tuple[int, int]:
+    """Where the part of the text from `at` on ends that `room` cells hold, and the cells it takes."""
+    part = text[at : at + room]
+    taken = len(part) if part.isascii() else cell_len(part)
+    if taken <= room:
+        return at + len(part), taken
+    taken = 0
+    for place, character in enumerate(part, at):
+        cells = cell_len(character)
+        if taken + cells > room:
+            return place, taken
+        taken += cells
+    return at + len(part), taken

@@ -1,0 +1,141 @@
+"""What the messages of an exchange tell of it in few words, beside the keys of its line."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from kinspect.kafka import resources
+from kinspect.kafka.exchange import SASL_TOKEN, Exchange
+from kinspect.kafka.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kinspect.kafka.sites import Site, sites
+from kinspect.kafka.summary import REQUEST_DATA
+from kinspect.protocol import schema
+from kinspect.protocol.schema import Layout
+
+END_TXN, JOIN_GROUP, LEAVE_GROUP = 26, 11, 13
+CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT = 68, 76, 88
+RESOURCES = {
+    29: ("", resources.ACL_TYPES),  # DescribeAcls
+    30: ("creations", resources.ACL_TYPES),  # CreateAcls
+    31: ("filters", resources.ACL_TYPES),  # DeleteAcls
+    32: ("resources", resources.CONFIG_TYPES),  # DescribeConfigs
+    33: ("resources", resources.CONFIG_TYPES),  # AlterConfigs
+    44: ("resources", resources.CONFIG_TYPES),  # IncrementalAlterConfigs
+}
+"""By API, the request's array of structs that name resources (empty: the body is one), and the names of types."""
+RESOURCES_SHOWN = 3
+WORDS_SHOWN = 60
+"""Characters of a name or a text of a broker; a longer reason of a member that joins or leaves is left to the body."""
+
+
+class Told(NamedTuple):
+    """`refused`: that the broker refused a login; `deed`: what is done, or to what; `reasons`: what clients and brokers
+    say of it. None of it is escaped."""
+
+    refused: str | None
+    deed: str | None
+    reasons: list[str]
+
+
+NOTHING_TOLD = Told(None, None, [])
+
+
+def told(exchange: Exchange) -> Told:
+    """What the exchange tells."""
+    return Told(refused(exchange), deed(exchange), reasons(exchange))
+
+
+def refused(exchange: Exchange) -> str | None:
+    """`login refused (invalid_token)`, where the broker's SASL token says so."""
+    refusal = exchange.summary.refusal
+    return None if refusal is None else f"login refused ({refusal})"
+
+
+_EPOCHS = "member_epoch", {0: "join", -1: "leave", -2: "leave (static member)"}
+DEEDS: dict[int | None, tuple[str, dict[Any, str]]] = {
+    END_TXN: ("committed", {True: "commit", False: "abort"}),
+    CONSUMER_GROUP_HEARTBEAT: _EPOCHS,
+    SHARE_GROUP_HEARTBEAT: _EPOCHS,
+    STREAMS_GROUP_HEARTBEAT: _EPOCHS,
+}
+"""By API, the request's field that tells what is done, and its words. Members of groups join and leave with epochs that
+are none (KIP-848); a static member that leaves with -2 comes back under its name."""
+
+
+def deed(exchange: Exchange) -> str | None:
+    """The API of the request that an Envelope carries; the mechanism and user of a login; the resources, besides
+    topics, that configs or ACLs belong to; else what one of `DEEDS` does."""
+    inner = exchange.summary.inner(REQUEST_DATA)
+    if inner is not None:
+        return f"{schema.api_name(inner.header.api_key)} v{inner.header.api_version}"
+    if is_login(exchange.kind, exchange.api_key):
+        return _login(exchange)
+    if exchange.api_key in RESOURCES:
+        return _resources(_request_body(exchange), *RESOURCES[exchange.api_key])
+    if exchange.api_key not in DEEDS:
+        return None
+    field, words = DEEDS[exchange.api_key]
+    return words.get(_request_body(exchange).get(field))
+
+
+def is_login(kind: str, api_key: int | None) -> bool:
+    """Whether an exchange of this kind and API is a part of a login."""
+    return kind == SASL_TOKEN or api_key in (SASL_HANDSHAKE, SASL_AUTHENTICATE)
+
+
+def _login(exchange: Exchange) -> str | None:
+    # A handshake comes before the user's name: what is known then is that of an earlier login.
+    user = None if exchange.api_key == SASL_HANDSHAKE else exchange.principal
+    parts = [exchange.mechanism and _shortened(exchange.mechanism), user and f"user {_shortened(user)}"]
+    return " ".join(filter(None, parts)) or None
+
+
+def _resources(body: dict[str, Any], array: str, types: dict[int, str]) -> str | None:
+    structs: list[dict[str, Any]] = body.get(array) or [] if array else [body]
+    fields = resources.resource_fields(structs[0]) if structs else None
+    if fields is None:
+        return None
+    others = (struct for struct in structs if fields.topic(struct) is None)
+    texts = [*dict.fromkeys(_shortened(fields.text(struct, types)) for struct in others)]
+    more = f" +{len(texts) - RESOURCES_SHOWN}" if len(texts) > RESOURCES_SHOWN else ""
+    return ", ".join(texts[:RESOURCES_SHOWN]) + more or None
+
+
+def reasons(exchange: Exchange) -> list[str]:
+    """Why members join or leave, where they say so in few words, each reason once; then what the broker says of its
+    first error."""
+    members: list[dict[str, Any]] = []
+    if exchange.api_key == JOIN_GROUP:
+        members = [_request_body(exchange)]
+    elif exchange.api_key == LEAVE_GROUP:
+        members = _request_body(exchange).get("members", [])
+    given = dict.fromkeys(member.get("reason") for member in members)
+    message = _error_message(exchange)
+    return [
+        *(reason for reason in given if reason and len(reason) <= WORDS_SHOWN),
+        *([_shortened(message)] if message else []),
+    ]
+
+
+def _error_message(exchange: Exchange) -> str | None:
+    if exchange.response is None or not exchange.summary.error_count:
+        return None
+    decoded = exchange.response.decode()
+    site = None if decoded.layout is None else _message_sites(decoded.layout)
+    if site is None or decoded.body is None:
+        return None
+    return next((struct[name] for _, struct, name in site.walk(decoded.body) if struct[name]), None)
+
+
+@cache
+def _message_sites(layout: Layout) -> Site | None:
+    return sites(layout.fields, lambda field, _: field.name == "error_message")
+
+
+def _request_body(exchange: Exchange) -> dict[str, Any]:
+    return (exchange.request.body if exchange.request is not None else None) or {}
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= WORDS_SHOWN else f"{text[: WORDS_SHOWN - 1]}…"

@@ -1,0 +1,71 @@
+"""Where no exchange passes the filters: what there is instead of what was asked for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kinspect.kafka.view import iso_time
+from kinspect.output.escape import escape
+from kinspect.seen import LONGEST, Counts, may_be_more
+
+if TYPE_CHECKING:
+    from kinspect.output.summary import Tally
+
+SHOWN = 20
+NS_PER_US, NS_PER_SECOND = 1_000, 1_000_000_000
+ON_TIME = ("--since", "--until")
+
+
+def instead(tally: Tally) -> str:
+    """A line. All that came as far as the last filter that left anything out was left out by it."""
+    asked = max(tally.seen, key=tally.options.index)
+    before = tally.options[: tally.options.index(asked)]
+    which = f" that passes {', '.join(before)}" if before else ""
+    kinds = tally.seen[asked]
+    there = [_there(kind, counts) for kind, counts in kinds.items() if counts]
+    if kinds and not there:
+        there = [f"there are no {next(iter(kinds))}"]
+    if asked in ON_TIME:
+        there = _span(tally)
+    return "; ".join([f"no exchange{which} passes {asked}", *there])
+
+
+def _there(kind: str, counts: Counts) -> str:
+    """The most frequent values, of equals in the order of names, and how many others there are."""
+    if kind == LONGEST:
+        return f"the {kind} is {_milliseconds(counts[kind])}"
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = ", ".join(f"{escape(name)} {times:,}" for name, times in ranked[:SHOWN])
+    rest = len(ranked) - SHOWN
+    least = "at least " if may_be_more(counts) else ""
+    more = f" and {least}{rest:,} more {kind.partition(' (')[0]}" if rest > 0 else ""
+    return f"{kind} there are: {shown}{more}"
+
+
+def _milliseconds(nanoseconds: int) -> str:
+    """As `--min-latency` takes it; never longer than it was."""
+    microseconds = nanoseconds // NS_PER_US
+    return f"{microseconds // 1000}.{microseconds % 1000:03}ms"
+
+
+def _span(tally: Tally) -> list[str]:
+    """The time from the first to the last packet, in UTC and, where that is another, in local time."""
+    if tally.first is None or tally.last is None:
+        return []
+    ends = tally.first, tally.last
+    text = "the capture is from {} to {}".format(
+        *(iso_time(time) or "a time without a date" for time in ends)
+    )
+    local = [] if tally.utc else [there for time in ends if (there := _local(time))]
+    return [f"{text} (local time: {local[0]} to {local[1]})" if len(local) == len(ends) else text]
+
+
+def _local(nanoseconds: int) -> str | None:
+    """The time where the user is; None if that is UTC, or there is no such date."""
+    seconds, fraction = divmod(nanoseconds, NS_PER_SECOND)
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC).astimezone()
+    except (OverflowError, ValueError, OSError):
+        return None
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{fraction:09}" if moment.utcoffset() else None

@@ -1,0 +1,162 @@
+"""The connections on one pair of addresses and ports, and which of them a packet belongs to.
+
+Two connections may have the same ends at once: two hosts' captures read together, a forged packet, or ports used again
+while the old connection still speaks. Their sequence numbers tell them apart: a packet belongs where its numbers are
+`NEAR` those expected, and of several to the nearest. A connection that has its bytes from one input file alone, as
+others stood in their place in another file, takes packets of that file only.
+
+The same addresses and ports may be used in two VLANs or tunnels at once, and one connection may be seen in
+several: its directions take different VLANs or tunnels, a mirror port shows it before and behind a router, a
+capture on all interfaces shows it inside and outside a tunnel. So a packet with a scope that is new to its
+addresses and ports joins a connection if its numbers fit there, but
+
+* one direction is never in two tunnels of different numbers: these are two connections;
+* one direction is in two VLANs only as a router or a change of path makes it. A packet that was seen already,
+  and now comes on another VLAN with the same time to live, is of another connection.
+
+Not noticed: two connections on the same ends whose directions cross, each with one on either VLAN; two of one file
+with sequence numbers closer than `NEAR` in both directions, but for the bytes that conflict.
+"""
+
+from __future__ import annotations
+
+from ..model import ACK, FRAME_BITS, SYN, Segment
+from .connection import NEVER, Connection, Half
+from .keys import ends, scope, tunnels
+from .sequence import MAX_WINDOW, NEAR, distance
+from .strays import Stray
+
+# A SYN-ACK acknowledges the SYN and perhaps as much data in it.
+SYN_DISTANCE = 0xFFFF
+
+# So many connections on the same ends are looked at, the newest ones.
+LOOKED_AT = 16
+
+# Numbers so close to those of the connection that sent last on a key are taken for its own.
+CLOSE = 1 << 16
+
+FAR = 1 << 62
+
+
+NO_STRAYS: list[Stray] = []
+"""Of most islands; nothing is added to it."""
+
+
+class Island:
+    """Two addresses and ports, and the connections on them: what is said of one depends on the packets of its island
+    alone. They follow one another, or are copies of one, or overlap where two hosts' captures or tunnels are mixed.
+
+    `clock`: the latest time of its packets, plus a nanosecond for each without a time, so that it tells their order
+    too. `connections`: those that are open or ended lately, in the order of their first packets. `deadline`: at which
+    time something is due; -1: with its next packet. `queued`: for which time it waits in the run's queue. `packets`
+    counts its packets while a connection lingers.
+    """
+
+    __slots__ = ("clock", "connections", "deadline", "packets", "pair", "queued", "strays")
+
+    def __init__(self, pair: bytes) -> None:
+        self.pair = pair
+        self.clock = 0
+        self.connections: list[Connection] = []
+        self.strays = NO_STRAYS
+        self.deadline = self.queued = NEVER
+        self.packets = 0
+
+    def see(self, time: int | None) -> None:
+        """A packet came."""
+        self.packets += 1
+        if time is None:
+            self.clock += 1
+        elif time > self.clock:
+            self.clock = time
+
+    def halves(self, key: bytes) -> list[Half]:
+        """The senders of the key's packets in the newest connections, the newest first."""
+        here = ends(key)
+        return [
+            connection.halves[ends(connection.key) != here]
+            for connection in reversed(self.connections[-LOOKED_AT:])
+        ]
+
+    def has_nearer(self, half: Half, segment: Segment) -> bool:
+        """Whether a packet may be of another connection than the one its key leads to, though its numbers fit there."""
+        if len(self.connections) == 1:
+            return False
+        key, _, seq, ack, flags, _, _, _, _, frame, _ = segment
+        is_open = half.connection.end_reason is None
+        if is_open and distance_from(half, seq, ack, flags, frame) < CLOSE:
+            return False
+        return any(other is not half and other.scope in (None, scope(key)) for other in self.halves(key))
+
+    def find(self, segment: Segment, but: Connection | None, open_only: bool) -> Half | None:
+        """The direction of a connection, other than `but`, that a packet belongs to; the nearest of several."""
+        key, _, seq, ack, flags, _, start, end, missing, frame, mark = segment
+        packets, size, hops = scope(key), end - start + missing, mark >> 24 & 0xFF
+        best, least = None, FAR
+        for half in self.halves(key):
+            connection = half.connection
+            if open_only and connection.end_reason is not None:
+                continue
+            if connection is not but and _may_be_in(half, packets, seq, flags, size, hops):
+                # One that was seen in the packet's own scope comes first, and one that is open.
+                behind = (half.scope not in (None, packets)) * 2 + (connection.end_reason is not None)
+                away = distance_from(half, seq, ack, flags, frame) + behind * 2 * NEAR
+                if away < least:
+                    best, least = half, away
+        return best
+
+
+def _may_be_in(half: Half, packets: bytes, seq: int, flags: int, size: int, hops: int) -> bool:
+    """Whether the direction may be seen in the packet's scope as well."""
+    own = half.scope
+    if own is None or own == packets:
+        return True
+    inside, others = tunnels(own), tunnels(packets)
+    if inside and others and inside != others:
+        return False
+    if len(own) == len(inside) or len(packets) == len(others):
+        return True
+    known = half.isn == seq if flags & SYN else size > 0 and half.has_reached(seq + size)
+    return not known or hops != half.hops
+
+
+def _away(half: Half, seq: int, ack: int, flags: int) -> tuple[int | None, int | None]:
+    """How far a packet's sequence number and its acknowledgment are from those expected, as far as any are."""
+    peer = half.peer
+    return (
+        abs(distance(seq, half.next)) if half.next >= 0 else None,
+        abs(distance(ack, peer.next)) if flags & ACK and peer.next >= 0 else None,
+    )
+
+
+def distance_from(half: Half, seq: int, ack: int, flags: int, frame: int) -> int:
+    """How far a packet's numbers are from where a connection stands; `FAR` if it is not one of the connection's."""
+    connection, peer = half.connection, half.peer
+    if connection.file is not None and frame >> FRAME_BITS != connection.file:
+        return FAR
+    if flags & SYN:
+        if half.isn >= 0:
+            return 0 if half.isn == seq else FAR
+        acknowledges = flags & ACK and peer.isn >= 0 and not half.seen
+        return 1 if acknowledges and 0 < distance(ack, peer.isn) <= SYN_DISTANCE else FAR
+    known = [away for away in _away(half, seq, ack, flags) if away is not None]
+    return sum(known) if known and max(known) < NEAR else FAR
+
+
+def is_near(half: Half, seq: int, ack: int, flags: int, frame: int) -> bool:
+    """Whether a packet other than a SYN may be of the connection that its key leads to.
+
+    A loss may be longer than `NEAR`, but not in both directions. Where the peer's acknowledgments mean nothing, as in
+    made-up captures, the sequence number alone tells.
+    """
+    connection, peer = half.connection, half.peer
+    if connection.file is not None and frame >> FRAME_BITS != connection.file:
+        return False
+    ahead, acked = _away(half, seq, ack, flags)
+    if acked is None:
+        return ahead is None or ahead < MAX_WINDOW
+    if ahead is None:
+        return acked < NEAR or not ack
+    if min(ahead, acked) < NEAR and max(ahead, acked) < MAX_WINDOW:
+        return True
+    return ahead < NEAR and (not ack or (half.ack >= 0 and abs(distance(half.ack, peer.next)) >= NEAR))

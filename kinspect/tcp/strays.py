@@ -1,0 +1,118 @@
+"""Packets with payload that fit no connection of their island, until another one agrees with them.
+
+One packet proves nothing: it may be forged, damaged, or late. Two that go on from one another, or of which one answers
+the other, are a connection whose begin the capture does not hold.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from ..model import ACK, RST, Counts, Segment
+from .keys import ends
+from .sequence import NEAR, distance
+
+# So many are remembered of an island, the newest ones.
+KEPT = 4
+# So many bytes of them are held over all islands, of so many packets.
+HELD_BYTES, HELD_PACKETS = 4 * 1024 * 1024, 4096
+
+
+class Stray:
+    """A packet that waits for another since `clock`. `data` is let go when it waited too long: then its numbers alone
+    remain."""
+
+    __slots__ = ("clock", "data", "segment")
+
+    def __init__(self, segment: Segment, data: bytes | None, clock: int) -> None:
+        self.segment = segment
+        self.data = data
+        self.clock = clock
+
+    def state(self) -> list[Any]:
+        """What it is made of again."""
+        return [self.segment, self.data, self.clock]
+
+    @property
+    def whole(self) -> Segment:
+        """The packet as it came."""
+        assert self.data is not None
+        key, time, seq, ack, flags, _, _, _, missing, frame, mark = self.segment
+        return Segment(key, time, seq, ack, flags, self.data, 0, len(self.data), missing, frame, mark)
+
+
+class Strays:
+    """Adds strays to islands' lists and takes them out; bytes that are let go are counted as ignored."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._waiting: deque[Stray] = deque()
+        self._bytes = 0
+
+    def add(self, strays: list[Stray], segment: Segment, clock: int) -> None:
+        """Keeps a packet, at the cost of the oldest one."""
+        key, time, seq, ack, flags, data, start, end, missing, frame, mark = segment
+        bare = Segment(key, time, seq, ack, flags, b"", 0, end - start, missing, frame, mark)
+        self.keep(strays, Stray(bare, data[start:end], clock))
+        if len(strays) > KEPT:
+            self.let_go(strays.pop(0))
+
+    def keep(self, strays: list[Stray], stray: Stray) -> None:
+        """Goes on with one."""
+        strays.append(stray)
+        if stray.data is None:
+            return
+        self._bytes += len(stray.data)
+        self._waiting.append(stray)
+        while self._bytes > HELD_BYTES or len(self._waiting) > HELD_PACKETS:
+            oldest = self._waiting.popleft()
+            if oldest.data is not None:
+                self._counts.hit("stray_packets")
+                self.let_go(oldest)
+
+    def agreeing(self, strays: list[Stray], segment: Segment) -> Stray | None:
+        """Takes out the newest packet that is of one connection with this one."""
+        if segment[4] & RST:
+            return None
+        for at in range(len(strays) - 1, -1, -1):
+            if _agree(strays[at].segment, segment):
+                return strays.pop(at)
+        return None
+
+    def take(self, stray: Stray) -> Segment | None:
+        """The packet, to be handed on; None if its bytes were let go."""
+        if stray.data is None:
+            return None
+        whole = stray.whole
+        self.release(stray)
+        return whole
+
+    def let_go(self, stray: Stray) -> None:
+        """Counts its bytes as ignored."""
+        if stray.data is not None:
+            self._counts.ignored_bytes += len(stray.data)
+            self.release(stray)
+
+    def release(self, stray: Stray) -> None:
+        """Holds its bytes no more."""
+        self._bytes -= len(stray.data or b"")
+        stray.data = None
+        while self._waiting and self._waiting[0].data is None:
+            self._waiting.popleft()
+
+
+def waiting_since(strays: list[Stray]) -> int | None:
+    """Since when by its island's clock the oldest one waits that has its bytes; None if none does."""
+    return next((stray.clock for stray in strays if stray.data is not None), None)
+
+
+def _agree(first: Segment, second: Segment) -> bool:
+    """Whether the second packet goes on from the first, or answers it."""
+    key, _, seq, ack, flags, _, start, end, missing, _, _ = first
+    other_key, _, other_seq, other_ack, other_flags, _, other_start, other_end, _, _, _ = second
+    if ends(other_key) == ends(key):
+        ahead = abs(distance(other_seq, seq))
+        return 0 < ahead < NEAR and other_end > other_start and abs(distance(other_ack, ack)) < NEAR
+    answers = 0 < distance(other_ack, seq) <= end - start + missing + NEAR
+    return bool(flags & other_flags & ACK) and answers and abs(distance(other_seq, ack)) < NEAR

@@ -1,0 +1,126 @@
+"""Every output format keeps the same contract: all of it arrives, secrets stay hidden, nothing is a command to a
+terminal, and what goes wrong is one line."""
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.hostile import dangerous, hostile
+
+from kinspect.output import FORMATS, JSONL, NONE
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+PLAIN = CAPTURES / "4.4.0" / "sasl_plain.pcap.gz"
+PRODUCED = CAPTURES / "4.4.0" / "nano.pcap"
+KINSPECT = [sys.executable, "-m", "kinspect", "read"]
+
+each_format = pytest.mark.parametrize("name", FORMATS)
+each_shown = pytest.mark.parametrize("name", [name for name in FORMATS if name != NONE])
+
+
+PLAINLY = ["--color", "never", "--utc"]
+
+
+@pytest.fixture
+def read(kinspect):
+    """Runs `kinspect read` in this process."""
+    return lambda name, *arguments: kinspect("read", "--format", name, *PLAINLY, *arguments)
+
+
+def answers(read, capture):
+    """API and correlation id of each exchange."""
+    lines = map(json.loads, read(JSONL, "-q", capture).out.splitlines())
+    return [(line["api"], line["correlation_id"]) for line in lines]
+
+
+@each_shown
+def test_every_exchange_is_there_in_order(read, name):
+    out = read(name, "-q", PRODUCED).out
+    known = "|".join(sorted({api for api, _ in answers(read, PRODUCED)}))
+    heading = {
+        "table": rf" ({known}) v\d",
+        "detail": rf"(?m)^#\d+ ({known}) v\d",
+        "jsonl": rf'"api":"({known})"',
+    }
+    found = re.findall(heading[name], out)
+    assert found == [api for api, _ in answers(read, PRODUCED)]
+
+
+@each_format
+@pytest.mark.parametrize("capture", [PLAIN, PRODUCED], ids=lambda path: path.name)
+def test_the_same_again_with_two_processes_and_into_a_file(read, name, capture, tmp_path):
+    path = tmp_path / "out"
+    alone = read(name, capture)
+    assert alone.status == 0
+    assert read(name, capture).out == alone.out
+    # Another process, which has other hashes too.
+    two = subprocess.run(
+        [*KINSPECT, "--format", name, *PLAINLY, "--jobs", "2", capture], capture_output=True, check=True
+    )
+    assert two.stdout.decode() == alone.out
+    read(name, "-o", path, capture)
+    assert path.read_bytes().decode() == alone.out
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@each_format
+def test_secrets_are_hidden(read, name):
+    shown = read(JSONL, "--show-secrets", "--api", "SaslAuthenticate", "-q", PLAIN).out
+    tokens = {json.loads(line)["request"]["body"]["auth_bytes"] for line in shown.splitlines()}
+    assert tokens
+    for capture in (PLAIN, PRODUCED):
+        found = read(name, capture)
+        assert not any(token in found.out + found.err for token in tokens)
+
+
+@each_format
+def test_nothing_is_a_command_to_a_terminal(read, name, tmp_path):
+    path = tmp_path / "evil.pcap"
+    path.write_bytes(hostile())
+    found = read(name, path)
+    assert dangerous(found.out + found.err) == set()
+
+
+@each_format
+def test_an_empty_capture_is_nothing_and_a_summary(read, name, tmp_path):
+    path = tmp_path / "empty.pcap"
+    path.write_bytes(PRODUCED.read_bytes()[:24])
+    found = read(name, path)
+    assert found.status == 0
+    assert found.err.startswith("0 packets, 0 bytes in 1 file\n")
+    assert len(found.out.splitlines()) <= 1
+
+
+@each_shown
+def test_a_full_disk_is_one_line(name):
+    with open("/dev/full", "wb") as full:
+        found = subprocess.run(
+            [*KINSPECT, "--format", name, "-q", str(PRODUCED)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert found.returncode == 1
+    assert b"No space left on device" in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+
+
+@each_shown
+def test_who_reads_no_more_ends_it_in_silence(name):
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        found = subprocess.run(
+            [*KINSPECT, "--format", name, "-q", str(PRODUCED)],
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    finally:
+        os.close(write_end)
+    assert b"Traceback" not in found.stderr

@@ -1,0 +1,198 @@
+"""Responses whose request nobody can tell for sure say so; the others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from conversation import (
+    BROKER,
+    CLIENT,
+    Conversation,
+    Wire,
+    heartbeat,
+    heartbeat_answer,
+    outcomes,
+    request,
+    response,
+    sized,
+)
+
+from kinspect.filters import Filter
+from kinspect.kafka.exchange import Exchange
+from kinspect.protocol import Message, encode_request
+
+SIZE = len(heartbeat(1))
+ANSWER_SIZE = len(heartbeat_answer(1))
+
+
+def codes(exchanges: Sequence[Exchange]) -> list[list[str]]:
+    return [[problem.code for problem in exchange.problems] for exchange in exchanges]
+
+
+class TestLostRequests:
+    def test_one_id_for_all(self) -> None:
+        conversation = Conversation().client(heartbeat(1)).lose(CLIENT, SIZE).client(heartbeat(1))
+        conversation.broker(*[heartbeat_answer(1)] * 3)
+        first, unsure, orphan = conversation.close()
+        assert codes([first, unsure, orphan]) == [[], ["uncertain_pairing"], []]
+        assert (first.latency_ns is None, unsure.latency_ns) == (False, None)
+        assert (orphan.outcome, orphan.outcome_reason) == ("orphan", "gap")
+        assert Filter(errors_only=True).matches(orphan)
+
+    @pytest.mark.parametrize("lost", [1, 2, 5])
+    @pytest.mark.parametrize("ahead", [1, 3])
+    @pytest.mark.parametrize("behind", [1, 4])
+    def test_however_many(self, ahead: int, lost: int, behind: int) -> None:
+        conversation = Conversation().client(*[heartbeat(0)] * ahead).lose(CLIENT, SIZE * lost)
+        conversation.client(*[heartbeat(0)] * behind)
+        exchanges = conversation.broker(*[heartbeat_answer(0)] * (ahead + lost + behind)).close()
+        unsure = [[]] * ahead + [["uncertain_pairing"]] * behind
+        assert codes(exchanges) == unsure + [[]] * lost
+        assert outcomes(exchanges)[ahead + behind :] == [(None, 0, "orphan", "gap")] * lost
+
+    def test_the_one_before_was_answered(self) -> None:
+        conversation = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1)).lose(CLIENT, SIZE)
+        conversation.client(heartbeat(1)).broker(heartbeat_answer(1), heartbeat_answer(1))
+        assert codes(conversation.close()) == [[], ["uncertain_pairing"], []]
+
+    def test_ids_that_count_tell(self) -> None:
+        conversation = Conversation().client(heartbeat(1)).lose(CLIENT, SIZE).client(heartbeat(3))
+        exchanges = conversation.broker(*map(heartbeat_answer, (1, 2, 3))).close()
+        assert codes(exchanges) == [[], [], []]
+        assert outcomes(exchanges) == [
+            ("Heartbeat", 1, "answered", None),
+            (None, 2, "orphan", "gap"),
+            ("Heartbeat", 3, "answered", None),
+        ]
+
+    def test_an_orphan_long_after_the_hole_has_another_reason(self) -> None:
+        conversation = Conversation().client(heartbeat(1)).lose(CLIENT, SIZE).client(heartbeat(3))
+        conversation.broker(*map(heartbeat_answer, (1, 2, 3, 77)))
+        assert outcomes(conversation.close())[-1] == (None, 77, "orphan", None)
+
+    def test_a_client_that_waits_is_sure_again(self) -> None:
+        conversation = Conversation().client(heartbeat(0)).broker(heartbeat_answer(0)).lose(CLIENT, SIZE)
+        conversation.broker(heartbeat_answer(0))
+        for _ in range(3):
+            conversation.client(heartbeat(0)).broker(heartbeat_answer(0))
+        assert codes(conversation.close()) == [[]] * 5
+
+    def test_a_client_that_pipelines_is_sure_again_when_all_is_answered(self) -> None:
+        conversation = Conversation().client(heartbeat(0), heartbeat(0)).lose(CLIENT, SIZE)
+        conversation.broker(*[heartbeat_answer(0)] * 3).client(heartbeat(0), heartbeat(0))
+        conversation.broker(*[heartbeat_answer(0)] * 2)
+        assert codes(conversation.close()) == [[]] * 5
+
+    def test_a_hole_inside_a_request_loses_none(self) -> None:
+        wire = heartbeat(1)
+        conversation = Conversation().client(wire, wire[:20]).lose(CLIENT, len(wire) - 20).client(wire)
+        conversation.broker(*[heartbeat_answer(1)] * 3)
+        assert codes(conversation.close()) == [[], ["gap"], []]
+
+    def test_a_request_that_lost_its_header_is_lost(self) -> None:
+        wire = heartbeat(1)
+        conversation = Conversation().client(wire, wire[:6]).lose(CLIENT, len(wire) - 6).client(wire)
+        conversation.broker(*[heartbeat_answer(1)] * 3)
+        exchanges = conversation.close()
+        assert codes(exchanges) == [[], ["uncertain_pairing"], []]
+        assert exchanges[-1].outcome_reason == "gap"
+
+    def test_a_capture_that_begins_among_requests_in_flight(self) -> None:
+        conversation = Conversation(wire=Wire(syn=None)).client(heartbeat(1), heartbeat(1))
+        conversation.broker(*[heartbeat_answer(1)] * 3)
+        assert codes(conversation.close()) == [["uncertain_pairing"], ["uncertain_pairing"], []]
+
+    def test_ids_that_count_are_sure_from_the_begin_of_the_capture(self) -> None:
+        conversation = Conversation(wire=Wire(syn=None)).client(heartbeat(1), heartbeat(2))
+        assert codes(conversation.broker(heartbeat_answer(1), heartbeat_answer(2)).close()) == [[], []]
+
+
+class TestLostResponses:
+    @pytest.mark.parametrize("lost", [1, 2])
+    def test_one_id_for_all(self, lost: int) -> None:
+        conversation = Conversation().client(*[heartbeat(1)] * 4).broker(heartbeat_answer(1))
+        conversation.lose(BROKER, lost * ANSWER_SIZE).broker(*[heartbeat_answer(1)] * (3 - lost))
+        exchanges = conversation.close()
+        answered = [e for e in exchanges if e.outcome == "answered"]
+        assert codes(answered) == [[], *[["uncertain_pairing"]] * (3 - lost)]
+        assert {e.outcome_reason for e in exchanges if e.outcome == "unanswered"} == {"gap"}
+
+    def test_the_doubt_stays_while_the_client_goes_on(self) -> None:
+        conversation = Conversation().client(heartbeat(1), heartbeat(1)).lose(BROKER, ANSWER_SIZE)
+        for _ in range(3):
+            conversation.client(heartbeat(1)).broker(heartbeat_answer(1))
+        answered = [e for e in conversation.close() if e.outcome == "answered"]
+        assert codes(answered) == [["uncertain_pairing"]] * 3
+
+    def test_ids_that_count_tell(self) -> None:
+        conversation = Conversation().client(*map(heartbeat, (1, 2, 3))).broker(heartbeat_answer(1))
+        conversation.lose(BROKER, ANSWER_SIZE).broker(heartbeat_answer(3))
+        assert codes(conversation.close()) == [[], [], []]
+
+    def test_a_client_that_waits_had_its_answer_if_it_does_wait(self) -> None:
+        conversation = Conversation().client(heartbeat(1)).lose(BROKER, ANSWER_SIZE)
+        exchanges = conversation.client(heartbeat(1)).broker(heartbeat_answer(1)).close()
+        assert outcomes(exchanges) == [
+            ("Heartbeat", 1, "unanswered", "gap"),
+            ("Heartbeat", 1, "answered", None),
+        ]
+        # It may have sent both at once, for all that is known.
+        assert codes(exchanges) == [[], ["uncertain_pairing"]]
+
+
+def produce(version: int, correlation_id: int) -> bytes:
+    """A Produce of a version that nobody knows."""
+    head = encode_request(Message(0, 9, correlation_id, {"transactional_id": None, "acks": 1}, "c"))
+    return sized(b"\0\0" + version.to_bytes(2, "big") + head[4:])
+
+
+class TestUnknownAcks:
+    def test_without_an_answer(self) -> None:
+        conversation = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1)).client(produce(99, 2))
+        for number in (3, 4, 5):
+            conversation.client(heartbeat(number)).broker(heartbeat_answer(number))
+        exchanges = conversation.close()
+        assert outcomes(exchanges)[1] == ("Produce", 2, "unanswered", "acks_unknown")
+        assert codes(exchanges) == [[], ["unknown_version"], [], [], []]
+
+    def test_with_an_answer(self) -> None:
+        conversation = Conversation().client(produce(99, 2), heartbeat(3))
+        conversation.broker(response(0, 9, 2, {"responses": []}), heartbeat_answer(3))
+        first, second = conversation.close()
+        assert [first.outcome, second.outcome] == ["answered", "answered"]
+        assert codes([second]) == [[]]
+
+    def test_older_requests_are_not_doubted(self) -> None:
+        conversation = Conversation().client(heartbeat(1), produce(99, 2), heartbeat(3))
+        exchanges = conversation.broker(heartbeat_answer(3), heartbeat_answer(1)).close()
+        by_id = {e.correlation_id: e for e in exchanges}
+        assert codes([by_id[3], by_id[1]]) == [["out_of_order"], []]
+
+    @pytest.mark.parametrize("ending", ["fin", "reset", "idle", "capture_end"])
+    def test_at_the_end(self, ending: str) -> None:
+        conversation = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1)).client(produce(99, 2))
+        assert outcomes(conversation.close(ending))[1] == ("Produce", 2, "unanswered", "acks_unknown")
+
+    def test_cut_by_the_end_of_the_capture(self) -> None:
+        conversation = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1))
+        whole = request(0, 3, 2, {"transactional_id": "t", "acks": 1, "timeout_ms": 1, "topic_data": []})
+        exchanges = conversation.client(whole[:16]).close("capture_end")
+        assert outcomes(exchanges)[1] == ("Produce", 2, "unanswered", "capture_end")
+
+    def test_of_a_client_with_one_id_for_all(self) -> None:
+        conversation = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1))
+        conversation.client(produce(99, 1), heartbeat(1)).broker(heartbeat_answer(1))
+        exchanges = conversation.close()
+        assert outcomes(exchanges)[1:] == [
+            ("Produce", 1, "unanswered", "acks_unknown"),
+            ("Heartbeat", 1, "answered", None),
+        ]
+
+    def test_of_a_client_that_pipelines_with_one_id_for_all(self) -> None:
+        conversation = Conversation().client(heartbeat(1), heartbeat(1))
+        conversation.broker(heartbeat_answer(1), heartbeat_answer(1))
+        conversation.client(produce(99, 1), heartbeat(1)).broker(heartbeat_answer(1))
+        exchanges = conversation.close()
+        answered = [e for e in exchanges if e.outcome == "answered"]
+        assert "uncertain_pairing" in codes(answered)[-1]

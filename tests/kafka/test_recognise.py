@@ -1,0 +1,327 @@
+"""What is Kafka and what is not, told by the bytes: nothing of other protocols, and all of Kafka's own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+from struct import pack
+
+import pytest
+from conversation import (
+    BROKER,
+    CLIENT,
+    MS,
+    Conversation,
+    Wire,
+    heartbeat,
+    heartbeat_answer,
+    request,
+    response,
+    sized,
+)
+from strangers import PROTOCOLS, Maker, lettered, zeros
+from support import pcap
+
+import kinspect
+from kinspect.kafka.connection import KAFKA, KafkaConnection
+from kinspect.kafka.ledger import Ledger
+from kinspect.kafka.names import LearnedNames
+from kinspect.kafka.order import Numbering
+from kinspect.kafka.recognise import NO, YES, first_request
+from kinspect.model import Caps, Counts
+from kinspect.protocol import Message, decode_request, encode_request, schema
+
+CAP = Caps().message_bytes
+MAKERS = [pytest.param(maker, id=maker.__name__) for maker in PROTOCOLS]
+# Payloads, of all protocols together.
+SAMPLE, MANY = 28_000, 1_000_000
+
+# ---------------------------------------------------------------------- other protocols
+
+
+def _ledger() -> Ledger:
+    return Ledger(
+        Caps(), Counts(), LearnedNames(), frozenset({"exchange"}), frozenset(), False, ["test.pcap"]
+    )
+
+
+def _pieces(rng: Random, data: bytes) -> Iterator[bytes]:
+    """A stream as packets: whole, byte by byte, or cut anywhere."""
+    step = rng.choice((len(data),) * 4 + (1 if len(data) < 100 else 50, 64, 1 + rng.randrange(64)))
+    at = 0
+    while at < len(data):
+        size = max(1, rng.choice((step, rng.randrange(1, step + 1))))
+        yield data[at : at + size]
+        at += size
+
+
+def _packets(rng: Random, client: bytes, server: bytes) -> list[tuple[int, bytes]]:
+    """What both sides send, either first, or by turns."""
+    sides = [
+        [(CLIENT, piece) for piece in _pieces(rng, client)],
+        [(BROKER, piece) for piece in _pieces(rng, server)],
+    ]
+    if rng.random() < 0.3:
+        sides.reverse()
+    if rng.random() < 0.5:
+        return sides[0] + sides[1]
+    packets = []
+    while sides[0] or sides[1]:
+        side = sides[0] if sides[0] and (not sides[1] or rng.random() < 0.6) else sides[1]
+        packets.append(side.pop(0))
+    return packets
+
+
+def _taken_for_kafka(rng: Random, ledger: Ledger, client: bytes, server: bytes, holes: bool = True) -> bool:
+    """Plays one connection: both sides or one of them, with and without its handshake, cut in any way."""
+    seen = rng.choice(((client, server), (client, server), (client, b""), (b"", server)))
+    wire = Wire(
+        syn=rng.choice((CLIENT, CLIENT, None, None, BROKER if not seen[0] else CLIENT)),
+        packets=(int(bool(seen[0])), int(bool(seen[1]))),
+        bytes=(len(seen[0]), len(seen[1])),
+    )
+    connection = KafkaConnection(wire, Numbering(0), ledger)
+    time = 0
+    for time, (direction, data) in enumerate(_packets(rng, *seen), 1):
+        connection.data(direction, time * MS, time, data, 0, len(data))
+        if holes and rng.random() < 0.01:
+            size = rng.randrange(1, 100)
+            connection.gap(direction, time * MS, time, size, rng.choice(("capture_loss", "snaplen")))
+    if rng.random() < 0.5:
+        connection.fin(CLIENT, time * MS, time)
+    connection.closed(time * MS, time, rng.choice(("fin", "reset", "capture_end", "idle")))
+    return connection.kind == KAFKA
+
+
+def _play(maker: Maker, count: int) -> None:
+    rng = Random(f"{maker.__name__} {count}")
+    ledger = _ledger()
+    for number in range(count):
+        streams = maker(rng)
+        # A Kafka header that a hole cuts off in its client id, which these may make, is all that a snap length leaves.
+        taken = _taken_for_kafka(rng, ledger, *streams, holes=maker not in (lettered, zeros))
+        assert not taken, (maker.__name__, number, streams)
+    assert ledger.rest() == []
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_no_other_protocol_is_taken_for_kafka(maker: Maker) -> None:
+    _play(maker, SAMPLE // len(PROTOCOLS))
+
+
+@pytest.mark.big
+@pytest.mark.parametrize("maker", MAKERS)
+def test_none_of_a_million_payloads_is_taken_for_kafka(maker: Maker) -> None:
+    _play(maker, MANY // len(PROTOCOLS) + 1)
+
+
+def test_nor_through_the_whole_of_kinspect(tmp_path: Path) -> None:
+    """The same through packets, reassembly and the reader, of all protocols in one capture."""
+    rng = Random(2026)
+    packets = []
+    for number in range(20 * len(PROTOCOLS)):
+        client, server = PROTOCOLS[number % len(PROTOCOLS)](rng)
+        talk = pcap.Conversation(
+            client=("10.0.0.1", 2000 + number),
+            broker=("10.0.0.9", rng.choice((9092, 389, 2379))),
+            mss=rng.choice((5, 64, 1460)),
+            time_us=pcap.START_US + number,
+        )
+        if rng.random() < 0.5:
+            talk.open()
+        talk.client_sends(client)
+        if rng.random() < 0.7:
+            talk.broker_sends(server)
+        if rng.random() < 0.5:
+            talk.close()
+        packets += talk.packets
+    capture = tmp_path / "strangers.pcap"
+    capture.write_bytes(pcap.pcap(sorted(packets, key=lambda packet: packet.time_us)))
+    assert list(kinspect.read(capture)) == []
+
+
+# ---------------------------------------------------------------------- Kafka's own
+
+
+CONTROLLED_SHUTDOWN = (7, 0)
+
+
+@cache
+def _vectors() -> list[tuple[int, int, int, bytes]]:
+    """API, version, correlation id and frame of each request that Kafka's own code wrote."""
+    found = []
+    for name in ("messages.jsonl.gz", "variants.jsonl.gz"):
+        with gzip.open(Path(__file__).parents[1] / "vectors" / name, "rt") as lines:
+            for line in lines:
+                entry = json.loads(line)
+                if entry["direction"] == "request":
+                    frame = bytes.fromhex(entry["frame_hex"])
+                    found.append((entry["api_key"], entry["version"], entry["correlation_id"], frame))
+    return found
+
+
+def _sent(api_key: int, frame: bytes) -> bytes:
+    """The request with its size; a Produce, whose numbers are random, with numbers that clients send."""
+    if api_key != 0:
+        return sized(frame)
+    message = decode_request(frame)
+    message.body |= {"acks": -1, "timeout_ms": 30_000}
+    return sized(encode_request(message))
+
+
+@pytest.mark.parametrize("syn", [CLIENT, None], ids=["opened", "mid-stream"])
+@pytest.mark.parametrize("step", [1 << 20, 7], ids=["whole", "in pieces"])
+def test_every_request_of_every_version_begins_a_connection(syn: int | None, step: int) -> None:
+    """Alone on its connection, unanswered; but for one that has neither client id nor more than four bytes of body."""
+    assert len({(key, version) for key, version, _, _ in _vectors()}) == len(
+        {(api.key, v) for api in schema.apis() for v in api.versions if schema.layout(api.key, v, "request")}
+    )
+    for key, version, correlation_id, frame in _vectors():
+        data = _sent(key, frame)
+        talk = Conversation(Wire(syn=syn, packets=(1, 0)))
+        talk.client(*(data[at : at + step] for at in range(0, len(data), step)))
+        if (key, version) == CONTROLLED_SHUTDOWN:
+            talk.broker(response(key, version, correlation_id, {"error_code": 0}))
+        seen = [(e.api_key, e.api_version, e.correlation_id) for e in talk.close()]
+        assert seen == [(key, version, correlation_id)]
+
+
+def test_a_port_named_by_the_user_is_kafka_whatever_comes() -> None:
+    talk = Conversation(kafka_ports=frozenset({9092})).client(
+        sized(b"\x03\xe7\0\0\0\0\0\1\0\2\xff\xfe strange")
+    )
+    assert [exchange.api_key for exchange in talk.close()] == [999]
+
+
+# ---------------------------------------------------------------------- what one message tells, and what two
+
+
+def _head(api_key: int, version: int, correlation_id: int, client_id: bytes | None) -> bytes:
+    text = b"\xff\xff" if client_id is None else pack(">h", len(client_id)) + client_id
+    return pack(">hhi", api_key, version, correlation_id) + text
+
+
+def _begins(data: bytes) -> str:
+    return first_request(data, CAP, final=True, opened=False)
+
+
+@pytest.mark.parametrize("client_id", [b"\xe2", b"abc\xffdefgh", "caf\ufffd-consumer".encode()])
+def test_what_is_no_text_is_no_client_id(client_id: bytes) -> None:
+    metadata = _head(3, 0, 1, client_id) + pack(">i", 0)
+    assert _begins(sized(metadata)) != YES
+    assert _begins(sized(metadata + bytes(100))[:-100]) != YES
+    assert _begins(sized(_head(3, 0, 1, b"consumer") + pack(">i", 0))) == YES
+
+
+def _produce(acks: int, timeout_ms: int) -> bytes:
+    return sized(encode_request(Message(0, 3, 7, {"acks": acks, "timeout_ms": timeout_ms}, "producer-1")))
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+@pytest.mark.parametrize("timeout_ms", [-1, 0, 30_000, 0x7FFFFFFF])
+def test_a_produce_has_acks_and_a_timeout(acks: int, timeout_ms: int) -> None:
+    assert _begins(_produce(acks, timeout_ms)) == YES
+
+
+@pytest.mark.parametrize(
+    ("acks", "timeout_ms"), [(2, 100), (-2, 100), (11713, 100), (1, -2), (1, 67_633_152 * 2)]
+)
+def test_what_has_others_is_none_unless_it_is_answered(acks: int, timeout_ms: int) -> None:
+    produce = _produce(acks, timeout_ms)
+    assert _begins(produce) != YES
+    assert Conversation().client(produce).close() == []
+    answer = response(0, 3, 7, {"responses": [], "throttle_time_ms": 0})
+    assert [e.outcome for e in Conversation().client(produce).broker(answer).close()] == ["answered"]
+
+
+UNKNOWN_API = sized(_head(999, 0, 5, b"probe"))
+
+
+def test_an_unknown_api_must_be_answered() -> None:
+    assert Conversation().client(UNKNOWN_API).close() == []
+    assert Conversation().client(UNKNOWN_API).broker(sized(pack(">i", 6) + b"other")).close() == []
+    (exchange,) = Conversation().client(UNKNOWN_API).broker(sized(pack(">i", 5) + b"own")).close()
+    assert (exchange.api, exchange.api_key, exchange.outcome) == (None, 999, "answered")
+
+
+def test_or_be_followed_by_a_request() -> None:
+    exchanges = Conversation().client(UNKNOWN_API, heartbeat(6, "probe")).close()
+    assert [e.api_key for e in exchanges] == [999, 12]
+    assert Conversation().client(UNKNOWN_API, UNKNOWN_API).close() == []
+
+
+def test_or_refused_as_brokers_refuse_it() -> None:
+    (exchange,) = Conversation().client(UNKNOWN_API).fin(BROKER).fin(CLIENT).close()
+    assert (exchange.api_key, exchange.outcome_reason) == (999, "closed")
+    assert Conversation().client(UNKNOWN_API).fin(CLIENT).fin(BROKER).close() == []
+    assert Conversation(Wire(syn=None)).client(UNKNOWN_API).fin(BROKER).close() == []
+
+
+def test_surplus_bytes_are_zeros() -> None:
+    body = _head(18, 0, 1, b"rdkafka")
+    assert _begins(sized(body + bytes(4))) == YES
+    assert _begins(sized(body + b"\1\2\3\4")) != YES
+
+
+SHORT = request(18, 0, 9, {}, None)
+
+
+def test_a_request_without_client_id_and_body_needs_more() -> None:
+    """Ten bytes that many protocols may send: proof is a second one, the answer, or that the connection began so."""
+    assert Conversation(Wire(syn=None)).client(SHORT).close() == []
+    assert len(Conversation().client(SHORT).close()) == 1
+    assert len(Conversation(Wire(syn=None)).client(SHORT, heartbeat(10, None)).close()) == 2
+    answer = response(18, 0, 9, {"error_code": 0, "api_keys": []})
+    assert len(Conversation(Wire(syn=None)).client(SHORT).broker(answer).close()) == 1
+
+
+def test_another_correlation_id_contradicts() -> None:
+    talk = Conversation().client(SHORT).broker(heartbeat_answer(8))
+    assert talk.connection.kind == "other"
+
+
+def test_an_error_that_kafka_does_not_have_is_no_answer() -> None:
+    assert (
+        Conversation(Wire(syn=None)).client(SHORT).broker(response(18, 0, 9, {"error_code": 999})).close()
+        == []
+    )
+
+
+def _gssapi(kind: bytes) -> bytes:
+    mechanism = bytes.fromhex("06092a864886f712010202")
+    token = mechanism + kind + b"t" * 30
+    return sized(b"\x60" + bytes((len(token),)) + token)
+
+
+@pytest.mark.parametrize("step", [1, 14, 100])
+def test_a_gssapi_token_is_the_first_of_its_exchange(step: int) -> None:
+    first, wrapped = _gssapi(b"\1\0"), _gssapi(b"\2\1")
+    pieces = [first[at : at + step] for at in range(0, len(first), step)]
+    assert [e.kind for e in Conversation().client(*pieces).close()] == ["sasl_token"]
+    assert Conversation().client(wrapped).close() == []
+
+
+@pytest.mark.parametrize("cut", [30, 40, 60])
+def test_the_beginning_of_a_request_is_enough_where_no_more_comes(cut: int) -> None:
+    software = {"client_software_name": "librdkafka", "client_software_version": "2.16.0"}
+    for data in (request(18, 3, 1, software, "pc-snap"), _produce(1, 1000) + bytes(60)):
+        assert first_request(data[: min(cut, len(data) - 1)], CAP, final=True, opened=False) != NO
+    assert _begins(request(18, 3, 1, software, "pc-snap")[:30]) == YES
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_answers_alone_must_be_many_and_hold_something(count: int) -> None:
+    """A length, a counter and a status are not Kafka's alone."""
+    beats = [heartbeat_answer(number) for number in range(count)]
+    wire = Wire(packets=(0, 1))
+    assert Conversation(wire).broker(*beats).close() == []
+    groups = {
+        "error_code": 0,
+        "groups": [{"group_id": f"group-{n}", "protocol_type": "consumer"} for n in range(3)],
+    }
+    lists = [response(16, 0, number, groups) for number in range(count)]
+    assert len(Conversation(wire).broker(*lists).close()) == (count if count >= 3 else 0)

@@ -1,0 +1,199 @@
+"""Names of topic ids and node ids at addresses: what tells them, and from when on they count."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conversation import (
+    BROKER,
+    CLIENT,
+    MS,
+    Conversation,
+    Wire,
+    heartbeat,
+    heartbeat_answer,
+    request,
+    response,
+)
+from exchanges import OTHER_ID, TOPIC_ID, bare, batch, exchange
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kinspect
+from kinspect.kafka.connection import KafkaConnection
+from kinspect.kafka.names import NODES_KEPT, ZERO_ID, LearnedNames
+from kinspect.kafka.order import UNPLACED, Numbering
+from kinspect.kafka.told import tells, told
+from kinspect.protocol import schema
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+METADATA = 3
+BROKER_ENDS = ("10.0.0.9", 9092)
+
+
+def node(node_id: int, host: str = "10.0.0.9", port: int = 9092, **more: Any) -> dict[str, Any]:
+    return {"node_id": node_id, "host": host, "port": port, **more}
+
+
+# ---------------------------------------------------------------------- names
+
+
+def test_names_told_beside_ids() -> None:
+    topics = [
+        {"error_code": 0, "name": "orders", "topic_id": TOPIC_ID, "partitions": []},
+        {"error_code": 3, "name": "nope", "topic_id": ZERO_ID, "partitions": []},
+        {"error_code": 100, "name": None, "topic_id": OTHER_ID, "partitions": []},
+    ]
+    assert told(exchange(METADATA, 12, None, {"topics": topics})).names == [(TOPIC_ID, "orders")]
+
+
+def test_names_told_deep_inside() -> None:
+    assigned = {"topic_partitions": [{"topic_id": TOPIC_ID, "topic_name": "orders", "partitions": [0]}]}
+    member = {"assignment": assigned, "target_assignment": {"topic_partitions": []}}
+    assert told(exchange(69, 1, None, {"groups": [{"members": [member]}]})).names == [(TOPIC_ID, "orders")]
+
+
+def test_what_tells_names_or_nodes() -> None:
+    tellers = [
+        (api.key, version) for api in schema.apis() for version in api.versions if tells(api.key, version)
+    ]
+    first = {key: min(v for k, v in tellers if k == key) for key, _ in tellers}
+    names = {19: 7, 20: 6, 69: 0, 75: 0, 77: 0, 90: 0, 91: 0, 92: 0}
+    # Metadata and FindCoordinator always, DescribeCluster; of others NOT_LEADER's endpoints (KIP-951) and those of
+    # controllers (KIP-853)
+    nodes = {0: 10, 1: 16, 3: 0, 10: 0, 52: 1, 53: 1, 54: 1, 55: 2, 59: 1, 60: 0, 78: 0, 79: 0, 82: 0}
+    assert first == names | nodes
+    assert not tells(METADATA, 9999)
+    assert told(bare(METADATA, 12)) == ((), ())
+    assert told(exchange(12, 4, None, {"error_code": 0})) == ((), ())
+
+
+# ---------------------------------------------------------------------- nodes
+
+TELLERS: list[tuple[int, int, dict[str, Any]]] = [
+    (METADATA, 0, {"brokers": [node(7)]}),
+    (METADATA, 13, {"brokers": [node(7, rack="a")]}),
+    (10, 0, node(7)),
+    (10, 6, {"coordinators": [node(7, key="g")]}),
+    (60, 2, {"brokers": [{"broker_id": 7, "host": "10.0.0.9", "port": 9092}]}),
+    (0, 10, {"node_endpoints": [node(7)]}),
+    (1, 16, {"node_endpoints": [node(7, rack="a")]}),
+    (1, 18, {"responses": [], "node_endpoints": [node(7)]}),
+    (78, 2, {"node_endpoints": [node(7)]}),
+    (79, 2, {"node_endpoints": [node(7)]}),
+    (52, 2, {"node_endpoints": [node(7)]}),
+    (55, 2, {"nodes": [{"node_id": 7, "listeners": [{"name": "C", "host": "10.0.0.9", "port": 9092}]}]}),
+    (82, 0, {"current_leader": {"leader_id": 7, "leader_epoch": 1, "host": "10.0.0.9", "port": 9092}}),
+]
+
+
+@pytest.mark.parametrize(("api_key", "version", "body"), TELLERS)
+def test_node_told(api_key: int, version: int, body: dict[str, Any]) -> None:
+    assert told(exchange(api_key, version, None, body)).nodes == [(*BROKER_ENDS, 7)]
+
+
+def test_node_of_a_host_name_an_unknown_coordinator_or_a_bootstrap_server_is_none() -> None:
+    brokers = [node(1, "kafka-1.example"), node(-1), node(-2, "10.0.0.8"), node(2, ""), node(3, "::1", 9093)]
+    assert told(exchange(METADATA, 9, None, {"brokers": brokers})).nodes == [("::1", 9093, 3)]
+    assert told(exchange(10, 3, None, {"error_code": 15, **node(-1, "", -1)})).nodes == []
+
+
+def test_node_with_an_address_written_otherwise() -> None:
+    brokers = [node(1, "2001:DB8:0:0::1")]
+    assert told(exchange(METADATA, 9, None, {"brokers": brokers})).nodes == [("2001:db8::1", 9092, 1)]
+
+
+@given(
+    st.ip_addresses().map(str),
+    st.integers(0, 65535),
+    st.none() | st.text("abc-1", max_size=9),
+    st.booleans(),
+    st.binary(max_size=40),
+)
+def test_node_told_at_the_end_of_a_response_is_seen(
+    host: str, port: int, rack: str | None, fetch: bool, records: bytes
+) -> None:
+    fetched = {"partitions": [{"partition_index": 0, "error_code": 6, "records": records}]}
+    produced = {"partition_responses": [{"index": 0, "error_code": 6}]}
+    topic = {"topic_id": TOPIC_ID, **(fetched if fetch else produced)}
+    body = {"responses": [topic], "node_endpoints": [node(3, host, port, rack=rack)]}
+    found = exchange(*((1, 18) if fetch else (0, 13)), None, body)
+    assert told(found).nodes == [(host, port, 3)]
+
+
+def test_a_fetch_that_tells_no_node_is_not_decoded_for_it() -> None:
+    found = exchange(
+        1, 17, None, {"responses": [{"topic_id": TOPIC_ID, "partitions": [{"records": batch((b"k", b"v"))}]}]}
+    )
+    assert told(found) == ((), ())
+    assert found.response is not None
+    assert found.response._decoded is None
+
+
+# ---------------------------------------------------------------------- from when on
+
+
+def test_node_id_counts_from_the_next_exchange_on_and_the_latest_holds() -> None:
+    names = LearnedNames()
+    key = [(time, 0, 0, 0) for time in range(10)]
+    told = [(2, 1), (3, 1), (5, 2), (7, 2)]
+    for order in permutations(told):
+        names = LearnedNames()
+        for time, node_id in order:
+            names.learn_node(*BROKER_ENDS, node_id, key[time])
+        found = [names.node_id(*BROKER_ENDS, key[time]) for time in range(1, 9)]
+        assert found == [None, None, 1, 1, 1, 2, 2, 2]
+        assert names.node_id("10.0.0.9", 9093, key[9]) is None
+        assert {node for *_, node, _ in names.nodes()} == {1, 2}
+
+
+def test_the_line_that_told_a_name_first_counts_whenever_it_is_learned() -> None:
+    names = LearnedNames({"known": "before"})
+    for time, name in ((5, "later"), (3, "orders"), (4, "between")):
+        names.learn("id", name, (time, 0, 0, 0))
+    names.learn("known", "again", (0, 0, 0, 0))
+    assert [names.name("id", (time, 0, 0, 0)) for time in (3, 4, 9)] == [None, "orders", "orders"]
+    assert names.name("known", UNPLACED) == "before"
+    assert names.take_new()[0][-1] == ("id", "orders", (3, 0, 0, 0))
+    assert names.take_new() == ([], [])
+
+
+def test_node_ids_kept_are_bounded() -> None:
+    names = LearnedNames()
+    for order in range(NODES_KEPT + 10):
+        names.learn_node(*BROKER_ENDS, order, (order, 0, 0, 0))
+    assert len([*names.nodes()]) == NODES_KEPT
+
+
+def test_node_id_on_the_line_of_any_connection_from_then_on() -> None:
+    first = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1))
+    other = KafkaConnection(Wire(), Numbering(9), first.ledger)
+    first.client(request(METADATA, 1, 2, {"topics": []}))
+    first.broker(
+        response(METADATA, 1, 2, {"brokers": [node(7, rack=None)], "controller_id": 7, "topics": []})
+    )
+    for direction, data in ((CLIENT, heartbeat(3)), (BROKER, heartbeat_answer(3))):
+        first.packet += 1
+        other.data(direction, first.packet * MS, first.packet, data, 0, len(data))
+    first.client(request(METADATA, 1, 4, {"topics": []}))
+    first.broker(
+        response(METADATA, 1, 4, {"brokers": [node(8, rack=None)], "controller_id": 8, "topics": []})
+    )
+    found = first.client(heartbeat(5)).broker(heartbeat_answer(5)).close()
+    told_ids = {e.correlation_id: e.to_dict()["broker"]["node_id"] for e in found}
+    assert told_ids == {1: None, 2: None, 3: 7, 4: 7, 5: 8}
+
+
+def test_node_ids_of_recorded_clusters() -> None:
+    """Of an address with a node id, all lines behind the first that has it have one, on whichever connection."""
+    for name, ids in (("2.8.1/kraft-2nodes", {1, 2}), ("0.8.2.2/controller-2brokers", {0, 1})):
+        seen: dict[tuple[str, int], int] = {}
+        for found in kinspect.read(CAPTURES / f"{name}.pcap.gz"):
+            broker = found.to_dict()["broker"]
+            ends = broker["ip"], broker["port"]
+            assert broker["node_id"] == seen.setdefault(ends, broker["node_id"]) or seen[ends] is None
+            seen[ends] = broker["node_id"]
+        assert set(seen.values()) - {None} == ids

@@ -1,0 +1,55 @@
+"""How long lines wait for others that belong before them, while packets come."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from support.trickle import APART, LONGEST, Trickle
+from support.tui import CAPTURES
+
+from kinspect.cli import run as cli_run
+from kinspect.cli.interrupt import Interrupt
+from kinspect.filters import Filter
+from kinspect.kafka.exchange import ANSWERED
+from kinspect.kafka.view import View
+from kinspect.pipeline import Inspector
+
+# What is answered in it is complete with its last packet.
+CLEAN = CAPTURES / "4.4.0" / "groups_classic.pcap.gz"
+
+
+class Times:
+    """A writer that notes when answered exchanges come."""
+
+    def __init__(self, packets: Trickle) -> None:
+        self.times: list[float] = []
+        self._packets = packets
+
+    def exchange(self, exchange) -> None:
+        if exchange.outcome == ANSWERED:
+            self.times.append(self._packets.now)
+
+    def flush(self) -> None: ...
+
+
+@pytest.mark.parametrize("apart", APART)
+def test_a_line_is_written_within_200_ms(apart, monkeypatch):
+    packets = Trickle(str(CLEAN), apart)
+    monkeypatch.setattr(cli_run, "time", packets)
+    writer = Times(packets)
+    options = SimpleNamespace(
+        path=None,
+        filter=Filter(),
+        emit=frozenset({"exchange"}),
+        view=View(),
+        format_name="table",
+        keylog=None,
+        values={"utc": False, "limit": None},
+    )
+    run = cli_run.Run(options, packets, Interrupt(), Inspector(), None, writer)
+    for block in packets:
+        run.show(run.take(block))
+    completed = packets.completed()
+    assert len(writer.times) == len(completed) > 20
+    assert max(map(float.__sub__, writer.times, completed)) <= LONGEST

@@ -1,0 +1,86 @@
+"""Runs of captures whole and in parts, to compare their lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+
+from kinspect.capture import open_timeline, slice_block
+from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.names import LearnedNames
+from kinspect.kafka.order import Key
+from kinspect.kafka.view import View
+from kinspect.model import Block
+from kinspect.pipeline import Inspector, RunEnd
+from kinspect.tcp.reassembly import takes_all
+from support.decoded import keylog_beside
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+VIEW = View(records=True, payload="text")
+OPTIONS = {"emit": frozenset({"exchange", "connection", "gap"}), "files": ["one", "two", "three"]}
+ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*"))
+
+Lines = list[tuple[Key, bytes]]
+
+
+def read(name: str) -> tuple[list[Block], bytes]:
+    """A capture's packets and its TLS secrets."""
+    path = CAPTURES / name
+    timeline = open_timeline([str(path)])
+    blocks = list(timeline)
+    beside = keylog_beside(path)
+    return blocks, b"\n".join([beside.read_bytes() if beside.exists() else b"", *timeline.secrets])
+
+
+def shown(lines) -> Lines:
+    return [
+        (line.key, orjson.dumps(VIEW.exchange(line) if isinstance(line, Exchange) else line.to_dict()))
+        for line in lines
+    ]
+
+
+def cut(blocks: list[Block], packet: int) -> tuple[list[Block], list[Block]]:
+    """The packets before one, and the others."""
+    before, after = [], []
+    for block in blocks:
+        at = min(max(packet, 0), len(block))
+        before.append(slice_block(block, 0, at))
+        after.append(slice_block(block, at, len(block)))
+        packet -= len(block)
+    return [block for block in before if len(block)], [block for block in after if len(block)]
+
+
+class Shared:
+    """What all parts of a run are given: its secrets, its end, and what lines told of names."""
+
+    def __init__(self, blocks: list[Block], secrets: bytes = b"") -> None:
+        self.secrets = secrets
+        end = RunEnd(600_000_000_000)
+        for block in blocks:
+            end.feed(block)
+        self.names: LearnedNames | None = None
+        whole = self.begin()
+        for block in blocks:
+            shown(whole.feed(block))
+        self.end = whole.end
+        shown(whole.finish())
+        self.names = whole.names
+        self.summary = whole.summary()
+
+    def begin(self, takes=takes_all) -> Inspector:
+        inspector = Inspector(**OPTIONS, takes=takes)
+        if self.secrets.strip():
+            inspector.add_secrets(self.secrets)
+        if self.names is not None:
+            for topic_id, name, key in self.names.topics():
+                inspector.names.learn(topic_id, name, key)
+            for ip, port, node_id, key in self.names.nodes():
+                inspector.names.learn_node(ip, port, node_id, key)
+        return inspector
+
+    def part(self, blocks: list[Block], takes=takes_all) -> tuple[Lines, Inspector]:
+        """The lines of one part in the order of their keys."""
+        inspector = self.begin(takes)
+        lines = [line for block in blocks for line in shown(inspector.feed(block))]
+        return sorted(lines + shown(inspector.finish(self.end))), inspector

@@ -1,0 +1,16 @@
+"""Waiting for what must come, however slow the machine is: the limit of a whole test ends what hangs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def wait_until(condition: Callable[[], object], told: Callable[[], str] = str) -> None:
+    """Come back when the condition holds; `told` is printed if that never comes."""
+    try:
+        while not condition():
+            time.sleep(0.02)
+    except BaseException:
+        print(told())
+        raise

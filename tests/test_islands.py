@@ -1,0 +1,238 @@
+"""A connection is an island: other traffic, dealing and carrying change none of its lines, byte for byte."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.islands import ALL, OPTIONS, Lines, Shared, cut, read, shown
+from support.shares import one_in
+
+from kinspect import state
+from kinspect.capture import slice_block
+from kinspect.errors import StateError
+from kinspect.link import Dissector
+from kinspect.model import Block, Caps, Counts
+from kinspect.pipeline import Inspector
+from kinspect.tcp.keys import pair
+from kinspect.tcp.runclock import ISLANDS
+
+SECOND = 1_000_000_000
+
+# What all parts of a run count, as each of them scans all of it.
+SCANNED = ("files", "packets", "bytes", "tcp_segments", "payload_bytes", "packets_without_tcp", "fragments")
+SCANNED += ("overlapping_fragments", "late_packets", "late_lines", "unresolved_topic_ids")
+
+
+def added(summaries: list[dict]) -> dict:
+    """The counts of parts, added up; what each of them scanned, once."""
+    total: dict = {}
+    for summary in summaries:
+        for key, value in summary.items():
+            if key in SCANNED or not isinstance(value, int | dict):
+                total[key] = value
+            elif isinstance(value, dict):
+                of_key = total.setdefault(key, {})
+                for name, count in value.items():
+                    of_key[name] = of_key.get(name, 0) + count
+            else:
+                total[key] = total.get(key, 0) + value
+    return {
+        key: value
+        for key, value in total.items()
+        if key not in ("schema_version", "late_lines", "unresolved_topic_ids")
+    }
+
+
+@pytest.mark.parametrize("name", one_in(3, ALL))
+def test_dealt_to_any_number_of_parts(name):
+    blocks, secrets = read(name)
+    shared = Shared(blocks, secrets)
+    whole, inspector = shared.part(blocks)
+    for count in (2, 3, 8):
+        parts = [
+            shared.part(blocks, takes=lambda pair, number=number, count=count: crc32(pair) % count == number)
+            for number in range(count)
+        ]
+        assert sorted(line for lines, _ in parts for line in lines) == whole
+        summary = added([part.summary() for _, part in parts])
+        assert summary == added([inspector.summary()])
+
+
+def islands_of(blocks: list[Block]) -> dict[int, bytes]:
+    """The island of each frame that has a TCP segment."""
+    dissector = Dissector(Caps(), Counts())
+    return {segment[9]: pair(segment[0]) for block in blocks for segment in dissector.segments(block)}
+
+
+def retimed(blocks: list[Block], time: Callable[[int, int | None], int | None]) -> list[Block]:
+    """The packets with other times, one a block."""
+    packets = [slice_block(block, at, at + 1) for block in blocks for at in range(len(block))]
+    for packet in packets:
+        packet.times = [time(packet.first_frame, packet.times[0])]
+    return packets
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(ALL), st.randoms(use_true_random=False))
+def test_other_traffic_changes_nothing(name, rng):
+    """Of some connections alone the lines are those that they have in the whole, whatever the others' times are."""
+    blocks, secrets = read(name)
+    islands = islands_of(blocks)
+    pairs = sorted(set(islands.values()))
+    chosen = {each for each in pairs if rng.random() < 0.5}
+    others = [each for each in pairs if each not in chosen]
+    # The run's clock is what eight say.
+    wrong = set(rng.sample(others, min(len(others), ISLANDS - 1)))
+    share = rng.choice([0, 0.01, 0.5, 1])
+    far = [offset * SECOND for offset in (-(10**9), -3600, -2, 2, 3600, 10**9)]
+
+    def time(frame: int, own: int | None) -> int | None:
+        is_wrong = islands.get(frame) in wrong and rng.random() < share
+        return max(0, own + rng.choice(far)) if own is not None and is_wrong else own
+
+    mixed = retimed(blocks, time)
+    shared = Shared(mixed, secrets)
+    in_the_whole, inspector = shared.part(mixed, takes=lambda pair: pair in chosen)
+    alone, _ = shared.part([packet for packet in mixed if islands.get(packet.first_frame) in {None, *chosen}])
+    assert alone == in_the_whole
+    if share == 0:
+        assert inspector.counts.late_packets == 0
+
+
+def carried(inspector: Inspector, shared: Shared) -> tuple[Lines, Inspector]:
+    """The lines that were complete, and an inspector that goes on."""
+    lines = shown(inspector.idle())
+    following = shared.begin()
+    fragments = inspector.put_away_fragments()
+    islands = [*inspector.put_away()]
+    for _, data in islands:
+        following.take_back(data)
+    assert [*following.put_away()] == islands
+    following = shared.begin()
+    for _, data in islands:
+        following.take_back(data)
+    following.take_back_fragments(fragments)
+    return lines, following
+
+
+@pytest.mark.parametrize("name", one_in(3, ALL))
+def test_cut_anywhere_and_carried(name):
+    blocks, secrets = read(name)
+    shared = Shared(blocks, secrets)
+    whole, _ = shared.part(blocks)
+    packets = sum(map(len, blocks))
+    rng = random.Random(name)
+    for packet in sorted({0, packets, *(rng.randrange(packets + 1) for _ in range(4))}):
+        before, after = cut(blocks, packet)
+        one = shared.begin()
+        lines = [line for block in before for line in shown(one.feed(block))]
+        more, other = carried(one, shared)
+        lines += more
+        lines += [line for block in after for line in shown(other.feed(block))]
+        lines += shown(other.finish(shared.end))
+        assert sorted(lines) == whole, packet
+        summary = added([one.summary(), other.summary()])
+        for key in (
+            "exchanges",
+            "connections",
+            "gap_bytes",
+            "message_bytes",
+            "undecoded_bytes",
+            "repeated_bytes",
+        ):
+            assert summary[key] == shared.summary[key], (packet, key)
+
+
+@pytest.mark.parametrize("name", ["variants/reorder.pcap.gz", "4.4.0/lossout.pcap.gz", "tls/tls13.pcap.gz"])
+def test_carried_after_every_packet(name):
+    blocks, secrets = read(name)
+    shared = Shared(blocks, secrets)
+    whole, _ = shared.part(blocks)
+    inspector, lines = shared.begin(), []
+    packets = [slice_block(block, at, at + 1) for block in blocks for at in range(len(block))]
+    for number, packet in enumerate(packets):
+        if number < 250 or number % 50 == 0:
+            more, inspector = carried(inspector, shared)
+            lines += more
+        lines += shown(inspector.feed(packet))
+    assert sorted(lines + shown(inspector.finish(shared.end))) == whole
+
+
+def test_another_process_goes_on(tmp_path):
+    name = "4.4.0/txn_librdkafka.pcap.gz"
+    blocks, _ = read(name)
+    shared = Shared(blocks)
+    whole, _ = shared.part(blocks)
+    packet = sum(map(len, blocks)) // 3
+    one = shared.begin()
+    lines = [line for block in cut(blocks, packet)[0] for line in shown(one.feed(block))] + shown(one.idle())
+    for number, (_, data) in enumerate(one.put_away()):
+        Path(tmp_path, str(number)).write_bytes(data)
+    program = f"""
+import sys, pathlib
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from support import islands as t
+blocks, _ = t.read({name!r})
+shared = t.Shared(blocks)
+inspector = shared.begin()
+for path in pathlib.Path({str(tmp_path)!r}).iterdir():
+    inspector.take_back(path.read_bytes())
+lines = [line for block in t.cut(blocks, {packet})[1] for line in t.shown(inspector.feed(block))]
+for key, line in lines + t.shown(inspector.finish(shared.end)):
+    print(key, line)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    found = [f"{key} {line}" for key, line in lines] + run.stdout.splitlines()
+    assert sorted(found) == sorted(f"{key} {line}" for key, line in whole)
+
+
+@pytest.fixture(scope="module")
+def islands() -> list[bytes]:
+    blocks, _ = read("4.4.0/txn_librdkafka.pcap.gz")
+    inspector = Inspector(**OPTIONS)
+    for block in cut(blocks, 100)[0]:
+        inspector.feed(block)
+    return [data for _, data in inspector.put_away()]
+
+
+def test_another_version_is_one_clear_error(islands, monkeypatch):
+    monkeypatch.setattr(state, "VERSION", state.VERSION + 1)
+    with pytest.raises(StateError, match="another version of kinspect"):
+        Inspector(**OPTIONS).take_back(islands[0])
+
+
+def test_damage_is_one_clear_error(islands):
+    rng = random.Random(1)
+    for data in islands:
+        for _ in range(50):
+            at = rng.randrange(len(data))
+            damaged = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+            for wrong in (damaged, data[:at]):
+                with pytest.raises(StateError):
+                    Inspector(**OPTIONS).take_back(wrong)
+
+
+def test_bytes_that_somebody_made_up_are_an_error_or_a_state(islands):
+    """The checksum keeps nobody from writing other values: nothing is run, and nothing else is raised."""
+    head = state._HEAD.size
+    rng = random.Random(2)
+    refused = 0
+    for data in islands:
+        for _ in range(100):
+            body = bytearray(data[head:])
+            body[rng.randrange(len(body))] = rng.randrange(256)
+            try:
+                Inspector(**OPTIONS).take_back(
+                    state._HEAD.pack(state._MAGIC, state.VERSION, crc32(body)) + bytes(body)
+                )
+            except StateError:
+                refused += 1
+    assert refused > 50
