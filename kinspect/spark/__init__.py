@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,9 +32,9 @@ def read(
     topic_names: dict[str, str] | None = None,
     decode_as: frozenset[int] = frozenset(),
     caps: Caps | None = None,
+    capture_point: str | None = None,
     partitions: int | None = None,
     split_bytes: int | None = None,
-    way: str = "fast",
 ) -> DataFrame:
     """The rows of `table` (`exchanges`, `batches`, `records`, `connections`) of one or several captures.
 
@@ -45,25 +46,20 @@ def read(
     `fields`: what `--fields` takes for exchanges, column names for the other tables. `filter`: the options of
     `kinspect.filters.Filter` by name: `{"topic": ["orders-*"], "errors_only": True}`. `records`, `payload`,
     `show_secrets`, `int64`: as the options of `kinspect read`. `keylog`: TLS secrets in NSS key log format.
-    `way`: with `ahead` every task pairs what comes before its part of the captures, with `relay` tasks decode the
-    splits they read and move what is under way between them, with `plain` all segments go to tasks that have whole
-    connections; the rows are the same. `fast` is `ahead` on a local master of at most eight cores, otherwise `relay`.
-    `partitions`: tasks that decode, by default one for 64 MiB, with `ahead` no more than there are cores.
-    `split_bytes`: how much a task reads of an uncompressed capture (`relay` and `plain`).
+    `partitions`: tasks that decode, by default one for 64 MiB, and no fewer than there are cores. `split_bytes`: how
+    much of an uncompressed capture a task scans.
 
-    A Spark job (with `relay` and `plain` two) runs at once, the rest when the DataFrame is used. Raises
-    `KinspectError` for options that make no sense, and warns (`CaptureWarning`) of captures that could not be read to
-    their end. With `ahead`, captures that others write to while the rows are used may lack rows where parts meet;
-    `kinspect pipeline run` sees that and says so.
+    The captures are scanned at once, the rest when the DataFrame is used. What was scanned stays on the executors'
+    disks until the session ends. Raises `KinspectError` for options that make no sense, and warns (`CaptureWarning`) of
+    captures that could not be read to their end.
     """
     from kinspect.kafka.view import View
-    from kinspect.spark.asked import Asked
-    from kinspect.spark.run import Run, warn
-    from kinspect.spark.splits import SPLIT_BYTES
+    from kinspect.spark.batch import Captures, warn
+    from kinspect.spark.request import Request
     from kinspect.spark.tables import EXCHANGES, RECORDS
 
-    asked = Asked(
-        table,
+    request = Request(
+        (table,),
         None if fields is None else tuple(fields),
         View(
             records=records or table == RECORDS,
@@ -73,20 +69,21 @@ def read(
             fields=fields if table == EXCHANGES else None,
         ),
         dict(filter or {}),
-        keylog,
         topic_names or {},
         decode_as,
+        run_id=uuid4().hex,
+        capture_point=capture_point,
     )
-    run = Run(
+    captures = Captures(
         spark,
         [paths] if isinstance(paths, str) else paths,
         caps=caps,
-        split_bytes=SPLIT_BYTES if split_bytes is None else split_bytes,
+        keylog=keylog,
+        split_bytes=split_bytes,
         partitions=partitions,
-        way=way,
     )
-    warn(run.errors)
-    return run.table(asked)
+    warn(captures.errors)
+    return captures.decoded(request).where(f"{table} is not null").select(f"{table}.*")
 
 
 def stream(
@@ -95,7 +92,6 @@ def stream(
     table: str = "exchanges",
     filter: Mapping[str, Any] | None = None,
     *,
-    out: str | None = None,
     settle: float = 60.0,
     records: bool = False,
     payload: str = "none",
@@ -104,42 +100,40 @@ def stream(
     topic_names: dict[str, str] | None = None,
     decode_as: frozenset[int] = frozenset(),
     caps: Caps | None = None,
-    strands: int = 16,
+    capture_point: str | None = None,
+    shards: int = 16,
 ) -> DataFrame:
     """The rows of `table` of the captures in a rotating folder, as they become complete: a streaming DataFrame.
 
-    A thread of this process does what `kinspect pipeline stream FOLDER --out OUT` does, and the DataFrame reads what
-    it writes there, with the columns `date` and, of all but `connections`, `api` at the end. So rows come once, also
-    to a query with a checkpoint that is begun again in another process. Asked again with the same `out`, also for
-    another table, it is the same stream; it ends with the process, or with its session.
+    Where a query writes them, how often and from which checkpoint it goes on is the query's; it fails if the stream
+    does. Its state lies in RocksDB, which is set for the session, in as many tasks as `spark.sql.shuffle.partitions`.
 
-    `out`: a folder or a URL that Spark writes to; by default beside `folder`, with `.kinspect` behind its name.
     `settle`: seconds after which a file that is not written any more is complete. `filter`, `records`, `payload`,
-    `show_secrets`, `topic_names`, `decode_as`, `caps` as for `read`; `keylog`: a file of TLS secrets, read again for
-    each batch. `strands`: how many tasks share the connections, once and for all of this `out`.
+    `show_secrets`, `topic_names`, `decode_as`, `caps`, `capture_point` as for `read`; `keylog`: a file of TLS secrets
+    on the driver, read again for each micro-batch. `shards`: how many parts connections are dealt to, once and for all
+    of a checkpoint; what one connection tells of topic ids and nodes counts for those of its shard.
 
-    Raises `KinspectError` for options that make no sense and for an `out` that holds something else; warns
-    (`CaptureWarning`) of captures that could not be read, and if the stream had to end.
+    Raises `KinspectError` for options that make no sense.
     """
     from kinspect.kafka.view import View
     from kinspect.model import Caps as DefaultCaps
-    from kinspect.spark.follow import follow
-    from kinspect.spark.streaming import Settings
-    from kinspect.spark.tables import TABLES, open_table
+    from kinspect.spark.batch import tries_of
+    from kinspect.spark.request import Request
+    from kinspect.spark.streaming.query import frame
+    from kinspect.spark.streaming.source import Watch
 
-    view = View(records=records, payload=payload, show_secrets=show_secrets)
-    open_table(table, None, view)
-    settings = Settings(
-        folder=folder,
-        out=out or f"{folder.rstrip('/')}.kinspect",
-        tables=TABLES,
-        settle=settle,
-        strands=strands,
-        caps=caps or DefaultCaps(),
-        view=view,
-        filter=dict(filter or {}),
-        keylog=keylog,
+    request = Request(
+        (table,),
+        view=View(records=records, payload=payload, show_secrets=show_secrets),
+        chosen=dict(filter or {}),
         names=topic_names or {},
         kafka_ports=decode_as,
+        caps=caps or DefaultCaps(),
+        run_id=uuid4().hex,
+        capture_point=capture_point,
+        late_secrets=keylog is not None,
     )
-    return follow(spark, settings).table(table)
+    watch = Watch(
+        folder, settle, shards=shards, tries=tries_of(spark), keylog=keylog or "", caps=request.caps
+    )
+    return frame(spark, watch, request).where(f"{table} is not null").select(f"{table}.*")

@@ -42,7 +42,7 @@ QUERIES = {
 
 
 def aggregate(name: str, exchanges: DataFrame) -> DataFrame:
-    """The aggregate `name` of exchanges that have the column `date`."""
+    """The aggregate `name` of exchanges."""
     return exchanges.sparkSession.sql(
         QUERIES[name].replace("FROM exchanges", "FROM {exchanges}"), exchanges=exchanges
     )

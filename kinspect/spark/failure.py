@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import re
-from typing import TypeAlias
+from typing import NamedTuple
 
 from kinspect import errors
 from kinspect.errors import CaptureError, KinspectError
 
-Told: TypeAlias = tuple[str, str, bool]
-"""An error: the name of its class in `kinspect.errors`, what it says, and whether nothing of the capture was read."""
+
+class ToldError(NamedTuple):
+    """An error: its class in `kinspect.errors`, what it says, and whether nothing of the capture was read."""
+
+    kind: str
+    text: str
+    unread: bool
+
+
 _IN_TRACEBACK = re.compile(r"kinspect\.errors\.(\w+Error): (.*)")
 
 
-def told_of(error: CaptureError) -> Told:
+def told_of(error: CaptureError) -> ToldError:
     """An error, to be told."""
-    return type(error).__name__, str(error), error.unread
+    return ToldError(type(error).__name__, str(error), error.unread)
 
 
-def error_of(told: Told) -> CaptureError:
+def error_of(told: ToldError) -> CaptureError:
     """What `told_of` told."""
     name, text, unread = told
     kind: type[CaptureError] = getattr(errors, name)

@@ -1,32 +1,32 @@
-"""`kinspect pipeline run`: captures to Parquet tables and aggregates."""
+"""`kinspect pipeline run`: captures to tables and aggregates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from kinspect.errors import CaptureError, KinspectError
+from pyspark import StorageLevel
+
+from kinspect.errors import CaptureError, UnreadableError
 from kinspect.kafka.view import View
 from kinspect.model import Caps
-from kinspect.spark.aggregates import QUERIES, aggregate
-from kinspect.spark.ahead import Meter
-from kinspect.spark.asked import Asked
-from kinspect.spark.commit import Output
+from kinspect.spark.aggregates import QUERIES, SOURCE, aggregate
+from kinspect.spark.batch import Captures
+from kinspect.spark.commit import PARQUET, Output
 from kinspect.spark.failure import raised_in_task
-from kinspect.spark.folders import BY_DATE, from_folders, into_folders
-from kinspect.spark.log import is_stream
-from kinspect.spark.run import FAST, Run
+from kinspect.spark.request import Request
+from kinspect.spark.schemas import spark_schema
+from kinspect.spark.session import own_session
 from kinspect.spark.storage import check_out
-from kinspect.spark.tables import EXCHANGES, RECORDS
+from kinspect.spark.tables import CONNECTIONS, EXCHANGES, PROBLEM_ROWS, PROBLEMS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFAULT_TABLES = (EXCHANGES, "batches", "connections")
-
-Watch = Callable[[Meter | None], AbstractContextManager[None]]
+DEFAULT_TABLES = (EXCHANGES, "batches", CONNECTIONS)
 
 
 @dataclass(slots=True)
@@ -42,7 +42,23 @@ class Job:
     keylog: bytes = b""
     names: dict[str, str] = field(default_factory=dict)
     kafka_ports: frozenset[int] = frozenset()
-    way: str = FAST
+    capture_point: str | None = None
+    skip_unreadable: bool = False
+    table_format: str = PARQUET
+    split_bytes: int | None = None
+
+    def request(self) -> Request:
+        """Raises KinspectError for what makes no sense."""
+        return Request(
+            tuple(self.tables),
+            view=self.view,
+            chosen=self.filter,
+            names=self.names,
+            kafka_ports=self.kafka_ports,
+            caps=self.caps,
+            run_id=uuid4().hex,
+            capture_point=self.capture_point,
+        )
 
 
 @dataclass(slots=True)
@@ -55,58 +71,56 @@ class Result:
     errors: list[CaptureError]
 
 
-def run(
-    spark: SparkSession, job: Job, step: Callable[[str], None], watch: Watch = lambda _: nullcontext()
-) -> Result:
-    """Does the job. Nothing changes in the folder before all tables are written.
-
-    `step` is told what is being done, `watch` is given what can be asked how far it is, while it is done.
-    """
+def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
+    """Does the job. Nothing changes in the folder before all tables are written. `step` is told what is being done."""
     check_out(job.out)
-    if is_stream(spark, job.out):
-        raise KinspectError(f"{job.out}: a stream writes its tables there; give the job a folder of its own")
-    output = Output(spark, job.out)
-    step("looking at the captures")
-    captures = Run(spark, job.captures, caps=job.caps, kept=True, watched=True, way=job.way)
-    rows: dict[str, int] = {}
+    request = job.request()
+    spark = own_session(spark)
+    output = Output(spark, job.out, job.table_format)
+    step("reading the captures")
     try:
-        for name in job.tables:
-            step(f"decoding {name}")
-            table = captures.table(
-                Asked(
-                    name,
-                    view=view_of(name, job.view),
-                    chosen=job.filter,
-                    keylog=job.keylog,
-                    names=job.names,
-                    kafka_ports=job.kafka_ports,
-                )
-            )
-            dated, by = into_folders(table)
-            with watch(captures.reading):
-                output.write(name, dated, by)
-            captures.check()
-            written = spark.read.schema(dated.schema).parquet(output.staged(name))
-            rows[name] = written.count()
-            if name == EXCHANGES:
-                for query in QUERIES:
-                    step(f"adding up {query}")
-                    output.write(query, aggregate(query, from_folders(written)), BY_DATE)
+        captures = Captures(
+            spark, job.captures, caps=job.caps, keylog=job.keylog, split_bytes=job.split_bytes
+        )
+        if not job.skip_unreadable:
+            _check_read(captures.errors)
+        return _write(spark, captures, request, output, step)
     except BaseException as error:
         output.abandon()
         ours = raised_in_task(error)
         if ours is not None:
             raise ours from error
         raise
+
+
+def _check_read(errors: list[CaptureError]) -> None:
+    """Raises KinspectError if an input could not be read: its rows would be missing in dates that are replaced."""
+    unread = [error for error in errors if error.unread or isinstance(error, UnreadableError)]
+    if unread:
+        more = f" (and {len(unread) - 1} more)" if unread[1:] else ""
+        raise type(unread[0])(f"{unread[0]}{more}; nothing was written, --skip-unreadable goes on without it")
+
+
+def _write(
+    spark: SparkSession, captures: Captures, request: Request, output: Output, step: Callable[[str], None]
+) -> Result:
+    step(f"decoding {', '.join(request.tables)}")
+    decoded = captures.decoded(request).persist(StorageLevel.DISK_ONLY)
+    try:
+        summary = captures.summary(decoded)
+        for name in request.tables:
+            step(f"writing {name}")
+            output.write(name, decoded.where(f"{name} is not null").select(f"{name}.*"))
     finally:
-        captures.close()
+        decoded.unpersist()
+    if SOURCE in request.tables:
+        for query in QUERIES:
+            step(f"adding up {query}")
+            output.write(query, aggregate(query, output.staged(SOURCE)))
+    if captures.errors:
+        day = date.fromisoformat(captures.dates[0]) if captures.dates else None
+        rows = [unread.row(request.run_id, request.capture_point, day) for unread in captures.unread]
+        output.write(PROBLEMS, spark.createDataFrame(rows, spark_schema(PROBLEM_ROWS)))
     step("putting the tables in place")
-    dates = output.commit(captures.dates)
-    return Result(captures.summary(), rows, dates, captures.errors)
-
-
-def view_of(name: str, view: View) -> View:
-    """The view for a table: that of records shows records."""
-    if name != RECORDS or view.records:
-        return view
-    return View(records=True, payload=view.payload, show_secrets=view.show_secrets, int64=view.int64)
+    dates = output.commit(captures.dates, (*request.tables, PROBLEMS))
+    return Result(summary.line, summary.rows, dates, captures.errors)

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -21,6 +22,13 @@ _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 # What a Java that does not say its version is taken for: Spark will say what it thinks of it.
 _UNKNOWN = OLDEST_JAVA
 _PACKAGES = ("pyspark", "pandas", "pyarrow")
+_OLDEST_PYSPARK = (4, 2)
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 * 1024 * 1024),
+}
+"""Of a session in which tables are written: times that all readers understand, and batches that fit a task."""
 
 
 def check() -> None:
@@ -31,12 +39,25 @@ def check() -> None:
             f"the pipeline needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed:"
             " pip install 'kinspect[spark]'"
         )
+    version = tuple(map(int, re.findall(r"\d+", metadata.version("pyspark"))[:2]))
+    if version < _OLDEST_PYSPARK:
+        raise KinspectError(
+            f"the pipeline needs PySpark {'.'.join(map(str, _OLDEST_PYSPARK))} or later, found"
+            f" {'.'.join(map(str, version))}: pip install 'kinspect[spark]'"
+        )
     found = java_version()
     if found is None or found < OLDEST_JAVA:
         there = "there is none" if found is None else f"found {found}"
         raise KinspectError(
             f"the pipeline needs Java {OLDEST_JAVA} or later, {there}: install one, or let JAVA_HOME name it"
         )
+
+
+def check_stream() -> None:
+    """The same, if a stream cannot."""
+    check()
+    if find_spec("google.protobuf") is None:
+        raise KinspectError("a stream needs protobuf, which is not installed: pip install 'kinspect[spark]'")
 
 
 def java_version() -> int | None:
@@ -53,17 +74,6 @@ def java_version() -> int | None:
     return int(version[1]) if version else _UNKNOWN
 
 
-def cores_here(master: str | None) -> int | None:
-    """How many cores of this machine `open_session(master, ...)` takes; None if others do the work."""
-    asked = (master or os.environ.get("MASTER", "local[*]")).partition(",")[0]
-    if asked == "local":
-        return 1
-    if not asked.startswith("local["):
-        return None
-    number = asked.removeprefix("local[").rstrip("]")
-    return int(number) if number.isdecimal() else os.cpu_count() or 1
-
-
 def open_session(master: str | None, settings: Mapping[str, str], progress: bool) -> SparkSession:
     """A session of its own. `master`: `local[*]` unless it or the surroundings (`spark-submit`) say otherwise."""
     from pyspark.sql import SparkSession
@@ -75,12 +85,7 @@ def open_session(master: str | None, settings: Mapping[str, str], progress: bool
     builder = SparkSession.builder.appName("kinspect")
     if master is not None or "MASTER" not in os.environ:
         builder = builder.master(master or "local[*]")
-    defaults = {
-        "spark.ui.showConsoleProgress": str(progress).lower(),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.ui.enabled": "false",
-    }
+    defaults = {"spark.ui.showConsoleProgress": str(progress).lower(), "spark.ui.enabled": "false"}
     if local:
         # Packets are decoded by Python. What is left to the JVM is so little that its second compiler takes more than
         # all the rest, and collecting garbage beside it more than collecting it now and then.
@@ -88,6 +93,15 @@ def open_session(master: str | None, settings: Mapping[str, str], progress: bool
         defaults["spark.driver.extraJavaOptions"] = (
             f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={log}"
         )
+        defaults |= {"spark.shuffle.compress": "false", "spark.python.unix.domain.socket.enabled": "true"}
     for name, value in {**defaults, **settings}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def own_session(spark: SparkSession) -> SparkSession:
+    """The session's twin, with settings that what we write depends on."""
+    own = spark.newSession()
+    for name, value in SETTINGS.items():
+        own.conf.set(name, value)
+    return own

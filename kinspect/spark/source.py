@@ -15,14 +15,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kinspect import link
-from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.errors import CaptureError, KinspectError
-from kinspect.filters import Filter, parse_moment
+from kinspect.filters import EPOCH, Filter, parse_moment
 from kinspect.kafka.flow import ip_text
-from kinspect.model import FRAME_MASK, Block, Caps, Counts
+from kinspect.model import Block, Caps, Counts
 from kinspect.spark.schemas import spark_schema
-from kinspect.spark.splits import SPLIT_BYTES, Split, description, plan
-from kinspect.spark.storage import expand, shown
+from kinspect.spark.splits import SPLIT_BYTES, Reading, Split, boundary, plan
+from kinspect.spark.storage import expand, length, shown
 from kinspect.tcp.keys import address_size, scope
 
 PACKETS, SEGMENTS = "packets", "segments"
@@ -118,15 +117,11 @@ class CaptureSource(DataSource):  # type: ignore[misc]
 
 
 class Task(InputPartition):  # type: ignore[misc]
-    """One split: its number within its file, whether another one follows there, and which blocks describe packets
-    to that one (pcapng)."""
+    """One split."""
 
-    def __init__(self, split: Split, number: int, following: Split | None) -> None:
-        super().__init__(number)
+    def __init__(self, split: Split) -> None:
+        super().__init__(split.number)
         self.split = split
-        self.number = number
-        self.followed = following is not None
-        self.described = b"" if following is None else description(following.prefix)
 
 
 class CaptureReader(DataSourceReader):  # type: ignore[misc]
@@ -136,12 +131,11 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc]
         self._options = options
 
     def partitions(self) -> Sequence[Task]:
-        tasks = []
-        for file, path in enumerate(expand(list(self._options.paths))):
-            splits = plan(file, path, self._options.split_bytes)
-            pairs = zip(splits, [*splits[1:], None], strict=True)
-            tasks += [Task(split, number, following) for number, (split, following) in enumerate(pairs)]
-        return tasks
+        return [
+            Task(split)
+            for file, path in enumerate(expand(list(self._options.paths)))
+            for split in plan(file, path, length(path), self._options.split_bytes)
+        ]
 
     def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
         options = self._options
@@ -149,7 +143,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc]
         chosen = [[name for name, _ in COLUMNS[options.table]].index(field) for field in options.fields]
         rows: list[tuple[Any, ...]] = []
         size = 0
-        for row in _passing(_ROWS_OF[options.table](partition), options):
+        for row in _passing(_ROWS_OF[options.table](partition.split), options):
             rows.append(row)
             size += len(row[-1])
             if len(rows) >= _ROWS or size >= _BYTES:
@@ -170,22 +164,25 @@ def _batch(rows: list[tuple[Any, ...]], chosen: list[int], schema: pa.Schema) ->
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _blocks(task: Task) -> Iterator[Block]:
+def _blocks(split: Split) -> Iterator[Block]:
     """The blocks of a split. Raises CaptureError where it shows that the split is wrong, or the capture is."""
-    findings = Findings()
+    reading = Reading(split)
     try:
-        yield from task.split.blocks(1, BLOCK_SIZE, findings)
+        yield from reading
     except CaptureError as error:
-        if task.followed:
-            raise _wrong_split(task, "the packet boundary that was guessed there is none") from error
+        if split.end is not None and not reading.whole:
+            raise _wrong_split(split, "the packet boundary that was guessed there is none") from error
         raise
-    if task.followed and findings.descriptions and b"".join(findings.descriptions) != task.described:
-        raise _wrong_split(task, "the packets are described anew somewhere before")
+    if reading.next is not None:
+        if reading.describes:
+            raise _wrong_split(split, "the packets are described anew somewhere before")
+        if boundary(split) != reading.next:
+            raise _wrong_split(split, "the packet boundary that was guessed there is none")
 
 
-def _wrong_split(task: Task, why: str) -> CaptureError:
+def _wrong_split(split: Split, why: str) -> CaptureError:
     return CaptureError(
-        f"{shown(task.split.path)}: cannot be read in parts: at byte {task.split.end} {why};"
+        f"{shown(split.path)}: cannot be read in parts: at byte {split.end} {why};"
         ' read it whole with .option("splitBytes", 0), or use kinspect.spark.read'
     )
 
@@ -194,10 +191,10 @@ def _micros(time: int | None) -> int | None:
     return None if time is None else time // 1000
 
 
-def _packets(task: Task) -> Iterator[tuple[Any, ...]]:
-    path, number = shown(task.split.path), task.number
-    for block in _blocks(task):
-        frame = (block.first_frame & FRAME_MASK) - 1
+def _packets(split: Split) -> Iterator[tuple[Any, ...]]:
+    path, number = shown(split.path), split.number
+    for block in _blocks(split):
+        frame = block.first_frame - 1
         for start, end, time, wire, kind in zip(
             block.starts, block.ends, block.times, block.wire_lengths, block.link_types, strict=True
         ):
@@ -206,22 +203,22 @@ def _packets(task: Task) -> Iterator[tuple[Any, ...]]:
             yield path, number, frame, time, _micros(time), kind, len(data), wire, data
 
 
-def _segments(task: Task) -> Iterator[tuple[Any, ...]]:
-    path, number = shown(task.split.path), task.number
+def _segments(split: Split) -> Iterator[tuple[Any, ...]]:
+    path, number = shown(split.path), split.number
     dissector = link.Dissector(Caps(), Counts())
-    for block in _blocks(task):
+    for block in _blocks(split):
         for key, time, seq, ack, flags, data, start, end, missing, frame, _ in dissector.segments(block):
             size = address_size(key)
             ports = key[2 * size : 2 * size + 4]
             yield (
-                *(path, number, frame & FRAME_MASK, time, _micros(time)),
+                *(path, number, frame, time, _micros(time)),
                 *(ip_text(key[:size]), int.from_bytes(ports[:2])),
                 *(ip_text(key[size : 2 * size]), int.from_bytes(ports[2:])),
                 *(scope(key), seq, ack, flags, missing, end - start + missing, data[start:end]),
             )
 
 
-_ROWS_OF: dict[str, Callable[[Task], Iterator[tuple[Any, ...]]]] = {PACKETS: _packets, SEGMENTS: _segments}
+_ROWS_OF: dict[str, Callable[[Split], Iterator[tuple[Any, ...]]]] = {PACKETS: _packets, SEGMENTS: _segments}
 
 
 def _passing(rows: Iterator[tuple[Any, ...]], options: Options) -> Iterator[tuple[Any, ...]]:
@@ -247,8 +244,8 @@ def _moment(filters: dict[str, list[str]], name: str) -> int | None:
     if name not in filters:
         return None
     moment = parse_moment(filters[name][0], name)
-    if moment.relative:
+    if moment.base != EPOCH:
         raise KinspectError(
-            f"{name}: a scan does not know where the capture starts; give a time of the clock"
+            f"{name}: a scan does not know where the capture starts; give a time with its date"
         )
     return moment.ns

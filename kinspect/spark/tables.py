@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from datetime import date
+from hashlib import blake2b
+from struct import Struct
 from typing import Any, NamedTuple
 
 import orjson
 import pyarrow as pa
 
-from kinspect.errors import KinspectError
+from kinspect.errors import CaptureError, KinspectError
 from kinspect.kafka import projection
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.lines import ConnectionLine
 from kinspect.kafka.meaning import PARTITION_NAMES, TOPIC_ID
-from kinspect.kafka.view import View
+from kinspect.kafka.order import Key
+from kinspect.kafka.view import SCHEMA_VERSION, View
+from kinspect.output.escape import escape_json
 
 EXCHANGES, BATCHES, RECORDS, CONNECTIONS = "exchanges", "batches", "records", "connections"
-COMPLETION = "completion"
-"""The column that sorts rows in the order of completion."""
+PROBLEMS = "problems"
+COMPLETION, DATE, EXCHANGE_ID = "completion", "date", "exchange_id"
 
+_DAY_NS = 86_400 * 1_000_000_000
+_KEY = Struct(">QQQI")
 _TIME = pa.timestamp("us", tz="UTC")
 _TEXTS, _INTS = pa.list_(pa.string()), pa.list_(pa.int32())
 Fields = list[tuple[str, pa.DataType]]
@@ -66,6 +73,7 @@ _CLIENT: Fields = [
 _BROKER: Fields = [("ip", pa.string()), ("port", pa.int32()), ("node_id", pa.int32())]
 
 _EXCHANGE: Fields = [
+    (EXCHANGE_ID, pa.string()),
     *_both_times("timestamp"),
     *_both_times("completed_at"),
     ("client", pa.struct(_CLIENT)),
@@ -129,6 +137,7 @@ _CONNECTION: Fields = [
 
 # Where a batch was, before its own columns.
 _AROUND: Fields = [
+    (EXCHANGE_ID, pa.string()),
     *_both_times("timestamp"),
     ("client_ip", pa.string()),
     ("client_id", pa.string()),
@@ -180,6 +189,15 @@ _RECORD: Fields = [
 ]
 _DECODED = ("key_decoded", "value_decoded")
 
+_RUN: Fields = [
+    ("capture_point", pa.string()),
+    ("run_id", pa.string()),
+    ("schema_version", pa.int32()),
+    (DATE, pa.date32()),
+    (COMPLETION, pa.binary()),
+]
+"""What stands at the end of all tables."""
+
 _COLUMNS: dict[str, Fields] = {
     EXCHANGES: _EXCHANGE,
     CONNECTIONS: _CONNECTION,
@@ -187,8 +205,44 @@ _COLUMNS: dict[str, Fields] = {
     RECORDS: [*_AROUND, *_RECORD],
 }
 TABLES = tuple(_COLUMNS)
+PROBLEM_ROWS = pa.schema(
+    [
+        ("file", pa.string()),
+        ("error", pa.string()),
+        ("unread", pa.bool_()),
+        ("message", pa.string()),
+        *_RUN[:-1],
+    ]
+)
+"""The table `problems`: an input that was not read to its end, or not at all."""
+
+COMMENTS = {
+    EXCHANGE_ID: "Hash of the connection, and the message's direction and place in it; joins tables, stable over runs",
+    "timestamp_ns": "First byte of the earliest message present, nanoseconds since the epoch",
+    "timestamp": "timestamp_ns in microseconds",
+    "completed_at_ns": "The packet that completed it, nanoseconds since the epoch",
+    "completed_at": "completed_at_ns in microseconds",
+    "connection_id": "Client, broker and time of the first packet of the TCP connection",
+    "community_id": "Community ID flow hash, as Zeek and Suricata print it",
+    "latency_ms": "Last byte of the request to first byte of the response",
+    "service_ms": "As latency_ms, from the response before it if that came later",
+    "in_flight": "Requests ahead of this one on its connection",
+    "outcome": "answered, unanswered, no_response or orphan",
+    "body": "The message's fields as JSON text",
+    "path": "Field of the body that holds the record batch",
+    "batch": "Number of the batch in that field, from 0",
+    "side": "request or response",
+    "capture_point": "Where the packets were captured, as given to the run",
+    "run_id": "The run that wrote the row",
+    "schema_version": "Version of the columns, that of the JSON lines",
+    DATE: "Date (UTC) of timestamp_ns",
+    COMPLETION: "Sorts rows in the order of completion",
+    "unread": "Whether nothing of the input was read",
+}
+"""What stands beside columns, by name."""
 
 Row = dict[str, Any]
+Rows = Callable[[Any], Iterator[Row]]
 
 
 class Table(NamedTuple):
@@ -197,7 +251,7 @@ class Table(NamedTuple):
     schema: pa.Schema
     emit: str
     view: View
-    rows: Callable[[Any], Iterator[Row]]
+    rows: Rows
 
 
 def open_table(name: str, fields: Collection[str] | None, view: View) -> Table:
@@ -207,22 +261,48 @@ def open_table(name: str, fields: Collection[str] | None, view: View) -> Table:
     """
     if name not in _COLUMNS:
         raise KinspectError(f"table cannot be {name!r}; it is one of {', '.join(TABLES)}")
-    completion = (COMPLETION, pa.binary())
-    if name == EXCHANGES:
-        tree = projection.parse(fields) if fields is not None else {}
-        columns = _EXCHANGE if not tree else list(_pruned(_EXCHANGE, tree))
-        return Table(pa.schema([*columns, completion]), "exchange", view, _exchange_rows(view))
-    columns = _COLUMNS[name]
-    if fields is not None:
-        known = [column for column, _ in columns]
-        for field in fields:
-            if field not in known:
-                raise KinspectError(f"{name} have no column {field!r}; they have {', '.join(known)}")
-        columns = [(column, kind) for column, kind in columns if column in fields]
-    schema = pa.schema([*columns, completion])
+    emit = "exchange"
+    rows: Rows = _exchange_rows(view)
     if name == CONNECTIONS:
-        return Table(schema, "connection", view, _connection_rows)
-    return Table(schema, "exchange", view, _batch_rows(view, name == RECORDS))
+        emit, rows = "connection", _connection_rows
+    elif name != EXCHANGES:
+        rows = _batch_rows(view, name == RECORDS)
+    return Table(pa.schema(_chosen(name, fields)), emit, view, _with_run(rows))
+
+
+def _chosen(name: str, fields: Collection[str] | None) -> Fields:
+    if fields is None:
+        return [*_COLUMNS[name], *_RUN]
+    if name == EXCHANGES:
+        return [*_pruned(_EXCHANGE, projection.parse(fields)), _RUN[-1]]
+    columns = [*_COLUMNS[name], *_RUN]
+    known = [column for column, _ in columns]
+    for field in fields:
+        if field not in known:
+            raise KinspectError(f"{name} have no column {field!r}; they have {', '.join(known)}")
+    return [(column, kind) for column, kind in columns if column in fields or column == COMPLETION]
+
+
+def completion(key: Key) -> bytes:
+    """The key of a line, to be sorted by as bytes."""
+    time, *rest = key
+    return _KEY.pack(time + (1 << 63), *rest)
+
+
+def date_of(nanoseconds: int | None) -> int | None:
+    """The date (UTC), in days since the epoch."""
+    return None if nanoseconds is None else nanoseconds // _DAY_NS
+
+
+def _with_run(rows: Rows) -> Rows:
+    def all_rows(line: Any) -> Iterator[Row]:
+        key = completion(line.key)
+        for row in rows(line):
+            row[COMPLETION], row[DATE] = key, date_of(row.get("timestamp_ns"))
+            row["schema_version"] = SCHEMA_VERSION
+            yield row
+
+    return all_rows
 
 
 def make_batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
@@ -230,6 +310,19 @@ def make_batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [pa.array([row.get(field.name) for row in rows], field.type) for field in schema], schema=schema
     )
+
+
+class Unread(NamedTuple):
+    """An input that was not read to its end, and why."""
+
+    file: str
+    error: CaptureError
+
+    def row(self, run_id: str, capture_point: str | None, day: date | None) -> tuple[Any, ...]:
+        """Its row of `problems`, which lies with the date `day`."""
+        kind = type(self.error).__name__.removesuffix("Error")
+        told = self.file, kind, self.error.unread, str(self.error)
+        return *told, capture_point, run_id, SCHEMA_VERSION, day
 
 
 def _pruned(fields: Fields, tree: projection.Tree) -> Iterator[tuple[str, pa.DataType]]:
@@ -257,12 +350,19 @@ def _put_time(row: Row, name: str, nanoseconds: int | None) -> None:
 
 
 def _text(value: Any) -> str | None:
-    return None if value is None else orjson.dumps(value).decode()
+    return None if value is None else escape_json(orjson.dumps(value)).decode()
+
+
+def exchange_id(exchange: Exchange) -> str:
+    """Tells the exchange from all others, in every run over its packets."""
+    text = f"{exchange.connection.connection_id}|{exchange.key[3]}"
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _exchange_rows(view: View) -> Callable[[Exchange], Iterator[Row]]:
     def rows(exchange: Exchange) -> Iterator[Row]:
         row = dict(view.exchange(exchange))
+        row[EXCHANGE_ID] = exchange_id(exchange)
         _put_time(row, "timestamp", exchange.timestamp)
         _put_time(row, "completed_at", exchange.completed_at)
         for side, message in (("request", exchange.request), ("response", exchange.response)):
@@ -286,6 +386,7 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Row]
     def rows(exchange: Exchange) -> Iterator[Row]:
         line = view.exchange(exchange)
         around: Row = {
+            EXCHANGE_ID: exchange_id(exchange),
             "client_ip": line["client"]["ip"],
             "client_id": line["client"]["id"],
             "broker_ip": line["broker"]["ip"],

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import kinspect.spark
 
-master, way, partitions, *paths = sys.argv[1:]
+master, partitions, *paths = sys.argv[1:]
 settings = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "512m",
@@ -24,7 +24,7 @@ for name, value in settings.items():
     builder = builder.config(name, value)
 spark = builder.getOrCreate()
 frame = kinspect.spark.read(
-    spark, paths, partitions=int(partitions), fields=["api", "response.body", "topics"], way=way
+    spark, paths, partitions=int(partitions), fields=["api", "response.body", "topics"]
 )
 
 

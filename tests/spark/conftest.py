@@ -1,4 +1,4 @@
-"""A Spark session for all tests of a process. These tests need the extra `spark` and Java: `make test-all`."""
+"""A Spark session for all tests of a process. Tests marked `tools` need the extra `spark` and Java: `make test-all`."""
 
 import os
 import sys

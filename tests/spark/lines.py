@@ -25,14 +25,16 @@ def lines(paths, emit="exchange", view=WHOLE, caps=None, keylog=b""):
             inspector.add_secrets(text)
         found += inspector.feed(block)
     found += inspector.finish()
+    found.sort(key=lambda line: line.key)
     shown = (view.exchange(line) if isinstance(line, Exchange) else line.to_dict() for line in found)
     return [orjson.loads(orjson.dumps(line)) for line in shown]
 
 
 def line_of(row, kind="exchange"):
     """A row of `exchanges` or `connections` as the line it was made of."""
-    line = {"type": kind, "schema_version": 1, **row}
-    del line["completion"]
+    line = {"type": kind, **row}
+    for name in ("completion", "date", "exchange_id", "run_id", "capture_point"):
+        line.pop(name, None)
     _to_text(line, "timestamp")
     _to_text(line, "completed_at")
     for side in ("request", "response"):

@@ -1,127 +1,155 @@
-"""The batches of a stream run here, one after the other: what Spark does between tasks is done with lists.
+"""A stream without Spark: what the engine does between source, state and tables is done with dicts.
 
-Between two batches everything goes through bytes, as it does when the driver is killed after each of them.
+Between two micro-batches everything goes through bytes and JSON, as it does when the driver is killed after each.
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
-from local import positions, travelled
+import json
+import pickle
 
-from kinspect import link
+from pyspark.sql import Row
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
 from kinspect.kafka.view import View
-from kinspect.model import Caps, Counts
-from kinspect.spark import carry, index, splits, tasks
-from kinspect.spark.pieces import unpack, unpack_facts
-from kinspect.spark.portion import File, take
-from kinspect.spark.progress import Progress, from_bytes, to_bytes
-from kinspect.spark.strand import Setting
+from kinspect.model import Caps
+from kinspect.spark.request import Request
+from kinspect.spark.streaming.processor import Shard, unpacked
+from kinspect.spark.streaming.query import Told
+from kinspect.spark.streaming.source import SHARD_ROWS, StreamReader, Task, Watch
 
 TABLES = ("exchanges", "connections")
 
 
+class MapState:
+    """What a shard keeps, by key."""
+
+    def __init__(self, kept):
+        self._kept = kept
+
+    def exists(self):
+        return bool(self._kept)
+
+    def containsKey(self, key):  # noqa: N802
+        return key in self._kept
+
+    def getValue(self, key):  # noqa: N802
+        return self._kept.get(key)
+
+    def updateValue(self, key, value):  # noqa: N802
+        self._kept[key] = value
+
+    def removeKey(self, key):  # noqa: N802
+        del self._kept[key]
+
+    def keys(self):
+        return iter([*self._kept])
+
+    def iterator(self):
+        return iter([*self._kept.items()])
+
+
+class ValueState:
+    def __init__(self, kept):
+        self._kept = kept
+
+    def exists(self):
+        return bool(self._kept)
+
+    def get(self):
+        return self._kept["value"]
+
+    def update(self, value):
+        self._kept["value"] = value
+
+
+class Handle:
+    def __init__(self, kept):
+        self._kept = kept
+
+    def getMapState(self, name, key, value):  # noqa: N802
+        return MapState(self._kept.setdefault(name, {}))
+
+    def getValueState(self, name, schema):  # noqa: N802
+        return ValueState(self._kept.setdefault(name, {}))
+
+
 class Streamed:
-    """A stream. `rows` has what its tables hold."""
+    """A stream of a folder; `rows` has what its tables hold."""
 
-    def __init__(self, *, strands=3, caps=None, view=None, keylog=b"", split_bytes=1 << 30, batch_rows=100):
-        self.caps = caps or Caps()
-        self.keylog = keylog
-        self.split_bytes = split_bytes
-        self.batch_rows = batch_rows
-        self.wanted = carry.Wanted(TABLES, dict.fromkeys(TABLES, view or View()))
-        self.rows = {name: [] for name in TABLES}
-        self.carried = {}
-        self.run = to_bytes(Progress(strands, TABLES), link.Dissector(self.caps, Counts()))
-        self.errors = []
-        self.late = 0
-
-    def batch(self, paths, until=None, taken=(), ends_here=False):
-        """Takes files; `taken`: how many packets of each were taken before. Out: how many now."""
-        counts = Counts()
-        dissector = link.Dissector(self.caps, counts)
-        progress = from_bytes(self.run, dissector, self.caps)
-        numbers = {name: number for number, name in progress.files.items()}
-        files = []
-        for position, path in enumerate(paths):
-            number = numbers.get(str(path))
-            if number is None:
-                number = progress.numbers = progress.numbers + 1
-                progress.files[number] = str(path)
-            files.append(File(number, taken[position] if taken else 0, bool(taken)))
-        plans = [splits.plan(number, str(path), self.split_bytes) for number, path in enumerate(paths)]
-        looked = index.prove(plans, self._examine) if plans else []
-        portion = take(files, looked, until, progress.standing, dissector, counts, self.caps)
-        if ends_here:
-            dissector.flush()
-        progress.add_secrets(portion.secrets)
-        self.errors += portion.errors
-        self.late += portion.late
-        setting = Setting(
-            caps=self.caps,
-            files=carry.Names(progress.files),
-            clock=portion.clock,
-            places=portion.places,
-            last=portion.standing.last,
-            emit=self.wanted.emit,
-            names={},
-            kafka_ports=frozenset(),
-            secrets=[text for text in (self.keylog, *progress.secrets) if text],
+    def __init__(self, folder, *, shards=3, caps=None, view=None, settle=0.0, told="", keylog=None, **more):
+        self.watch = Watch(
+            str(folder),
+            settle,
+            shards=shards,
+            caps=caps or Caps(),
+            told=str(told),
+            keylog=keylog or "",
+            **more,
         )
-        shares = self._dealt(portion, progress.strands)
-        learned = [
-            carry.learned(piece)
-            for share in shares
-            for batch in carry.learning(travelled(setting), ends_here)(share)
-            for piece in batch.column(0).to_pylist()
-        ]
-        progress.learn([unpack_facts(facts) for _, facts in learned])
-        setting.known = progress.known
-        complete = min((place for place, _ in learned), default=carry.NOTHING_WAITS)
-        task = carry.decoding(travelled(setting), self.wanted, portion.standing.start, complete, ends_here)
-        made = [row for share in shares for batch in task(share) for row in batch.to_pylist()]
-        for name in TABLES:
-            self.rows[name] += [row[name] for row in made if row[name] is not None]
-        self.carried = {}
-        for row in (row["carry"] for row in made if row["carry"] is not None):
-            self.carried.setdefault(row["strand"], []).append(row)
-        places = {}
-        for piece in (row["frames"] for row in made if row["frames"] is not None):
-            places |= carry.frame_places(piece)
-        progress.standing = portion.standing
-        frame = portion.standing.last[1]
-        progress.refer({**places, frame: portion.places.place(frame)})
-        self.run = to_bytes(progress, dissector)
-        self.progress = progress
-        # A file that is not taken whole keeps its number.
-        for path, file, now, packets in zip(paths, files, portion.taken, portion.packets, strict=True):
-            if now < packets:
-                progress.files[file.number] = str(path)
-        self.run = to_bytes(progress, dissector)
-        return portion.taken
+        self.request = Request(
+            TABLES, view=view or View(), caps=caps or Caps(), late_secrets=keylog is not None
+        )
+        self.offset = StreamReader(self.watch).initialOffset()
+        self.kept = [{} for _ in range(shards)]
+        self.rows = {name: [] for name in TABLES}
+        self.unread = []
 
-    def finish(self):
-        """As `--drain` ends. Out: the rows of each table in the order of completion."""
-        self.batch([], ends_here=True)
+    def look(self, reader=None):
+        """The next offset, as it is written down."""
+        reader = reader or StreamReader(self.watch)
+        return json.loads(json.dumps(reader.latestOffset(self.offset, ReadAllAvailable())))
+
+    def batch(self, reader=None, end=None):
+        """A micro-batch; whether there was one."""
+        reader = reader or StreamReader(self.watch)
+        end = end or self.look(reader)
+        if end == self.offset:
+            return False
+        shares = [[] for _ in range(self.watch.shards)]
+        for task in reversed(reader.partitions(self.offset, end)):
+            own: Task = pickle.loads(pickle.dumps(task))
+            for found in reader.read(own):
+                assert found.schema.equals(SHARD_ROWS)
+                for row in found.to_pylist():
+                    shares[row["shard"]].append(Row(**row))
+        pieces = []
+        for shard, rows in enumerate(shares):
+            processor = Shard(self.request)
+            processor.init(Handle(self.kept[shard]))
+            pieces += [row.piece for row in processor.handleInputRows((shard,), iter(rows), None)]
+        summaries = []
+        for piece in pieces:
+            for made in unpacked([_column(piece)]):
+                for row in made.to_pylist():
+                    for name in TABLES:
+                        if row[name] is not None:
+                            self.rows[name].append(row[name])
+                    if row["summary"] is not None:
+                        summaries.append(row["summary"])
+        found = Told(summaries)
+        self.unread += found.unread
+        if self.watch.told:
+            with open(self.watch.told, "w") as file:
+                json.dump([found.number, found.told], file)
+        self.offset = end
+        return True
+
+    def drain(self):
+        """As `--drain` does. Out: the rows of each table in the order of completion."""
+        self.watch = Watch(**{**_fields(self.watch), "drain": True})
+        reader = StreamReader(self.watch)
+        reader.prepareForTriggerAvailableNow()
+        while self.batch(reader):
+            pass
         return {name: sorted(rows, key=lambda row: row["completion"]) for name, rows in self.rows.items()}
 
-    def _examine(self, numbered):
-        for position in positions(len(numbered)):
-            for batch in tasks.examining(numbered, self.caps)([position]):
-                yield from map(unpack, batch.column(0).to_pylist())
 
-    def _dealt(self, portion, strands):
-        task = carry.dealing(portion.slices, portion.fragments, strands, self.caps)
-        found = [batch for position in positions(len(portion.slices) + 1) for batch in task([position])]
-        rows = [row for batch in found for row in batch.to_pylist()]
-        rows += [row for strand in self.carried.values() for row in strand]
-        # Two tasks, each with some of the strands.
-        shares = [[], []]
-        for row in sorted(rows, key=lambda row: (row["strand"], row["ordinal"])):
-            shares[row["strand"] % 2].append(row)
-        return [
-            [
-                pa.RecordBatch.from_pylist(share[at : at + self.batch_rows], carry.STRAND_ROWS)
-                for at in range(0, len(share), self.batch_rows)
-            ]
-            for share in shares
-        ]
+def _fields(watch):
+    return {name: getattr(watch, name) for name in Watch.__slots__}
+
+
+def _column(piece):
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays([pa.array([piece], pa.binary())], ["piece"])

@@ -17,7 +17,7 @@ NOW = 1_800_000_000
 @pytest.fixture
 def watched(tmp_path):
     """A folder and its clock."""
-    module = import_module("kinspect.spark.folder")
+    module = import_module("kinspect.spark.streaming.folder")
     clock = [float(NOW)]
     return module.Folder(str(tmp_path), 60.0, lambda: clock[0]), clock
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_read_now_is_looked_at_again(watched, tmp_path, monkeypat
     """A storage that does not answer for a moment takes no file away for good."""
     folder, _ = watched
     capture(tmp_path, "cap0.pcap", 100)
-    module = import_module("kinspect.spark.folder")
+    module = import_module("kinspect.spark.streaming.folder")
     with monkeypatch.context() as patched:
 
         def fails(*_):
@@ -169,7 +169,10 @@ def test_a_file_that_goes_while_the_folder_is_listed(watched, tmp_path, monkeypa
 
 @pytest.mark.parametrize("name", ["a b.pcap", "a#b.pcap", "a%41.pcap", "a?b.pcap", "ä.pcap"])
 def test_odd_names_in_a_url(tmp_path, name):
-    module, storage = import_module("kinspect.spark.folder"), import_module("kinspect.spark.storage")
+    module, storage = (
+        import_module("kinspect.spark.streaming.folder"),
+        import_module("kinspect.spark.storage"),
+    )
     capture(tmp_path, name, 100)
     url = f"file://{tmp_path}"
     (found,) = module.Folder(url).look()
@@ -179,7 +182,7 @@ def test_odd_names_in_a_url(tmp_path, name):
 
 
 def test_no_folder_is_one_clear_error(tmp_path):
-    module = import_module("kinspect.spark.folder")
+    module = import_module("kinspect.spark.streaming.folder")
     with pytest.raises(CaptureError, match="nowhere"):
         module.Folder(str(tmp_path / "nowhere")).look()
 

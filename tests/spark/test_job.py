@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from lines import lines
+from support.books import balanced
 
 from kinspect.capture import open_timeline
-from kinspect.errors import KinspectError
+from kinspect.errors import CaptureError, KinspectError
 from kinspect.pipeline import Inspector
 
 pytestmark = pytest.mark.tools
@@ -26,7 +27,7 @@ def job():
 def made(spark, job, tmp_path_factory):
     """The tables of a capture, beside those of another date that was there before."""
     out = tmp_path_factory.mktemp("out")
-    old = out / "exchanges/date=2020-01-01/api=Fetch"
+    old = out / "exchanges/date=2020-01-01"
     old.mkdir(parents=True)
     (old / "part-0.parquet").write_bytes(b"left alone")
     job.run(spark, job.Job([str(CAPTURE)], str(out), ("exchanges", "records", "connections")), lambda _: None)
@@ -38,13 +39,14 @@ def tables(out):
 
 
 def contents(out, without=("2020-01-01",)):
-    """Every table's rows by date and API, as text without order."""
+    """Every table's rows by date, as text without order, but for what names the run."""
     parquet = import_module("pyarrow.parquet")
     found = {}
     for path in sorted(out.rglob("*.parquet")):
         folder = str(path.parent.relative_to(out))
         if not any(date in folder for date in without):
-            found.setdefault(folder, []).extend(map(str, parquet.ParquetFile(path).read().to_pylist()))
+            rows = parquet.ParquetFile(path).read().to_pylist()
+            found.setdefault(folder, []).extend(str({**row, "run_id": None}) for row in rows)
     return {folder: sorted(rows) for folder, rows in found.items()}
 
 
@@ -58,13 +60,12 @@ def test_rows_are_those_of_read(made):
     assert tables(made) == {"exchanges", "records", "connections"} | AGGREGATES
     assert count["exchanges"] == len(expected)
     assert {folder for folder in found if folder.startswith("exchanges")} == {
-        f"exchanges/date={line['timestamp'][:10]}/api={line['api']}" for line in expected
+        f"exchanges/date={line['timestamp'][:10]}" for line in expected
     }
 
 
-@pytest.mark.parametrize("way", ["ahead", "relay", "plain"])
 @pytest.mark.parametrize("name", ["4.3.1/telemetry.pcap.gz", "2.8.2/console-zstd.pcap"])
-def test_the_summary_is_that_of_read(spark, name, way):
+def test_the_summary_is_that_of_read(spark, name):
     """Also what is only known when rows are made: topic ids without a name."""
     path = str(CAPTURE.parents[1] / name)
     inspector = Inspector(files=[path])
@@ -73,11 +74,10 @@ def test_the_summary_is_that_of_read(spark, name, way):
             line.to_dict()
     for line in inspector.finish():
         line.to_dict()
-    module = import_module("kinspect.spark.run")
-    run = module.Run(spark, [path], split_bytes=3_000, way=way)
-    run.table(module.Asked("exchanges")).collect()
-    run.close()
-    assert run.summary() == inspector.summary()
+    module = import_module("kinspect.spark.batch")
+    captures = module.Captures(spark, [path], split_bytes=3_000)
+    summary = captures.summary(captures.decoded(module.Request(("exchanges",))))
+    assert balanced(summary.line) == inspector.summary()
 
 
 def test_run_again_it_is_the_same_and_other_dates_stay(made, spark, job):
@@ -86,31 +86,19 @@ def test_run_again_it_is_the_same_and_other_dates_stay(made, spark, job):
         spark, job.Job([str(CAPTURE)], str(made), ("exchanges", "records", "connections")), lambda _: None
     )
     assert contents(made) == before
-    assert (made / "exchanges/date=2020-01-01/api=Fetch/part-0.parquet").read_bytes() == b"left alone"
+    assert (made / "exchanges/date=2020-01-01/part-0.parquet").read_bytes() == b"left alone"
 
 
-@pytest.mark.parametrize("way", ["ahead", "relay"])
-def test_a_date_of_which_there_are_no_rows_now_has_none_any_more(spark, job, tmp_path, way):
-    old = tmp_path / "exchanges/date=2020-01-01/api=Fetch"
+def test_a_date_of_which_there_are_no_rows_now_has_none_any_more(spark, job, tmp_path):
+    old = tmp_path / "exchanges/date=2020-01-01"
     old.mkdir(parents=True)
     (old / "part-0.parquet").write_bytes(b"left alone")
     for chosen in ({}, {"topic": ["none-of-them"]}):
-        captures = job.Job([str(CAPTURE)], str(tmp_path), ("exchanges",), filter=chosen, way=way)
+        captures = job.Job([str(CAPTURE)], str(tmp_path), ("exchanges",), filter=chosen)
         result = job.run(spark, captures, lambda _: None)
         assert bool(contents(tmp_path)) == bool(result.rows["exchanges"]) == (not chosen)
     assert [path.name for path in (tmp_path / "exchanges").iterdir() if path.is_dir()] == ["date=2020-01-01"]
     assert [*(tmp_path / "errors").glob("date=*")] == []
-
-
-def test_pandas_reads_exchanges_of_apis_without_a_name(spark, job, tmp_path):
-    pandas = import_module("pandas")
-    path = str(CAPTURE.parents[1] / "4.4.0/raw.pcap.gz")
-    job.run(spark, job.Job([path], str(tmp_path), ("exchanges",)), lambda _: None)
-    apis = [line["api"] for line in lines([path])]
-    assert None in apis
-    assert sorted(pandas.read_parquet(tmp_path / "exchanges")["api"]) == sorted(
-        api or "unknown" for api in apis
-    )
 
 
 def test_a_failed_run_leaves_nothing(spark, job, tmp_path, monkeypatch):
@@ -123,11 +111,11 @@ def test_a_failed_run_leaves_nothing(spark, job, tmp_path, monkeypatch):
     assert tables(tmp_path) == set()
 
 
-@pytest.mark.parametrize("way", ["ahead", "relay", "plain"])
 @pytest.mark.parametrize("size", [None, 2_000])
-def test_a_capture_that_goes_or_shrinks_meanwhile_is_one_clear_error(spark, job, tmp_path, way, size):
+def test_a_capture_that_goes_or_shrinks_once_it_was_read_changes_nothing(spark, job, tmp_path, size):
     path = tmp_path / "cap.pcap"
     path.write_bytes((CAPTURE.parents[1] / "2.8.2/console-zstd.pcap").read_bytes())
+    expected = len(lines([path]))
 
     def step(text):
         if text == "decoding exchanges" and size is None:
@@ -135,15 +123,96 @@ def test_a_capture_that_goes_or_shrinks_meanwhile_is_one_clear_error(spark, job,
         elif text == "decoding exchanges":
             os.truncate(path, size)
 
-    with pytest.raises(KinspectError) as raised:
-        job.run(spark, job.Job([str(path)], str(tmp_path / "out"), ("exchanges",), way=way), step)
-    assert str(raised.value).startswith(f"{path}: ")
-    assert "\n" not in str(raised.value)
-    assert not (tmp_path / "out").exists() or tables(tmp_path / "out") == set()
+    result = job.run(spark, job.Job([str(path)], str(tmp_path / "out"), ("exchanges",)), step)
+    assert result.rows == {"exchanges": expected}
 
 
-@pytest.mark.parametrize("way", ["ahead", "relay", "plain"])
-def test_of_a_capture_that_is_still_written_it_takes_what_was_there(spark, job, tmp_path, way):
+def unreadable(tmp_path):
+    """A capture, and one that is not there."""
+    good = tmp_path / "good.pcap"
+    good.write_bytes((CAPTURE.parents[1] / "2.8.2/console-zstd.pcap").read_bytes())
+    return [str(good), str(tmp_path / "missing.pcap")]
+
+
+def test_an_input_that_cannot_be_read_stops_the_job_before_anything_is_replaced(spark, job, tmp_path):
+    out = tmp_path / "out"
+    paths = unreadable(tmp_path)
+    job.run(spark, job.Job(paths[:1], str(out), ("exchanges",)), lambda _: None)
+    before = contents(out)
+    with pytest.raises(CaptureError, match=r"missing\.pcap: no such file; nothing was written"):
+        job.run(spark, job.Job(paths, str(out), ("exchanges",)), lambda _: None)
+    assert contents(out) == before
+    assert "_staging" not in tables(out)
+
+
+def test_what_was_not_read_is_a_table(spark, job, tmp_path):
+    out = tmp_path / "out"
+    paths = unreadable(tmp_path)
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(Path(paths[0]).read_bytes()[:-10])
+    settings = job.Job(
+        [*paths, str(cut)], str(out), ("connections",), skip_unreadable=True, capture_point="east"
+    )
+    result = job.run(spark, settings, lambda _: None)
+    duckdb = import_module("duckdb")
+    rows = duckdb.sql(
+        f"select file, error, unread, message, capture_point, date from '{out}/problems/**/*.parquet' order by file"
+    ).fetchall()
+    assert [row[:3] for row in rows] == [
+        (str(cut), "TruncatedCapture", False),
+        (paths[1], "Unreadable", True),
+    ]
+    assert [row[3] for row in rows] == [str(error) for error in sorted(result.errors, key=str)]
+    assert {row[4] for row in rows} == {"east"}
+    assert {str(row[5]) for row in rows} == {result.dates["connections"][0]}
+    job.run(spark, job.Job(paths[:1], str(out), ("connections",)), lambda _: None)
+    assert [*(out / "problems").glob("date=*")] == []
+
+
+def test_dates_are_utc_in_any_session(spark, job, tmp_path):
+    """Also where a day begins nine hours earlier, and run again from a session elsewhere."""
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        path = CAPTURE.parents[1] / "2.8.2/console-zstd.pcap"
+        job.run(spark, job.Job([str(path)], str(tmp_path), ("exchanges",)), lambda _: None)
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
+    before = contents(tmp_path)
+    assert {folder for folder in before if folder.startswith("exchanges")} == {
+        f"exchanges/date={line['timestamp'][:10]}" for line in lines([path])
+    }
+    job.run(spark, job.Job([str(path)], str(tmp_path), ("exchanges",)), lambda _: None)
+    assert contents(tmp_path) == before
+    parquet = import_module("pyarrow.parquet")
+    file = next((tmp_path / "exchanges").rglob("*.parquet"))
+    assert str(parquet.read_schema(file).field("timestamp").type) == "timestamp[us, tz=UTC]"
+
+
+def test_tables_of_version_0_1_are_refused(spark, job, tmp_path):
+    (tmp_path / "exchanges/date=2020-01-01/api=Fetch").mkdir(parents=True)
+    with pytest.raises(KinspectError, match=r"has tables of kinspect 0\.1"):
+        job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), ("exchanges",)), lambda _: None)
+
+
+def test_a_format_without_its_jars_is_refused(spark, job, tmp_path):
+    settings = job.Job([str(CAPTURE)], str(tmp_path / "out"), ("exchanges",), table_format="delta")
+    with pytest.raises(KinspectError, match="Spark has no format delta here; give its jar"):
+        job.run(spark, settings, lambda _: None)
+
+
+def test_tables_are_joined_by_exchange_id(made):
+    duckdb = import_module("duckdb")
+    exchanges, records = (f"'{made}/{name}/date=2026*/*.parquet'" for name in ("exchanges", "records"))
+    total, ids = duckdb.sql(f"select count(*), count(distinct exchange_id) from {exchanges}").fetchall()[0]
+    assert total == ids > 0
+    joined = duckdb.sql(
+        f"select count(*), sum((e.api = r.api)::int) from {records} r join {exchanges} e using (exchange_id)"
+    ).fetchall()[0]
+    assert joined == (duckdb.sql(f"select count(*) from {records}").fetchall()[0][0],) * 2
+    assert joined[0] > 0
+
+
+def test_of_a_capture_that_is_still_written_it_takes_what_was_there(spark, job, tmp_path):
     whole = (CAPTURE.parents[1] / "2.8.2/console-zstd.pcap").read_bytes()
     path = tmp_path / "cap.pcap"
     path.write_bytes(whole[:8_000])
@@ -153,7 +222,7 @@ def test_of_a_capture_that_is_still_written_it_takes_what_was_there(spark, job, 
         if text == "decoding exchanges":
             path.write_bytes(whole)
 
-    result = job.run(spark, job.Job([str(path)], str(tmp_path / "out"), ("exchanges",), way=way), step)
+    result = job.run(spark, job.Job([str(path)], str(tmp_path / "out"), ("exchanges",)), step)
     assert result.rows == {"exchanges": len(expected)}
     assert ["ends in the middle of packet" in str(error) for error in result.errors] == [True]
     assert len(expected) < len(lines([path]))
@@ -164,7 +233,7 @@ def test_a_run_that_was_killed_while_it_put_tables_in_place_is_finished_by_the_n
     output = commit.Output(spark, str(tmp_path))
     frame = spark.createDataFrame([("2026-11-21", 1), ("2026-11-22", 2)], "date string, n int")
     for name in ("one", "two"):
-        output.write(name, frame, ("date",))
+        output.write(name, frame)
     replaced = []
 
     def killed(day, table):
@@ -174,7 +243,7 @@ def test_a_run_that_was_killed_while_it_put_tables_in_place_is_finished_by_the_n
 
     output._replace = killed
     with pytest.raises(KeyboardInterrupt):
-        output.commit([])
+        output.commit([], ())
     assert "_staging" in tables(tmp_path)
     commit.Output(spark, str(tmp_path))
     assert tables(tmp_path) == {"one", "two"}
@@ -186,7 +255,7 @@ def test_a_run_that_was_killed_while_it_put_tables_in_place_is_finished_by_the_n
 def test_a_run_that_was_killed_before_leaves_nothing_to_the_next(spark, tmp_path):
     commit = import_module("kinspect.spark.commit")
     output = commit.Output(spark, str(tmp_path))
-    output.write("one", spark.createDataFrame([("2026-11-21", 1)], "date string, n int"), ("date",))
+    output.write("one", spark.createDataFrame([("2026-11-21", 1)], "date string, n int"))
     commit.Output(spark, str(tmp_path))
     assert tables(tmp_path) == set()
 
@@ -200,9 +269,7 @@ def test_duckdb_and_pandas_read_it_as_it_lies_there(made):
     assert total == len(lines([CAPTURE]))
     frame = pandas.read_parquet(made / "records")
     rows = [line for line in contents(made) if line.startswith("records")]
-    assert {
-        f"records/date={day}/api={api}" for day, api in zip(frame["date"], frame["api"], strict=True)
-    } == set(rows)
+    assert {f"records/date={day}" for day in frame["date"]} == set(rows)
     assert len(frame) == sum(len(contents(made)[folder]) for folder in rows) > 0
     assert frame["timestamp_ns"].min() >= first
 

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.tools
 
 CAPTURES = Path(__file__).parents[2] / "captures/2.8.2"
 NAMES = ("console-none.pcap", "console-zstd.pcap")
-PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +53,12 @@ def bucket():
 
 
 def _wait(address, server):
-    end = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             urllib.request.urlopen(f"http://{address}/moto-api/", timeout=5).close()
             return
         except OSError:
-            if server.poll() is not None or time.monotonic() > end:
+            if server.poll() is not None:
                 raise
             time.sleep(0.1)
 
@@ -87,7 +85,7 @@ def test_a_glob_and_names_without_secrets(spark, bucket):
 
 
 def test_a_folder_in_a_bucket(bucket):
-    folder = import_module("kinspect.spark.folder").Folder(bucket.format(""))
+    folder = import_module("kinspect.spark.streaming.folder").Folder(bucket.format(""))
     found = folder.look()
     assert {capture.path for capture in found} == {bucket.format(name) for name in NAMES}
     assert all(capture.first is not None and not capture.error for capture in found)
@@ -95,5 +93,5 @@ def test_a_folder_in_a_bucket(bucket):
 
 def test_what_is_not_there_is_told(spark, bucket):
     frame = spark.read.format("kinspect").load(bucket.format("missing.pcap"))
-    with pytest.raises(Exception, match=r"s3://captures/day/missing\.pcap: cannot be read"):
+    with pytest.raises(Exception, match=r"s3://captures/day/missing\.pcap: no such file"):
         frame.count()

@@ -25,27 +25,22 @@ def collected(frame, kind="exchange"):
     return [line_of(row.asDict(True), kind) for row in frame.orderBy("completion").collect()]
 
 
-@pytest.mark.filterwarnings("ignore::kinspect.spark.run.CaptureWarning")
-@pytest.mark.parametrize("way", ["ahead", "relay", "plain"])
-def test_all_captures(spark, read, way):
-    made = collected(read(spark, ALL, records=True, payload="text", partitions=5, way=way))
+@pytest.mark.filterwarnings("ignore::kinspect.spark.batch.CaptureWarning")
+def test_all_captures(spark, read):
+    made = collected(read(spark, ALL, records=True, payload="text", partitions=5))
     assert made == lines(ALL)
     assert len(made) > 5_000
 
 
-@pytest.mark.parametrize("way", ["ahead", "relay", "plain"])
-def test_connections(spark, read, way):
-    frame = read(spark, str(CAPTURES / "4.4.0/*.pcap*"), "connections", partitions=3, way=way)
+def test_connections(spark, read):
+    frame = read(spark, str(CAPTURES / "4.4.0/*.pcap*"), "connections", partitions=3)
     paths = sorted((CAPTURES / "4.4.0").glob("*.pcap*"))
     assert collected(frame, "connection") == lines(paths, "connection")
 
 
-@pytest.mark.parametrize("way", ["ahead", "relay", "plain"])
-def test_a_capture_cut_into_twenty_files(spark, read, tmp_path, way):
+def test_a_capture_cut_into_twenty_files(spark, read, tmp_path):
     paths = rotated(CAPTURES / "2.8.2/console-zstd.pcap", tmp_path, 20)
-    frame = read(
-        spark, f"file://{tmp_path}/ring*.pcap", records=True, payload="text", split_bytes=2_000, way=way
-    )
+    frame = read(spark, f"file://{tmp_path}/ring*.pcap", records=True, payload="text", split_bytes=2_000)
     made = collected(frame)
     for line in made:
         for side in ("request", "response"):
@@ -55,7 +50,7 @@ def test_a_capture_cut_into_twenty_files(spark, read, tmp_path, way):
 
 
 def test_what_cannot_be_read_is_told(spark, read, tmp_path):
-    run = import_module("kinspect.spark.run")
+    run = import_module("kinspect.spark.batch")
     cut = tmp_path / "cut.pcap"
     cut.write_bytes((CAPTURES / "2.8.2/console-zstd.pcap").read_bytes()[:-10])
     with pytest.warns(run.CaptureWarning) as told:
@@ -74,7 +69,6 @@ def test_what_cannot_be_read_is_told(spark, read, tmp_path):
         ({"table": "batches", "fields": ["nope"]}, "no column 'nope'"),
         ({"fields": ["nope"]}, "unknown field 'nope'"),
         ({"filter": {"api": ["nope"]}}, "there is no API"),
-        ({"way": "nope"}, "way cannot be 'nope'"),
         ({"filter": {"topc": ["x"]}}, "there is no filter topc; there are api, topic, "),
         ({"payload": "nope"}, "payload cannot be 'nope'"),
     ],
@@ -93,9 +87,8 @@ def test_one_value_of_a_filter_needs_no_list(spark, read):
 def test_a_name_that_is_no_text(spark, read, tmp_path):
     path = os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.pcap")
     Path(path).write_bytes((CAPTURES / "2.8.2/console-zstd.pcap").read_bytes())
-    for way in ("ahead", "relay"):
-        rows = read(spark, path, fields=["request.frames.file"], way=way).collect()
-        assert {row["request"]["frames"]["file"] for row in rows} == {f"{tmp_path}/bad\ufffd.pcap"}
+    rows = read(spark, path, fields=["request.frames.file"]).collect()
+    assert {row["request"]["frames"]["file"] for row in rows} == {f"{tmp_path}/bad\ufffd.pcap"}
 
 
 def test_a_glob_without_files_is_told(spark, read):

@@ -1,5 +1,5 @@
 """Captures of many connections with everything that connections of a run have in common: silence, loss, ports used
-again, capture points with clocks of their own, topic ids that another connection names."""
+again, capture points with clocks of their own, topic ids that another connection names, node ids."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def beat():
     return {"group_id": "g", "generation_id": 1, "member_id": "m"}
 
 
-def metadata(topic_id, name):
-    """A Metadata v12 request by topic id and the response that tells its name."""
+def metadata(topic_id, name, node_id):
+    """A Metadata v12 request by topic id and the response that tells its name, and which node the broker is."""
     asked = {
         "topics": [{"topic_id": topic_id, "name": None}],
         "allow_auto_topic_creation": False,
@@ -33,7 +33,7 @@ def metadata(topic_id, name):
     }
     told = {
         "throttle_time_ms": 0,
-        "brokers": [],
+        "brokers": [{"node_id": node_id, "host": "10.0.0.9", "port": 9092, "rack": None}],
         "cluster_id": None,
         "controller_id": 1,
         "topics": [
@@ -60,7 +60,7 @@ def conversation(rng, port):
         kind = rng.random()
         if kind < 0.3:
             name = "orders" if rng.random() < 0.5 else None
-            asked, told = metadata(TOPIC_ID, name)
+            asked, told = metadata(TOPIC_ID, name, 1)
             exchange(talk, number, METADATA, 12, asked, told, client)
         else:
             answer = {"error_code": 0} if kind < 0.9 else None
@@ -108,6 +108,23 @@ def captures(rng, folder):
         path.write_bytes(pcap(share))
         paths.append(path)
     return paths
+
+
+def moving(rng, folder):
+    """A capture of connections that take turns, whose broker's node id is told anew each time; its path."""
+    packets = []
+    for turn in range(40):
+        talk = Conversation(client=("10.0.0.1", 40_000 + turn), broker=("10.0.0.9", 9092))
+        talk.open()
+        asked, told = metadata(TOPIC_ID, "orders", rng.choice((1, 1, 2)))
+        for number, response in enumerate((told, told)):
+            exchange(talk, number, METADATA, 12, asked, response, "app")
+        exchange(talk, 2, HEARTBEAT, 4, beat(), {"error_code": 0}, "app")
+        start = 1_700_000_000_000_000 + turn * 1_000_000
+        packets += [Packet(start + 100 * number, packet.data) for number, packet in enumerate(talk.packets)]
+    path = folder / "moving.pcap"
+    path.write_bytes(pcap(packets))
+    return path
 
 
 def rotated(capture, folder, count):

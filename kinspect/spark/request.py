@@ -1,43 +1,55 @@
-"""What a table is asked for, as the driver and the tasks have it."""
+"""What tables are asked for, as the driver and the tasks have it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, REPEATED, Filter
 from kinspect.kafka.view import View
-from kinspect.spark.tables import Table, open_table
-
-Tell = Callable[[int, set[str], dict[str, int]], None]
-"""Takes what a task found while it made rows: its part's number, topic ids that had no name, and the caps it hit."""
+from kinspect.model import Caps
+from kinspect.spark.tables import RECORDS, Table, open_table
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A table, and of what: see `kinspect.spark.read`. Raises KinspectError for what makes no sense."""
+class Request:
+    """Tables, and of what: see `kinspect.spark.read`. `fields` are of the one table that is asked for.
 
-    name: str
+    Raises KinspectError for what makes no sense.
+    """
+
+    tables: tuple[str, ...]
     fields: Collection[str] | None = None
     view: View = field(default_factory=View)
     chosen: Mapping[str, Any] = field(default_factory=dict)
-    keylog: bytes = b""
-    names: dict[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     kafka_ports: frozenset[int] = frozenset()
+    caps: Caps = field(default_factory=Caps)
+    run_id: str = ""
+    capture_point: str | None = None
+    late_secrets: bool = False
+    """Whether TLS secrets may come when packets they are for were decoded."""
 
     def __post_init__(self) -> None:
         self.filter()
-        self.table()
+        self.open()
 
-    def table(self) -> Table:
-        """The table, to be filled."""
-        return open_table(self.name, self.fields, self.view)
+    def open(self) -> dict[str, Table]:
+        """The tables, to be filled."""
+        return {name: open_table(name, self.fields, view_of(name, self.view)) for name in self.tables}
 
     def filter(self) -> Filter:
         """What passes. Raises KinspectError."""
         return filter_of(self.chosen)
+
+
+def view_of(name: str, view: View) -> View:
+    """The view for a table: that of records shows records."""
+    if name != RECORDS or view.records:
+        return view
+    return View(records=True, payload=view.payload, show_secrets=view.show_secrets, int64=view.int64)
 
 
 def filter_of(chosen: Mapping[str, Any]) -> Filter:

@@ -1,0 +1,388 @@
+"""Captures on Spark: scanned once into chunks that are shuffled by island, then decoded into tables."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from itertools import accumulate
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+from pyspark.accumulators import AccumulatorParam
+
+from kinspect.errors import CaptureError, KinspectError
+from kinspect.kafka.names import UNRESOLVED_KEPT
+from kinspect.model import FRAME_BITS, Block, Caps, Counts
+from kinspect.pipeline import RunEnd, summary_line
+from kinspect.spark.chunks import EARLIEST, FRAGMENT, ROWS, SORTED_BY
+from kinspect.spark.decode import (
+    PIECE,
+    SUMMARY,
+    Address,
+    End,
+    Names,
+    Run,
+    added,
+    decoding,
+    learning,
+    schema_of,
+)
+from kinspect.spark.failure import error_of
+from kinspect.spark.merge import Bases
+from kinspect.spark.request import Request
+from kinspect.spark.scan import LAST_TIMES, Report, assembling, scanning
+from kinspect.spark.schemas import spark_schema
+from kinspect.spark.splits import SPLIT_BYTES, Split, plan
+from kinspect.spark.storage import expand, is_url, length, shown
+from kinspect.spark.tables import CONNECTIONS, Unread
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_EPOCH = date(1970, 1, 1)
+_PARTITION_BYTES = 64 * 1024 * 1024
+_LEAST_BYTES = 2 * 1024 * 1024
+"""With less a task is not worth its start."""
+_TASKS_A_CORE = 3
+_LOCAL = re.compile(r"local(?:\[[^,]*(?:,\s*(\d+))?\])?")
+_RESYNCS = 2
+"""So often the rest of a capture is cut again where its splits begin; then it is read by one task."""
+
+
+LastPacket = tuple[int, int, int]
+"""When a packet takes its turn, its frame reference, or that of the last one of its capture, and its time."""
+
+
+class CaptureWarning(UserWarning):
+    """A capture, or its end, could not be read; what was before is in the tables."""
+
+
+@dataclass(slots=True)
+class Chain:
+    """The splits of a capture that count, each of which begins where the one before ended."""
+
+    reports: list[Report] = field(default_factory=list)
+    repair: Split | None = None
+    """What has to be read in addition; the chain goes on there."""
+
+
+class Captures:
+    """Captures, scanned and shuffled once, kept on the executors' disks as long as this is; then tables of them.
+
+    Making one runs the scan. Raises KinspectError.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        paths: Sequence[str],
+        *,
+        caps: Caps | None = None,
+        keylog: bytes = b"",
+        split_bytes: int | None = None,
+        partitions: int | None = None,
+    ) -> None:
+        self._spark = spark
+        self._caps = caps or Caps()
+        self.files = expand(list(paths))
+        self._unread: list[tuple[int, Unread]] = []
+        sizes = [self._size(file, path) for file, path in enumerate(self.files)]
+        self._parts = partitions or _parts(spark, sum(size or 0 for size in sizes))
+        self._tries = tries_of(spark)
+        step = SPLIT_BYTES if split_bytes is None else split_bytes
+        self._splits = [
+            split._replace(number=number)
+            for number, split in enumerate(
+                split
+                for file, (path, size) in enumerate(zip(self.files, sizes, strict=True))
+                if size is not None
+                for split in plan(file, path, size, step)
+            )
+        ]
+        self._reports = spark.sparkContext.accumulator(dict[int, bytes](), _Union())
+        self._dealt = self._deal(self._scan(_shares(self._splits)))
+        self._chains = self._settle()
+        self._counts = Counts()
+        self._run = self._make_run(keylog)
+        self._named = False
+
+    # ------------------------------------------------------------------ the scan
+
+    def _size(self, file: int, path: str) -> int | None:
+        """The bytes of a capture; None if it is not there."""
+        if not is_url(path) and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            raise KinspectError(f"{path}: a pipe or device cannot be read twice; write its packets to a file")
+        try:
+            return length(path)
+        except CaptureError as error:
+            error.unread = True
+            self._unread.append((file, Unread(shown(path), error)))
+            return None
+
+    def _scan(self, shares: list[list[Split]]) -> DataFrame:
+        numbers = self._spark.range(0, len(shares), 1, max(1, len(shares)))
+        return numbers.mapInArrow(
+            scanning(shares, self._caps, self._tries, self._reports.add), spark_schema(ROWS)
+        )
+
+    def _deal(self, rows: DataFrame) -> DataFrame:
+        """The rows, an island in one task, in order."""
+        dealt = rows.repartition(self._parts, "island").sortWithinPartitions(*SORTED_BY)
+        return shuffled_once(self._spark, dealt)
+
+    def _settle(self) -> list[Chain]:
+        """The chains of all captures, once what is missing in them was read."""
+        by_file: list[list[Split]] = [[] for _ in self.files]
+        for split in self._splits:
+            by_file[split.file].append(split)
+        for turn in range(len(self._splits) + 1):
+            reports = {number: Report.from_bytes(told) for number, told in self._reports.value.items()}
+            chains = [chain(splits, reports, turn < _RESYNCS) for splits in by_file]
+            repairs = [
+                found.repair._replace(number=len(self._splits) + at)
+                for at, found in enumerate(found for found in chains if found.repair is not None)
+                if found.repair is not None
+            ]
+            if not repairs:
+                return chains
+            self._splits += repairs
+            for split in repairs:
+                by_file[split.file].append(split)
+            self._dealt = self._deal(self._dealt.unionAll(self._scan([[split] for split in repairs])))
+        raise AssertionError("a repair of each split did not settle them")
+
+    # ------------------------------------------------------------------ what the run shares
+
+    def _make_run(self, keylog: bytes) -> Run:
+        bases: dict[int, tuple[int, int]] = {}
+        turn = EARLIEST
+        secrets = [keylog] if keylog else []
+        drops: dict[tuple[int, ...], int] = {}
+        days: set[int] = set()
+        for found in self._chains:
+            sizes = [report.packets for report in found.reports]
+            # A capture without times follows the one named before it.
+            turn = next((report.first_time for report in found.reports[:1] if report.first_time), turn)
+            before = turn
+            for report, packets in zip(found.reports, accumulate(sizes, initial=0), strict=False):
+                bases[report.split] = packets, before
+                before = max(before, report.latest)
+            for report in found.reports:
+                secrets += report.secrets
+                days.update(report.days)
+                add_counts(self._counts, report.counts)
+                for key, count in report.drops.items():
+                    key = (report.file, *key)
+                    drops[key] = max(count, drops.get(key, 0))
+                self._note(report, any(sizes))
+        self._counts.kernel_drops = sum(drops.values()) if drops else None
+        self.dates = [(_EPOCH + timedelta(days=day)).isoformat() for day in sorted(days)]
+        """The dates (UTC) of the captures' packets."""
+        if any(report.fragments for found in self._chains for report in found.reports):
+            self._assemble(bases)
+        starts = [
+            report.first_time
+            for found in self._chains
+            for report in found.reports
+            if report.first_time is not None
+        ]
+        return Run(
+            files=[shown(path) for path in self.files],
+            bases=bases,
+            start=min(starts, default=None),
+            end=end_of([found.reports for found in self._chains], self._caps.idle_timeout_ns),
+            secrets=secrets,
+        )
+
+    def _note(self, report: Report, has_packets: bool) -> None:
+        if report.error is not None:
+            where = f" (counted from byte {report.began} of the file)" if report.began else ""
+            told = report.error._replace(text=report.error.text + where, unread=not has_packets)
+            unread = Unread(shown(self.files[report.file]), error_of(told))
+            self._unread.append((report.file, unread))
+
+    def _assemble(self, bases: Bases) -> None:
+        """Puts fragments together; what they were parts of is shuffled in turn."""
+        found = self._dealt.where(f"kind = {FRAGMENT}")
+        whole = found.mapInArrow(assembling(bases, self._caps, self._reports.add), spark_schema(ROWS))
+        self._dealt = self._deal(self._dealt.unionAll(whole))
+        for number, told in self._reports.value.items():
+            if number < 0:
+                add_counts(self._counts, Report.from_bytes(told).counts)
+
+    def _learn(self, request: Request) -> None:
+        """Collects what the islands tell each other."""
+        if self._named or set(request.tables) <= {CONNECTIONS}:
+            return
+        self._named = True
+        names = self._told(request, frozenset())
+        if names.unclear:
+            names = self._told(request, names.unclear)
+        self._run.names = names.shortened()
+
+    def _told(self, request: Request, whole: frozenset[Address]) -> Names:
+        task = learning(self._run, request, whole)
+        names = Names()
+        for row in self._dealt.mapInArrow(task, spark_schema(PIECE)).collect():
+            names.add(Names.from_bytes(bytes(row[0])))
+        return names
+
+    # ------------------------------------------------------------------ tables
+
+    def decoded(self, request: Request) -> DataFrame:
+        """The rows of all tables of a request, each in the column of its table, and summaries."""
+        request = replace(request, caps=self._caps)
+        self._learn(request)
+        return self._dealt.mapInArrow(decoding(self._run, request), spark_schema(schema_of(request)))
+
+    @property
+    def unread(self) -> list[Unread]:
+        """What could not be read at all, or not to its end, in the order of the captures."""
+        return [unread for _, unread in sorted(self._unread, key=itemgetter(0))]
+
+    @property
+    def errors(self) -> list[CaptureError]:
+        """Why."""
+        return [unread.error for unread in self.unread]
+
+    def summary(self, decoded: DataFrame) -> Summary:
+        """What the rows of `decoded` add up to."""
+        rows: dict[str, int] = {}
+        totals: dict[str, Any] = {}
+        unresolved: set[str] = set()
+        for (piece,) in decoded.where(f"{SUMMARY} is not null").select(SUMMARY).collect():
+            told = orjson.loads(bytes(piece))
+            rows, totals = added(rows, told["rows"]), added(totals, told["totals"])
+            unresolved.update(told["unresolved"][: UNRESOLVED_KEPT - len(unresolved)])
+        totals = added(_totals(self._counts), totals)
+        return Summary(summary_line(self._run.files, self._counts, totals, len(unresolved)), rows)
+
+
+def shuffled_once(spark: SparkSession, frame: DataFrame) -> DataFrame:
+    """The same rows: what is shuffled for them is shuffled now, however often they are used.
+
+    Two actions on a DataFrame plan two shuffles; two on the RDD that it became read the files of one.
+    """
+    from pyspark.sql.classic.dataframe import DataFrame as Classic
+
+    rows = frame._jdf.queryExecution().toRdd()
+    return Classic(spark._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False), spark)
+
+
+class _Union(AccumulatorParam):  # type: ignore[misc]
+    """Adds up dicts; of a task that ran twice it has one."""
+
+    def zero(self, value: dict[int, bytes]) -> dict[int, bytes]:
+        return {}
+
+    def addInPlace(self, value1: dict[int, bytes], value2: dict[int, bytes]) -> dict[int, bytes]:  # noqa: N802
+        value1.update(value2)
+        return value1
+
+
+class Summary(NamedTuple):
+    """The `summary` line's object, and how many rows there are of each table."""
+
+    line: dict[str, Any]
+    rows: dict[str, int]
+
+
+def chain(splits: list[Split], reports: dict[int, Report], resync: bool) -> Chain:
+    """The splits of a capture that follow one another. `resync`: what has to be read again ends where another split
+    begins."""
+    found = Chain()
+    at = {reports[split.number].first: split for split in splits if reports[split.number].first is not None}
+    split: Split | None = splits[0] if splits else None
+    while split is not None:
+        report = reports[split.number]
+        found.reports.append(report)
+        following = report.next
+        if report.error is not None or report.whole or following is None:
+            return found
+        split = at.get(following)
+        if split is None or (report.describes and split.start != following):
+            begins = {first for first in at if first is not None and first > following}
+            stops = frozenset(begins if resync and not report.describes else ())
+            path, size = splits[0].path, splits[0].size
+            found.repair = Split(0, report.file, path, size, following, None, report.began, stops)
+            return found
+    return found
+
+
+def end_of(files: list[list[Report]], idle_timeout_ns: int) -> End:
+    """Time and frame of the last packet of captures, in their order."""
+    last: list[LastPacket] = []
+    for reports in filter(None, files):
+        before, packets = EARLIEST, []
+        for report in reports:
+            packets += [(max(before, turn), time) for turn, time in report.last]
+            before = max(before, report.latest)
+        frame = (reports[0].file << FRAME_BITS) + sum(report.packets for report in reports)
+        last += [(turn, frame, time) for turn, time in packets[-LAST_TIMES:]]
+    return end_of_packets(sorted(last, key=itemgetter(0, 1)), idle_timeout_ns)
+
+
+def end_of_packets(last: list[LastPacket], idle_timeout_ns: int) -> End:
+    """The same of the last packets, as `kinspect.pipeline.RunEnd` has it."""
+    end = RunEnd(idle_timeout_ns)
+    for _, frame, time in last:
+        end.feed(Block(b"", frame, [time], [0], [0], [0], [0]))
+    return end.place
+
+
+def _totals(counts: Counts) -> dict[str, Any]:
+    """What is counted before islands are decoded, of what is told of those."""
+    return {"duplicate_packets": counts.duplicate_packets, "caps_hit": dict(counts.caps_hit)}
+
+
+def add_counts(total: Counts, part: Counts) -> None:
+    """Adds what was counted where packets were read."""
+    for name in ("packets", "bytes", "tcp_segments", "payload_bytes", "fragments", "overlapping_fragments"):
+        setattr(total, name, getattr(total, name) + getattr(part, name))
+    total.duplicate_packets += part.duplicate_packets
+    total.caps_hit = added(total.caps_hit, part.caps_hit)
+    for reason, packets in part.undecoded_packets.items():
+        total.undecoded(reason, packets)
+
+
+def _shares(splits: list[Split]) -> list[list[Split]]:
+    """The splits that each task reads: small ones together."""
+    shares: list[list[Split]] = []
+    left = 0
+    for split in splits:
+        size = (split.end or split.size or 0) - split.start
+        if not shares or size > left:
+            shares.append([])
+            left = _LEAST_BYTES * 4
+        shares[-1].append(split)
+        left -= size
+    return shares
+
+
+def _parts(spark: SparkSession, size: int) -> int:
+    """How many tasks decode."""
+    cores = parallelism(spark)
+    return max(1, min(cores * _TASKS_A_CORE, size // _LEAST_BYTES), -(-size // _PARTITION_BYTES))
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks run at once."""
+    return int(spark.sparkContext.defaultParallelism)
+
+
+def tries_of(spark: SparkSession) -> int:
+    """How often a task is tried."""
+    context = spark.sparkContext
+    local = _LOCAL.fullmatch(str(context.master))
+    return int((local[1] or 1) if local else context.getConf().get("spark.task.maxFailures", "4"))
+
+
+def warn(errors: Sequence[CaptureError]) -> None:
+    """Tell what could not be read."""
+    for error in errors:
+        warnings.warn(str(error), CaptureWarning, stacklevel=3)

@@ -1,0 +1,210 @@
+"""What is shuffled: the packets of an island in a split, in chunks; fragments; a report of each split."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, repeat
+from struct import Struct
+from typing import NamedTuple, cast
+
+import pyarrow as pa
+
+from kinspect.model import Segment
+
+CHUNK, INSERT, FRAGMENT, REPORT = 0, 1, 2, 3
+"""Kinds of rows: packets of an island; segments put together from fragments; a fragment; the report of a split."""
+
+NO_TIME = -(1 << 63)
+"""Stands for no time."""
+EARLIEST = NO_TIME + 1
+"""The time of what begins without one."""
+
+ROWS = pa.schema(
+    [
+        ("kind", pa.int32()),
+        ("island", pa.binary()),
+        ("time", pa.int64()),
+        ("file", pa.int32()),
+        ("split", pa.int32()),
+        ("number", pa.int32()),
+        ("chunks", pa.int32()),
+        ("heads", pa.binary()),
+        ("payload", pa.binary()),
+    ]
+)
+"""`time`: when the chunk's first packet takes its turn among those of other captures, as its split tells.
+
+Of each island in a split one row with `chunks` tells how many chunks there are; with `NO_TIME` it comes before all
+others."""
+SORTED_BY = ("island", "time", "file", "split", "number")
+
+CHUNK_BYTES = 512 * 1024
+SMALL_BYTES = 4 * 1024
+"""An island with less in a split is one row."""
+_PACKET_BYTES = 200
+"""What a segment that waits takes beside its payload."""
+_BATCH_BYTES = 4 * 1024 * 1024
+_KEYS = 1 << 16
+
+_COUNTS = Struct("<IHB")
+_LENGTH = Struct("<H")
+_COLUMNS = "qIIBIIIQH"
+_TURN = "q"
+
+
+class Chunk(NamedTuple):
+    """A row of `ROWS`."""
+
+    kind: int
+    island: bytes
+    time: int
+    file: int
+    split: int
+    number: int
+    chunks: int | None
+    heads: bytes
+    payload: bytes
+
+
+def batches(rows: Iterable[Chunk]) -> Iterator[pa.RecordBatch]:
+    """Rows as batches of a few MiB."""
+    some: list[Chunk] = []
+    size = 0
+    for row in rows:
+        some.append(row)
+        size += len(row.payload) + len(row.heads) + _PACKET_BYTES
+        if size >= _BATCH_BYTES:
+            yield _batch(some)
+            some, size = [], 0
+    if some:
+        yield _batch(some)
+
+
+def _batch(rows: list[Chunk]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, ROWS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ROWS)
+
+
+def rows_of(batch: pa.RecordBatch) -> Iterator[Chunk]:
+    """The rows of a batch."""
+    columns = [batch.column(name).to_pylist() for name in ROWS.names]
+    return map(Chunk._make, zip(*columns, strict=True))
+
+
+def pack(segments: Sequence[Segment], first_frame: int, turns: Sequence[int] = ()) -> tuple[bytes, bytes]:
+    """The heads and the payload of segments. Frames count from `first_frame`; `turns`: when packets take their turn, if
+    not at their times."""
+    keys, times, seqs, acks, flags, datas, starts, ends, missing, frames, marks = zip(*segments, strict=True)
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    payload = [data[start:end] for data, start, end in zip(datas, starts, ends, strict=True)]
+    columns = (
+        times if None not in times else [NO_TIME if time is None else time for time in times],
+        seqs,
+        acks,
+        flags,
+        map(len, payload),
+        missing,
+        [frame - first_frame for frame in frames],
+        marks,
+        map(numbers.__getitem__, keys),
+    )
+    table = b"".join(_LENGTH.pack(len(key)) + key for key in numbers)
+    packed = [array(code, column).tobytes() for code, column in zip(_COLUMNS, columns, strict=True)]
+    packed.append(array(_TURN, turns).tobytes())
+    counts = _COUNTS.pack(len(segments), len(numbers), bool(turns))
+    return b"".join((counts, table, *packed)), b"".join(payload)
+
+
+def unpack(heads: bytes, payload: bytes, first_frame: int) -> tuple[list[Segment], list[int]]:
+    """What `pack` packed; all segments share one buffer. Also when they take their turn."""
+    count, key_count, has_turns = _COUNTS.unpack_from(heads)
+    at = _COUNTS.size
+    keys = []
+    for _ in range(key_count):
+        (size,) = _LENGTH.unpack_from(heads, at)
+        keys.append(heads[at + 2 : at + 2 + size])
+        at += 2 + size
+    columns: list[list[int]] = []
+    for code in (*_COLUMNS, *(_TURN * has_turns)):
+        column = array(code)
+        size = count * column.itemsize
+        column.frombytes(heads[at : at + size])
+        columns.append(column.tolist())
+        at += size
+    times, seqs, acks, flags, sizes, missing, frames, marks, numbers, *turns = columns
+    ends = list(accumulate(sizes))
+    known = times if NO_TIME not in times else [None if time == NO_TIME else time for time in times]
+    rows = zip(
+        [keys[number] for number in numbers],
+        known,
+        seqs,
+        acks,
+        flags,
+        repeat(payload),
+        [0, *ends[:-1]],
+        ends,
+        missing,
+        [first_frame + frame for frame in frames],
+        marks,
+        strict=False,
+    )
+    return cast(list[Segment], list(rows)), turns[0] if turns else times
+
+
+class Gather:
+    """The packets of a split by island: takes segments, gives rows.
+
+    `turns`: of packets, by frame, that take their turn at another time than their own; the caller adds to it.
+    """
+
+    def __init__(self, file: int, split: int, turns: dict[int, int]) -> None:
+        self._place = file, split
+        self._turns = turns
+        self._waiting: dict[bytes, list[Segment]] = {}
+        self._sizes: dict[bytes, int] = {}
+        # By island, how many chunks went out.
+        self._gone: dict[bytes, int] = {}
+
+    def add(self, island: bytes, segments: list[Segment]) -> Iterator[Chunk]:
+        """Takes segments of an island."""
+        waiting = self._waiting.setdefault(island, [])
+        waiting += segments
+        size = self._sizes.get(island, 0) + len(segments) * _PACKET_BYTES
+        size += sum([segment[7] - segment[6] for segment in segments])
+        if size < CHUNK_BYTES:
+            self._sizes[island] = size
+        else:
+            yield self._chunk(island)
+
+    def flush(self) -> Iterator[Chunk]:
+        """Gives what waits, but for islands that may be one row."""
+        for island in [island for island, size in self._sizes.items() if size >= SMALL_BYTES]:
+            yield self._chunk(island)
+
+    def finish(self) -> Iterator[Chunk]:
+        """Gives the rest, and the rows that tell how many chunks there are."""
+        for island in list(self._waiting):
+            if island in self._gone or self._sizes[island] >= SMALL_BYTES:
+                yield self._chunk(island)
+            else:
+                _, heads, payload = self._packed(island)
+                yield Chunk(CHUNK, island, NO_TIME, *self._place, 0, 1, heads, payload)
+        for island, count in self._gone.items():
+            yield Chunk(CHUNK, island, NO_TIME, *self._place, -1, count, b"", b"")
+
+    def _chunk(self, island: bytes) -> Chunk:
+        number = self._gone.get(island, 0)
+        self._gone[island] = number + 1
+        time, heads, payload = self._packed(island)
+        return Chunk(CHUNK, island, time, *self._place, number, None, heads, payload)
+
+    def _packed(self, island: bytes) -> tuple[int, bytes, bytes]:
+        segments = self._waiting.pop(island)
+        self._sizes.pop(island, None)
+        first, turns = segments[0], self._turns
+        if turns and any(segment[9] in turns for segment in segments):
+            own = [turns.get(segment[9], segment[1]) for segment in segments]
+            return cast(int, own[0]), *pack(segments, 0, cast(list[int], own))
+        return cast(int, first[1]), *pack(segments, 0)

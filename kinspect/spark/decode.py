@@ -1,0 +1,274 @@
+"""The second pass: a task merges the chunks of its islands, and decodes each as `kinspect read` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.names import ZERO_ID, LearnedNames
+from kinspect.kafka.order import Key, Line
+from kinspect.pipeline import Inspector, one_by_one
+from kinspect.spark.chunks import Chunk, rows_of
+from kinspect.spark.merge import Bases, Merge, islands
+from kinspect.spark.request import Request
+from kinspect.spark.tables import Row, make_batch
+from kinspect.tls import KeyLog
+
+_ROWS, _BYTES = 1000, 4 * 1024 * 1024
+_ROW_BYTES = 1000
+"""What a row takes, about, beside what its messages held."""
+
+Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+End = tuple[int | None, int]
+"""Time and frame reference of the run's last packet."""
+
+SUMMARY = "summary"
+PIECE = pa.schema([("piece", pa.binary())])
+
+
+Address = tuple[str, int]
+
+
+class Telling(LearnedNames):
+    """Notes what lines tell, in whatever order they come."""
+
+    __slots__ = ("nodes_told", "topics_told")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topics_told: dict[str, tuple[Key, str]] = {}
+        self.nodes_told: dict[Address, list[tuple[Key, int]]] = {}
+
+    def learn(self, topic_id: str, name: str, key: Key) -> None:
+        if topic_id != ZERO_ID:
+            told = key, name
+            self.topics_told[topic_id] = min(told, self.topics_told.get(topic_id, told))
+
+    def learn_node(self, ip: str, port: int, node_id: int, key: Key) -> None:
+        self.nodes_told.setdefault((ip, port), []).append((key, node_id))
+
+
+@dataclass(slots=True)
+class Names:
+    """What lines told: the names of topic ids, and the nodes at addresses, each with the key of the line.
+
+    A node that all lines of some islands tell is there with the first of them and the last: between them others may
+    tell another one, which makes an address `unclear`. Then every line has to be known.
+    """
+
+    topics: dict[str, tuple[Key, str]] = field(default_factory=dict)
+    nodes: dict[Address, list[tuple[Key, int]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, told: Telling, whole: frozenset[Address]) -> Names:
+        """`whole`: addresses of which every line is to be known."""
+        nodes = {}
+        for address, lines in told.nodes_told.items():
+            lines.sort()
+            one = address not in whole and len({node_id for _, node_id in lines}) == 1
+            nodes[address] = [lines[0], lines[-1]] if one else lines
+        return cls(told.topics_told, nodes)
+
+    def add(self, other: Names) -> None:
+        for topic_id, told in other.topics.items():
+            self.topics[topic_id] = min(told, self.topics.get(topic_id, told))
+        for address, lines in other.nodes.items():
+            self.nodes.setdefault(address, []).extend(lines)
+
+    @property
+    def unclear(self) -> frozenset[Address]:
+        return frozenset(
+            address for address, lines in self.nodes.items() if len({node_id for _, node_id in lines}) > 1
+        )
+
+    def learned(self, known: dict[str, str]) -> LearnedNames:
+        """For an inspector, beside names known beforehand."""
+        names = LearnedNames(known)
+        for topic_id, (key, name) in self.topics.items():
+            names.learn(topic_id, name, key)
+        for (ip, port), lines in self.nodes.items():
+            for key, node_id in sorted(lines):
+                names.learn_node(ip, port, node_id, key)
+        names.take_new()
+        return names
+
+    def shortened(self) -> Names:
+        """Without lines that tell what the one before told."""
+        nodes = {}
+        for address, lines in self.nodes.items():
+            lines.sort()
+            pairs = zip([(None, None), *lines], lines, strict=False)
+            nodes[address] = [told for before, told in pairs if before[1] != told[1]]
+        return Names(self.topics, nodes)
+
+    def to_bytes(self) -> bytes:
+        return orjson.dumps([[*self.topics.items()], [*self.nodes.items()]])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Names:
+        topics, nodes = orjson.loads(data)
+        return cls(
+            {topic_id: (tuple(key), name) for topic_id, (key, name) in topics},
+            {tuple(address): [(tuple(key), node) for key, node in lines] for address, lines in nodes},
+        )
+
+
+@dataclass(slots=True)
+class Run:
+    """What the islands of a run share, beside its request."""
+
+    files: list[str]
+    bases: Bases
+    start: int | None
+    end: End
+    secrets: list[bytes]
+    names: Names = field(default_factory=Names)
+
+    def keylog(self) -> KeyLog:
+        keylog = KeyLog()
+        for text in self.secrets:
+            keylog.add(text)
+        return keylog
+
+
+def schema_of(request: Request) -> pa.Schema:
+    """Columns of what `decoding` gives: a struct a table, of which one is not null in a row, and a summary."""
+    tables = [(name, pa.struct(list(table.schema))) for name, table in request.open().items()]
+    return pa.schema([*tables, (SUMMARY, pa.binary())])
+
+
+def learning(run: Run, request: Request, whole: frozenset[Address] = frozenset()) -> Task:
+    """A task that gives the names its islands tell; `whole`: see `Names.of`."""
+
+    def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names, keylog = Telling(), run.keylog()
+        for rows in _islands(found, run):
+            inspector = _inspector(run, request, names, keylog, frozenset())
+            for segments in Merge(run.bases).segments(rows):
+                inspector.feed_segments(segments)
+                inspector.idle()
+            for _ in inspector.finish(run.end):
+                pass
+        told = Names.of(names, whole).to_bytes()
+        yield pa.RecordBatch.from_arrays([pa.array([told], pa.binary())], schema=PIECE)
+
+    return task
+
+
+def decoding(run: Run, request: Request) -> Task:
+    """A task that makes the rows of its islands, and a summary."""
+
+    def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names, keylog = run.names.learned(dict(request.names)), run.keylog()
+        made = Made(request, run.start)
+        for rows in _islands(found, run):
+            inspector = _inspector(run, request, names, keylog, made.emit)
+            merge = Merge(run.bases)
+            for segments in merge.segments(rows):
+                inspector.feed_segments(segments)
+                yield from made.add(one_by_one(inspector.idle()))
+            yield from made.add(inspector.finish(run.end))
+            if merge.early:
+                inspector.counts.hit("merge_bytes")
+            made.totals = added(made.totals, inspector.totals())
+            names.take_new()
+        made.unresolved = names.unresolved
+        yield from made.rest()
+        yield made.summary()
+
+    return task
+
+
+def _islands(found: Iterable[pa.RecordBatch], run: Run) -> Iterator[Iterator[Chunk]]:
+    return (own for _, own in islands((row for batch in found for row in rows_of(batch)), run.bases))
+
+
+def _inspector(
+    run: Run, request: Request, names: LearnedNames, keylog: KeyLog, emit: frozenset[str]
+) -> Inspector:
+    return Inspector(
+        caps=request.caps,
+        names=names,
+        keylog=keylog,
+        kafka_ports=request.kafka_ports,
+        emit=emit,
+        files=run.files,
+    )
+
+
+class Made:
+    """The rows of tables that lines make."""
+
+    def __init__(self, request: Request, start: int | None) -> None:
+        self._tables = request.open()
+        self._schema = schema_of(request)
+        self._passes = request.filter()
+        self._passes.start = start
+        self._common = {"run_id": request.run_id, "capture_point": request.capture_point}
+        self.emit = frozenset(table.emit for table in self._tables.values())
+        self._rows: dict[str, list[Row]] = {name: [] for name in self._tables}
+        self._bytes = 0
+        self._rows_made = dict.fromkeys(self._tables, 0)
+        self.totals: dict[str, Any] = {}
+        self.unresolved: set[str] = set()
+
+    def add(self, lines: Iterable[Line]) -> Iterator[pa.RecordBatch]:
+        """Takes lines; gives batches that are full."""
+        for line in lines:
+            kind = "exchange" if isinstance(line, Exchange) else "connection"
+            if isinstance(line, Exchange):
+                if not self._passes.matches(line):
+                    continue
+                self._bytes += sum(
+                    len(message.raw or b"")
+                    for message in (line.request, line.response)
+                    if message is not None
+                )
+            elif not self._passes.matches_line(line):
+                continue
+            for name, table in self._tables.items():
+                if table.emit == kind:
+                    rows = self._rows[name]
+                    for row in table.rows(line):
+                        row.update(self._common)
+                        rows.append(row)
+                        self._bytes += _ROW_BYTES
+            if self._bytes >= _BYTES:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """The batch that is not full, if there is anything in it."""
+        for name, rows in self._rows.items():
+            for at in range(0, len(rows), _ROWS):
+                some = rows[at : at + _ROWS]
+                self._rows_made[name] += len(some)
+                batch = make_batch(some, self._tables[name].schema)
+                yield self._tagged(len(some), {name: batch.to_struct_array()})
+            rows.clear()
+        self._bytes = 0
+
+    def summary(self, **more: Any) -> pa.RecordBatch:
+        """The row that tells what all added up to, and more."""
+        sums = {"rows": self._rows_made, "totals": self.totals, "unresolved": sorted(self.unresolved)}
+        told = {**sums, **more}
+        return self._tagged(1, {SUMMARY: pa.array([orjson.dumps(told)], pa.binary())})
+
+    def _tagged(self, count: int, filled: dict[str, pa.Array]) -> pa.RecordBatch:
+        arrays = [filled.get(kind.name, pa.nulls(count, kind.type)) for kind in self._schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def added(total: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """Both sums, key by key, those of dicts below too."""
+    found = dict(total)
+    for key, value in part.items():
+        if isinstance(value, dict):
+            found[key] = added(found.get(key, {}), value)
+        else:
+            found[key] = found.get(key, 0) + value
+    return found

@@ -1,0 +1,1 @@
+"""The stream: captures of a rotating folder, by Structured Streaming."""

@@ -1,0 +1,316 @@
+"""The state of a stream: a shard's islands, each as bytes, and what goes on with them in a micro-batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
+
+from kinspect.kafka.names import LearnedNames
+from kinspect.kafka.order import Key
+from kinspect.model import FRAME_BITS
+from kinspect.pipeline import Inspector, one_by_one
+from kinspect.spark.batch import end_of_packets
+from kinspect.spark.chunks import EARLIEST, REPORT, ROWS, SORTED_BY, Chunk, batches, rows_of
+from kinspect.spark.decode import Made, added
+from kinspect.spark.merge import NEVER, Merge
+from kinspect.spark.request import Request
+from kinspect.spark.scan import LAST_TIMES, Report
+from kinspect.tls import KeyLog
+
+PIECE = "piece binary"
+FILES_KEPT = 1000
+"""The names of so many files are known of what a shard still has under way."""
+_SORT = [ROWS.names.index(name) for name in SORTED_BY]
+
+
+class Shard(StatefulProcessor):  # type: ignore[misc]
+    """Islands of a shard in, rows of tables out: Arrow batches as bytes."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._states = handle.getMapState("islands", "island binary", "state binary")
+        self._due = handle.getMapState("due", "island binary", "time bigint")
+        self._waiting = handle.getMapState("waiting", "island binary", "rows binary")
+        self._names = handle.getMapState("names", "about string", "told string")
+        self._secrets = handle.getMapState("secrets", "text binary", "number bigint")
+        self._shared = handle.getValueState("shared", "told string")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        control, of_island = self._sorted(rows)
+        batch = Batch(self._request, self._told(), control)
+        batch.learn(_items(self._names))
+        self._keep_names(batch.hear())
+        self._add_secrets(batch)
+        for island in sorted(of_island.keys() | self._touched(batch)):
+            for piece in self._island(batch, island, of_island.get(island, [])):
+                yield Row(piece=piece)
+        learned = batch.take_new()
+        self._keep_names(learned)
+        for made in batch.finish(learned):
+            yield Row(piece=made)
+        self._shared.update((json.dumps(batch.shared),))
+
+    def _sorted(self, rows: Iterator[Row]) -> tuple[list[dict[str, Any]], dict[bytes, list[Chunk]]]:
+        control: list[dict[str, Any]] = []
+        of_island: dict[bytes, list[Chunk]] = {}
+        for row in rows:
+            if row.kind == REPORT:
+                control.append(json.loads(bytes(row.heads)))
+            else:
+                chunk = Chunk._make(_plain(row[name]) for name in ROWS.names)
+                of_island.setdefault(chunk.island, []).append(chunk)
+        return control, of_island
+
+    def _told(self) -> dict[str, Any]:
+        return json.loads(self._shared.get()[0]) if self._shared.exists() else dict(_NOTHING)
+
+    def _touched(self, batch: Batch) -> set[bytes]:
+        """Islands without new packets for which there is something to do."""
+        waiting = {bytes(island) for (island,), _ in _items(self._waiting)}
+        due = {
+            bytes(island) for (island,), (time,) in _items(self._due) if batch.drain or time <= batch.clock
+        }
+        return waiting | due
+
+    def _island(self, batch: Batch, island: bytes, rows: list[Chunk]) -> Iterator[bytes]:
+        """Goes on with an island."""
+        merge = Merge(ALL_SPLITS, batch.until)
+        before = _value(self._waiting, island)
+        if before is not None:
+            with pa.ipc.open_stream(before) as reader:
+                rows = [*(row for found in reader for row in rows_of(found)), *rows]
+        rows.sort(key=lambda row: [row[at] for at in _SORT])
+        inspector = batch.inspector()
+        state = _value(self._states, island)
+        if state is not None:
+            inspector.take_back(state)
+        due = self._due.getValue((island,)) if state is not None else None
+        last = due[0] - self._request.caps.idle_timeout_ns if due else EARLIEST
+        for segments in merge.segments(iter(rows)):
+            inspector.feed_segments(segments)
+            last = max(last, *(segment[1] for segment in segments if segment[1] is not None))
+            yield from batch.add(inspector.idle())
+        self._put(self._waiting, island, _packed([row._replace(island=island) for row in merge.rest()]))
+        ends = batch.drain or last + self._request.caps.idle_timeout_ns <= batch.clock
+        if ends:
+            yield from batch.add(inspector.finish(batch.end))
+            states = {}
+        else:
+            states = dict(inspector.put_away())
+        self._put(self._states, island, states.get(island))
+        if states:
+            self._due.updateValue((island,), (last + self._request.caps.idle_timeout_ns,))
+        elif due:
+            self._due.removeKey((island,))
+        batch.count(inspector, merge)
+
+    def _put(self, state: MapState, island: bytes, value: bytes | None) -> None:
+        if value:
+            state.updateValue((island,), (value,))
+        elif state.containsKey((island,)):
+            state.removeKey((island,))
+
+    def _keep_names(self, told: dict[str, str]) -> None:
+        for about, text in told.items():
+            self._names.updateValue((about,), (text,))
+
+    def _add_secrets(self, batch: Batch) -> None:
+        for text in batch.new_secrets:
+            self._secrets.updateValue((text,), (batch.shared["batch"],))
+        for (text,), _ in _items(self._secrets):
+            batch.keylog.add(bytes(text))
+
+
+class Batch:
+    """What the islands of a shard share in a micro-batch."""
+
+    def __init__(self, request: Request, shared: dict[str, Any], control: list[dict[str, Any]]) -> None:
+        self._request = request
+        self.shared = shared
+        self.drain = False
+        self.until = NEVER
+        self.new_secrets: list[bytes] = []
+        self._heard: list[Any] = []
+        self._reports: list[Report] = []
+        for told in control:
+            if "report" in told:
+                self._reports.append(Report.from_bytes(told["report"].encode()))
+            else:
+                self._take(told)
+        self._see()
+        self.keylog = KeyLog()
+        self._learned = LearnedNames(dict(request.names))
+        self._made = Made(request, shared["start"])
+        self._files = _Files({int(number): name for number, name in shared["files"].items()})
+
+    def _take(self, told: dict[str, Any]) -> None:
+        self.shared["batch"] = told["batch"]
+        self.shared["files"] |= told["files"]
+        kept = sorted(self.shared["files"], key=int)[-FILES_KEPT:]
+        self.shared["files"] = {number: self.shared["files"][number] for number in kept}
+        self.drain = told["drain"]
+        self.until = NEVER if told["until"] is None else (told["until"], -1)
+        self._heard = told["told"]
+        if told["secrets"]:
+            self.new_secrets.append(told["secrets"].encode())
+
+    def _see(self) -> None:
+        """What the reports tell: how far the run has come."""
+        shared = self.shared
+        last = [tuple(packet) for packet in shared["last"]]
+        for report in sorted(self._reports, key=lambda report: report.split):
+            self.new_secrets += report.secrets
+            if report.first_time is not None:
+                shared["start"] = report.first_time if shared["start"] is None else shared["start"]
+            frame = (report.file << FRAME_BITS) + report.packets
+            last += [(turn, frame, time) for turn, time in report.last]
+        shared["last"] = sorted(last, key=lambda packet: packet[:2])[-LAST_TIMES:]
+        reached = min((report.latest for report in self._reports if report.packets), default=EARLIEST)
+        shared["clock"] = max(shared["clock"], min(reached, self.until[0]))
+        self.clock = shared["clock"]
+        self.end = end_of_packets(shared["last"], self._request.caps.idle_timeout_ns)
+
+    def learn(self, known: Iterator[tuple[tuple[str], tuple[str]]]) -> None:
+        """Names that the shard knows."""
+        for (about,), (text,) in known:
+            self._learn(about, json.loads(text))
+        self._learned.take_new()
+
+    def hear(self) -> dict[str, str]:
+        """Names that other shards told in the micro-batch before; as `take_new`."""
+        for about, told in self._heard:
+            self._learn(about, told)
+        return self.take_new()
+
+    def _learn(self, about: str, told: list[Any]) -> None:
+        kind, *rest = about.split(" ")
+        for key, value in told:
+            if kind == "topic":
+                self._learned.learn(rest[0], value, tuple(key))
+            else:
+                self._learned.learn_node(rest[0], int(rest[1]), value, tuple(key))
+
+    def take_new(self) -> dict[str, str]:
+        """What was learned since the last call, as text."""
+        topics, nodes = self._learned.take_new()
+        told: dict[str, list[tuple[Key, Any]]] = {
+            f"topic {topic_id}": [(key, name)] for topic_id, name, key in topics
+        }
+        addresses = {(ip, port) for ip, port, _, _ in nodes}
+        if addresses:
+            for ip, port, node_id, key in self._learned.nodes():
+                if (ip, port) in addresses:
+                    told.setdefault(f"node {ip} {port}", []).append((key, node_id))
+        return {about: json.dumps(lines) for about, lines in told.items()}
+
+    def inspector(self) -> Inspector:
+        """For one island."""
+        inspector = Inspector(
+            caps=self._request.caps,
+            names=self._learned,
+            keylog=self.keylog,
+            kafka_ports=self._request.kafka_ports,
+            emit=self._made.emit,
+            files=self._files,
+        )
+        if self._request.late_secrets:
+            inspector.expect_secrets()
+        return inspector
+
+    def add(self, lines: Any) -> Iterator[bytes]:
+        """The rows of lines."""
+        return map(_ipc, self._made.add(one_by_one([*lines])))
+
+    def count(self, inspector: Inspector, merge: Merge) -> None:
+        if merge.early:
+            inspector.counts.hit("merge_bytes")
+        self._made.totals = added(self._made.totals, inspector.totals())
+
+    def finish(self, learned: dict[str, str]) -> Iterator[bytes]:
+        """The rest, and a summary."""
+        self._made.unresolved = self._learned.unresolved
+        yield from map(_ipc, self._made.rest())
+        reports = [json.loads(report.to_bytes()) for report in self._reports]
+        told = [[about, json.loads(text)] for about, text in learned.items()]
+        yield _ipc(self._made.summary(batch=self.shared["batch"], told=told, reports=reports))
+
+
+_NOTHING: dict[str, Any] = {
+    "batch": 0,
+    "files": {},
+    "start": None,
+    "last": [],
+    "clock": EARLIEST,
+}
+
+
+class _AllSplits(dict[int, tuple[int, int]]):
+    """In a stream, each file is one split."""
+
+    def __contains__(self, split: object) -> bool:
+        return True
+
+    def __missing__(self, split: int) -> tuple[int, int]:
+        return 0, EARLIEST
+
+
+ALL_SPLITS = _AllSplits()
+
+
+class _Files(Sequence[str]):
+    """The names of files by number, of those that are known."""
+
+    def __init__(self, names: dict[int, str]) -> None:
+        self._names = names
+
+    def __len__(self) -> int:
+        return max(self._names, default=-1) + 1
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._names.get(number) or f"file {number}"
+
+
+def unpacked(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of tables that a shard gave."""
+    for batch in pieces:
+        for piece in batch.column(0).to_pylist():
+            with pa.ipc.open_stream(piece) as reader:
+                yield from reader
+
+
+def _ipc(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _packed(rows: list[Chunk]) -> bytes | None:
+    if not rows:
+        return None
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, ROWS) as writer:
+        for batch in batches(rows):
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _items(state: MapState) -> Iterator[Any]:
+    """Keys and values of a state that may be empty."""
+    return state.iterator() if state.exists() else iter(())
+
+
+def _value(state: MapState, island: bytes) -> bytes | None:
+    value = state.getValue((island,)) if state.containsKey((island,)) else None
+    return None if value is None else bytes(value[0])
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytearray) else value

@@ -1,0 +1,42 @@
+"""What goes wrong in a task comes to the driver as what it was; these need neither Spark nor Java."""
+
+import pickle
+
+import pytest
+
+from kinspect import errors
+from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError, UnreadableError
+from kinspect.spark.failure import error_of, raised_in_task, told_of
+
+CAPTURE_ERRORS = [
+    kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, CaptureError)
+]
+
+
+@pytest.mark.parametrize("kind", CAPTURE_ERRORS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("unread", [False, True])
+def test_an_error_travels(kind, unread):
+    error = kind("x.pcap: broken")
+    error.unread = unread
+    other = error_of(pickle.loads(pickle.dumps(told_of(error))))
+    assert (type(other), str(other), other.unread) == (kind, "x.pcap: broken", unread)
+    assert {TruncatedCaptureError, UnreadableError} <= set(CAPTURE_ERRORS)
+
+
+def test_the_last_error_of_a_traceback_is_the_one_that_was_raised():
+    shown = (
+        "PythonException: An exception was thrown from the Python worker:\n"
+        "kinspect.errors.TruncatedCaptureError: x.pcap: cut\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        "kinspect.errors.KinspectError: x.pcap changed while it was read\n"
+    )
+    raised = raised_in_task(RuntimeError(shown))
+    assert type(raised) is KinspectError
+    assert str(raised) == "x.pcap changed while it was read"
+
+
+@pytest.mark.parametrize(
+    "shown", ["ZeroDivisionError: division by zero", "kinspect.errors.NoSuchError: what", ""]
+)
+def test_errors_of_others_are_not_ours(shown):
+    assert raised_in_task(RuntimeError(shown)) is None
