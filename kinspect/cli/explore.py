@@ -95,7 +95,7 @@ def explore(
         explorer = Explorer(store, rows, view, utc=utc, text=filter_text(values))
         explorer.run()
     finally:
-        rows.stop()
+        rows.end()
         spool.close()
     status = close(explorer)
     return ENDED_BY_SIGNAL + explorer.ended_by if explorer.ended_by else status

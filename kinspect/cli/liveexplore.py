@@ -48,6 +48,7 @@ class Followed:
         self.files = capture.files
         # Even if there are none yet: connections wait for them.
         self.secrets = [] if keylog is None else [b""]
+        self._left = False
         self.start = capture.start
         self.stop = capture.stop
         self.close = capture.close
@@ -57,6 +58,12 @@ class Followed:
             if self._keylog is not None and (text := self._keylog.more()):
                 self.secrets.append(text)
             yield block
+            if self._left:
+                return
+
+    def leave(self) -> None:
+        self._left = True
+        self.stop()
 
     @property
     def errors(self) -> list[CaptureError]:
@@ -85,7 +92,7 @@ class Followed:
 
 def explore_live(capture: Live, options: Wanted) -> int:
     """Explore what comes; tells the exit status. The capture ends with the explorer."""
-    from kinspect.tui.index.indexer import Inputs
+    from kinspect.tui.index.indexer import Batch, Inputs
     from kinspect.tui.index.process import IndexProcess
     from kinspect.tui.index.spool import Spool
     from kinspect.tui.index.store import Store
@@ -112,8 +119,11 @@ def explore_live(capture: Live, options: Wanted) -> int:
         keys_from_terminal()
         explorer = Explorer(store, rows, view, utc=values["utc"], text=filter_text(values))
         explorer.run()
+        rows.leave()
+        while not store.done and isinstance(batch := rows.receive(), Batch):
+            store.add(batch)
     finally:
-        rows.stop()
+        rows.end()
         # It ends once nobody holds the other end: the capturing process has closed its files then.
         os.read(over, 1)
         os.close(over)
@@ -130,5 +140,7 @@ def _tell(summary: dict[str, Any], interface: str, exchanges: int) -> None:
     click.echo(f"{exchanges:,} exchanges listed", err=True)
     if summary.get("saved_packets") is not None:
         click.echo(saved_text(summary), err=True)
-    for key in DROPS:
-        click.echo(COUNTED[key].format(f"{summary.get(key) or 0:,}"), err=True)
+    for key in (*DROPS, "left_packets"):
+        count = summary.get(key) or 0
+        if count or key in DROPS:
+            click.echo(COUNTED[key].format(f"{count:,}"), err=True)

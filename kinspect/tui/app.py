@@ -117,6 +117,8 @@ class Explorer(App[None]):
         while not self.store.done:
             batch = self._rows.receive()
             if not self.is_running:
+                if isinstance(batch, Batch):
+                    self.store.add(batch)
                 return
             self.call_from_thread(self._take, batch)
 

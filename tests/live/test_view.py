@@ -17,12 +17,11 @@ from pathlib import Path
 
 import pytest
 from support.terminal import Terminal
-from support.waiting import wait_until
 
-from kinspect.capture import open_timeline
 from kinspect.tui.live.screen import FRAME
 
 from .loopback import free_port
+from .processes import packets_in
 
 pytestmark = [pytest.mark.tools, pytest.mark.usefixtures("root")]
 
@@ -142,10 +141,9 @@ def test_exploring_what_comes(terminal, tmp_path):
     terminal.send("q")
     assert terminal.status() == 0
     told = terminal.until("exchanges listed", "packets dropped by the capturing kernel: 0", "too fast: 0")
-    (packets,) = re.findall(rf"([\d,]+) packets, [\d,]+ bytes on lo, of those that pass '{passing}'", told)
-    packets = int(packets.replace(",", ""))
-    # The capturing process ends the file by itself.
-    wait_until(lambda: sum(map(len, open_timeline([saved]))) == packets)
+    assert re.search(rf"[\d,]+ packets, [\d,]+ bytes on lo, of those that pass '{passing}'", told)
+    captured, kept = re.findall(r"([\d,]+) packets captured, ([\d,]+) of them saved", told)[0]
+    assert captured == kept == f"{packets_in(saved):,}"
     assert terminal.told("alternate_on") == "0"
 
 

@@ -36,7 +36,7 @@ def test_it_sends_what_reading_here_gives(name, plain):
         while isinstance(batch := rows.receive(), Batch):
             store.add(batch)
         assert batch is None
-        rows.stop()
+        rows.end()
         here = indexed(path)
         assert (store.rows, store.seen, store.summary, store.errors) == (
             here.rows,
@@ -57,7 +57,7 @@ def test_what_goes_wrong_is_told(monkeypatch):
     _, rows = started(ERRORS)
     assert "of all things" in rows.receive()
     assert rows.receive() is None
-    rows.stop()
+    rows.end()
 
 
 def test_it_is_gone_after_stop_and_leaves_no_zombie(tmp_path):
@@ -65,8 +65,8 @@ def test_it_is_gone_after_stop_and_leaves_no_zombie(tmp_path):
     os.mkfifo(pipe)
     _, rows = started(pipe)
     number = rows._pid
-    rows.stop()
-    rows.stop()
+    rows.end()
+    rows.end()
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
     assert rows.receive() is None
@@ -136,7 +136,7 @@ def live(packets):
     rows = IndexProcess(inputs, store.spool, packets)
     while isinstance(batch := rows.receive(), Batch):
         store.add(batch)
-    rows.stop()
+    rows.end()
     return store, batch
 
 

@@ -250,7 +250,11 @@ class LivePackets(Packets, Protocol):
     @property
     def captured_packets(self) -> int: ...
     def start(self) -> None: ...
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """The capture ends; its packets up to now still come."""
+
+    def leave(self) -> None:
+        """The capture ends, and no more packets come."""
 
 
 def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callable[[Batch], None]) -> None:

@@ -28,6 +28,7 @@ class IndexProcess:
 
     def __init__(self, inputs: Inputs, spool: Spool, packets: LivePackets | None = None) -> None:
         self._reader, writer = Pipe(duplex=False)
+        self._live = packets is not None
         self._pid: int | None = os.fork()
         if self._pid == 0:
             _work(self._reader, writer, inputs, spool, packets)
@@ -45,6 +46,21 @@ class IndexProcess:
         return _received(told, rows, texts)
 
     def stop(self) -> None:
+        """No further: a live capture ends with the packets up to now, whose batches still come; captures at once."""
+        if self._live:
+            self._signal(signal.SIGTERM)
+        else:
+            self.end()
+
+    def leave(self) -> None:
+        """A live capture ends, and its last batch comes soon: packets that wait are counted and not decoded."""
+        self._signal(signal.SIGUSR1)
+
+    def _signal(self, number: int) -> None:
+        if self._pid is not None:
+            os.kill(self._pid, number)
+
+    def end(self) -> None:
         """End it, whatever it does; may be called again."""
         pid, self._pid = self._pid, None
         if pid is None:
@@ -66,6 +82,8 @@ def _work(
             if packets is None:
                 index(inputs, spool, lambda batch: _send(writer, batch))
             else:
+                signal.signal(signal.SIGTERM, lambda *_: packets.stop())
+                signal.signal(signal.SIGUSR1, lambda *_: packets.leave())
                 index_live(inputs, spool, packets, lambda batch: _send(writer, batch))
         except BrokenPipeError:
             pass
