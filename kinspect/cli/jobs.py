@@ -24,7 +24,6 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from io import RawIOBase, TextIOWrapper
 from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any, NoReturn
@@ -34,13 +33,15 @@ import cbor2
 
 from kinspect.capture import Timeline
 from kinspect.capture.timeline import note_capture
-from kinspect.cli.options import EXCHANGE, make_style
+from kinspect.cli.options import EXCHANGE
 from kinspect.cli.run import Run, Wanted, make_inspector
 from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError, UnreadableError
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.order import Line, LineOrder
+from kinspect.kafka.view import View
 from kinspect.model import Block, Counts
-from kinspect.output import JSONL, NONE, open_writer
+from kinspect.output import JSONL, NONE, NOTHING
+from kinspect.output.jsonl import text
 from kinspect.output.summary import Tally
 from kinspect.pipeline import summary_line
 
@@ -203,10 +204,8 @@ class _Reader:
         run.inspector = make_inspector(
             run.options, run.packets, takes=lambda pair: crc32(pair) % count == number, ordered=False
         )
-        self._text = _Written()
-        stream = self._stream = TextIOWrapper(self._text, "utf-8")  # type: ignore[type-var]
-        options = run.options
-        run.writer = open_writer(options.format_name, stream, options.view, make_style(options.values))
+        self._texts: list[bytes] = []
+        run.writer = _Texts(self._texts, run.options.view) if run.options.format_name == JSONL else NOTHING
         run.follow()
         run.prepare()
         # By number, in the order in which they came; None for what is not shown.
@@ -283,15 +282,16 @@ class _Reader:
 
     def _show(self, ready: array[int]) -> None:
         """Formats these lines and sends their text."""
-        written, show, take = self._text.parts, self._run.show_one, self._lines.pop
+        texts, show, take = self._texts, self._run.show_one, self._lines.pop
         ends = array("Q")
         size = 0
         for number in ready:
             line = take(number)
             if line is not None:
-                before = len(written)
+                before = len(texts)
                 show(line)
-                size += sum(map(len, written[before:]))
+                if len(texts) > before:
+                    size += len(texts[before])
             ends.append(size)
             if size >= TEXT_BYTES:
                 self._send(ends)
@@ -300,23 +300,25 @@ class _Reader:
             self._send(ends)
 
     def _send(self, ends: array[int]) -> None:
-        written = self._text.parts
-        self._link.send(TEXT, len(ends).to_bytes(8, "little") + ends.tobytes(), b"".join(written))
-        written.clear()
+        self._link.send(TEXT, len(ends).to_bytes(8, "little") + ends.tobytes(), b"".join(self._texts))
+        self._texts.clear()
 
 
-class _Written(RawIOBase):
-    """Keeps what is written."""
+class _Texts:
+    """The writer of lines that are kept."""
 
-    def __init__(self) -> None:
-        self.parts: list[bytes] = []
+    def __init__(self, texts: list[bytes], view: View) -> None:
+        self._texts = texts
+        self._view = view
 
-    def writable(self) -> bool:
-        return True
+    def exchange(self, exchange: Exchange) -> None:
+        self._texts.append(text(self._view.exchange(exchange)))
 
-    def write(self, data: Any) -> int:
-        self.parts.append(bytes(data))
-        return len(data)
+    def line(self, line: dict[str, Any]) -> None:
+        self._texts.append(text(line))
+
+    def flush(self) -> None:
+        """Each line is whole."""
 
 
 def _share(run: Run) -> dict[str, Any]:

@@ -213,9 +213,8 @@ class Run:
         self._write(one_by_one(lines))
 
     def show_one(self, line: Line) -> None:
-        """Write a line that passes the filter, at once."""
+        """Write a line that passes the filter."""
         self._show(line)
-        self.writer.flush()
 
     def finish(self) -> None:
         """Write what the end of the input completes."""

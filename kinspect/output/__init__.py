@@ -49,6 +49,9 @@ class _Nothing:
         pass
 
 
+NOTHING = _Nothing()
+
+
 def _jsonl(stream: TextIO, view: View, style: Style) -> Writer:
     writer: Writer = import_module("kinspect.output.jsonl").JsonLines(stream.buffer, view)
     return writer
@@ -67,7 +70,7 @@ def _detail(stream: TextIO, view: View, style: Style) -> Writer:
 
 
 def _none(stream: TextIO, view: View, style: Style) -> Writer:
-    return _Nothing()
+    return NOTHING
 
 
 def _console(stream: TextIO, style: Style) -> Any:

@@ -15,6 +15,12 @@ BATCH_BYTES = 32 * 1024
 again: with 256 KiB that was a tenth of the time."""
 
 
+def text(line: dict[str, Any]) -> bytes:
+    """The object as a line of text."""
+    # Also into a file: what is in it is shown on a terminal sooner or later.
+    return escape_json(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+
 class JsonLines:
     """Writes exchanges, and the other line types, to a binary stream."""
 
@@ -30,8 +36,7 @@ class JsonLines:
 
     def line(self, line: dict[str, Any]) -> None:
         """Write one object."""
-        # Also into a file: what is in it is shown on a terminal sooner or later.
-        data = escape_json(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        data = text(line)
         self._lines.append(data)
         self._waiting += len(data)
         if self._waiting >= BATCH_BYTES:

@@ -38,7 +38,7 @@ class _Rows:
     @property
     def last_time(self) -> int:
         """The latest time of any of them, 0 if none has one."""
-        return max((row[1] or 0 for row in self.rows), default=0)
+        return max([row[1] or 0 for row in self.rows], default=0)
 
 
 class Recent:
