@@ -160,7 +160,7 @@ class Caps:
     `message_bytes`."""
     in_flight: int = 10_000
     """Requests without a response on one connection."""
-    connections: int = 40_000
+    connections: int = 30_000
     """Connections tracked at once; the longest silent one gives way."""
     body_bytes: int = 112 * 1024 * 1024
     """Memory that the decoded body of one message may take, estimated from its counts."""

@@ -62,6 +62,10 @@ class Island:
         self.deadline = self.queued = NEVER
         self.packets = 0
 
+    def __lt__(self, other: Island) -> bool:
+        """Any order will do, of those for which something is due at once."""
+        return self.pair < other.pair
+
     def see(self, time: int | None) -> None:
         """A packet came."""
         self.packets += 1

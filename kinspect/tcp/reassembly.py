@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
+from operator import itemgetter
 from typing import Any
 
 from ..model import ACK, FIN, FRAME_BITS, RST, SYN, Caps, Counts, Progress, Segment
@@ -37,6 +38,9 @@ GRACE_NS = 5 * 1_000_000_000
 ALIASES = 16
 
 SPECIAL = FIN | SYN | RST | ACK
+
+# So many of the connections that were silent for longest are looked up at once.
+SILENT = 1024
 
 # Keys of islands that others take lead here; so many are remembered.
 FOREIGN: Half = object.__new__(Half)
@@ -77,11 +81,12 @@ class Reassembler:
         self._run = RunClock()
         self._until_look = 0
         # Islands by when something is due by their clock. Of an island only the entry for which it is `queued` counts.
-        self._queue: list[tuple[int, int, Island]] = []
-        self._queued = 0
+        self._queue: list[tuple[int, Island]] = []
         self._open = 0
-        # Open connections by when they were last heard of, as far as that was looked up.
+        # The open connections that were silent for longest, by when they were heard of last; all others were heard of
+        # later than `_heard`.
         self._silent: list[tuple[int, int, Connection]] = []
+        self._heard = (NEVER, 0)
         self._ended: deque[Connection] = deque()
 
     @property
@@ -158,7 +163,7 @@ class Reassembler:
         self._run.look(segment)
         reached, queue = self._run.time, self._queue
         while queue and queue[0][0] <= reached:
-            at, _, island = heappop(queue)
+            at, island = heappop(queue)
             if island.queued == at:
                 island.queued = NEVER
                 self._run_timers(island, reached)
@@ -484,8 +489,7 @@ class Reassembler:
         if any(other.file is not None for other in island.connections):
             connection.file = frame >> FRAME_BITS
         island.connections.append(connection)
-        if self._silent:
-            heappush(self._silent, (island.clock, frame, connection))
+        self._note_silent(connection)
         return second if answer else first
 
     def _make_room(self, time: int | None, frame: int) -> None:
@@ -501,21 +505,27 @@ class Reassembler:
         """Takes the connection that is looked up first; None if it ended or was heard of since."""
         silent = self._silent
         if not silent:
-            silent.extend(
+            still_open = (
                 (connection.last.clock, connection.start_frame, connection)
                 for island in self._islands.values()
                 for connection in island.connections
                 if connection.end_reason is None
             )
-            heapify(silent)
-        recorded, frame, connection = heappop(silent)
+            # Sorted, which a heap may be.
+            silent += nsmallest(SILENT, still_open, key=itemgetter(0, 1))
+            self._heard = silent[-1][:2]
+        recorded, _, connection = heappop(silent)
         if connection.end_reason is not None:
             return None
-        last = connection.last.clock
-        if last > recorded:
-            heappush(silent, (last, frame, connection))
+        if connection.last.clock > recorded:
+            self._note_silent(connection)
             return None
         return connection
+
+    def _note_silent(self, connection: Connection) -> None:
+        last, frame = connection.last.clock, connection.start_frame
+        if self._silent and (last, frame) < self._heard:
+            heappush(self._silent, (last, frame, connection))
 
     def _close(self, connection: Connection, time: int | None, frame: int, reason: str) -> None:
         if reason == "capture_end" and connection.is_superseded:
@@ -589,11 +599,10 @@ class Reassembler:
         island.deadline = -1 if lingers else due
         due = self._due(island, GRACE_NS)
         if due < island.queued:
-            self._queued += 1
-            heappush(self._queue, (due, self._queued, island))
+            heappush(self._queue, (due, island))
             island.queued = due
             if len(self._queue) > 2 * len(self._islands) + 1024:
-                self._queue = [entry for entry in self._queue if entry[2].queued == entry[0]]
+                self._queue = [entry for entry in self._queue if entry[1].queued == entry[0]]
                 heapify(self._queue)
 
     def _due(self, island: Island, grace: int) -> int:
