@@ -46,9 +46,9 @@ def _processes(jobs: int | None, asked: Wanted, timeline: Timeline) -> int:
     if jobs == 1:
         return 1
     # Loaded when it is asked for.
-    from kinspect.cli.jobs import processes
+    from kinspect.cli.jobs import wanted_processes
 
-    return processes(jobs, asked, timeline)
+    return wanted_processes(jobs, asked, timeline)
 
 
 def _read(run: Run, timeline: Timeline, count: int) -> dict[str, Any] | None:
@@ -56,6 +56,6 @@ def _read(run: Run, timeline: Timeline, count: int) -> dict[str, Any] | None:
     if count == 1:
         run.run(iter(timeline))
         return None
-    from kinspect.cli.jobs import run_shared
+    from kinspect.cli.jobs import read_shared
 
-    return run_shared(run, iter(timeline), count)
+    return read_shared(run, iter(timeline), count)

@@ -13,8 +13,10 @@ from cli.conftest import exchange
 from support.pcap import Conversation, pcap
 from support.waiting import wait_until
 
+from kinspect import jobs
 from kinspect.capture import open_timeline
-from kinspect.cli import jobs
+from kinspect.cli.jobs import wanted_processes
+from kinspect.jobs.merge import CHANGED
 
 CAPTURES = sorted(str(path) for path in Path("captures").rglob("*.pcap*"))
 NEWEST = [path for path in CAPTURES if "/4.4.0/" in path]
@@ -22,12 +24,13 @@ KEYLOG = "captures/tls/go.keys.log"
 
 SMALL = """
 import functools, os, sys
-from kinspect import cli
+from kinspect import cli, jobs
 from kinspect.capture import source
-from kinspect.cli import interrupt, jobs, outfile, read, run
+from kinspect.cli import interrupt, outfile, read, run
+from kinspect.jobs import merge, worker
 
 # Of a small capture many chunks of several blocks.
-jobs.CHUNK_BYTES = 4096
+worker.CHUNK_BYTES = jobs.CHUNK_BYTES = 4096
 interrupt.PATIENCE_SECONDS = {patience}
 read.open_timeline = functools.partial(read.open_timeline, block_size=1024)
 
@@ -124,7 +127,7 @@ def test_lines_wait_for_those_of_a_process_that_begins_late(many_capture, tmp_pa
 
 def test_output_beyond_what_is_held(many_capture, tmp_path):
     """Nearly every line fills what a process sends at once, and what the first one keeps of it."""
-    program = SMALL.replace("= 4096", "= 65536; jobs.TEXT_BYTES = 1000; jobs.WAITING_BYTES = 1000")
+    program = SMALL.replace("= 4096", "= 65536; worker.TEXT_BYTES = 1000; merge.WAITING_BYTES = 1000")
     command = [
         sys.executable,
         "-c",
@@ -223,7 +226,7 @@ def test_how_many(tmp_path, monkeypatch, asked, options, expected):
     wanted = SimpleNamespace(
         values={"limit": options.get("limit")}, format_name=options.get("format", "jsonl")
     )
-    assert jobs.processes(asked, wanted, open_timeline([options.get("input", str(path))])) == expected
+    assert wanted_processes(asked, wanted, open_timeline([options.get("input", str(path))])) == expected
 
 
 def test_no_more_than_are_useful(tmp_path, monkeypatch):
@@ -231,7 +234,7 @@ def test_no_more_than_are_useful(tmp_path, monkeypatch):
     path.write_bytes(bytes(20 * jobs.CHUNK_BYTES))
     monkeypatch.setattr(jobs, "_processors", lambda: 64)
     wanted = SimpleNamespace(values={"limit": None}, format_name="jsonl")
-    assert jobs.processes(0, wanted, open_timeline([path])) == jobs.USEFUL
+    assert wanted_processes(0, wanted, open_timeline([path])) == jobs.USEFUL
 
 
 @pytest.mark.parametrize(
@@ -408,4 +411,4 @@ def test_captures_that_change(many_capture, tmp_path, reads):
     )
     result = outcome(small("read", many_capture, "--jobs", "2", in_child=cut), tmp_path / "out")
     assert result.status == 1
-    assert result.said == [f"kinspect: {jobs.CHANGED}"]
+    assert result.said == [f"kinspect: {CHANGED}"]

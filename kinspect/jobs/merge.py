@@ -1,0 +1,191 @@
+"""The first process: gives the workers their turns, and takes their lines' texts in the order of the run."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from array import array
+from collections import deque
+from collections.abc import Callable
+from itertools import chain
+from operator import itemgetter
+from typing import Any, NamedTuple, NoReturn, Protocol
+
+import cbor2
+
+from kinspect.errors import CaptureError, KinspectError
+from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, TURN, LostError, Worker
+from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, input_error, raise_carried
+from kinspect.kafka.order import LineOrder
+from kinspect.model import Counts
+
+WAITING_BYTES = 4 * 1024 * 1024
+"""Text of a worker that waits for others'; with more it has to wait itself."""
+_POLL_MS = 100
+
+CHANGED = (
+    "the captures changed while they were read, and the output may be wrong at their end;"
+    " --jobs 1 reads a capture that is still being written"
+)
+FRAGMENT_CAPS = frozenset({"fragments", "fragment_bytes"})
+"""Every worker scans all fragments."""
+
+
+class Output(Protocol):
+    """Where the texts go."""
+
+    def chunk(self, packets: int, bytes_read: int, told: list[Any]) -> None:
+        """The workers have read so far. `told`: what each of them told with the chunk."""
+
+    def write(self, texts: list[tuple[int, memoryview]]) -> None:
+        """The next texts, each with the number of its worker."""
+
+    def stopped(self) -> bool:
+        """Whether no more is wanted."""
+
+
+class Shares(NamedTuple):
+    """What the workers counted. `counts`: of the packets, which each of them read; `totals`: those of
+    `Ledger.totals`, added up; `unresolved`: topic ids without a name; `own`: of each worker what its job counted."""
+
+    counts: Counts
+    totals: dict[str, Any]
+    unresolved: int
+    errors: list[CaptureError]
+    own: list[dict[str, Any]]
+
+
+class Merge:
+    """One run with these workers."""
+
+    def __init__(self, output: Output, workers: list[Worker]) -> None:
+        self._output = output
+        self._workers = workers
+        self._order: LineOrder[int] = LineOrder()  # of the numbers of lines
+        self._due: deque[int] = deque()  # the workers of the lines to be written next
+        self._turns = 0
+        self._last = False
+        self._asked = False
+        self._poll = select.poll()
+        self._handlers: dict[int, Callable[[Worker, bytes], None]] = {
+            SCANNED: lambda worker, data: worker.scanned.append(cbor2.loads(data)),
+            TEXT: Worker.take_text,
+            DONE: self._done,
+            FAILED: self._failed,
+        }
+
+    def run(self) -> Shares:
+        """To the end. Raises KinspectError if a worker died or not all of them read the same, and what they raise."""
+        workers = {worker.socket.fileno(): worker for worker in self._workers}
+        while any(worker.share is None for worker in self._workers):
+            self._watch()
+            for end, events in self._poll.poll(_POLL_MS):
+                self._exchange(workers[end], events)
+            while all(worker.scanned for worker in self._workers):
+                self._turn([worker.scanned.popleft() for worker in self._workers])
+            self._write()
+            self._stop()
+        return self._add_up([worker.share or {} for worker in self._workers])
+
+    def _watch(self) -> None:
+        """Hears whom it has room for, and sends what there is to be sent."""
+        for worker in self._workers:
+            events = select.POLLIN if worker.waiting < WAITING_BYTES and worker.share is None else 0
+            self._poll.register(worker.socket, events | (select.POLLOUT if worker.to_send else 0))
+
+    def _exchange(self, worker: Worker, events: int) -> None:
+        try:
+            if events & select.POLLOUT:
+                sent = worker.socket.send(worker.to_send)
+                del worker.to_send[:sent]
+            if events & ~select.POLLOUT and worker.share is None:
+                for kind, message in worker.messages():
+                    self._handlers[kind](worker, message)
+                    if kind == DONE or worker.waiting >= WAITING_BYTES:
+                        break
+        except (BrokenPipeError, ConnectionResetError, LostError):
+            self._lost(worker)
+
+    def _done(self, worker: Worker, data: bytes) -> None:
+        worker.share = cbor2.loads(data)
+
+    def _failed(self, worker: Worker, data: bytes) -> NoReturn:
+        raise_carried(data)
+
+    def _lost(self, worker: Worker) -> NoReturn:
+        status = worker.status()
+        how = f"by {signal.Signals(os.WTERMSIG(status)).name}" if os.WIFSIGNALED(status) else "early"
+        raise KinspectError(f"a process of --jobs was ended {how}; the output is not complete")
+
+    def _turn(self, told: list[Any]) -> None:
+        """All workers told of a chunk: puts its lines in order, and lets the workers go on."""
+        order = self._order
+        agreed, bytes_read, *_ = told[0]
+        if self._last or any(each[0] != agreed for each in told):
+            raise KinspectError(CHANGED)
+        packets, segments, self._last = agreed
+        self._output.chunk(packets, bytes_read, [each[-1] for each in told])
+        entries = [entry for _, _, packed, *_ in told for entry in ENTRY.iter_unpack(packed)]
+        entries.sort(key=itemgetter(0))
+        for place, high, low, frame, first_frame, number, size, line in entries:
+            order.add((high, low, frame, first_frame, number), place, size, line)  # type: ignore[arg-type]
+        order.pass_to(segments)
+        if self._last:
+            order.rest()
+        ready = [array("Q") for _ in told]
+        lines = order.ready()
+        owners = [line % len(told) for line in lines]
+        for owner, line in zip(owners, lines, strict=True):
+            ready[owner].append(line)
+        self._due += owners
+        names = [*chain.from_iterable(new[0] for *_, new, _ in told)]
+        nodes = [*chain.from_iterable(new[1] for *_, new, _ in told)]
+        for worker, own in zip(self._workers, ready, strict=True):
+            self._send(worker, TURN, [names, nodes, own.tobytes()])
+        self._turns += 1
+
+    def _send(self, worker: Worker, kind: int, values: Any) -> None:
+        data = cbor2.dumps(values)
+        worker.send(kind, data)
+
+    def _write(self) -> None:
+        """The texts that are there, as far as none is missing before them."""
+        due, workers = self._due, self._workers
+        ready = []
+        while due and (texts := workers[due[0]].texts):
+            text, number = texts.popleft(), due.popleft()
+            workers[number].waiting -= len(text)
+            ready.append((number, text))
+        if ready:
+            self._output.write(ready)
+
+    def _stop(self) -> None:
+        """If no more is wanted, all end at the same chunk: none is there yet, and each hears of it before it is."""
+        if not self._asked and self._output.stopped():
+            self._asked = True
+            for worker in self._workers:
+                self._send(worker, STOP, self._turns + CHUNKS_AHEAD)
+
+    def _add_up(self, shares: list[dict[str, Any]]) -> Shares:
+        first = shares[0]
+        totals: dict[str, Any] = {}
+        unresolved: set[str] = set()
+        for share in shares:
+            _add(totals, share["totals"])
+            unresolved.update(share["unresolved"])
+        for cap in FRAGMENT_CAPS & totals["caps_hit"].keys():
+            totals["caps_hit"][cap] = first["totals"]["caps_hit"][cap]
+        totals["late_lines"] = self._order.late
+        errors = [input_error(*error) for error in first["errors"]]
+        own = [share["own"] for share in shares]
+        return Shares(Counts(**first["counts"]), totals, len(unresolved), errors, own)
+
+
+def _add(totals: dict[str, Any], more: dict[str, Any]) -> None:
+    """Adds up counts, and counts of counts."""
+    for key, value in more.items():
+        if isinstance(value, dict):
+            _add(totals.setdefault(key, {}), value)
+        else:
+            totals[key] = totals.get(key, 0) + value

@@ -1,0 +1,225 @@
+"""A worker: reads everything, and makes the texts of its own connections' lines."""
+
+from __future__ import annotations
+
+import struct
+import traceback
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any, NoReturn, Protocol
+from zlib import crc32
+
+import cbor2
+
+from kinspect.capture.timeline import Packets, note_capture
+from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError, UnreadableError
+from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, Link, LostError
+from kinspect.kafka.order import Key, Line
+from kinspect.model import Block
+from kinspect.pipeline import Inspector
+
+CHUNK_BYTES = 512 * 1024
+"""Input of a chunk, or a little more."""
+CHUNKS_AHEAD = 4
+"""Chunks that a worker reads, at most, beyond those it had its turn for."""
+TEXT_BYTES = 64 * 1024
+"""Text that a worker sends at once, or a line more."""
+
+# Of a line its place, the parts of its key (the time in two, as there is no limit to it), its size, and its number
+# among all lines: modulo the number of workers it tells whose it is.
+ENTRY = struct.Struct("<QqQQQQQQ")
+_LOW, _LOW_BITS = (1 << 64) - 1, 64
+
+
+class Job(Protocol):
+    """What a worker makes of the packets. `inspector`: one with `share`'s options."""
+
+    inspector: Inspector
+    packets: Packets
+
+    def take(self, block: Block) -> None:
+        """The next packets."""
+
+    def finish(self) -> None:
+        """There are no more."""
+
+    def wants(self, line: Line) -> bool:
+        """Whether the line's text will be asked for; what is not wanted is let go at once."""
+
+    def text(self, line: Line) -> bytes:
+        """The text of a line whose turn has come, empty for none."""
+
+    def chunk(self, names: list[tuple[str, str, Key]], nodes: list[tuple[str, int, int, Key]]) -> Any:
+        """What the first process is to hear beside the lines of a chunk, as CBOR can hold it. `names`, `nodes`: what
+        those lines told."""
+
+    def share(self) -> dict[str, Any]:
+        """What this worker counted beside the inspector, as CBOR can hold it: `Shares.own` of the first process."""
+
+
+def share(number: int, count: int) -> dict[str, Any]:
+    """The options of a worker's `Inspector`: of all islands, its own."""
+    return {"takes": lambda pair: crc32(pair) % count == number, "ordered": False}
+
+
+def work(job: Job, blocks: Iterator[Block], number: int, count: int, link: Link) -> None:
+    """A worker's life."""
+    try:
+        try:
+            link.send(DONE, cbor2.dumps(_Reader(job, number, count, link).read(blocks)))
+        except LostError:
+            raise
+        except BaseException as error:
+            where = f"in process {number} of --jobs: {traceback.format_exc()}"
+            link.send(FAILED, cbor2.dumps([*_carried(error), where]))
+    except LostError:
+        pass
+
+
+class _Reader:
+    def __init__(self, job: Job, number: int, count: int, link: Link) -> None:
+        self._job = job
+        self._link = link
+        # By number, in the order in which they came; None for what is not wanted.
+        self._lines: dict[int, Line | None] = {}
+        self._came, self._count = number, count
+        self._scanned = self._turns = 0
+        self._stop: int | None = None
+
+    def read(self, blocks: Iterator[Block]) -> dict[str, Any]:
+        """All of them, or as far as the first process wants it. Out: this worker's share of what was counted."""
+        job, filled = self._job, 0
+        for block in blocks:
+            if filled >= CHUNK_BYTES:
+                filled = 0
+                self._tell(False)
+                if not self._may_read():
+                    break
+            filled += block.ends[-1] - block.starts[0]
+            job.take(block)
+        job.finish()
+        self._tell(True)
+        while self._turns < self._scanned:
+            self._hear(True)
+        return {"own": job.share(), **self._counted()}
+
+    def _counted(self) -> dict[str, Any]:
+        inspector, packets = self._job.inspector, self._job.packets
+        note_capture(inspector.counts, packets)
+        return {
+            "counts": asdict(inspector.counts),
+            "totals": inspector.totals(),
+            "unresolved": list(inspector.names.unresolved),
+            "errors": [(type(error).__name__, str(error), error.unread) for error in packets.errors],
+        }
+
+    def _tell(self, last: bool) -> None:
+        """What came with the chunk that was read."""
+        job, inspector = self._job, self._job.inspector
+        lines, came, pack = self._lines, self._came, ENTRY.pack
+        entries = []
+        for place, size, line in inspector.arrived():
+            time, frame, first_frame, number = line.key
+            entries.append(
+                pack(place, time >> _LOW_BITS, time & _LOW, frame, first_frame, number, size, came)
+            )
+            lines[came] = line if job.wants(line) else None
+            came += self._count
+        self._came = came
+        self._scanned += 1
+        counts, names = inspector.counts, inspector.told.take_new()
+        told = (
+            [counts.packets, counts.tcp_segments, last],
+            job.packets.bytes_read,
+            b"".join(entries),
+            names,
+            job.chunk(*names),
+        )
+        self._link.send(SCANNED, cbor2.dumps(told))
+
+    def _may_read(self) -> bool:
+        """Whether there is to be another chunk; waits if this worker is too far ahead."""
+        while self._hear(self._scanned - self._turns >= CHUNKS_AHEAD):
+            pass
+        return self._stop is None or self._scanned < self._stop
+
+    def _hear(self, wait: bool) -> bool:
+        """Does what the first process says, if it says something."""
+        message = self._link.receive(wait)
+        if message is None:
+            return False
+        kind, data = message
+        if kind == STOP:
+            self._stop = cbor2.loads(data)
+            return True
+        names, nodes, ready = cbor2.loads(data)
+        learned = self._job.inspector.names
+        for topic_id, name, key in names:
+            learned.learn(topic_id, name, tuple(key))
+        for ip, port, node_id, key in nodes:
+            learned.learn_node(ip, port, node_id, tuple(key))
+        self._turns += 1
+        self._send_texts(array("Q", ready))
+        return True
+
+    def _send_texts(self, ready: array[int]) -> None:
+        """The texts of these lines."""
+        make, take = self._job.text, self._lines.pop
+        texts, ends, size = [], array("Q"), 0
+        for number in ready:
+            line = take(number)
+            if line is not None:
+                text = make(line)
+                texts.append(text)
+                size += len(text)
+            ends.append(size)
+            if size >= TEXT_BYTES:
+                self._send(ends, texts)
+                texts, ends, size = [], array("Q"), 0
+        if ends:
+            self._send(ends, texts)
+
+    def _send(self, ends: array[int], texts: list[bytes]) -> None:
+        self._link.send(TEXT, len(ends).to_bytes(8, "little") + ends.tobytes(), b"".join(texts))
+
+
+_INPUT_ERRORS = {kind.__name__: kind for kind in (CaptureError, TruncatedCaptureError, UnreadableError)}
+
+
+def input_error(kind: str, message: str, unread: bool) -> CaptureError:
+    """The error of an input that a worker met."""
+    error = _INPUT_ERRORS[kind](message)
+    error.unread = unread
+    return error
+
+
+def _carried(error: BaseException) -> list[Any]:
+    """What makes an exception again: a key of `_ERRORS`, and the arguments."""
+    if isinstance(error, OSError):
+        return ["system", [error.errno, error.strerror]]
+    if isinstance(error, KinspectError):
+        return ["known", [str(error)]]
+    return ["internal", [repr(error)]]
+
+
+class ElsewhereError(Exception):
+    """What a worker raised; it looks like that."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+_ERRORS: dict[str, Callable[..., BaseException]] = {
+    "system": OSError,
+    "known": KinspectError,
+    "internal": ElsewhereError,
+}
+
+
+def raise_carried(data: bytes) -> NoReturn:
+    """Raises what a worker raised."""
+    kind, arguments, where = cbor2.loads(data)
+    error = _ERRORS[kind](*arguments)
+    error.add_note(where)
+    raise error
