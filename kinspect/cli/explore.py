@@ -16,6 +16,7 @@ from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.options import (
     FILTERS,
     INPUT,
+    JOBS,
     LIMITS,
     Sectioned,
     make_caps,
@@ -54,9 +55,10 @@ SHOWN = (
 
 @click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
-@options(SHOWN, FILTERS, INPUT, LIMITS)
+@options(SHOWN, FILTERS, INPUT, JOBS, LIMITS)
 def explore(
     captures: tuple[str, ...],
+    jobs: int | None,
     payload: str,
     show_secrets: bool,
     utc: bool,
@@ -83,6 +85,7 @@ def explore(
         None if names is None else usage(lambda: topicnames.load(names)),
         frozenset(values["decode_as"]),
         b"" if keylog is None else usage(lambda: KeyLogFile(keylog)).more(),
+        jobs=jobs,
     )
     spool = Spool(spool_size or SPOOL_BYTES)
     store = Store(inputs, spool)

@@ -35,8 +35,10 @@ _LOW, _LOW_BITS = (1 << 64) - 1, 64
 class Job(Protocol):
     """What a worker makes of the packets. `inspector`: one with `share`'s options."""
 
-    inspector: Inspector
-    packets: Packets
+    @property
+    def inspector(self) -> Inspector: ...
+    @property
+    def packets(self) -> Packets: ...
 
     def take(self, block: Block) -> None:
         """The next packets."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from kinspect.capture import may_bring_secrets, open_timeline
 from kinspect.capture.places import is_plain
 from kinspect.capture.timeline import Packets, note_capture
+from kinspect.jobs import processes
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.order import Key, Line
 from kinspect.model import FRAME_BITS, Block, Caps
@@ -21,7 +22,7 @@ from kinspect.output.deeds import told
 from kinspect.output.escape import printable
 from kinspect.pipeline import Inspector, fed, one_by_one
 from kinspect.tui.index import row
-from kinspect.tui.index.spool import Spool
+from kinspect.tui.index.spool import Messages, Spool
 from kinspect.tui.index.texts import UNKEPT, Numbering
 
 BATCH_ROWS = 2000
@@ -38,7 +39,7 @@ _LISTED = 100
 @dataclass(slots=True)
 class Inputs:
     """What is explored, and how it is read. `keylog`: TLS secrets in NSS key log format. `interface`: what is
-    captured from, in place of the paths."""
+    captured from, in place of the paths. `jobs`: how many processes read, as `kinspect.jobs.processes` takes it."""
 
     paths: list[str]
     caps: Caps = field(default_factory=Caps)
@@ -46,6 +47,12 @@ class Inputs:
     kafka_ports: frozenset[int] = frozenset()
     keylog: bytes = b""
     interface: str | None = None
+    jobs: int | None = 1
+
+    @property
+    def plain(self) -> frozenset[int]:
+        """The captures, by number, whose packets can be read again where they are."""
+        return frozenset(number for number, path in enumerate(self.paths) if is_plain(path))
 
     @property
     def names(self) -> list[str]:
@@ -54,10 +61,10 @@ class Inputs:
             return [self.interface]
         return [printable(path) for path in self.paths]
 
-    def inspector(self) -> Inspector:
+    def inspector(self, **more: Any) -> Inspector:
         """What reads them."""
         inspector = Inspector(
-            caps=self.caps, names=self.topic_names, kafka_ports=self.kafka_ports, files=self.names
+            caps=self.caps, names=self.topic_names, kafka_ports=self.kafka_ports, files=self.names, **more
         )
         if self.keylog:
             inspector.add_secrets(self.keylog)
@@ -90,76 +97,51 @@ class Batch(NamedTuple):
     summary: dict[str, Any] | None = None
 
 
-class Indexer:
+class Keeper(Protocol):
+    """What keeps messages that cannot be read again, as `Spool` does."""
+
+    def add(self, messages: Messages) -> int: ...
+
+
+Telling = tuple[list[tuple[str, str]], list[tuple[str, int, int]]]
+"""What a line told: topic ids with their names, addresses with their nodes."""
+NOTHING_TOLD: Telling = ([], [])
+
+
+class RowMaker:
     """Makes rows of exchanges. `plain`: the inputs, by number, whose packets can be read again where they are; what
     comes of others goes into the spool."""
 
-    def __init__(self, inspector: Inspector, spool: Spool, plain: frozenset[int]) -> None:
-        self.inspector = inspector
+    def __init__(self, spool: Keeper, plain: frozenset[int]) -> None:
         self._spool = spool
         self._plain = plain
         self._numbering = Numbering()
-        self._rows: list[bytes] = []
-        self._places: list[tuple[int, int]] = []
-        self._count = 0
-        self._names: list[tuple[str, str, Key]] = []
-        self._nodes: list[tuple[str, int, int, Key]] = []
-        # What lines told that were not taken yet, by their keys.
-        self._telling: dict[Key, tuple[list[tuple[str, str]], list[tuple[str, int, int]]]] = {}
+        # What lines told that no row was made of yet, by their keys.
+        self._telling: dict[Key, Telling] = {}
         self._seen: dict[tuple[str, str], None] = {}
         self._told = 0
-        self._start: int | None = None
 
-    def block(self, block: Block, lines: list[Line], offset: Callable[[Block], int]) -> None:
-        """Take a block and the lines that it completed; `offset` tells where its buffer begins in its file."""
-        if self._start is None:
-            self._start = block.first_time
-        if block.first_frame >> FRAME_BITS in self._plain:
-            self._places.append((block.first_frame, offset(block)))
-        self._take_all(one_by_one(lines))
-
-    def _take_all(self, lines: Iterable[Line]) -> None:
-        for line in lines:
-            self._hear()
-            self._take(line)
-
-    def _hear(self) -> None:
+    def hear(self, names: list[tuple[str, str, Key]], nodes: list[tuple[str, int, int, Key]]) -> None:
         """Notes which lines told names."""
-        names, nodes = self.inspector.names.take_new()
         for topic_id, name, key in names:
             self._telling.setdefault(key, ([], []))[0].append((topic_id, name))
         for ip, port, node_id, key in nodes:
             self._telling.setdefault(key, ([], []))[1].append((ip, port, node_id))
 
-    def finish(self) -> None:
-        """There are no more blocks."""
-        self._take_all(self.inspector.finish())
+    def make(self, exchange: Exchange) -> tuple[bytes, Telling]:
+        """The exchange's row, and what it told."""
+        made = row.pack(exchange, self._numbers(exchange))
+        return made, self._telling.pop(exchange.key, NOTHING_TOLD)
 
-    def waiting(self) -> int:
-        """Rows that the next batch will have."""
-        return len(self._rows)
+    def take_texts(self) -> list[bytes]:
+        """The texts that rows since the last call are the first to have."""
+        return self._numbering.take()
 
-    def batch(self, bytes_read: int, bytes_total: int | None) -> Batch:
-        """What was found since the last batch."""
-        rows, self._rows = b"".join(self._rows), []
-        places, self._places = self._places, []
-        names, self._names = self._names, []
-        nodes, self._nodes = self._nodes, []
+    def take_seen(self) -> list[tuple[str, str]]:
+        """The names that rows since the last call are the first to have, each with the filter that takes it."""
         seen = [*islice(self._seen, self._told, None)]
         self._told += len(seen)
-        texts, refused = self._numbering.take(), self._spool.refused
-        return Batch(
-            rows, texts, places, [], names, nodes, seen, self._start, bytes_read, bytes_total, refused
-        )
-
-    def _take(self, line: Line) -> None:
-        if isinstance(line, Exchange):
-            self._rows.append(row.pack(line, self._numbers(line)))
-            self._count += 1
-            names, nodes = self._telling.pop(line.key, ((), ()))
-            key = row.key(self._count)
-            self._names += [(topic_id, name, key) for topic_id, name in names]
-            self._nodes += [(ip, port, node_id, key) for ip, port, node_id in nodes]
+        return seen
 
     def _numbers(self, exchange: Exchange) -> row.Numbers:
         number = self._numbering.number
@@ -183,7 +165,7 @@ class Indexer:
                 *told(exchange),
             ]
         )
-        if self._numbering.grew:
+        if self._numbering.grew or (exchange.api and ("api", exchange.api) not in self._seen):
             self._see(exchange)
         codes = dict.fromkeys(problem.code for problem in exchange.problems[:_LISTED])
         fault = number([summary.error_names[:_LISTED], [*codes], exchange.api_candidates])
@@ -224,11 +206,103 @@ class Indexer:
         )
 
 
+class Pile:
+    """What the next batch will have."""
+
+    def __init__(self) -> None:
+        self._rows: list[bytes] = []
+        self._count = 0
+        self._names: list[tuple[str, str, Key]] = []
+        self._nodes: list[tuple[str, int, int, Key]] = []
+        self.places: list[tuple[int, int]] = []
+        self.descriptions: list[tuple[int, int, bytes]] = []
+        self.start: int | None = None
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self._rows)
+
+    def add(self, made: bytes, telling: Telling) -> None:
+        """The next row, and what its exchange told."""
+        self._rows.append(made)
+        self._count += 1
+        names, nodes = telling
+        key = row.key(self._count)
+        self._names += [(topic_id, name, key) for topic_id, name in names]
+        self._nodes += [(ip, port, node_id, key) for ip, port, node_id in nodes]
+
+    def take(
+        self,
+        texts: list[bytes],
+        seen: list[tuple[str, str]],
+        read: tuple[int, int | None],
+        refused: int,
+    ) -> Batch:
+        """The batch. `read`: how many bytes of how many."""
+        rows, self._rows = b"".join(self._rows), []
+        places, self.places = self.places, []
+        descriptions, self.descriptions = self.descriptions, []
+        names, self._names = self._names, []
+        nodes, self._nodes = self._nodes, []
+        return Batch(rows, texts, places, descriptions, names, nodes, seen, self.start, *read, refused)
+
+
+class Indexer:
+    """Takes packets, and piles up the rows of their exchanges."""
+
+    def __init__(self, inspector: Inspector, spool: Spool, plain: frozenset[int]) -> None:
+        self.inspector = inspector
+        self._spool = spool
+        self._plain = plain
+        self._maker = RowMaker(spool, plain)
+        self._pile = Pile()
+
+    def block(self, block: Block, lines: list[Line], offset: Callable[[Block], int]) -> None:
+        """Take a block and the lines that it completed; `offset` tells where its buffer begins in its file."""
+        note_place(self._pile, block, self._plain, offset)
+        self._take_all(one_by_one(lines))
+
+    def _take_all(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            self._maker.hear(*self.inspector.names.take_new())
+            if isinstance(line, Exchange):
+                self._pile.add(*self._maker.make(line))
+
+    def finish(self) -> None:
+        """There are no more blocks."""
+        self._take_all(self.inspector.finish())
+
+    def waiting(self) -> int:
+        """Rows that the next batch will have."""
+        return len(self._pile)
+
+    def batch(self, bytes_read: int, bytes_total: int | None) -> Batch:
+        """What was found since the last batch."""
+        maker = self._maker
+        return self._pile.take(
+            maker.take_texts(), maker.take_seen(), (bytes_read, bytes_total), self._spool.refused
+        )
+
+
+def note_place(pile: Pile, block: Block, plain: frozenset[int], offset: Callable[[Block], int]) -> None:
+    """Where the block's packets are; of plain captures alone."""
+    if pile.start is None:
+        pile.start = block.first_time
+    if block.first_frame >> FRAME_BITS in plain:
+        pile.places.append((block.first_frame, offset(block)))
+
+
 def index(inputs: Inputs, spool: Spool, send: Callable[[Batch], None]) -> None:
     """Read the inputs to their end, and send what they hold. What `send` raises ends the reading."""
     timeline = open_timeline(inputs.paths)
-    plain = frozenset(number for number, path in enumerate(inputs.paths) if is_plain(path))
-    indexer = Indexer(inputs.inspector(), spool, plain)
+    count = processes(inputs.jobs, timeline)
+    if count > 1:
+        # Loaded when it is needed.
+        from kinspect.tui.index.shared import index_shared
+
+        index_shared(inputs, spool, timeline, count, send)
+        return
+    indexer = Indexer(inputs.inspector(), spool, inputs.plain)
     described = 0
 
     def send_with_places(batch: Batch) -> None:

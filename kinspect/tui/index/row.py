@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
@@ -17,6 +18,7 @@ from kinspect.kafka.exchange import (
     WireMessage,
 )
 from kinspect.kafka.order import Key
+from kinspect.tui.index.texts import UNKEPT
 
 NONE = -(1 << 63)
 """A time that the capture does not tell."""
@@ -115,6 +117,9 @@ STRUCT = Struct(f"<qqQQIiIIIIIIIhh{_SIDE}{_SIDE}")
 SIZE = STRUCT.size
 _FIXED = len(Row._fields) - 2
 
+_SPOOL_AT, _FLAGS_AT, _NUMBERS_AT = 24, 32, 40
+_SPOOL, _FLAGS, _NUMBERS = Struct("<Q"), Struct("<I"), Struct("<5I")
+
 # Where values stand in what STRUCT gives: for loops over all rows, which cannot make a `Row` of each.
 COMPLETED_AT, FLAGS, CONNECTION, CLIENT, SUBJECT, API = map(
     Row._fields.index, ("completed_at", "flags", "connection", "client", "subject", "api_key")
@@ -198,6 +203,21 @@ def pack(exchange: Exchange, numbers: Numbers) -> bytes:
         *_side(exchange.request),
         *_side(exchange.response),
     )
+
+
+def renumber(made: bytearray, numbers: Sequence[int]) -> None:
+    """Put in place of the row's numbers of texts those that stand there in `numbers`."""
+    before = _NUMBERS.unpack_from(made, _NUMBERS_AT)
+    now = [numbers[number] for number in before]
+    _NUMBERS.pack_into(made, _NUMBERS_AT, *now)
+    if UNKEPT in now:
+        (flags,) = _FLAGS.unpack_from(made, _FLAGS_AT)
+        _FLAGS.pack_into(made, _FLAGS_AT, flags | CUT)
+
+
+def put_spool(made: bytearray, place: int) -> None:
+    """Put the place in the spool into the row."""
+    _SPOOL.pack_into(made, _SPOOL_AT, place)
 
 
 def unpack(data: bytes | bytearray, index: int) -> Row:

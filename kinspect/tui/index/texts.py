@@ -36,7 +36,10 @@ class Numbering:
 
     def number(self, value: Any) -> int:
         """The number of a value that JSON can hold; UNKEPT if there is no room for it."""
-        text = orjson.dumps(value)
+        return self.of_text(orjson.dumps(value))
+
+    def of_text(self, text: bytes) -> int:
+        """The number of a value that is JSON already."""
         # What is known is known by its digest: the texts themselves are kept where they are read.
         digest = blake2b(text, digest_size=12).digest()
         number = self._numbers.get(digest)

@@ -1,0 +1,182 @@
+"""The rows of large captures, made by several processes (see `kinspect.jobs`): those that one would make."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import cbor2
+
+from kinspect.capture import Timeline
+from kinspect.jobs import run_shared
+from kinspect.jobs.worker import share
+from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.order import Key, Line
+from kinspect.model import Block
+from kinspect.output.escape import printable
+from kinspect.pipeline import summary_line
+from kinspect.tui.index import row
+from kinspect.tui.index.indexer import (
+    BATCH_ROWS,
+    BATCH_SECONDS,
+    NOTHING_TOLD,
+    SEEN,
+    Batch,
+    Inputs,
+    Pile,
+    RowMaker,
+    note_place,
+)
+from kinspect.tui.index.spool import Messages, Spool
+from kinspect.tui.index.texts import UNKEPT, Numbering
+
+
+def index_shared(
+    inputs: Inputs, spool: Spool, timeline: Timeline, count: int, send: Callable[[Batch], None]
+) -> None:
+    """What `indexer.index` does, with so many workers. Raises what `run_shared` does, and what `send` raises."""
+    merged = _Merged(spool, timeline.bytes_total, send)
+    try:
+        shares = run_shared(lambda *own: _Indexing(inputs, timeline, *own), iter(timeline), count, merged)
+    finally:
+        timeline.close()
+    errors = [(error.status, printable(str(error))) for error in shares.errors]
+    summary = summary_line(inputs.names, shares.counts, shares.totals, shares.unresolved)
+    send(merged.batch()._replace(done=True, errors=errors, summary=summary))
+
+
+class _Indexing:
+    """A worker's `Job`. The text of an exchange's line is its row, and behind it as CBOR what is new with it: texts,
+    names for filters, what it told, its messages if they cannot be read again."""
+
+    def __init__(self, inputs: Inputs, timeline: Timeline, number: int, count: int) -> None:
+        self.inspector = inputs.inspector(**share(number, count))
+        self.packets = timeline
+        self._secrets_used = 0
+        self._plain = inputs.plain
+        self._first = number == 0
+        self._pile = Pile()  # the first worker tells where packets are
+        self._described = 0
+        self._messages = _Messages()
+        self._maker = RowMaker(self._messages, self._plain)
+
+    def take(self, block: Block) -> None:
+        self._add_secrets()
+        if self._first:
+            note_place(self._pile, block, self._plain, self.packets.offset)
+        self.inspector.feed(block)
+
+    def finish(self) -> None:
+        self._add_secrets()
+        for _ in self.inspector.finish():
+            pass
+
+    def _add_secrets(self) -> None:
+        secrets = self.packets.secrets
+        for text in secrets[self._secrets_used :]:
+            self.inspector.add_secrets(text)
+        self._secrets_used = len(secrets)
+
+    def wants(self, line: Line) -> bool:
+        return isinstance(line, Exchange)
+
+    def text(self, line: Line) -> bytes:
+        if not isinstance(line, Exchange):
+            return b""
+        maker = self._maker
+        made, telling = maker.make(line)
+        texts, seen, messages = maker.take_texts(), maker.take_seen(), self._messages.take()
+        if not (texts or seen or messages or telling is not NOTHING_TOLD):
+            return made
+        return made + cbor2.dumps([texts, seen, telling, messages])
+
+    def chunk(self, names: list[tuple[str, str, Key]], nodes: list[tuple[str, int, int, Key]]) -> Any:
+        self._maker.hear(names, nodes)
+        if not self._first:
+            return None
+        descriptions = self.packets.descriptions[self._described :]
+        self._described += len(descriptions)
+        places, self._pile.places = self._pile.places, []
+        return [self._pile.start, places, descriptions]
+
+    def share(self) -> dict[str, Any]:
+        return {}
+
+
+class _Messages:
+    """Takes the messages of one exchange in place of the spool, which the first process has."""
+
+    def __init__(self) -> None:
+        self._last: Messages | None = None
+
+    def add(self, messages: Messages) -> int:
+        self._last = messages
+        return row.NOWHERE
+
+    def take(self) -> Messages | None:
+        last, self._last = self._last, None
+        return last
+
+
+class _Merged:
+    """The `Output` of all workers: batches as one indexer makes them."""
+
+    def __init__(self, spool: Spool, bytes_total: int | None, send: Callable[[Batch], None]) -> None:
+        self._spool = spool
+        self._bytes_total = bytes_total
+        self._send = send
+        self._pile = Pile()
+        self._numbering = Numbering()
+        # By worker, the numbers of its texts here.
+        self._numbers: dict[int, array[int]] = {}
+        self._seen: dict[tuple[str, str], None] = {}
+        self._new_seen: list[tuple[str, str]] = []
+        self._bytes_read = 0
+        self._sent = time.monotonic()
+
+    def chunk(self, packets: int, bytes_read: int, told: list[Any]) -> None:
+        self._bytes_read = bytes_read
+        start, places, descriptions = told[0]
+        self._pile.start = start
+        self._pile.places += [(frame, offset) for frame, offset in places]
+        self._pile.descriptions += [(file, offset, block) for file, offset, block in descriptions]
+
+    def write(self, texts: list[tuple[int, memoryview]]) -> None:
+        for worker, text in texts:
+            if text:
+                self._add(worker, text)
+        now = time.monotonic()
+        if now - self._sent >= BATCH_SECONDS or len(self._pile) >= BATCH_ROWS:
+            self._sent = now
+            self._send(self.batch())
+
+    def _add(self, worker: int, text: memoryview) -> None:
+        made, telling = bytearray(text[: row.SIZE]), NOTHING_TOLD
+        numbers = self._numbers.setdefault(worker, array("I", [UNKEPT]))
+        if len(text) > row.SIZE:
+            texts, seen, (names, nodes), messages = cbor2.loads(text[row.SIZE :])
+            numbers.extend(map(self._numbering.of_text, texts))
+            self._see([(option, name) for option, name in seen])
+            telling = names, nodes
+            if messages is not None:
+                request, response = messages
+                row.put_spool(made, self._spool.add((request, response)))
+        row.renumber(made, numbers)
+        self._pile.add(bytes(made), telling)
+
+    def _see(self, seen: list[tuple[str, str]]) -> None:
+        for each in seen:
+            if each not in self._seen and len(self._seen) < SEEN:
+                self._seen[each] = None
+                self._new_seen.append(each)
+
+    def batch(self) -> Batch:
+        """What was found since the last batch."""
+        seen, self._new_seen = self._new_seen, []
+        read = self._bytes_read, self._bytes_total
+        return self._pile.take(self._numbering.take(), seen, read, self._spool.refused)
+
+    def stopped(self) -> bool:
+        return False

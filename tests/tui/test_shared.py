@@ -1,0 +1,73 @@
+"""Rows made by several processes are those that one makes."""
+
+import functools
+
+import pytest
+from support.tui import CAPTURES, indexed
+
+from kinspect import jobs
+from kinspect.jobs import worker
+from kinspect.tui.index import indexer
+
+MANY = [
+    "4.4.0/errors_java.pcap.gz",
+    "4.4.0/groups_classic.pcap.gz",
+    "4.4.0/kip848.pcap.gz",
+    "4.4.0/nano.pcap",
+    "variants/ng.pcapng.gz",
+    "tls/tls12_chacha_dsb.pcapng.gz",
+]
+
+
+@pytest.fixture
+def chunks(monkeypatch):
+    """Of a small capture many chunks of several blocks."""
+    monkeypatch.setattr(worker, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(jobs, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(indexer, "open_timeline", functools.partial(indexer.open_timeline, block_size=1024))
+
+
+def told(store):
+    return store.rows, store.count, store.start, store.seen, store.summary, store.errors, store.refused
+
+
+def lines(store):
+    return [store.line(number) for number in range(store.count)]
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_all_captures_together(chunks, count):
+    paths = [path for path in sorted(CAPTURES.rglob("*.pcap*")) if path.stat().st_size < 200_000][::7]
+    one, several = indexed(*paths), indexed(*paths, jobs=count)
+    assert one.count > 200
+    assert told(several) == told(one)
+    assert lines(several) == lines(one)
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+@pytest.mark.parametrize("name", MANY)
+def test_what_is_shown_of_each(chunks, plain, name, is_plain):
+    path = plain(CAPTURES / name) if is_plain else CAPTURES / name
+    one, several = indexed(path), indexed(path, jobs=3)
+    assert told(several) == told(one)
+    assert lines(several) == lines(one)
+    for number in range(0, one.count, 5):
+        assert several.exchange(number).to_dict() == one.exchange(number).to_dict()
+
+
+def test_texts_without_room(chunks, monkeypatch):
+    path = CAPTURES / MANY[0]
+    whole = indexed(path, jobs=3)
+    monkeypatch.setattr(indexer.Numbering.__init__, "__defaults__", (64 * 1024 * 1024, 20))
+    one, several = indexed(path), indexed(path, jobs=3)
+    cut = [bool(several[number].flags & indexer.row.CUT) for number in range(several.count)]
+    assert told(several)[1:3] == told(one)[1:3] == told(whole)[1:3]
+    assert 0 < sum(cut) < len(cut)
+    assert cut == [bool(one[number].flags & indexer.row.CUT) for number in range(one.count)]
+
+
+def test_a_spool_without_room(chunks):
+    path = CAPTURES / MANY[0]
+    one, several = indexed(path, limit=4000), indexed(path, limit=4000, jobs=3)
+    assert one.refused
+    assert told(several) == told(one)
