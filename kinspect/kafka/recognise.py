@@ -309,8 +309,12 @@ def _is_sensible(value: Any) -> bool:
 
 
 def contradicts(request: bytes, response: bytes) -> bool:
-    """Whether the first response has another correlation id than the first request."""
-    return _both_begin(request, response) and request[8:12] != response[4:8]
+    """Whether the first response has another correlation id than the first request, which is there to its end."""
+    return (
+        _both_begin(request, response)
+        and request[8:12] != response[4:8]
+        and len(request) >= announced_bytes(request)
+    )
 
 
 def _both_begin(request: bytes, response: bytes) -> bool:
