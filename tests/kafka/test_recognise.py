@@ -328,6 +328,14 @@ def test_a_short_beginning_is_enough_with_the_beginning_of_an_answer() -> None:
     assert (exchange.api, exchange.outcome, exchange.client_id) == ("Produce", "answered", "cut-p")
 
 
+@pytest.mark.parametrize("number", [-1, 0, 0x7FFFFFF8])
+def test_with_any_correlation_id(number: int) -> None:
+    """SASL's requests have -1 or one near the largest; old clients begin with 0."""
+    handshake = pack(">i", 35) + _head(17, 0, number, b"console-producer") + pack(">h", 5)
+    answer = response(17, 0, number, {"error_code": 0, "mechanisms": ["PLAIN", "SCRAM-SHA-256"]})[:30]
+    assert [e.api for e in _cut(handshake, answer).close()] == ["SaslHandshake"]
+
+
 @pytest.mark.parametrize(
     ("sent", "answer"),
     [
