@@ -23,6 +23,7 @@ from kinspect.protocol import (
     response_header,
     schema,
 )
+from kinspect.protocol.interpreter import Reading
 from kinspect.protocol.schema import Layout
 
 MIN_REQUEST = 8  # key, version, correlation id: request header v0
@@ -221,12 +222,11 @@ def _begins_well(header: RequestHeader, data: bytes, end: int, hole: bool) -> bo
 
 def _begins_body(header: RequestHeader, layout: Layout, data: bytes, end: int, hole: bool) -> bool:
     """Whether what there is of a body that ends at `end` fits a layout, and holds enough."""
-    part = data[: header.body_start + _BEGINNING_BYTES]
-    reading = interpreter.read(layout, part, header.body_start, end, max_memory=_BEGINNING_MEMORY)
-    if not (reading.cut or reading.full) or reading.problems or not _makes_sense(reading.body, ASKED):
+    reading = _beginning(layout, data, header.body_start, end, ASKED)
+    if reading is None:
         return False
     read = reading.end - header.body_start
-    rest = part[reading.end :]
+    rest = data[reading.end : header.body_start + _BEGINNING_BYTES]
     if rest and is_text(_beginning_text(rest)):
         return read > 0 and len(header.client_id or "") + read + len(rest) >= PROOF_BYTES
     if hole and read and _is_usual(header) and is_plain(header.client_id):
@@ -235,6 +235,17 @@ def _begins_body(header: RequestHeader, layout: Layout, data: bytes, end: int, h
         return name >= PROOF_BYTES or name + read >= PROOF_BODY_BYTES
     # What is cut is no text, or nothing: then there must be text before it.
     return read >= PROOF_BODY_BYTES and _holds_text(reading.body)
+
+
+def _beginning(
+    layout: Layout, data: bytes, start: int, end: int, ranges: dict[str, tuple[int, int]]
+) -> Reading | None:
+    """What there is of a body that ends at `end`; None if it does not fit, or has other values than `ranges`."""
+    part = data[: start + _BEGINNING_BYTES]
+    reading = interpreter.read(layout, part, start, end, max_memory=_BEGINNING_MEMORY)
+    if not (reading.cut or reading.full) or reading.problems or not _makes_sense(reading.body, ranges):
+        return None
+    return reading
 
 
 def _holds_text(value: Any) -> bool:
@@ -253,9 +264,9 @@ def _beginning_text(data: bytes) -> str:
 def answers(request: bytes, response: bytes, final: bool) -> bool:
     """Whether the first response answers the first request: the same correlation id, and a body that fits.
 
-    With `final` no more bytes will come, and the beginning of one is enough, if the request is whole and fits. Of an
-    API or version that nobody knows the header and the size must do, if the request has a client id; so must one that
-    is not whole.
+    With `final` no more bytes will come, and the beginning of one is enough, if the request is whole and fits, or has a
+    plain client id and what there is of both fits: a snap length cuts both. Of an API or version that nobody knows the
+    header and the size must do, if the request has a client id; so must one that is not whole.
     """
     if not _both_begin(request, response) or request[8:12] != response[4:8]:
         return False
@@ -272,12 +283,34 @@ def answers(request: bytes, response: bytes, final: bool) -> bool:
         if own is not None and fits_a_broker(key, version, response, own.body_start, end):
             return True
     if len(request) < asked:
-        return False
+        return final and not there and _begin_well(header, request, asked, response, end)
     if schema.layout(key, version, "request") is not None:
         return final and not there and _is_sound(header, request, asked)
     # Zeros stand in the same place in many protocols.
     named = is_plain(header.client_id) if schema.api_name(key) is None else is_text(header.client_id)
     return (there or final) and named and header.correlation_id != 0
+
+
+def _begin_well(header: RequestHeader, request: bytes, asked: int, response: bytes, end: int) -> bool:
+    """Whether what there is of a request that ends at `asked`, and of what may be its answer up to `end`, fits."""
+    key, version = header.api_key, header.api_version
+    # Zeros stand in the same place in many protocols.
+    name = len(header.client_id or "")
+    if not is_plain(header.client_id) or (header.correlation_id == 0 and name < PROOF_BYTES):
+        return False
+    own = response_header(response, 4, len(response), key, version)
+    return (
+        own is not None
+        and any(
+            _beginning(layout, request, header.body_start, asked, ASKED) is not None
+            for layout in schema.layouts(key, version, "request")
+        )
+        and any(
+            reading is not None and reading.end > own.body_start and _is_sensible(reading.body)
+            for layout in schema.layouts(key, version, "response")
+            for reading in (_beginning(layout, response, own.body_start, end, {}),)
+        )
+    )
 
 
 def fits_a_broker(api_key: int, api_version: int, data: bytes, start: int, end: int) -> bool:

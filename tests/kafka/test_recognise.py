@@ -313,6 +313,48 @@ def test_the_beginning_of_a_request_is_enough_where_no_more_comes(cut: int) -> N
     assert _begins(request(18, 3, 1, software, "pc-snap")[:30]) == YES
 
 
+# A snap length of 96 bytes leaves 30 of each packet over IPv4.
+SNAPPED = _produce(1, 30_000)[:4] + _head(0, 2, 1, b"cut-p") + pack(">hii", 1, 30_000, 1) + b"\0"
+SNAPPED_ANSWER = response(0, 2, 1, {"responses": [{"name": "figval", "partition_responses": [{}]}]})[:30]
+
+
+def _cut(request: bytes, answer: bytes) -> Conversation:
+    return Conversation().client(request).lose(CLIENT, 400).broker(answer).lose(BROKER, 20)
+
+
+def test_a_short_beginning_is_enough_with_the_beginning_of_an_answer() -> None:
+    assert len(SNAPPED) == len(SNAPPED_ANSWER) == 30
+    (exchange,) = _cut(SNAPPED, SNAPPED_ANSWER).close()
+    assert (exchange.api, exchange.outcome, exchange.client_id) == ("Produce", "answered", "cut-p")
+
+
+@pytest.mark.parametrize("number", [-1, 0, 0x7FFFFFF8])
+def test_with_any_correlation_id(number: int) -> None:
+    """SASL's requests have -1 or one near the largest; old clients begin with 0."""
+    handshake = pack(">i", 35) + _head(17, 0, number, b"console-producer") + pack(">h", 5)
+    answer = response(17, 0, number, {"error_code": 0, "mechanisms": ["PLAIN", "SCRAM-SHA-256"]})[:30]
+    assert [e.api for e in _cut(handshake, answer).close()] == ["SaslHandshake"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        pytest.param(SNAPPED, b"", id="none"),
+        pytest.param(SNAPPED, SNAPPED_ANSWER[:8], id="nothing but a correlation id"),
+        pytest.param(SNAPPED, SNAPPED_ANSWER[:4] + pack(">i", 2) + SNAPPED_ANSWER[8:], id="another id"),
+        pytest.param(SNAPPED, SNAPPED_ANSWER[:8] + b"\xff" * 22, id="what is no answer"),
+        pytest.param(SNAPPED.replace(b"cut-p", b"cut p"), SNAPPED_ANSWER, id="no plain client id"),
+        pytest.param(
+            SNAPPED.replace(pack(">h", 1) + pack(">i", 30_000), bytes((0, 9)) + pack(">i", 9)),
+            SNAPPED_ANSWER,
+            id="acks",
+        ),
+    ],
+)
+def test_but_both_must_fit(sent: bytes, answer: bytes) -> None:
+    assert _cut(sent, answer).close() == []
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_answers_alone_must_be_many_and_hold_something(count: int) -> None:
     """A length, a counter and a status are not Kafka's alone."""
