@@ -283,7 +283,7 @@ def answers(request: bytes, response: bytes, final: bool) -> bool:
         if own is not None and fits_a_broker(key, version, response, own.body_start, end):
             return True
     if len(request) < asked:
-        return final and not there and _begin_well(header, request, asked, response, end)
+        return final and not there and _beginnings_fit(header, request, asked, response, end)
     if schema.layout(key, version, "request") is not None:
         return final and not there and _is_sound(header, request, asked)
     # Zeros stand in the same place in many protocols.
@@ -291,7 +291,7 @@ def answers(request: bytes, response: bytes, final: bool) -> bool:
     return (there or final) and named and header.correlation_id != 0
 
 
-def _begin_well(header: RequestHeader, request: bytes, asked: int, response: bytes, end: int) -> bool:
+def _beginnings_fit(header: RequestHeader, request: bytes, asked: int, response: bytes, end: int) -> bool:
     """Whether what there is of a request that ends at `asked`, and of what may be its answer up to `end`, fits."""
     key, version = header.api_key, header.api_version
     # Zeros stand in the same place in many protocols.
