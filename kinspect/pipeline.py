@@ -231,7 +231,7 @@ def _damage_told() -> Iterator[None]:
     """What values of other kinds than those that were written bring about is a StateError."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise StateError(f"the carried state is damaged: {error!r}") from error
 
 

@@ -20,7 +20,9 @@ VERSION = 2
 """Goes up when what the fields hold, or their order, changes."""
 _MAGIC = b"kinspect state\n\0"
 _HEAD = Struct(">16sHI")
-_COERCED = (list, bytearray)
+# What comes back as another kind of values than it was.
+_RESTORED: dict[type, type] = {list: tuple, bytearray: bytes}
+_PLAIN = frozenset({int, str, bytes, bool, float, type(None)})
 
 
 def fields(of: object, names: Sequence[str]) -> list[Any]:
@@ -29,10 +31,13 @@ def fields(of: object, names: Sequence[str]) -> list[Any]:
 
 
 def fill(of: object, names: Sequence[str], values: Sequence[Any]) -> None:
-    """Sets the fields of an object to what `fields` gave of another one, of the types they have."""
+    """Sets the fields of an object to what `fields` gave of another one, of the types they have; those that are None
+    may be of any. Raises TypeError."""
     for name, value in zip(names, values, strict=True):
         kind = type(getattr(of, name))
-        setattr(of, name, kind(value) if kind in _COERCED else value)
+        if kind is not type(None) and type(value) is not _RESTORED.get(kind, kind):
+            raise TypeError(f"{type(of).__name__}.{name} is no {kind.__name__}")
+        setattr(of, name, kind(value) if kind in _RESTORED else value)
 
 
 def to_bytes(values: Any) -> bytes:
@@ -56,7 +61,7 @@ def from_bytes(data: bytes) -> Any:
         raise StateError("the carried state is damaged: its checksum does not fit")
     try:
         with BytesIO(body) as stream:
-            values = _tuples(cbor2.load(stream))
+            values = _Restored(len(body)).plain(cbor2.load(stream))
             if stream.read(1):
                 raise StateError("the carried state is damaged: something follows it")
     except (cbor2.CBORDecodeError, RecursionError) as error:
@@ -64,9 +69,27 @@ def from_bytes(data: bytes) -> Any:
     return values
 
 
-def _tuples(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(map(_tuples, value))
-    if isinstance(value, dict):
-        return {key: _tuples(item) for key, item in value.items()}
-    return value
+class _Restored:
+    """Plain values of those that were decoded. CBOR can refer to one value any number of times, and to values of other
+    kinds: that is refused, so that what comes out is no larger than the bytes it came from."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def plain(self, value: Any) -> Any:
+        """The value, sequences as tuples. Raises StateError."""
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is list:
+            self._count(value)
+            return tuple(map(self.plain, value))
+        if kind is dict:
+            self._count(value)
+            return {key: self.plain(item) for key, item in value.items()}
+        raise StateError(f"the carried state is damaged: {kind.__name__} in it")
+
+    def _count(self, values: Sequence[Any] | dict[Any, Any]) -> None:
+        self._left -= len(values)
+        if self._left < 0:
+            raise StateError("the carried state is damaged: more values than bytes")

@@ -6,21 +6,26 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.islands import ALL, OPTIONS, Lines, Shared, cut, read, shown
+from support.islands import ALL, CAPTURES, OPTIONS, Lines, Shared, cut, read, shown
+from support.packets import Packet, blocks, packets
+from support.pcap import Conversation, framed
 from support.shares import one_in
 
 from kinspect import state
 from kinspect.capture import slice_block
 from kinspect.errors import StateError
 from kinspect.link import Dissector
+from kinspect.link.fragments import Parts
 from kinspect.model import Block, Caps, Counts
 from kinspect.pipeline import Inspector
+from kinspect.protocol import Message, encode_request
 from kinspect.tcp.keys import pair
 from kinspect.tcp.runclock import ISLANDS
 
@@ -107,6 +112,42 @@ def test_other_traffic_changes_nothing(name, rng):
         assert inspector.counts.late_packets == 0
 
 
+@pytest.mark.parametrize("silent_s", [2, 3, 70])
+def test_the_run_clock_does_early_what_is_due_anyway(silent_s):
+    """A reset that waits for earlier packets has ended its connection before the next one's begin, whether other
+    islands told how far the run has got or not."""
+    request = framed(encode_request(Message(3, 1, 7, {"topics": [{"name": "a"}]}, "client")))
+    first = Conversation()
+    first.client_sends(request)
+    first.reset()
+    second = Conversation(sequences=(10**9, 2 * 10**9), time_us=first.time_us + silent_s * 10**6)
+    second.open()
+    second.client_sends(request)
+    syn, syn_ack, ack, data, answer = second.packets
+    order = data, syn, syn_ack, ack, answer
+    again = [packet._replace(time_us=own.time_us) for packet, own in zip(order, second.packets, strict=True)]
+    others = [Conversation(client=(f"10.0.1.{number}", 40000)) for number in range(ISLANDS)]
+    for number in range(50 * silent_s):
+        for other in others:
+            other.time_us = first.time_us + number * 20_000
+            other.client_sends(b"x")
+    mixed = sorted(
+        [*first.packets, *again, *(each for other in others for each in other.packets)], key=itemgetter(0)
+    )
+    packets = [
+        slice_block(block, at, at + 1)
+        for block in blocks(Packet(packet.time_us * 1000, packet.data) for packet in mixed)
+        for at in range(len(block))
+    ]
+    islands = islands_of(packets)
+    island = islands[1]
+    shared = Shared(packets)
+    in_the_whole, inspector = shared.part(packets, takes=lambda pair: pair == island)
+    assert inspector.counts.late_packets == 0
+    alone, _ = shared.part([packet for packet in packets if islands[packet.first_frame] == island])
+    assert alone == in_the_whole
+
+
 def carried(inspector: Inspector, shared: Shared) -> tuple[Lines, Inspector]:
     """The lines that were complete, and an inspector that goes on."""
     lines = shown(inspector.idle())
@@ -149,6 +190,32 @@ def test_cut_anywhere_and_carried(name):
             "repeated_bytes",
         ):
             assert summary[key] == shared.summary[key], (packet, key)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_carried_where_times_are_wrong(seed):
+    """Which of the last packets one to come is compared with, its own time decides: all of them are carried."""
+    rng = random.Random(seed)
+    whole_capture = packets(CAPTURES / "variants/reorder.pcap.gz")[:200]
+    taken = []
+    for number, packet in enumerate(whole_capture):
+        wrong = rng.choice([-3600, -2, 2, 3600]) * SECOND if rng.random() < 0.2 else 0
+        taken.append(packet._replace(time=packet.time + wrong))
+        if rng.random() < 0.4:
+            taken.append(whole_capture[max(0, number - rng.randrange(12))])
+    all_blocks = [*blocks(taken)]
+    shared = Shared(all_blocks)
+    whole, _ = shared.part(all_blocks)
+    for packet in range(10, len(taken), 20):
+        before, after = cut(all_blocks, packet)
+        one = shared.begin()
+        lines = [line for block in before for line in shown(one.feed(block))]
+        more, other = carried(one, shared)
+        lines += more + [line for block in after for line in shown(other.feed(block))]
+        assert sorted(lines + shown(other.finish(shared.end))) == whole, packet
+        both = added([one.summary(), other.summary()])
+        for key in ("duplicate_packets", "repeated_bytes", "conflicting_bytes", "retransmitted_bytes"):
+            assert both[key] == shared.summary[key], (packet, key)
 
 
 @pytest.mark.parametrize("name", ["variants/reorder.pcap.gz", "4.4.0/lossout.pcap.gz", "tls/tls13.pcap.gz"])
@@ -236,3 +303,26 @@ def test_bytes_that_somebody_made_up_are_an_error_or_a_state(islands):
             except StateError:
                 refused += 1
     assert refused > 50
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # Lists that refer to one another: each twice as large as the one before it.
+        b"\x98\x29\xd8\x1c\x82\0\0"
+        + b"".join(b"\xd8\x1c\x82" + b"\xd8\x1d\x18%c" % n * 2 for n in range(40)),
+        # One that holds itself; a mail.
+        b"\xd8\x1c\x81\xd8\x1d\0",
+        b"\xd8\x24\x60",
+    ],
+)
+def test_values_that_others_refer_to_are_an_error(body):
+    with pytest.raises(StateError):
+        state.from_bytes(state._HEAD.pack(state._MAGIC, state.VERSION, crc32(body)) + body)
+
+
+def test_a_field_of_another_kind_is_an_error():
+    """A number where bytes should be would be a buffer of that size."""
+    parts = Parts()
+    with pytest.raises(TypeError, match=r"Parts\.data is no bytearray"):
+        state.fill(parts, ("data",), (10**12,))

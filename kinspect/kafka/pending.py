@@ -24,10 +24,9 @@ class Pending:
     """
 
     STATE: ClassVar = (
-        *("_doubtful", "_hole", "_last_id", "_mixed", "_next", "_oldest", "_passed", "_piped"),
-        *("_same_id", "lost"),
+        *("_doubtful", "_hole", "_last_id", "_mixed", "_next", "_passed", "_piped", "_same_id", "lost"),
     )
-    __slots__ = (*STATE, "_first", "_in_order", "_repeated")
+    __slots__ = (*STATE, "_first", "_in_order", "_oldest", "_repeated")
 
     def __init__(self, unseen: bool) -> None:
         self._in_order: dict[int, Exchange] = {}
@@ -61,6 +60,7 @@ class Pending:
             else:
                 self._first[exchange.correlation_id] = number
         fill(self, self.STATE, own)
+        self._oldest = min(self._in_order, default=self._next)
         return [*self._in_order.values()]
 
     def __len__(self) -> int:

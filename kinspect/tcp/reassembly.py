@@ -249,15 +249,17 @@ class Reassembler:
         self._progress.place = number
         island.see(segment[1])
         if island.clock >= island.deadline:
-            for connection in [*island.connections]:
-                if connection.linger_packet <= island.packets:
-                    self._end_lingering_by_packets(connection)
+            # What is due by the clock is done as before the packet came: the run's clock may have done it then.
             self._run_timers(island, island.clock)
+            for connection in [*island.connections]:
+                if connection.linger_packet <= island.packets + 1:
+                    self._end_lingering_by_packets(connection)
             if not island.connections:
                 # As if it had been forgotten before: of what was, nothing counts any more.
                 island = self._open_island(island.pair)
                 island.see(segment[1])
             half = self._halves.get(key)
+        island.packets += 1
         taker = self._place(island, half, segment)
         if taker is not None:
             self._recent.link(taker, number)
@@ -351,7 +353,7 @@ class Reassembler:
         if connection.end_reason is not None:
             self._remember(connection)
         else:
-            self._go_on(connection)
+            self._go_on(connection, island.clock)
         return half
 
     def _take_late(self, island: Island, half: Half, segment: Segment) -> Half | None:
@@ -532,7 +534,6 @@ class Reassembler:
             assert connection.superseded is not None
             _, time, frame = connection.superseded
             reason = "reuse"
-        self._delivery.clock = connection.halves[0].island.clock
         self._delivery.close(connection, time, frame, reason)
         self._remember(connection)
 
@@ -583,13 +584,12 @@ class Reassembler:
 
     # ------------------------------------------------------------------ timers
 
-    def _go_on(self, connection: Connection) -> None:
-        """Sets the times of an open connection anew."""
+    def _go_on(self, connection: Connection, now: int) -> None:
+        """Sets the times of an open connection anew, as of `now`."""
         if connection.may_wait:
             connection.may_wait = False
-            island = connection.halves[0].island
-            connection.linger_packet = island.packets + LINGER_PACKETS
-            connection.linger_at = island.clock + self._caps.reorder_ns
+            connection.linger_packet = connection.halves[0].island.packets + LINGER_PACKETS
+            connection.linger_at = now + self._caps.reorder_ns
         connection.hole_at = min(map(self._delivery.deadline, connection.halves))
 
     def _set_deadline(self, island: Island) -> None:
@@ -626,12 +626,12 @@ class Reassembler:
         """Gives up holes that are too old by the island's clock, and that enough packets passed."""
         for connection in [*island.connections]:
             if connection.hole_at <= island.clock and self._delivery.is_passed(connection):
-                self._expire(connection)
+                self._expire(connection, island.clock)
 
-    def _expire(self, connection: Connection) -> None:
+    def _expire(self, connection: Connection, now: int) -> None:
         self._delivery.clock = connection.hole_at
         self._delivery.expire(connection)
-        self._after_timer(connection)
+        self._after_timer(connection, now)
 
     def _run_timers(self, island: Island, now: int) -> None:
         """Does all that is due by `now`, in the order of time, whoever says that it is `now`."""
@@ -649,13 +649,12 @@ class Reassembler:
     def _do(self, connection: Connection, at: int) -> None:
         """What is due first."""
         last = connection.last
-        self._delivery.clock = at
         if connection.end_reason is not None:
             self._forget(connection)
         elif connection.hole_at + GRACE_NS == at:
-            self._expire(connection)
+            self._expire(connection, at)
         elif connection.linger_at == at:
-            self._end_lingering(connection)
+            self._end_lingering(connection, at)
         elif connection.superseded_at == at:
             connection.superseded_at = NEVER
             if connection.is_superseded:
@@ -673,20 +672,20 @@ class Reassembler:
             island = last.island
             connection.linger_at = min(connection.linger_at, island.clock + self._caps.skew_ns)
         else:
-            self._delivery.clock = last.island.clock
-            self._end_lingering(connection)
+            self._end_lingering(connection, last.island.clock)
 
-    def _end_lingering(self, connection: Connection) -> None:
+    def _end_lingering(self, connection: Connection, now: int) -> None:
         connection.linger_at = connection.linger_packet = NEVER
         connection.opening = False
+        self._delivery.clock = now
         self._delivery.advance(connection)
-        self._after_timer(connection)
+        self._after_timer(connection, now)
 
-    def _after_timer(self, connection: Connection) -> None:
+    def _after_timer(self, connection: Connection, now: int) -> None:
         if connection.end_reason is not None:
             self._remember(connection)
         elif connection.reset is not None and not connection.may_wait and not connection.lingers:
             reset_time, reset_frame, _ = connection.reset
             self._close(connection, reset_time, reset_frame, "reset")
         else:
-            self._go_on(connection)
+            self._go_on(connection, now)

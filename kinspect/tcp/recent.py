@@ -73,11 +73,12 @@ class Recent:
         half.row = number
 
     def rows(self, half: Half) -> list[Segment]:
-        """The direction's last packets, the oldest first, each with its own payload alone."""
+        """The direction's last packets, the oldest first, each with its own payload alone. All of them: which ones are
+        looked at depends on the time of the packet to come, which may be any."""
         return [
             Segment(key, time, seq, ack, flags, data[start:end], 0, end - start, missing, frame, mark)
-            for key, time, seq, ack, flags, data, start, end, missing, frame, mark in self._last(
-                half, half.time
+            for key, time, seq, ack, flags, data, start, end, missing, frame, mark in filter(
+                None, self._kept_of(half)
             )
         ][::-1]
 
@@ -122,20 +123,29 @@ class Recent:
 
     def _last(self, half: Half, time: int | None) -> Iterator[Segment]:
         """The direction's last packets, no older than `LOOK_BACK_NS` at that time, the newest first."""
+        for row in self._kept_of(half):
+            if row is None:
+                if time is None or time - self._dropped_time <= LOOK_BACK_NS:
+                    self._counts.hit("compared_packets")
+            elif time is not None and row[1] is not None and time - row[1] > LOOK_BACK_NS:
+                return
+            else:
+                yield row
+
+    def _kept_of(self, half: Half) -> Iterator[Segment | None]:
+        """The direction's last packets, the newest first; None for those that are not kept any more."""
         number = half.row
         at = len(self._kept) - 1
         for _ in range(LOOKED_AT):
+            if number < 0:
+                return
             while at >= 0 and self._kept[at].first > number:
                 at -= 1
-            if number < 0 or at < 0:
-                if number >= 0 and (time is None or time - self._dropped_time <= LOOK_BACK_NS):
-                    self._counts.hit("compared_packets")
+            if at < 0:
+                yield None
                 return
             kept = self._kept[at]
-            row = kept.rows[number - kept.first]
-            if time is not None and row[1] is not None and time - row[1] > LOOK_BACK_NS:
-                return
-            yield row
+            yield kept.rows[number - kept.first]
             number = kept.links[number - kept.first]
 
 

@@ -12,7 +12,7 @@ from kinspect.kafka.names import LearnedNames
 from kinspect.kafka.order import Key
 from kinspect.kafka.view import View
 from kinspect.model import Block
-from kinspect.pipeline import Inspector, RunEnd
+from kinspect.pipeline import Inspector
 from kinspect.tcp.reassembly import takes_all
 from support.decoded import keylog_beside
 
@@ -56,9 +56,6 @@ class Shared:
 
     def __init__(self, blocks: list[Block], secrets: bytes = b"") -> None:
         self.secrets = secrets
-        end = RunEnd(600_000_000_000)
-        for block in blocks:
-            end.feed(block)
         self.names: LearnedNames | None = None
         whole = self.begin()
         for block in blocks:
