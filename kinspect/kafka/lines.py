@@ -8,10 +8,13 @@ from typing import Any
 from kinspect.kafka.order import Key
 from kinspect.kafka.view import SCHEMA_VERSION, iso_time
 
+MID_START = "mid_start"
+
 
 @dataclass(slots=True, frozen=True)
 class Gap:
-    """Bytes of one direction that the capture does not hold.
+    """Bytes of one direction that the capture does not hold; with the cause `mid_start`, which it holds, but of which
+    nobody can tell where their messages began.
 
     `direction` is who sent them (`client` or `broker`); `offset` and `bytes` count that direction's stream from
     its first seen byte; `cause` is `capture_loss`, `snaplen` or `mid_start`. `key`: its place in the order of lines.

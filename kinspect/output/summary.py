@@ -165,10 +165,13 @@ def _connections(summary: dict[str, Any]) -> str:
 def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
     outcomes = {name.replace("_", " "): count for name, count in summary["outcomes"].items() if count}
     outcomes.pop("answered", None)
-    parts = [_count(summary["exchanges"], "exchange")]
+    parts = [
+        _count(summary["exchanges"], "exchange"),
+        *(f"{count:,} {name}" for name, count in outcomes.items()),
+    ]
     if tally.filtered or tally.stopped:
-        parts.append(f"{tally.shown:,} shown")
-    parts += [f"{count:,} {name}" for name, count in outcomes.items()]
+        # What follows is counted of these alone.
+        parts = [f"{', '.join(parts)}; {tally.shown:,} shown"]
     if tally.errors:
         parts.append(_count(tally.errors, "error code") + _named(tally.error_counts))
     if tally.problems:

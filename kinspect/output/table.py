@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from kinspect.kafka.exchange import ANSWERED, NO_RESPONSE, UNANSWERED, Exchange
+from kinspect.kafka.exchange import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED, Exchange
 from kinspect.kafka.view import View
 from kinspect.output.deeds import NOTHING_TOLD, Told, is_login, told
 from kinspect.output.escape import escape
@@ -31,6 +31,8 @@ TIME = "STARTED"
 NAMES_SHOWN = 3
 PARTITIONS_SHOWN = 5
 CLOSED = ("closed", "reset")
+MISSING = (UNANSWERED, ORPHAN)
+"""Outcomes of which the reason says what went wrong."""
 
 ERROR, PROBLEM, NOTE, DIM, API_STYLE = "bold red", "magenta", "yellow", "dim", "cyan"
 
@@ -125,7 +127,9 @@ class Table:
             lambda width: api(line, width),
             latency(line["latency_ms"]),
             about(line, found),
-            failed=bool(line["error_names"] or line["problems"] or found.refused),
+            failed=bool(
+                line["error_names"] or line["problems"] or found.refused or line["outcome"] in MISSING
+            ),
         )
 
     def flush(self) -> None:

@@ -68,10 +68,9 @@ def test_a_server_name_is_escaped():
 
 def test_what_was_shown_of_it():
     tally = Tally(shown=7, filtered=True, unknown={"--topic": 2}, problems=1, errors=3)
-    lines = text(
-        tally, connections=connections(kafka=1), exchanges=9, outcomes=outcomes(answered=9)
-    ).splitlines()
-    assert lines[2] == "9 exchanges, 7 shown, 3 error codes, 1 problem"
+    found = outcomes(answered=8, unanswered=1)
+    lines = text(tally, connections=connections(kafka=1), exchanges=9, outcomes=found).splitlines()
+    assert lines[2] == "9 exchanges, 1 unanswered; 7 shown, 3 error codes, 1 problem"
     assert lines[3] == "left out by filters, as what they ask for is not known: --topic 2"
 
 

@@ -118,6 +118,24 @@ def test_what_fits_of_an_error_stays_in_the_first_line(exchanges, stream):
     assert rows[3] == f"{' ' * 13}group {'g' * 40}"
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"outcome": "unanswered", "outcome_reason": "one_sided"},
+        {"outcome": "orphan", "outcome_reason": "gap", "api": None, "api_candidates": ["Heartbeat"]},
+    ],
+)
+def test_a_row_without_its_other_message_goes_on_in_a_second_line(exchanges, stream, monkeypatch, changes):
+    (made,) = exchanges((HEARTBEAT, 4, BEAT, {}))
+    line = {**made.to_dict(), "latency_ms": None, **changes}
+    made.outcome = changes["outcome"]
+    monkeypatch.setattr(View, "exchange", lambda *_: line)
+    rows = printed(stream, [made], width=80, utc=True).splitlines()
+    assert rows[2].endswith(" –")
+    assert rows[3].strip().startswith(f"{changes['outcome']} ({changes['outcome_reason']}")
+    assert "…" not in rows[3]
+
+
 def test_a_row_without_an_error_is_cut(exchanges, stream):
     made = exchanges((HEARTBEAT, 4, {**BEAT, "group_id": "g" * 90}, {}))
     rows = printed(stream, made, width=80, utc=True).splitlines()

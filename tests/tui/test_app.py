@@ -566,8 +566,13 @@ NO_KAFKA = "No Kafka found."
             ["nothing could be read", "no such file"],
             [NO_KAFKA],
         ),
+        (
+            ["not-kafka/http.pcap.gz", "4.4.0/none.pcap"],
+            [NO_KAFKA, "in 1 file, 1 could not be read", "no such file"],
+            ["2 files"],
+        ),
     ],
-    ids=["other", "tls", "empty", "unreadable"],
+    ids=["other", "tls", "empty", "unreadable", "one of two unreadable"],
 )
 @pytest.mark.parametrize("size", [(80, 24), TALL])
 def test_an_empty_list_says_what_the_captures_hold(explore, names, told, untold, size):

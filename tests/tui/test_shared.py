@@ -28,7 +28,16 @@ def chunks(monkeypatch):
 
 
 def told(store):
-    return store.rows, store.count, store.start, store.seen, store.summary, store.errors, store.refused
+    return (
+        store.rows,
+        store.count,
+        store.start,
+        store.seen,
+        store.summary,
+        store.errors,
+        store.unread,
+        store.refused,
+    )
 
 
 def lines(store):
@@ -38,8 +47,10 @@ def lines(store):
 @pytest.mark.parametrize("count", [2, 5])
 def test_all_captures_together(chunks, count):
     paths = [path for path in sorted(CAPTURES.rglob("*.pcap*")) if path.stat().st_size < 200_000][::7]
+    paths.append(CAPTURES / "none.pcap")
     one, several = indexed(*paths), indexed(*paths, jobs=count)
     assert one.count > 200
+    assert one.unread > 0
     assert told(several) == told(one)
     assert lines(several) == lines(one)
 

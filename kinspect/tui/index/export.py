@@ -81,11 +81,16 @@ def tshark_filters(store: Store, found: Row) -> list[tuple[str, str]]:
     )
     frames: dict[int, list[str]] = {}
     for first, last in _in_files(_frames(found)):
-        bounds = [f"frame.number >= {first & FRAME_MASK}"]
-        if last & FRAME_MASK != FRAME_MASK:
-            bounds.append(f"frame.number <= {last & FRAME_MASK}")
-        frames.setdefault(first >> FRAME_BITS, []).append(f"({' && '.join(bounds)})")
+        frames.setdefault(first >> FRAME_BITS, []).append(_between(first & FRAME_MASK, last & FRAME_MASK))
     return [(store.inputs.names[file], f"{ends} && ({' || '.join(each)})") for file, each in frames.items()]
+
+
+def _between(first: int, last: int) -> str:
+    """What matches the frames of these numbers; `FRAME_MASK` as the last one: to the end of the capture."""
+    if first == last:
+        return f"frame.number == {first}"
+    bounds = f"frame.number >= {first}"
+    return bounds if last == FRAME_MASK else f"({bounds} && frame.number <= {last})"
 
 
 def kafka_filter(found: Row) -> str | None:

@@ -77,8 +77,8 @@ class Batch(NamedTuple):
     """What an indexer found since the one before.
 
     `seen`: names, each with the filter that takes it; `start`: the time of the first packet. With `done` it is the
-    last one, and has what could not be read with the exit status that calls for. `summary`: the `summary` line's
-    object, of the last one and of all of a live capture.
+    last one, and has what could not be read with the exit status that calls for; `unread`: the captures of which that
+    is all. `summary`: the `summary` line's object, of the last one and of all of a live capture.
     """
 
     rows: bytes
@@ -94,6 +94,7 @@ class Batch(NamedTuple):
     refused: int
     done: bool = False
     errors: Sequence[tuple[int, str]] = ()
+    unread: int = 0
     summary: dict[str, Any] | None = None
 
 
@@ -374,4 +375,5 @@ def index_packets(
         packets.close()
     errors = [(e.status, printable(str(e))) for e in packets.errors]
     last = indexer.batch(packets.bytes_read, packets.bytes_total)
-    send(last._replace(done=True, errors=errors, summary=indexer.inspector.summary()))
+    unread = sum(error.unread for error in packets.errors)
+    send(last._replace(done=True, errors=errors, unread=unread, summary=indexer.inspector.summary()))

@@ -20,7 +20,7 @@ def nothing_listed(store: Store) -> list[str]:
         return ["the reading was ended before the first exchange"]
     if store.errors and not summary["packets"]:
         return ["nothing could be read", *(error for _, error in store.errors)]
-    read = summary_text(summary, Tally(interface=store.inputs.interface)).splitlines()
+    read = summary_text(summary, Tally(interface=store.inputs.interface, unread=store.unread)).splitlines()
     return [*read, *_advice(summary["connections"])]
 
 

@@ -43,8 +43,9 @@ def index_shared(
     finally:
         timeline.close()
     errors = [(error.status, printable(str(error))) for error in shares.errors]
+    unread = sum(error.unread for error in shares.errors)
     summary = summary_line(inputs.names, shares.counts, shares.totals, shares.unresolved)
-    send(merged.batch()._replace(done=True, errors=errors, summary=summary))
+    send(merged.batch()._replace(done=True, errors=errors, unread=unread, summary=summary))
 
 
 class _Indexing:

@@ -48,6 +48,8 @@ class Store:
         """The reading was ended before the captures were."""
         self.errors: list[tuple[int, str]] = []
         """What could not be read, each with the exit status that calls for."""
+        self.unread = 0
+        """Captures of which nothing could be read."""
         self.seen: dict[str, list[str]] = {}
         """By filter, the names that were seen."""
         self.summary: dict[str, Any] | None = None
@@ -75,6 +77,7 @@ class Store:
         if batch.done:
             self.done = True
             self.errors += batch.errors
+            self.unread += batch.unread
 
     def __getitem__(self, index: int) -> Row:
         return row.unpack(self.rows, index)
