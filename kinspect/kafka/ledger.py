@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from kinspect.kafka import told
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.holdings import EXCHANGE_BYTES, Holdings
-from kinspect.kafka.lines import MID_START
 from kinspect.kafka.names import LearnedNames
 from kinspect.kafka.order import Line, LineOrder
 from kinspect.model import BEHIND_HOLES, Caps, Counts, Progress
@@ -164,12 +163,11 @@ class Ledger:
         }
 
     def gap(self, gap: Gap) -> None:
-        """Count a gap, hand it on if asked for. Bytes before the first message are no hole: they are undecoded."""
+        """Count a gap, hand it on if asked for."""
         if self.muted:
             return
-        if gap.cause != MID_START:
-            self.gaps += 1
-            self.gap_bytes += gap.bytes
+        self.gaps += 1
+        self.gap_bytes += gap.bytes
         if "gap" in self.emit:
             self._hold(gap, EXCHANGE_BYTES)
 

@@ -8,8 +8,6 @@ from typing import Any
 from kinspect.kafka.order import Key
 from kinspect.kafka.view import SCHEMA_VERSION, iso_time
 
-MID_START = "mid_start"
-
 
 @dataclass(slots=True, frozen=True)
 class Gap:

@@ -22,7 +22,7 @@ from kinspect.kafka.flow import Ends
 from kinspect.kafka.framing import Framer
 from kinspect.kafka.holdings import EXCHANGE_BYTES
 from kinspect.kafka.ledger import Ledger
-from kinspect.kafka.lines import MID_START, Gap
+from kinspect.kafka.lines import Gap
 from kinspect.kafka.order import Numbering
 from kinspect.kafka.orphans import Candidate, candidates
 from kinspect.kafka.pending import Pending
@@ -195,9 +195,8 @@ class Session:
     def _note_gap(
         self, side: str, time: int | None, frame: int, offset: int, size: int, cause: str, hit: int
     ) -> None:
-        if cause != MID_START:
-            self.gaps += 1
-            self.gap_bytes += size
+        self.gaps += 1
+        self.gap_bytes += size
         key = self._numbering.key(time, frame)
         self._ledger.gap(Gap(key, self.ends.connection_id, SENDER[side], time, offset, size, cause, hit))
 
@@ -225,7 +224,7 @@ class Session:
             framer.unannounced = False
             skipped = framer.skipped_bytes
             if skipped:
-                self._note_gap(side, message.first_time, message.first_frame, 0, skipped, MID_START, 1)
+                self._note_gap(side, message.first_time, message.first_frame, 0, skipped, "mid_start", 1)
 
     # ------------------------------------------------------------------ lost boundaries
 

@@ -122,7 +122,7 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     if tally.unknown:
         lines.append(f"left out by filters, as what they ask for is not known: {_listed(tally.unknown)}")
     if summary["gaps"]:
-        lines.append(f"{_count(summary['gaps'], 'gap')}, {summary['gap_bytes']:,} bytes not captured")
+        lines.append(f"{_count(summary['gaps'], 'gap')}, {summary['gap_bytes']:,} bytes in all")
     if summary["payload_bytes"]:
         parts = {text: summary[key] for key, text in PAYLOAD.items() if summary[key]}
         each = ", ".join(f"{size:,} {text}" for text, size in parts.items())

@@ -329,17 +329,6 @@ class TestRecognition:
         ]
         assert conversation.counts.caps_hit == {"in_flight": 2}
 
-    def test_bytes_before_the_first_message_are_no_hole(self) -> None:
-        """They are captured: a gap line tells where they are, and the summary counts them as undecoded."""
-        middle = Wire(syn=None)
-        conversation = Conversation(wire=middle).client(b"\xff" * 40, heartbeat(1), heartbeat(2))
-        conversation.close()
-        assert [(gap.cause, gap.bytes) for gap in conversation.gaps] == [("mid_start", 40)]
-        totals = conversation.ledger.totals()
-        assert (totals["gaps"], totals["gap_bytes"], totals["undecoded_bytes"]) == (0, 0, 40)
-        line = conversation.line
-        assert (line.gaps, line.gap_bytes, line.undecoded_bytes) == (0, 0, 40)
-
     def test_a_long_client_id_that_is_no_text_lets_no_other_header_pass(self) -> None:
         def metadata(size: int, client_id: bytes, correlation_id: int) -> bytes:
             header = pack(">hhih", 3, 1, correlation_id, size) + client_id

@@ -110,7 +110,7 @@ def test_what_was_lost():
         packets_without_tcp={"udp": 3, "arp": 12},
     ).splitlines()
     assert lines[2:] == [
-        "2 gaps, 2,920 bytes not captured",
+        "2 gaps, 2,920 bytes in all",
         "1,100 bytes of payload: 1,000 in Kafka messages, 77 without a message, 23 repeated with another value (the"
         " first one holds)",
         "packets dropped by the capturing kernel: 5",
