@@ -56,8 +56,15 @@ def check() -> None:
 def check_stream() -> None:
     """The same, if a stream cannot."""
     check()
-    if find_spec("google.protobuf") is None:
+    if not _has_protobuf():
         raise KinspectError("a stream needs protobuf, which is not installed: pip install 'kinspect[spark]'")
+
+
+def _has_protobuf() -> bool:
+    try:
+        return find_spec("google.protobuf") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def java_version() -> int | None:

@@ -1,8 +1,11 @@
 """`kinspect pipeline`: its options, and what it says where Spark cannot run."""
 
+import sys
+
 import pytest
 
 from kinspect.cli import main
+from kinspect.errors import KinspectError
 from kinspect.spark import session
 
 RUN = ["pipeline", "run", "x.pcap", "--out", "tables"]
@@ -33,6 +36,7 @@ STREAM = ["pipeline", "stream", "captures", "--out", "tables"]
 @pytest.mark.parametrize("arguments", [RUN, STREAM], ids=["run", "stream"])
 def test_what_to_install_is_one_line(monkeypatch, capsys, missing, java, line, arguments):
     monkeypatch.setattr(session, "find_spec", lambda name: None if name in missing else object())
+    monkeypatch.setattr(session.metadata, "version", lambda name: "4.2.0")
     monkeypatch.setattr(session, "java_version", lambda: java)
     assert main(arguments) == 1
     assert capsys.readouterr().err == line
@@ -118,6 +122,15 @@ def test_an_old_pyspark_is_told(monkeypatch, capsys):
     assert "the pipeline needs PySpark 4.2 or later, found 4.1" in capsys.readouterr().err
 
 
+def test_what_protobuf_lies_in_may_be_missing_too(monkeypatch):
+    """As where nothing else of the namespace `google` is installed."""
+    monkeypatch.setattr(session, "check", lambda: None)
+    monkeypatch.setitem(sys.modules, "google", None)
+    with pytest.raises(KinspectError, match="a stream needs protobuf"):
+        session.check_stream()
+
+
+@pytest.mark.tools
 def test_captures_are_looked_for_before_spark_starts(monkeypatch, capsys):
     monkeypatch.setattr(session, "check", lambda: None)
     monkeypatch.setattr(session, "open_session", lambda *_: pytest.fail("a session was opened"))
