@@ -1,14 +1,15 @@
-"""Messages between the first process and its workers, through a pair of sockets each."""
+"""Messages between the first process and its workers, through two pipes each."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
-import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -17,6 +18,8 @@ from kinspect.errors import KinspectError
 SCANNED, TEXT, DONE, FAILED, TURN, STOP = range(6)
 _HEAD = struct.Struct("<BQ")  # kind and size of a message
 _RECEIVED = 96 * 1024
+_PIPE_BYTES = 1024 * 1024
+"""What a pipe takes, where that can be asked for: with less, processes wait for each other more often."""
 
 
 class LostError(Exception):
@@ -25,47 +28,55 @@ class LostError(Exception):
 
 def fork(work: Callable[[Link], None], others: list[Worker]) -> Worker:
     """A process that does `work` and ends; `others`: those that are there already. Raises KinspectError."""
-    here, there = socket.socketpair()
+    hears, tells = os.pipe()
+    told, tell = os.pipe()
     try:
         pid = os.fork()
     except OSError as error:
         raise KinspectError(f"--jobs: cannot start a process: {error.strerror}") from None
     if pid:
-        there.close()
-        here.setblocking(False)
-        return Worker(pid, here)
-    _begin(work, there, [here, *(other.socket for other in others)])
+        os.close(tells)
+        os.close(told)
+        return Worker(pid, hears, tell)
+    _begin(work, told, tells, [hears, tell, *(end for other in others for end in (other.hears, other.tells))])
 
 
-def _begin(work: Callable[[Link], None], there: socket.socket, foreign: list[socket.socket]) -> NoReturn:
+def _begin(work: Callable[[Link], None], hears: int, tells: int, foreign: list[int]) -> NoReturn:
     # It must not return into what the first process goes on with.
     try:
         # Only the first process has a copy of the other ends: with it, all of them end.
         for end in foreign:
-            end.close()
+            os.close(end)
         # The first process says when it is over.
         for ending in (signal.SIGINT, signal.SIGTERM):
             signal.signal(ending, signal.SIG_IGN)
-        work(Link(there))
+        work(Link(hears, tells))
     finally:
         os._exit(0)
 
 
 class Link:
-    """A worker's end of the connection with the first process."""
+    """A worker's ends of the pipes."""
 
-    def __init__(self, end: socket.socket) -> None:
-        self._socket = end
+    def __init__(self, hears: int, tells: int) -> None:
+        self._hears = hears
+        self._tells = tells
         self._arrived = select.poll()
-        self._arrived.register(end, select.POLLIN)
+        self._arrived.register(hears, select.POLLIN)
+        with suppress(AttributeError, OSError):
+            fcntl.fcntl(tells, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
     def send(self, kind: int, *parts: bytes) -> None:
         """Raises LostError."""
+        left = [memoryview(part) for part in (_HEAD.pack(kind, sum(map(len, parts))), *parts)]
         try:
-            self._socket.sendall(_HEAD.pack(kind, sum(map(len, parts))))
-            for part in parts:
-                self._socket.sendall(part)
-        except (BrokenPipeError, ConnectionResetError):
+            while left:
+                sent = os.writev(self._tells, left)
+                while left and sent >= len(left[0]):
+                    sent -= len(left.pop(0))
+                if sent:
+                    left[0] = left[0][sent:]
+        except BrokenPipeError:
             raise LostError from None
 
     def receive(self, wait: bool) -> tuple[int, bytes] | None:
@@ -78,7 +89,7 @@ class Link:
     def _exactly(self, size: int) -> bytes:
         data = bytearray()
         while len(data) < size:
-            more = self._socket.recv(size - len(data))
+            more = os.read(self._hears, size - len(data))
             if not more:
                 raise LostError
             data += more
@@ -88,9 +99,12 @@ class Link:
 class Worker:
     """A worker, as the first process sees it."""
 
-    def __init__(self, pid: int, end: socket.socket) -> None:
+    def __init__(self, pid: int, hears: int, tells: int) -> None:
         self._pid = pid
-        self.socket = end
+        self.hears = hears
+        self.tells = tells
+        os.set_blocking(hears, False)
+        os.set_blocking(tells, False)
         self._head = b""
         self._kind = self._wanted = 0
         self._received: list[bytes] = []
@@ -110,7 +124,8 @@ class Worker:
 
     def end(self) -> None:
         """End it, if it has not ended."""
-        self.socket.close()
+        os.close(self.hears)
+        os.close(self.tells)
         if self._status is None:
             os.kill(self._pid, signal.SIGKILL)
             self.status()
@@ -119,7 +134,7 @@ class Worker:
         """Those that have come whole. Raises LostError behind the last one."""
         while True:
             try:
-                data = self.socket.recv(min(self._wanted or _HEAD.size - len(self._head), _RECEIVED))
+                data = os.read(self.hears, min(self._wanted or _HEAD.size - len(self._head), _RECEIVED))
             except BlockingIOError:
                 return
             if not data:
@@ -140,6 +155,16 @@ class Worker:
     def send(self, kind: int, data: bytes) -> None:
         """To be sent when there is room."""
         self.to_send += _HEAD.pack(kind, len(data)) + data
+
+    def send_waiting(self) -> None:
+        """As much as there is room for; a worker that has ended tells of that by itself."""
+        try:
+            sent = os.write(self.tells, self.to_send)
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            sent = len(self.to_send)
+        del self.to_send[:sent]
 
     def take_text(self, data: bytes) -> None:
         """The text of its next lines."""

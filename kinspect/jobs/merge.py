@@ -8,6 +8,7 @@ import signal
 from array import array
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple, NoReturn, Protocol
@@ -77,11 +78,11 @@ class Merge:
 
     def run(self) -> Shares:
         """To the end. Raises KinspectError if a worker died or not all of them read the same, and what they raise."""
-        workers = {worker.socket.fileno(): worker for worker in self._workers}
+        workers = {end: worker for worker in self._workers for end in (worker.hears, worker.tells)}
         while any(worker.share is None for worker in self._workers):
             self._watch()
-            for end, events in self._poll.poll(_POLL_MS):
-                self._exchange(workers[end], events)
+            for end, _ in self._poll.poll(_POLL_MS):
+                self._exchange(workers[end], end)
             while all(worker.scanned for worker in self._workers):
                 self._turn([worker.scanned.popleft() for worker in self._workers])
             self._write()
@@ -91,20 +92,28 @@ class Merge:
     def _watch(self) -> None:
         """Hears whom it has room for, and sends what there is to be sent."""
         for worker in self._workers:
-            events = select.POLLIN if worker.waiting < WAITING_BYTES and worker.share is None else 0
-            self._poll.register(worker.socket, events | (select.POLLOUT if worker.to_send else 0))
+            at_work = worker.share is None
+            self._watch_end(worker.hears, select.POLLIN, at_work and worker.waiting < WAITING_BYTES)
+            self._watch_end(worker.tells, select.POLLOUT, at_work and bool(worker.to_send))
 
-    def _exchange(self, worker: Worker, events: int) -> None:
+    def _watch_end(self, end: int, events: int, wanted: bool) -> None:
+        # An end that is watched for nothing still tells that the other one is gone, again and again.
+        if wanted:
+            self._poll.register(end, events)
+        else:
+            with suppress(KeyError):
+                self._poll.unregister(end)
+
+    def _exchange(self, worker: Worker, end: int) -> None:
+        if end == worker.tells:
+            worker.send_waiting()
+            return
         try:
-            if events & select.POLLOUT:
-                sent = worker.socket.send(worker.to_send)
-                del worker.to_send[:sent]
-            if events & ~select.POLLOUT and worker.share is None:
-                for kind, message in worker.messages():
-                    self._handlers[kind](worker, message)
-                    if kind == DONE or worker.waiting >= WAITING_BYTES:
-                        break
-        except (BrokenPipeError, ConnectionResetError, LostError):
+            for kind, message in worker.messages():
+                self._handlers[kind](worker, message)
+                if kind == DONE or worker.waiting >= WAITING_BYTES:
+                    break
+        except LostError:
             self._lost(worker)
 
     def _done(self, worker: Worker, data: bytes) -> None:
