@@ -43,7 +43,7 @@ SPECIAL = FIN | SYN | RST | ACK
 SILENT = 1024
 
 # Keys of islands that others take lead here; so many are remembered.
-FOREIGN: Half = object.__new__(Half)
+FOREIGN = Half(0)
 FOREIGN_KEYS = 65_536
 
 
