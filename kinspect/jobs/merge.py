@@ -17,7 +17,7 @@ import cbor2
 
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, TURN, LostError, Worker
-from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, input_error, raise_carried
+from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS, input_error, raise_carried
 from kinspect.kafka.order import LineOrder
 from kinspect.model import Counts
 
@@ -138,7 +138,7 @@ class Merge:
         entries = [entry for _, _, packed, *_ in told for entry in ENTRY.iter_unpack(packed)]
         entries.sort(key=itemgetter(0))
         for place, high, low, frame, first_frame, number, size, line in entries:
-            order.add((high, low, frame, first_frame, number), place, size, line)  # type: ignore[arg-type]
+            order.add((high << LOW_BITS | low, frame, first_frame, number), place, size, line)
         order.pass_to(segments)
         if self._last:
             order.rest()

@@ -29,7 +29,8 @@ TEXT_BYTES = 64 * 1024
 # Of a line its place, the parts of its key (the time in two, as there is no limit to it), its size, and its number
 # among all lines: modulo the number of workers it tells whose it is.
 ENTRY = struct.Struct("<QqQQQQQQ")
-_LOW, _LOW_BITS = (1 << 64) - 1, 64
+LOW_BITS = 64
+_LOW = (1 << LOW_BITS) - 1
 
 
 class Job(Protocol):
@@ -123,9 +124,7 @@ class _Reader:
         entries = []
         for place, size, line in inspector.arrived():
             time, frame, first_frame, number = line.key
-            entries.append(
-                pack(place, time >> _LOW_BITS, time & _LOW, frame, first_frame, number, size, came)
-            )
+            entries.append(pack(place, time >> LOW_BITS, time & _LOW, frame, first_frame, number, size, came))
             lines[came] = line if job.wants(line) else None
             came += self._count
         self._came = came
