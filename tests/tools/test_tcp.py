@@ -22,7 +22,7 @@ from peer import (
 from kinspect import link
 from kinspect.capture import open_timeline
 from kinspect.kafka.lines import ConnectionLine
-from kinspect.model import FRAME_MASK, Block, Caps, Counts
+from kinspect.model import FRAME_MASK, Block, Caps, Counts, Progress
 from kinspect.pipeline import Inspector
 from kinspect.tcp import Connection, Reassembler
 from kinspect.tcp.connection import Nobody
@@ -91,7 +91,7 @@ def _connections(reading: Reading) -> list[Connection]:
         return Nobody()
 
     counts = Counts()
-    reassembler = Reassembler(handler, Caps(), counts)
+    reassembler = Reassembler(handler, Caps(), counts, Progress())
     for block in _blocks(reading):
         reassembler.feed(link.segments(block, counts))
     reassembler.flush()
