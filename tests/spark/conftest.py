@@ -1,4 +1,4 @@
-"""A Spark session for all tests of a process. Tests marked `tools` need the extra `spark` and Java: `make test-all`."""
+"""A Spark session for the tests of a file. Tests marked `tools` need the extra `spark` and Java: `make test-all`."""
 
 import os
 import sys
@@ -22,9 +22,9 @@ def local():
     return import_module("local")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark():
-    """A session on `local[2]`."""
+    """A session on `local[2]`, of one file of tests: what a stream leaves behind in it is not for others."""
     sql = import_module("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = sql.SparkSession.builder.master("local[2]")
