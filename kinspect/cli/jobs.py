@@ -10,7 +10,7 @@ from kinspect.capture import Timeline
 from kinspect.cli.options import EXCHANGE
 from kinspect.cli.run import Run, Wanted, make_inspector
 from kinspect.jobs import processes, run_shared
-from kinspect.jobs.worker import share
+from kinspect.jobs.worker import own_islands
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.order import Line
 from kinspect.kafka.view import View
@@ -60,7 +60,9 @@ class _Reading:
     def __init__(self, run: Run, number: int, count: int) -> None:
         self._run = run
         self.packets = run.packets
-        self.inspector = run.inspector = make_inspector(run.options, run.packets, **share(number, count))
+        self.inspector = run.inspector = make_inspector(
+            run.options, run.packets, **own_islands(number, count)
+        )
         self._kept = _Kept(run.options.view)
         run.writer = self._kept if run.options.format_name == JSONL else NOTHING
         run.follow()

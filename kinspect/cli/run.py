@@ -212,10 +212,6 @@ class Run:
         """Write those that pass the filter; empties the list. Raises LimitReachedError."""
         self._write(one_by_one(lines))
 
-    def show_one(self, line: Line) -> None:
-        """Write a line that passes the filter."""
-        self._show(line)
-
     def finish(self) -> None:
         """Write what the end of the input completes."""
         if not self.nothing_read:
@@ -291,14 +287,14 @@ class Run:
     def _write(self, lines: Iterable[Line]) -> None:
         try:
             for line in lines:
-                if self._show(line):
+                if self.show_one(line):
                     self.lines += 1
                     if self.lines == self.options.values["limit"]:
                         raise LimitReachedError
         finally:
             self.writer.flush()
 
-    def _show(self, line: Line) -> bool:
+    def show_one(self, line: Line) -> bool:
         """Write a line that passes the filter; tells whether it did."""
         chosen = self.options.filter
         if not isinstance(line, Exchange):

@@ -34,7 +34,7 @@ _LOW = (1 << LOW_BITS) - 1
 
 
 class Job(Protocol):
-    """What a worker makes of the packets. `inspector`: one with `share`'s options."""
+    """What a worker makes of the packets. `inspector`: one with the options of `own_islands`."""
 
     @property
     def inspector(self) -> Inspector: ...
@@ -61,7 +61,7 @@ class Job(Protocol):
         """What this worker counted beside the inspector, as CBOR can hold it: `Shares.own` of the first process."""
 
 
-def share(number: int, count: int) -> dict[str, Any]:
+def own_islands(number: int, count: int) -> dict[str, Any]:
     """The options of a worker's `Inspector`: of all islands, its own."""
     return {"takes": lambda pair: crc32(pair) % count == number, "ordered": False}
 

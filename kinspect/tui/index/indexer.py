@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from kinspect.capture import may_bring_secrets, open_timeline
 from kinspect.capture.places import is_plain
 from kinspect.capture.timeline import Packets, note_capture
+from kinspect.errors import CaptureError
 from kinspect.jobs import processes
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.order import Key, Line
@@ -97,6 +98,15 @@ class Batch(NamedTuple):
     unread: int = 0
     summary: dict[str, Any] | None = None
 
+    def ended(self, errors: Sequence[CaptureError], summary: dict[str, Any]) -> Batch:
+        """The same as the last one."""
+        return self._replace(
+            done=True,
+            errors=[(error.status, printable(str(error))) for error in errors],
+            unread=sum(error.unread for error in errors),
+            summary=summary,
+        )
+
 
 class Keeper(Protocol):
     """What keeps messages that cannot be read again, as `Spool` does."""
@@ -109,6 +119,28 @@ Telling = tuple[list[tuple[str, str]], list[tuple[str, int, int]]]
 NOTHING_TOLD: Telling = ([], [])
 
 
+class Seen:
+    """Names to be offered for filters, each with the filter that takes it, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], None] = {}
+        self._told = 0
+
+    def __contains__(self, seen: tuple[str, str]) -> bool:
+        return seen in self._seen
+
+    def add(self, option: str, name: str) -> None:
+        """Note one, if there is room for it."""
+        if len(self._seen) < SEEN:
+            self._seen[option, name] = None
+
+    def take(self) -> list[tuple[str, str]]:
+        """Those that are new since the last call."""
+        seen = [*islice(self._seen, self._told, None)]
+        self._told += len(seen)
+        return seen
+
+
 class RowMaker:
     """Makes rows of exchanges. `plain`: the inputs, by number, whose packets can be read again where they are; what
     comes of others goes into the spool."""
@@ -119,8 +151,7 @@ class RowMaker:
         self._numbering = Numbering()
         # What lines told that no row was made of yet, by their keys.
         self._telling: dict[Key, Telling] = {}
-        self._seen: dict[tuple[str, str], None] = {}
-        self._told = 0
+        self.seen = Seen()
 
     def hear(self, names: list[tuple[str, str, Key]], nodes: list[tuple[str, int, int, Key]]) -> None:
         """Notes which lines told names."""
@@ -137,12 +168,6 @@ class RowMaker:
     def take_texts(self) -> list[bytes]:
         """The texts that rows since the last call are the first to have."""
         return self._numbering.take()
-
-    def take_seen(self) -> list[tuple[str, str]]:
-        """The names that rows since the last call are the first to have, each with the filter that takes it."""
-        seen = [*islice(self._seen, self._told, None)]
-        self._told += len(seen)
-        return seen
 
     def _numbers(self, exchange: Exchange) -> row.Numbers:
         number = self._numbering.number
@@ -166,7 +191,7 @@ class RowMaker:
                 *told(exchange),
             ]
         )
-        if self._numbering.grew or (exchange.api and ("api", exchange.api) not in self._seen):
+        if self._numbering.grew or (exchange.api and ("api", exchange.api) not in self.seen):
             self._see(exchange)
         codes = dict.fromkeys(problem.code for problem in exchange.problems[:_LISTED])
         fault = number([summary.error_names[:_LISTED], [*codes], exchange.api_candidates])
@@ -189,8 +214,8 @@ class RowMaker:
         }
         for option, found in names.items():
             for name in found:
-                if name and len(self._seen) < SEEN:
-                    self._seen[option, name] = None
+                if name:
+                    self.seen.add(option, name)
 
     def _spooled(self, exchange: Exchange) -> int:
         """The exchange's place in the spool; NOWHERE too if its packets can be read again."""
@@ -281,7 +306,7 @@ class Indexer:
         """What was found since the last batch."""
         maker = self._maker
         return self._pile.take(
-            maker.take_texts(), maker.take_seen(), (bytes_read, bytes_total), self._spool.refused
+            maker.take_texts(), maker.seen.take(), (bytes_read, bytes_total), self._spool.refused
         )
 
 
@@ -373,7 +398,5 @@ def index_packets(
         indexer.finish()
     finally:
         packets.close()
-    errors = [(e.status, printable(str(e))) for e in packets.errors]
     last = indexer.batch(packets.bytes_read, packets.bytes_total)
-    unread = sum(error.unread for error in packets.errors)
-    send(last._replace(done=True, errors=errors, unread=unread, summary=indexer.inspector.summary()))
+    send(last.ended(packets.errors, indexer.inspector.summary()))

@@ -11,22 +11,21 @@ import cbor2
 
 from kinspect.capture import Timeline
 from kinspect.jobs import run_shared
-from kinspect.jobs.worker import share
+from kinspect.jobs.worker import own_islands
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.order import Key, Line
 from kinspect.model import Block
-from kinspect.output.escape import printable
 from kinspect.pipeline import summary_line
 from kinspect.tui.index import row
 from kinspect.tui.index.indexer import (
     BATCH_ROWS,
     BATCH_SECONDS,
     NOTHING_TOLD,
-    SEEN,
     Batch,
     Inputs,
     Pile,
     RowMaker,
+    Seen,
     note_place,
 )
 from kinspect.tui.index.spool import Messages, Spool
@@ -42,10 +41,8 @@ def index_shared(
         shares = run_shared(lambda *own: _Indexing(inputs, timeline, *own), iter(timeline), count, merged)
     finally:
         timeline.close()
-    errors = [(error.status, printable(str(error))) for error in shares.errors]
-    unread = sum(error.unread for error in shares.errors)
     summary = summary_line(inputs.names, shares.counts, shares.totals, shares.unresolved)
-    send(merged.batch()._replace(done=True, errors=errors, unread=unread, summary=summary))
+    send(merged.batch().ended(shares.errors, summary))
 
 
 class _Indexing:
@@ -53,7 +50,7 @@ class _Indexing:
     names for filters, what it told, its messages if they cannot be read again."""
 
     def __init__(self, inputs: Inputs, timeline: Timeline, number: int, count: int) -> None:
-        self.inspector = inputs.inspector(**share(number, count))
+        self.inspector = inputs.inspector(**own_islands(number, count))
         self.packets = timeline
         self._secrets_used = 0
         self._plain = inputs.plain
@@ -88,7 +85,7 @@ class _Indexing:
             return b""
         maker = self._maker
         made, telling = maker.make(line)
-        texts, seen, messages = maker.take_texts(), maker.take_seen(), self._messages.take()
+        texts, seen, messages = maker.take_texts(), maker.seen.take(), self._messages.take()
         if not (texts or seen or messages or telling is not NOTHING_TOLD):
             return made
         return made + cbor2.dumps([texts, seen, telling, messages])
@@ -132,8 +129,7 @@ class _Merged:
         self._numbering = Numbering()
         # By worker, the numbers of its texts here.
         self._numbers: dict[int, array[int]] = {}
-        self._seen: dict[tuple[str, str], None] = {}
-        self._new_seen: list[tuple[str, str]] = []
+        self._seen = Seen()
         self._bytes_read = 0
         self._sent = time.monotonic()
 
@@ -159,7 +155,8 @@ class _Merged:
         if len(text) > row.SIZE:
             texts, seen, (names, nodes), messages = cbor2.loads(text[row.SIZE :])
             numbers.extend(map(self._numbering.of_text, texts))
-            self._see([(option, name) for option, name in seen])
+            for option, name in seen:
+                self._seen.add(option, name)
             telling = names, nodes
             if messages is not None:
                 request, response = messages
@@ -167,17 +164,10 @@ class _Merged:
         row.renumber(made, numbers)
         self._pile.add(bytes(made), telling)
 
-    def _see(self, seen: list[tuple[str, str]]) -> None:
-        for each in seen:
-            if each not in self._seen and len(self._seen) < SEEN:
-                self._seen[each] = None
-                self._new_seen.append(each)
-
     def batch(self) -> Batch:
         """What was found since the last batch."""
-        seen, self._new_seen = self._new_seen, []
         read = self._bytes_read, self._bytes_total
-        return self._pile.take(self._numbering.take(), seen, read, self._spool.refused)
+        return self._pile.take(self._numbering.take(), self._seen.take(), read, self._spool.refused)
 
     def stopped(self) -> bool:
         return False
