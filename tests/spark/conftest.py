@@ -1,4 +1,4 @@
-"""A Spark session for the tests of a file. Tests marked `tools` need the extra `spark` and Java: `make test-all`."""
+"""A Spark session for all tests of a process. Tests marked `tools` need the extra `spark` and Java: `make test-all`."""
 
 import os
 import sys
@@ -16,15 +16,17 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def local():
     """The module `local`, which runs a job's tasks without Spark."""
-    return import_module("local")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kinspect.spark.batch.shuffled_once", lambda spark, frame: frame)
+        yield import_module("local")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark():
-    """A session on `local[2]`, of one file of tests: what a stream leaves behind in it is not for others."""
+    """A session on `local[2]`."""
     sql = import_module("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = sql.SparkSession.builder.master("local[2]")

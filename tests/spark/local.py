@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.cloudpickle import dumps
 
 from kinspect.kafka.view import View
-from kinspect.spark import batch
 from kinspect.spark.batch import Captures
 from kinspect.spark.chunks import ROWS
 from kinspect.spark.request import Request
@@ -106,12 +105,15 @@ def session():
             pa.schema([("id", pa.int64())]), [[{"id": number}] for number in range(begin, end, step)]
         )
 
-    return SimpleNamespace(sparkContext=context, range=numbers)
+    made = SimpleNamespace(
+        sparkContext=context, range=numbers, conf=SimpleNamespace(set=lambda name, value: None)
+    )
+    made.newSession = lambda: made
+    return made
 
 
 def captures(paths, **more):
     """Captures, scanned."""
-    batch.shuffled_once = lambda spark, frame: frame
     return Captures(session(), [str(path) for path in paths], **{"partitions": 3, **more})
 
 
