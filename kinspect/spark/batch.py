@@ -37,6 +37,7 @@ from kinspect.spark.merge import Bases
 from kinspect.spark.request import Request
 from kinspect.spark.scan import LAST_TIMES, Report, assembling, scanning
 from kinspect.spark.schemas import spark_schema
+from kinspect.spark.session import own_session
 from kinspect.spark.splits import SPLIT_BYTES, Split, plan
 from kinspect.spark.storage import expand, is_url, length, shown
 from kinspect.spark.tables import CONNECTIONS, Unread
@@ -88,6 +89,7 @@ class Captures:
         partitions: int | None = None,
     ) -> None:
         self._spark = spark
+        self._scanning = own_session(spark)
         self._caps = caps or Caps()
         self.files = expand(list(paths))
         self._unread: list[tuple[int, Unread]] = []
@@ -125,7 +127,7 @@ class Captures:
             return None
 
     def _scan(self, shares: list[list[Split]]) -> DataFrame:
-        numbers = self._spark.range(0, len(shares), 1, max(1, len(shares)))
+        numbers = self._scanning.range(0, len(shares), 1, max(1, len(shares)))
         return numbers.mapInArrow(
             scanning(shares, self._caps, self._tries, self._reports.add), spark_schema(ROWS)
         )
@@ -133,7 +135,7 @@ class Captures:
     def _deal(self, rows: DataFrame) -> DataFrame:
         """The rows, an island in one task, in order."""
         dealt = rows.repartition(self._parts, "island").sortWithinPartitions(*SORTED_BY)
-        return shuffled_once(self._spark, dealt)
+        return shuffled_once(self._scanning, dealt)
 
     def _settle(self) -> list[Chain]:
         """The chains of all captures, once what is missing in them was read."""
@@ -238,7 +240,8 @@ class Captures:
         """The rows of all tables of a request, each in the column of its table, and summaries."""
         request = replace(request, caps=self._caps)
         self._learn(request)
-        return self._dealt.mapInArrow(decoding(self._run, request), spark_schema(schema_of(request)))
+        dealt = shuffled_once(self._spark, self._dealt)
+        return dealt.mapInArrow(decoding(self._run, request), spark_schema(schema_of(request)))
 
     @property
     def unread(self) -> list[Unread]:
@@ -264,9 +267,10 @@ class Captures:
 
 
 def shuffled_once(spark: SparkSession, frame: DataFrame) -> DataFrame:
-    """The same rows: what is shuffled for them is shuffled now, however often they are used.
+    """The same rows, in the session `spark`: what is shuffled for them is shuffled now, however often they are used.
 
-    Two actions on a DataFrame plan two shuffles; two on the RDD that it became read the files of one.
+    Two actions on a DataFrame plan two shuffles; two on the RDD that it became read the files of one. It is shuffled
+    now because the session of `frame` executes adaptively.
     """
     from pyspark.sql.classic.dataframe import DataFrame as Classic
 

@@ -27,8 +27,10 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 * 1024 * 1024),
+    "spark.sql.adaptive.enabled": "true",
 }
-"""Of a session in which tables are written: times that all readers understand, and batches that fit a task."""
+"""Of a session in which tables are written: times that all readers understand, batches that fit a task, and shuffles
+that run as soon as their rows are asked for."""
 
 
 def check() -> None:

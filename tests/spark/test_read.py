@@ -32,6 +32,16 @@ def test_all_captures(spark, read):
     assert len(made) > 5_000
 
 
+def test_in_a_session_that_does_not_execute_adaptively(spark, read):
+    """It would leave the shuffle for later, and what the scan tells with it."""
+    own = spark.newSession()
+    own.conf.set("spark.sql.adaptive.enabled", "false")
+    path = CAPTURES / "2.8.2/console-zstd.pcap"
+    frame = read(own, str(path), records=True, payload="text")
+    frame.createTempView("exchanges")
+    assert collected(own.sql("SELECT * FROM exchanges")) == lines([path])
+
+
 def test_connections(spark, read):
     frame = read(spark, str(CAPTURES / "4.4.0/*.pcap*"), "connections", partitions=3)
     paths = sorted((CAPTURES / "4.4.0").glob("*.pcap*"))
