@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Thread
 from typing import Any, TypeAlias, TypeVar
 
@@ -231,10 +231,14 @@ def stream(folder: str, **values: Any) -> int:
         running = Stream(spark, wanted, complain)
         step(f"watching {shown(folder)}")
         rows = dict.fromkeys(tables, 0)
-        for batch in interrupt.guard(running.batches(values["drain"])):
-            if batch is not None:
-                rows = {name: count + batch.rows.get(name, 0) for name, count in rows.items()}
-                step(_told(batch))
+        # What waits for the JVM must not be broken off: each wait is a short one.
+        with closing(running.batches(values["drain"])) as batches:
+            for batch in batches:
+                if batch is not None:
+                    rows = {name: count + batch.rows.get(name, 0) for name, count in rows.items()}
+                    step(_told(batch))
+                if interrupt.asked:
+                    break
     if not values["quiet"]:
         for line in _stream_summary(running.summary(), rows):
             click.echo(line, err=True)

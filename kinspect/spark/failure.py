@@ -44,7 +44,7 @@ def raised_in_task(error: BaseException) -> KinspectError | None:
 
 def raised_by_spark(error: BaseException) -> KinspectError | None:
     """What Spark, or the JVM, says is wrong, in a line; None if it is neither's error."""
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JJavaError, Py4JNetworkError
     from pyspark.errors import PySparkException
 
     if isinstance(error, Py4JJavaError):
@@ -52,7 +52,7 @@ def raised_by_spark(error: BaseException) -> KinspectError | None:
         while cause.getCause() is not None:
             cause = cause.getCause()
         text = str(cause.toString())
-    elif isinstance(error, PySparkException):
+    elif isinstance(error, PySparkException | Py4JNetworkError):
         text = str(error)
     else:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,7 +146,7 @@ class Stream:
             )
         self._output.keep(told)
 
-    def batches(self, drain: bool = False) -> Iterator[Batch | None]:
+    def batches(self, drain: bool = False) -> Generator[Batch | None, None, None]:
         """One micro-batch after the other as captures become complete, None while it waits.
 
         `drain`: what is there now, for which is waited no longer than it may take to settle; then what is open is
