@@ -23,8 +23,10 @@ TRIED_MEMORY = 1 << 20
 MOST_MEMORY = 32 << 20
 """What a decoded message may take, and its spans."""
 API_KEY_BYTES, API_VERSION_BYTES = slice(0, 2), slice(2, 4)
-CUT_REQUEST, CUT_RESPONSE, UNLIKELY, NOTHING = 4, (5,), 7, (8,)
+CUT_REQUEST, CUT_EARLY, CUT_RESPONSE, UNLIKELY, NOTHING = 4, 5, (5,), 7, (8,)
 """What is ranked behind it is less likely than that the bytes are a response that was cut."""
+SHORT_BYTES = 8
+"""Fewer may be the begin of a response, or of a request of the first API, whose key tells little."""
 TOO_MANY_LEFT = 8
 """Bytes behind a request, beyond which a response that fits is likelier."""
 
@@ -82,6 +84,12 @@ def request_api(data: bytes) -> tuple[int | None, int | None]:
     return key, version
 
 
+def begins_request(data: bytes) -> bool:
+    """Whether the first bytes are the key and the version of an API, which are no text that a login could have."""
+    key, version = request_api(data)
+    return key is not None and version is not None and schema.layout(key, version, REQUEST) is not None
+
+
 def framings(data: bytes, size_first: bool | None) -> list[Framed]:
     """The message with its size before it, or without; None: what is possible. Where the size fits exactly it is one.
 
@@ -133,9 +141,16 @@ def _rank(candidate: Candidate) -> tuple[int, ...]:
     elif candidate.fit == FITS or clear:
         order = 0 if candidate.fit == FITS else 1
     else:
-        order = {TRAILING: 3, CUT: CUT_REQUEST if candidate.api_key else 6, BROKEN: UNLIKELY}[candidate.fit]
+        order = {TRAILING: 3, CUT: _cut_request(candidate), BROKEN: UNLIKELY}[candidate.fit]
     doubts = _doubts(candidate) if is_response and candidate.fit == FITS else 0
     return order, int(is_response), doubts, candidate.message.size is None, candidate.amount
+
+
+def _cut_request(candidate: Candidate) -> int:
+    if candidate.api_key:
+        return CUT_REQUEST
+    short = candidate.version is not None and len(candidate.message.data) < SHORT_BYTES
+    return CUT_EARLY if short else 6
 
 
 def _is_clear(candidate: Candidate) -> bool:

@@ -139,7 +139,10 @@ def decode(
 
 
 def _may_be_token(given: bytes, best: Candidate) -> bool:
-    return any(may_be_token(data, request_header(data, 0, len(data))) for data in {given, best.message.data})
+    return any(
+        may_be_token(data, request_header(data, 0, len(data))) and not candidates.begins_request(data)
+        for data in {given, best.message.data}
+    )
 
 
 def _may_show_token(given: bytes, best: Candidate) -> bool:

@@ -399,6 +399,31 @@ def test_on_a_terminal_it_says_what_it_waits_for(process):
     assert result.stdout.startswith(b"Heartbeat v0 request, 31 bytes\n")
 
 
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_the_begin_of_a_header_is_a_request_that_is_cut(kinspect, size):
+    request = encode_request(Message(HEARTBEAT, 4, 0x01010101, BEAT | {"group_instance_id": None}, "app-1"))
+    result = kinspect("decode", request[:size].hex())
+    assert result.status == 1
+    assert result.out.startswith("Heartbeat v4 request, " if size >= 4 else "Heartbeat request, ")
+    assert "\ncut: " in result.out
+
+
+def test_the_begin_of_a_header_of_the_first_api_may_be_a_response_too(kinspect):
+    result = kinspect("decode", "00000009")
+    assert result.out.startswith("Produce v9 request, 4 bytes\n")
+    assert "\ncut: 4 bytes or more are missing\n" in result.out
+    assert ["FindCoordinator", "v0-2", "response", "cut"] in [
+        line.split() for line in result.out.splitlines()
+    ]
+
+
+@pytest.mark.parametrize("token", [b"\0a\0b", b"x\0a\0b", b"\0al\0pw"])
+def test_a_short_token_is_not_the_begin_of_a_header(kinspect, token):
+    result = kinspect("decode", token.hex())
+    assert (result.status, result.out) == (1, "")
+    assert "may be a raw SASL token" in result.err
+
+
 SCRAM_ANSWER = b"r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=U0VDUkVUc2FsdA==,i=4096"
 ANSWERED_LOGIN = {
     "error_code": 0,
