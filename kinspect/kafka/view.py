@@ -6,6 +6,7 @@ layout alone when that layout is first seen.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 LISTED = 100
 """Entries of a list at the top level, at most."""
+MEANT = 4
+"""Fields that are named in place of an unknown one, at most."""
 INT64_FORMS = ("number", "string")
 
 NS_PER_SECOND = 1_000_000_000
@@ -306,7 +309,7 @@ def _check(tree: projection.Tree) -> None:
     """That every asked path has names that lines have."""
     for key, below in tree.items():
         if key not in KEYS:
-            raise KinspectError(f"unknown field {key!r}; a line has {', '.join(KEYS)}")
+            raise KinspectError(f"unknown field {key!r}: {_nearest(key)}")
         for name in below:
             if name not in SHAPES.get(key, ()):
                 known = f"it has {', '.join(SHAPES[key])}" if key in SHAPES else "there is nothing below it"
@@ -316,6 +319,17 @@ def _check(tree: projection.Tree) -> None:
                 from kinspect.kafka import bodynames
 
                 bodynames.check(below[name], f"{key}.{name}")
+
+
+def _nearest(name: str) -> str:
+    """Which fields may be meant by a name that is none, and where they all are."""
+    known: dict[str, list[str]] = {key: [key] for key in KEYS}
+    for key, names in SHAPES.items():
+        for below in names:
+            known.setdefault(below, []).append(f"{key}.{below}")
+    close = [path for word in difflib.get_close_matches(name.lower(), known, n=3) for path in known[word]]
+    meant = f"did you mean {', '.join(close[:MEANT])}? " if close else ""
+    return f"{meant}see docs/output.md, or any line without --fields"
 
 
 def _asks(tree: projection.Tree, side: str, *keys: str) -> bool:
