@@ -41,7 +41,8 @@ OTHERS = (
     Key("x", "its filter for tshark and Wireshark", "tshark"),
     Key("s", "stop reading the captures; what was read stays", "stop"),
     Key("?", "this page", "help"),
-    Key("q", "quit; so does Ctrl-C, unless text is selected: it copies", "app.quit"),
+    Key("q", "quit; from a page as this one: back", "app.quit"),
+    Key("Ctrl-C", "quit; where text is selected: copy it"),
 )
 SECTIONS = {"In the list": LIST, "In the fields and the bytes": DETAILS, "Anywhere": OTHERS}
 
