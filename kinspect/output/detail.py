@@ -13,7 +13,7 @@ from kinspect.kafka.exchange import ANSWERED, Exchange
 from kinspect.kafka.summary import ERRORS_SHOWN
 from kinspect.kafka.view import View
 from kinspect.model import REQUEST, RESPONSE
-from kinspect.output import table
+from kinspect.output import Writer, table
 from kinspect.output.branches import Branches, Piece
 from kinspect.output.deeds import refused
 from kinspect.output.escape import escape
@@ -34,7 +34,7 @@ FACTS = (
 )
 
 
-class Detail:
+class Detail(Writer):
     """Writes exchanges as trees."""
 
     def __init__(self, console: Console, view: View) -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from kinspect.kafka.exchange import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED, Exchange
 from kinspect.kafka.view import View
+from kinspect.output import Writer
 from kinspect.output.deeds import NOTHING_TOLD, Told, is_login, told
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
@@ -90,7 +91,7 @@ def _left(widths: Widths, terminal: int) -> int:
     return terminal - sum(width + 1 for width in widths[:-1] if width)
 
 
-class Table:
+class Table(Writer):
     """Writes exchanges as rows. `wide`: nothing is cut, rows may be longer than the terminal is wide."""
 
     def __init__(self, console: Console, view: View, *, utc: bool = False, wide: bool = False) -> None:

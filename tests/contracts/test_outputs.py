@@ -1,6 +1,7 @@
 """Every output format keeps the same contract: all of it arrives, secrets stay hidden, nothing is a command to a
 terminal, and what goes wrong is one line."""
 
+import io
 import json
 import os
 import re
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 from support.hostile import dangerous, hostile
 
-from kinspect.output import FORMATS, JSONL, NONE
+from kinspect.kafka.view import View
+from kinspect.output import FORMATS, JSONL, NONE, Style, open_writer
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 PLAIN = CAPTURES / "4.4.0" / "sasl_plain.pcap.gz"
@@ -49,6 +51,16 @@ def test_every_exchange_is_there_in_order(read, name):
     }
     found = re.findall(heading[name], out)
     assert found == [api for api, _ in answers(read, PRODUCED)]
+
+
+@each_format
+def test_lines_of_other_types_are_taken(name):
+    stream = io.TextIOWrapper(io.BytesIO())
+    writer = open_writer(name, stream, View(), Style())
+    writer.line({"type": "gap"})
+    writer.flush()
+    stream.flush()
+    assert (b'"gap"' in stream.buffer.getvalue()) == (name == JSONL)
 
 
 @each_format
