@@ -36,7 +36,7 @@ from kinspect.kafka.view import View
 from kinspect.model import Block
 from kinspect.output import NONE, TABLE, Writer, open_writer
 from kinspect.output.escape import printable
-from kinspect.output.summary import Tally, summary_text
+from kinspect.output.summary import LOOKED_AT, PASSED, SHOWN, Tally, summary_text
 from kinspect.pipeline import Inspector, one_by_one
 
 # How many more objects there are before Python looks for unreachable cycles among the newest, how often among the
@@ -147,6 +147,7 @@ class Run:
         self.counts_errors = not partial or SUMMARY in self.options.emit
         self.tally = Tally(
             filtered=chosen.active,
+            called=_called(self.options),
             unknown=chosen.unknown,
             options=chosen.options,
             seen=chosen.seen,
@@ -312,6 +313,15 @@ class Run:
         else:
             return False
         return True
+
+
+def _called(options: Wanted) -> str | None:
+    """What the summary calls the exchanges that pass the filters."""
+    if options.emit.isdisjoint({EXCHANGE, SUMMARY}):
+        return None
+    if EXCHANGE in options.emit and options.format_name != NONE:
+        return SHOWN
+    return PASSED if options.filter.active else LOOKED_AT
 
 
 def _wants_progress(asked: bool | None, path: str | None) -> bool:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 
+SHOWN, PASSED, LOOKED_AT = "shown", "passed the filters", "looked at"
+"""What the exchanges that passed the filters are: `LOOKED_AT` where nothing is written and nothing filtered."""
+
 SERVER_NAMES_SHOWN = 3
 COUNTS_SHOWN = 8
 ERRORS_SHOWN = 3
@@ -69,6 +72,7 @@ class Tally:
     error_counts: dict[int, int] = field(default_factory=dict)
     filtered: bool = False
     unchecked: bool = False
+    called: str | None = SHOWN
     unknown: dict[str, int] = field(default_factory=dict)
     stopped: str | None = None
     interface: str | None = None
@@ -169,9 +173,10 @@ def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
         _count(summary["exchanges"], "exchange"),
         *(f"{count:,} {name}" for name, count in outcomes.items()),
     ]
-    if tally.filtered or tally.stopped:
+    fewer = tally.stopped is not None and tally.shown < summary["exchanges"]
+    if tally.called and (tally.filtered or fewer):
         # What follows is counted of these alone.
-        parts = [f"{', '.join(parts)}; {tally.shown:,} shown"]
+        parts = [f"{', '.join(parts)}; {tally.shown:,} {tally.called}"]
     if tally.errors:
         parts.append(_count(tally.errors, "error code") + _named(tally.error_counts))
     if tally.problems:

@@ -570,7 +570,21 @@ def test_a_limit_reached_at_the_very_end(kinspect, capture):
     assert result.status == 0
     assert len(lines(result)) == 5
     assert "1 connection, 1 Kafka" in result.err
-    assert "5 exchanges, 1 unanswered; 5 shown" in result.err
+    assert "5 exchanges, 1 unanswered, 1 error code" in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--limit", "2"], "5 exchanges, 1 unanswered; 2 shown\n"),
+        (["--limit", "2", "--format", "none"], "5 exchanges, 1 unanswered; 2 looked at, "),
+        (["--group", "idlers", "--format", "none"], "5 exchanges, 1 unanswered; 1 passed the filters, "),
+        (["--group", "idlers", "--emit", "summary"], "5 exchanges, 1 unanswered; 1 passed the filters, "),
+        (["--group", "idlers", "--emit", "connection"], "5 exchanges, 1 unanswered\n"),
+    ],
+)
+def test_the_summary_tells_what_became_of_exchanges(kinspect, capture, options, said):
+    assert said in kinspect("read", *options, capture).err
 
 
 def test_a_body_field_that_no_message_has(kinspect, capture):

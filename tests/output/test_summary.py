@@ -1,5 +1,7 @@
+import pytest
+
 from kinspect.model import Problem
-from kinspect.output.summary import Tally, summary_text
+from kinspect.output.summary import LOOKED_AT, PASSED, Tally, summary_text
 from kinspect.pipeline import Inspector
 from kinspect.tls import NONE_GIVEN
 
@@ -72,6 +74,23 @@ def test_what_was_shown_of_it():
     lines = text(tally, connections=connections(kafka=1), exchanges=9, outcomes=found).splitlines()
     assert lines[2] == "9 exchanges, 1 unanswered; 7 shown, 3 error codes, 1 problem"
     assert lines[3] == "left out by filters, as what they ask for is not known: --topic 2"
+
+
+@pytest.mark.parametrize(
+    ("tally", "said"),
+    [
+        (Tally(shown=9, stopped="stopped by Ctrl-C"), "9 exchanges"),
+        (Tally(shown=7, stopped="stopped at --limit 7"), "9 exchanges; 7 shown"),
+        (Tally(shown=9, stopped="stopped by Ctrl-C", filtered=True), "9 exchanges; 9 shown"),
+        (Tally(shown=7, filtered=True, called=PASSED), "9 exchanges; 7 passed the filters"),
+        (Tally(shown=7, stopped="stopped at --limit 7", called=LOOKED_AT), "9 exchanges; 7 looked at"),
+        (Tally(filtered=True, called=None), "9 exchanges"),
+        (Tally(stopped="stopped at --limit 1", called=None), "9 exchanges"),
+    ],
+)
+def test_what_is_said_of_those_that_were_shown(tally, said):
+    lines = text(tally, connections=connections(kafka=1), exchanges=9, outcomes=outcomes(answered=9))
+    assert lines.splitlines()[2] == said
 
 
 def test_the_most_frequent_errors_are_named(exchanges):
