@@ -45,7 +45,7 @@ def open_output(path: str | None, force: bool) -> TextIO:
     except FileExistsError:
         raise KinspectError(f"{path}: exists; give --force to overwrite it") from None
     except OSError as error:
-        raise KinspectError(f"{path}: {error.strerror or error}") from None
+        raise KinspectError(f"-o: {path}: {error.strerror or error}") from None
     return os.fdopen(descriptor, "w", encoding="utf-8")
 
 

@@ -165,6 +165,13 @@ def test_the_summary_tells_errors_where_lines_show_no_body(kinspect):
     assert "problems not looked for" in result.err
 
 
+def test_an_output_that_cannot_be_made_is_named_with_its_option(kinspect, capture, tmp_path):
+    path = tmp_path / "nowhere" / "x.jsonl"
+    result = kinspect("read", "-o", path, capture)
+    assert result.status == 2
+    assert result.err.splitlines()[-1] == f"Error: -o: {path}: No such file or directory"
+
+
 def test_a_limit_counts_lines(kinspect, capture):
     (summary,) = lines(kinspect("read", "--emit", "summary", "--limit", "1", capture))
     assert summary["shown"] == 5
