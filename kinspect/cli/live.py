@@ -163,7 +163,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         status = FAILED
         try:
             if not values["quiet"]:
-                complain(f"capturing on {', '.join(interfaces)}, Ctrl-C ends it")
+                complain(f"capturing on {', '.join(dict.fromkeys(interfaces))}, Ctrl-C ends it")
             status = _shown(run, capture, view)
             status = max(status, run.close())
             if not values["quiet"]:

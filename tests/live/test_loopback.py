@@ -28,6 +28,12 @@ def key(line):
     return line["client"]["port"], line["api_key"], line["correlation_id"]
 
 
+def test_an_interface_given_twice_is_one(live):
+    with live("-i", "lo", "-i", "lo", "--port", free_port()) as running:
+        assert running.started == "kinspect: capturing on lo, Ctrl-C ends it\n"
+        running.end()
+
+
 def test_every_exchange_once_with_its_latency(live):
     port = free_port()
     with live("-i", "lo", "--port", port) as running:
