@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from kinspect.cli.textable import columns
+from kinspect.cli.textable import columns, fits
 from kinspect.errors import KinspectError
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema as table
@@ -26,6 +26,8 @@ TEXT, JSON = "text", "json"
 ERRORS, RELEASES = "errors", "releases"
 NUMBERS = ("min_version", "max_version")
 """Keys of rows that the text has no columns for: `versions` says the same."""
+LEFT_OUT = ("releases", "flexible", "since", "removed")
+"""Columns that a narrow terminal does without, the first one first."""
 HEADERS = {"requestheader": REQUEST, "responseheader": RESPONSE}
 
 Row = dict[str, Any]
@@ -92,10 +94,24 @@ def _check_options(name: str | None, given: dict[str, bool]) -> None:
 def _rows(rows: list[Row]) -> tuple[list[Row], str]:
     """The rows, and the same as text; a column that is empty in all of them is left out of it."""
     names = [name for name in rows[0] if name not in NUMBERS and any(_cell(row[name]) for row in rows)]
-    header = [name.replace("_", " ").upper() for name in names]
     # In a pipe a row is a line.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    return rows, columns(header, [[_cell(row[name]) for name in names] for row in rows], width)
+    left_out = []
+    for name in LEFT_OUT:
+        if width is not None and name in names and not fits(*_table(rows, names), width):
+            names.remove(name)
+            left_out.append(_title(name))
+    text = columns(*_table(rows, names), width)
+    return rows, text + (f"too narrow for {', '.join(left_out)}" if left_out else "")
+
+
+def _table(rows: list[Row], names: list[str]) -> tuple[list[str], list[list[str]]]:
+    """The header and the cells of these columns."""
+    return [_title(name) for name in names], [[_cell(row[name]) for name in names] for row in rows]
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ").upper()
 
 
 def _cell(value: Any) -> str:

@@ -9,6 +9,14 @@ WRAPPED_LEAST = 20
 """A last column with less than so much room is not wrapped: it would be read no better."""
 
 
+def fits(header: Sequence[str], rows: Sequence[Sequence[object]], width: int) -> bool:
+    """Whether `columns` has room for them, the last one in several lines if need be."""
+    *first, last = zip(header, *(map(str, row) for row in rows), strict=True)
+    words = max(len(word) for cell in last for word in cell.split() or [""])
+    least = max(words, min(WRAPPED_LEAST, max(map(len, last))))
+    return sum(max(map(len, column)) + 2 for column in first) + least <= width
+
+
 def columns(header: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> str:
     """The header and the rows, each column as wide as its longest cell. In `width` columns of a terminal the words of
     the last one go on below each other."""

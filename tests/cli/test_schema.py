@@ -2,6 +2,7 @@ import json
 import os
 import pty
 import subprocess
+from contextlib import suppress
 
 import pytest
 
@@ -169,13 +170,41 @@ def test_a_last_column_is_wrapped_where_a_terminal_is_small():
     assert columns(["A", "B"], [["x", "one two three " * 9]]).count("\n") == 2
 
 
-def test_on_a_terminal_no_row_of_versions_is_longer(command):
+def on_a_terminal(command, width, *arguments):
     controller, terminal = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "110"}
-    subprocess.run([*command, "schema", "Fetch"], stdout=terminal, env=environment, check=True)
+    environment = {**os.environ, "COLUMNS": str(width)}
+    subprocess.run([*command, "schema", *arguments], stdout=terminal, env=environment, check=True)
     os.close(terminal)
-    with os.fdopen(controller, "rb", buffering=0) as screen:
-        shown = screen.read(65536).decode()
-    rows = shown.splitlines()
+    shown = b""
+    # What closes a terminal is an error to who reads it.
+    with os.fdopen(controller, "rb", buffering=0) as screen, suppress(OSError):
+        while data := screen.read(65536):
+            shown += data
+    return shown.decode().splitlines()
+
+
+def test_on_a_terminal_no_row_of_versions_is_longer(command):
+    rows = on_a_terminal(command, 110, "Fetch")
     assert len(rows) > 20
     assert max(map(len, rows)) <= 110
+
+
+@pytest.mark.parametrize(
+    ("width", "header", "left_out"),
+    [
+        (120, ["KEY", "NAME", "VERSIONS", "FLEXIBLE", "SINCE", "REMOVED", "RELEASES"], ""),
+        (80, ["KEY", "NAME", "VERSIONS", "SINCE", "REMOVED"], "RELEASES, FLEXIBLE"),
+        (60, ["KEY", "NAME", "VERSIONS"], "RELEASES, FLEXIBLE, SINCE, REMOVED"),
+    ],
+)
+def test_a_narrow_terminal_does_without_columns(command, width, header, left_out):
+    found, *rows = on_a_terminal(command, width)
+    assert found.split() == header
+    assert max(map(len, rows)) <= width
+    assert len(rows) == 95 + bool(left_out)
+    assert rows[-1].endswith(f"too narrow for {left_out}") == bool(left_out)
+
+
+def test_a_pipe_has_no_width(process, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert b"RELEASES" in process("schema").stdout.splitlines()[0]
