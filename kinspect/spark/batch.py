@@ -12,7 +12,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import orjson
+import cbor2
 from pyspark.accumulators import AccumulatorParam
 
 from kinspect.errors import CaptureError, KinspectError
@@ -259,7 +259,7 @@ class Captures:
         totals: dict[str, Any] = {}
         unresolved: set[str] = set()
         for (piece,) in decoded.where(f"{SUMMARY} is not null").select(SUMMARY).collect():
-            told = orjson.loads(bytes(piece))
+            told = cbor2.loads(bytes(piece))
             rows, totals = added(rows, told["rows"]), added(totals, told["totals"])
             unresolved.update(told["unresolved"][: UNRESOLVED_KEPT - len(unresolved)])
         totals = added(_totals(self._counts), totals)

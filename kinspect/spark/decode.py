@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
+import cbor2
 import pyarrow as pa
 
 from kinspect.kafka.exchange import Exchange
@@ -107,14 +107,14 @@ class Names:
         return Names(self.topics, nodes)
 
     def to_bytes(self) -> bytes:
-        return orjson.dumps([[*self.topics.items()], [*self.nodes.items()]])
+        return cbor2.dumps([self.topics, self.nodes])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Names:
-        topics, nodes = orjson.loads(data)
+        topics, nodes = cbor2.loads(data)
         return cls(
-            {topic_id: (tuple(key), name) for topic_id, (key, name) in topics},
-            {tuple(address): [(tuple(key), node) for key, node in lines] for address, lines in nodes},
+            {topic_id: (tuple(key), name) for topic_id, (key, name) in topics.items()},
+            {address: [(tuple(key), node) for key, node in lines] for address, lines in nodes.items()},
         )
 
 
@@ -256,7 +256,7 @@ class Made:
         """The row that tells what all added up to, and more."""
         sums = {"rows": self._rows_made, "totals": self.totals, "unresolved": sorted(self.unresolved)}
         told = {**sums, **more}
-        return self._tagged(1, {SUMMARY: pa.array([orjson.dumps(told)], pa.binary())})
+        return self._tagged(1, {SUMMARY: pa.array([cbor2.dumps(told)], pa.binary())})
 
     def _tagged(self, count: int, filled: dict[str, pa.Array]) -> pa.RecordBatch:
         arrays = [filled.get(kind.name, pa.nulls(count, kind.type)) for kind in self._schema]

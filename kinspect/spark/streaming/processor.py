@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import cbor2
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
@@ -62,7 +63,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         of_island: dict[bytes, list[Chunk]] = {}
         for row in rows:
             if row.kind == REPORT:
-                control.append(json.loads(bytes(row.heads)))
+                control.append(cbor2.loads(row.heads))
             else:
                 chunk = Chunk._make(_plain(row[name]) for name in ROWS.names)
                 of_island.setdefault(chunk.island, []).append(chunk)
@@ -141,7 +142,7 @@ class Batch:
         self._reports: list[Report] = []
         for told in control:
             if "report" in told:
-                self._reports.append(Report.from_bytes(told["report"].encode()))
+                self._reports.append(Report.from_bytes(told["report"]))
             else:
                 self._take(told)
         self._see()
@@ -237,7 +238,7 @@ class Batch:
         """The rest, and a summary."""
         self._made.unresolved = self._learned.unresolved
         yield from map(_ipc, self._made.rest())
-        reports = [json.loads(report.to_bytes()) for report in self._reports]
+        reports = [report.to_bytes() for report in self._reports]
         told = [[about, json.loads(text)] for about, text in learned.items()]
         yield _ipc(self._made.summary(batch=self.shared["batch"], told=told, reports=reports))
 
