@@ -16,16 +16,14 @@ import cbor2
 from pyspark.accumulators import AccumulatorParam
 
 from kinspect.errors import CaptureError, KinspectError
-from kinspect.kafka.names import UNRESOLVED_KEPT
+from kinspect.kafka.names import UNRESOLVED_KEPT, LearnedNames
 from kinspect.model import FRAME_BITS, Block, Caps, Counts
 from kinspect.pipeline import RunEnd, summary_line
 from kinspect.spark.chunks import EARLIEST, FRAGMENT, ROWS, SORTED_BY
 from kinspect.spark.decode import (
     PIECE,
     SUMMARY,
-    Address,
     End,
-    Names,
     Run,
     added,
     decoding,
@@ -222,17 +220,10 @@ class Captures:
         if self._named or set(request.tables) <= {CONNECTIONS}:
             return
         self._named = True
-        names = self._told(request, frozenset())
-        if names.unclear:
-            names = self._told(request, names.unclear)
-        self._run.names = names.shortened()
-
-    def _told(self, request: Request, whole: frozenset[Address]) -> Names:
-        task = learning(self._run, request, whole)
-        names = Names()
-        for row in self._dealt.mapInArrow(task, spark_schema(PIECE)).collect():
-            names.add(Names.from_bytes(bytes(row[0])))
-        return names
+        names = LearnedNames()
+        for row in self._dealt.mapInArrow(learning(self._run, request), spark_schema(PIECE)).collect():
+            names.add(*cbor2.loads(row[0]))
+        self._run.names = [[*names.topics()], [*names.nodes()]]
 
     # ------------------------------------------------------------------ tables
 
