@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from threading import Thread
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
@@ -29,9 +29,11 @@ from kinspect.cli.options import (
 from kinspect.cli.progress import INTERVAL_SECONDS
 from kinspect.cli.types import DURATION, Duration
 from kinspect.filters import FILTER_NAMES
-from kinspect.kafka.view import View
 from kinspect.output.summary import Tally, summary_text
 from kinspect.spark import session
+
+if TYPE_CHECKING:
+    from kinspect.spark.request import Request
 
 Session: TypeAlias = Any
 """A SparkSession, of a package that is loaded where it is used."""
@@ -129,14 +131,8 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     job = Job(
         captures=captures,
         out=values["out"],
-        tables=tables,
-        caps=make_caps(values),
-        view=_view(values),
-        filter=_filter(values),
+        request=_request(tables, names, values),
         keylog=keylog,
-        names=names,
-        kafka_ports=frozenset(values["decode_as"]),
-        capture_point=values["capture_point"],
         skip_unreadable=values["skip_unreadable"],
         table_format=values["table_format"],
     )
@@ -204,31 +200,25 @@ def stream(folder: str, **values: Any) -> int:
     session.check_stream()
     _check_out(values["out"])
     from kinspect.spark.storage import listing, shown
-    from kinspect.spark.streaming.query import Settings, Stream
+    from kinspect.spark.streaming.query import Stream
+    from kinspect.spark.streaming.source import Watch
 
     listing(folder)
-
-    wanted = Settings(
+    request = _request(tables, names, values, late_secrets=values["keylog"] is not None)
+    watch = Watch(
         folder=folder,
-        out=values["out"],
-        tables=tables,
         settle=values["settle"] / NS_PER_SECOND,
         interval=values["interval"] / NS_PER_SECOND,
         shards=values["shards"],
-        caps=make_caps(values),
-        view=_view(values),
-        filter=_filter(values),
-        keylog=values["keylog"],
-        names=names,
-        kafka_ports=frozenset(values["decode_as"]),
-        capture_point=values["capture_point"],
+        keylog=values["keylog"] or "",
+        caps=request.caps,
     )
     progress = _shows_progress(values)
     step = _step if progress and not values["quiet"] else lambda _: None
     # What could not be read is tried again.
     master = values["master"] or (None if "MASTER" in os.environ else "local[*,4]")
     with _session(master, settings, progress, step) as spark, Interrupt() as interrupt:
-        running = Stream(spark, wanted, complain)
+        running = Stream(spark, watch, values["out"], request, complain)
         step(f"watching {shown(folder)}")
         rows = dict.fromkeys(tables, 0)
         # What waits for the JVM must not be broken off: each wait is a short one.
@@ -267,12 +257,20 @@ def _stream_summary(summary: dict[str, Any], rows: dict[str, int]) -> list[str]:
     return lines
 
 
-def _view(values: dict[str, Any]) -> View:
-    return make_view({**values, "fields": (), "records": False, "int64": "number"})
+def _request(tables: tuple[str, ...], names: dict[str, str], values: dict[str, Any], **more: Any) -> Request:
+    """What is asked for by options. Raises KinspectError for what makes no sense."""
+    from kinspect.spark.request import Request
 
-
-def _filter(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: values[name] for name in FILTER_NAMES if values[name]}
+    return Request(
+        tables,
+        view=make_view({**values, "fields": (), "records": False, "int64": "number"}),
+        chosen={name: values[name] for name in FILTER_NAMES if values[name]},
+        names=names,
+        kafka_ports=frozenset(values["decode_as"]),
+        caps=make_caps(values),
+        capture_point=values["capture_point"],
+        **more,
+    )
 
 
 def _check_out(folder: str) -> None:

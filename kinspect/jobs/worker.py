@@ -155,11 +155,7 @@ class _Reader:
             self._stop = cbor2.loads(data)
             return True
         names, nodes, ready = cbor2.loads(data)
-        learned = self._job.inspector.names
-        for topic_id, name, key in names:
-            learned.learn(topic_id, name, tuple(key))
-        for ip, port, node_id, key in nodes:
-            learned.learn_node(ip, port, node_id, tuple(key))
+        self._job.inspector.names.add(names, nodes)
         self._turns += 1
         self._send_texts(array("Q", ready))
         return True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from kinspect.kafka.order import FIRST, Key
 
@@ -86,6 +87,13 @@ class LearnedNames:
         names, nodes = self._new_names, self._new_nodes
         self._new_names, self._new_nodes = [], []
         return names, nodes
+
+    def add(self, names: Iterable[Sequence[Any]], nodes: Iterable[Sequence[Any]]) -> None:
+        """Learns what another one's `take_new` gave, also if it was carried as lists."""
+        for topic_id, name, key in names:
+            self.learn(topic_id, name, tuple(key))
+        for ip, port, node_id, key in nodes:
+            self.learn_node(ip, port, node_id, tuple(key))
 
     def topics(self) -> Iterator[tuple[str, str, Key]]:
         """All ids, their names and the keys of the lines that told them; `FIRST` if known beforehand."""

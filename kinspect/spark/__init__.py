@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,7 +70,6 @@ def read(
         dict(filter or {}),
         topic_names or {},
         decode_as,
-        run_id=uuid4().hex,
         capture_point=capture_point,
     )
     captures = Captures(
@@ -129,7 +127,6 @@ def stream(
         names=topic_names or {},
         kafka_ports=decode_as,
         caps=caps or DefaultCaps(),
-        run_id=uuid4().hex,
         capture_point=capture_point,
         late_secrets=keylog is not None,
     )

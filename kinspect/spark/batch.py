@@ -12,20 +12,18 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import orjson
+import cbor2
 from pyspark.accumulators import AccumulatorParam
 
 from kinspect.errors import CaptureError, KinspectError
-from kinspect.kafka.names import UNRESOLVED_KEPT
+from kinspect.kafka.names import UNRESOLVED_KEPT, LearnedNames
 from kinspect.model import FRAME_BITS, Block, Caps, Counts
 from kinspect.pipeline import RunEnd, summary_line
 from kinspect.spark.chunks import EARLIEST, FRAGMENT, ROWS, SORTED_BY
 from kinspect.spark.decode import (
     PIECE,
     SUMMARY,
-    Address,
     End,
-    Names,
     Run,
     added,
     decoding,
@@ -222,17 +220,10 @@ class Captures:
         if self._named or set(request.tables) <= {CONNECTIONS}:
             return
         self._named = True
-        names = self._told(request, frozenset())
-        if names.unclear:
-            names = self._told(request, names.unclear)
-        self._run.names = names.shortened()
-
-    def _told(self, request: Request, whole: frozenset[Address]) -> Names:
-        task = learning(self._run, request, whole)
-        names = Names()
-        for row in self._dealt.mapInArrow(task, spark_schema(PIECE)).collect():
-            names.add(Names.from_bytes(bytes(row[0])))
-        return names
+        names = LearnedNames()
+        for row in self._dealt.mapInArrow(learning(self._run, request), spark_schema(PIECE)).collect():
+            names.add(*cbor2.loads(row[0]))
+        self._run.names = [[*names.topics()], [*names.nodes()]]
 
     # ------------------------------------------------------------------ tables
 
@@ -259,7 +250,7 @@ class Captures:
         totals: dict[str, Any] = {}
         unresolved: set[str] = set()
         for (piece,) in decoded.where(f"{SUMMARY} is not null").select(SUMMARY).collect():
-            told = orjson.loads(bytes(piece))
+            told = cbor2.loads(bytes(piece))
             rows, totals = added(rows, told["rows"]), added(totals, told["totals"])
             unresolved.update(told["unresolved"][: UNRESOLVED_KEPT - len(unresolved)])
         totals = added(_totals(self._counts), totals)

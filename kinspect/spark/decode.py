@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
+import cbor2
 import pyarrow as pa
 
 from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.names import ZERO_ID, LearnedNames
-from kinspect.kafka.order import Key, Line
+from kinspect.kafka.names import LearnedNames
+from kinspect.kafka.order import Line
 from kinspect.pipeline import Inspector, one_by_one
 from kinspect.spark.chunks import Chunk, rows_of
 from kinspect.spark.merge import Bases, Merge, islands
@@ -31,93 +31,6 @@ SUMMARY = "summary"
 PIECE = pa.schema([("piece", pa.binary())])
 
 
-Address = tuple[str, int]
-
-
-class Telling(LearnedNames):
-    """Notes what lines tell, in whatever order they come."""
-
-    __slots__ = ("nodes_told", "topics_told")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.topics_told: dict[str, tuple[Key, str]] = {}
-        self.nodes_told: dict[Address, list[tuple[Key, int]]] = {}
-
-    def learn(self, topic_id: str, name: str, key: Key) -> None:
-        if topic_id != ZERO_ID:
-            told = key, name
-            self.topics_told[topic_id] = min(told, self.topics_told.get(topic_id, told))
-
-    def learn_node(self, ip: str, port: int, node_id: int, key: Key) -> None:
-        self.nodes_told.setdefault((ip, port), []).append((key, node_id))
-
-
-@dataclass(slots=True)
-class Names:
-    """What lines told: the names of topic ids, and the nodes at addresses, each with the key of the line.
-
-    A node that all lines of some islands tell is there with the first of them and the last: between them others may
-    tell another one, which makes an address `unclear`. Then every line has to be known.
-    """
-
-    topics: dict[str, tuple[Key, str]] = field(default_factory=dict)
-    nodes: dict[Address, list[tuple[Key, int]]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, told: Telling, whole: frozenset[Address]) -> Names:
-        """`whole`: addresses of which every line is to be known."""
-        nodes = {}
-        for address, lines in told.nodes_told.items():
-            lines.sort()
-            one = address not in whole and len({node_id for _, node_id in lines}) == 1
-            nodes[address] = [lines[0], lines[-1]] if one else lines
-        return cls(told.topics_told, nodes)
-
-    def add(self, other: Names) -> None:
-        for topic_id, told in other.topics.items():
-            self.topics[topic_id] = min(told, self.topics.get(topic_id, told))
-        for address, lines in other.nodes.items():
-            self.nodes.setdefault(address, []).extend(lines)
-
-    @property
-    def unclear(self) -> frozenset[Address]:
-        return frozenset(
-            address for address, lines in self.nodes.items() if len({node_id for _, node_id in lines}) > 1
-        )
-
-    def learned(self, known: dict[str, str]) -> LearnedNames:
-        """For an inspector, beside names known beforehand."""
-        names = LearnedNames(known)
-        for topic_id, (key, name) in self.topics.items():
-            names.learn(topic_id, name, key)
-        for (ip, port), lines in self.nodes.items():
-            for key, node_id in sorted(lines):
-                names.learn_node(ip, port, node_id, key)
-        names.take_new()
-        return names
-
-    def shortened(self) -> Names:
-        """Without lines that tell what the one before told."""
-        nodes = {}
-        for address, lines in self.nodes.items():
-            lines.sort()
-            pairs = zip([(None, None), *lines], lines, strict=False)
-            nodes[address] = [told for before, told in pairs if before[1] != told[1]]
-        return Names(self.topics, nodes)
-
-    def to_bytes(self) -> bytes:
-        return orjson.dumps([[*self.topics.items()], [*self.nodes.items()]])
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Names:
-        topics, nodes = orjson.loads(data)
-        return cls(
-            {topic_id: (tuple(key), name) for topic_id, (key, name) in topics},
-            {tuple(address): [(tuple(key), node) for key, node in lines] for address, lines in nodes},
-        )
-
-
 @dataclass(slots=True)
 class Run:
     """What the islands of a run share, beside its request."""
@@ -127,7 +40,8 @@ class Run:
     start: int | None
     end: End
     secrets: list[bytes]
-    names: Names = field(default_factory=Names)
+    names: list[Any] = field(default_factory=lambda: [[], []])
+    """What lines told: topic ids with their names, and addresses with their nodes, as `LearnedNames.add` takes them."""
 
     def keylog(self) -> KeyLog:
         keylog = KeyLog()
@@ -142,11 +56,11 @@ def schema_of(request: Request) -> pa.Schema:
     return pa.schema([*tables, (SUMMARY, pa.binary())])
 
 
-def learning(run: Run, request: Request, whole: frozenset[Address] = frozenset()) -> Task:
-    """A task that gives the names its islands tell; `whole`: see `Names.of`."""
+def learning(run: Run, request: Request) -> Task:
+    """A task that gives what its islands tell: `Run.names` as CBOR."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        names, keylog = Telling(), run.keylog()
+        names, keylog = LearnedNames(), run.keylog()
         for rows in _islands(found, run):
             inspector = _inspector(run, request, names, keylog, frozenset())
             for segments in Merge(run.bases).segments(rows):
@@ -154,7 +68,7 @@ def learning(run: Run, request: Request, whole: frozenset[Address] = frozenset()
                 inspector.idle()
             for _ in inspector.finish(run.end):
                 pass
-        told = Names.of(names, whole).to_bytes()
+        told = cbor2.dumps([[*names.topics()], [*names.nodes()]])
         yield pa.RecordBatch.from_arrays([pa.array([told], pa.binary())], schema=PIECE)
 
     return task
@@ -164,7 +78,8 @@ def decoding(run: Run, request: Request) -> Task:
     """A task that makes the rows of its islands, and a summary."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        names, keylog = run.names.learned(dict(request.names)), run.keylog()
+        names, keylog = LearnedNames(dict(request.names)), run.keylog()
+        names.add(*run.names)
         made = Made(request, run.start)
         for rows in _islands(found, run):
             inspector = _inspector(run, request, names, keylog, made.emit)
@@ -256,7 +171,7 @@ class Made:
         """The row that tells what all added up to, and more."""
         sums = {"rows": self._rows_made, "totals": self.totals, "unresolved": sorted(self.unresolved)}
         told = {**sums, **more}
-        return self._tagged(1, {SUMMARY: pa.array([orjson.dumps(told)], pa.binary())})
+        return self._tagged(1, {SUMMARY: pa.array([cbor2.dumps(told)], pa.binary())})
 
     def _tagged(self, count: int, filled: dict[str, pa.Array]) -> pa.RecordBatch:
         arrays = [filled.get(kind.name, pa.nulls(count, kind.type)) for kind in self._schema]

@@ -6,13 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from pyspark import StorageLevel
 
 from kinspect.errors import CaptureError, UnreadableError
-from kinspect.kafka.view import View
-from kinspect.model import Caps
 from kinspect.spark.aggregates import QUERIES, SOURCE, aggregate
 from kinspect.spark.batch import Captures
 from kinspect.spark.commit import PARQUET, Output
@@ -21,44 +18,23 @@ from kinspect.spark.request import Request
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
 from kinspect.spark.storage import check_out
-from kinspect.spark.tables import CONNECTIONS, EXCHANGES, PROBLEM_ROWS, PROBLEMS
+from kinspect.spark.tables import PROBLEM_ROWS, PROBLEMS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEFAULT_TABLES = (EXCHANGES, "batches", CONNECTIONS)
-
 
 @dataclass(slots=True)
 class Job:
-    """What to do. The aggregates come with the table `exchanges`; the rest is as for `kinspect.spark.read`."""
+    """What to do. Aggregates come with the table `exchanges`; `keylog`, `split_bytes`: see `kinspect.spark.read`."""
 
     captures: Sequence[str]
     out: str
-    tables: Sequence[str] = DEFAULT_TABLES
-    caps: Caps = field(default_factory=Caps)
-    view: View = field(default_factory=View)
-    filter: dict[str, Any] = field(default_factory=dict)
+    request: Request = field(default_factory=Request)
     keylog: bytes = b""
-    names: dict[str, str] = field(default_factory=dict)
-    kafka_ports: frozenset[int] = frozenset()
-    capture_point: str | None = None
     skip_unreadable: bool = False
     table_format: str = PARQUET
     split_bytes: int | None = None
-
-    def request(self) -> Request:
-        """Raises KinspectError for what makes no sense."""
-        return Request(
-            tuple(self.tables),
-            view=self.view,
-            chosen=self.filter,
-            names=self.names,
-            kafka_ports=self.kafka_ports,
-            caps=self.caps,
-            run_id=uuid4().hex,
-            capture_point=self.capture_point,
-        )
 
 
 @dataclass(slots=True)
@@ -74,17 +50,16 @@ class Result:
 def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
     """Does the job. Nothing changes in the folder before all tables are written. `step` is told what is being done."""
     check_out(job.out)
-    request = job.request()
     spark = own_session(spark)
     output = Output(spark, job.out, job.table_format)
     step("reading the captures")
     try:
         captures = Captures(
-            spark, job.captures, caps=job.caps, keylog=job.keylog, split_bytes=job.split_bytes
+            spark, job.captures, caps=job.request.caps, keylog=job.keylog, split_bytes=job.split_bytes
         )
         if not job.skip_unreadable:
             _check_read(captures.errors)
-        return _write(spark, captures, request, output, step)
+        return _write(spark, captures, job.request, output, step)
     except BaseException as error:
         output.abandon()
         ours = raised_in_task(error)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
+from uuid import uuid4
+
+import orjson
 
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, REPEATED, Filter
 from kinspect.kafka.view import View
 from kinspect.model import Caps
-from kinspect.spark.tables import RECORDS, Table, open_table
+from kinspect.spark.tables import BATCHES, CONNECTIONS, EXCHANGES, RECORDS, Table, open_table
+
+DEFAULT_TABLES = (EXCHANGES, BATCHES, CONNECTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +25,14 @@ class Request:
     Raises KinspectError for what makes no sense.
     """
 
-    tables: tuple[str, ...]
+    tables: tuple[str, ...] = DEFAULT_TABLES
     fields: Collection[str] | None = None
     view: View = field(default_factory=View)
     chosen: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     kafka_ports: frozenset[int] = frozenset()
     caps: Caps = field(default_factory=Caps)
-    run_id: str = ""
+    run_id: str = field(default_factory=lambda: uuid4().hex)
     capture_point: str | None = None
     late_secrets: bool = False
     """Whether TLS secrets may come when packets they are for were decoded."""
@@ -43,6 +48,19 @@ class Request:
     def filter(self) -> Filter:
         """What passes. Raises KinspectError."""
         return filter_of(self.chosen)
+
+    def described(self) -> dict[str, Any]:
+        """What rows depend on, by the option's name, as JSON has it."""
+        options = {
+            "--payload": self.view.payload,
+            "--show-secrets": self.view.show_secrets,
+            "--topic-names": sorted(self.names.items()),
+            "--decode-as": sorted(self.kafka_ports),
+            "--capture-point": self.capture_point,
+            "limits": astuple(self.caps),
+            "filters": {name: value for name, value in self.chosen.items() if value},
+        }
+        return dict(orjson.loads(orjson.dumps(options)))
 
 
 def view_of(name: str, view: View) -> View:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from struct import Struct
 
-import orjson
+import cbor2
 import pyarrow as pa
 
 from kinspect import link
@@ -71,18 +70,11 @@ class Report:
     counts: Counts = field(default_factory=Counts)
 
     def to_bytes(self) -> bytes:
-        told = {name: getattr(self, name) for name in _PLAIN}
-        told["error"] = self.error and list(self.error)
-        told["secrets"] = [b64encode(text).decode() for text in self.secrets]
-        told["drops"] = [[list(key), count] for key, count in self.drops.items()]
-        told["counts"] = {name: getattr(self.counts, name) for name in _COUNTED}
-        return orjson.dumps(told)
+        return cbor2.dumps(asdict(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Report:
-        told = orjson.loads(data)
-        told["secrets"] = [b64decode(text) for text in told["secrets"]]
-        told["drops"] = {tuple(key): count for key, count in told["drops"]}
+        told = cbor2.loads(data)
         told["counts"] = Counts(**told["counts"])
         told["last"] = [tuple(packet) for packet in told["last"]]
         told["error"] = told["error"] and ToldError(*told["error"])
@@ -100,16 +92,6 @@ class Report:
             low, high = min(times) // NS_PER_DAY, max(times) // NS_PER_DAY
             days = {low} if low == high else {time // NS_PER_DAY for time in times}
             self.days = sorted(days.union(self.days))
-
-
-_PLAIN = (
-    *("split", "file", "packets", "whole", "began", "first", "next", "describes", "error"),
-    *("first_time", "latest", "last", "days", "fragments"),
-)
-_COUNTED = (
-    *("packets", "bytes", "tcp_segments", "payload_bytes", "undecoded_packets", "fragments"),
-    *("overlapping_fragments", "duplicate_packets", "caps_hit"),
-)
 
 
 Tell = Callable[[dict[int, bytes]], None]

@@ -26,194 +26,94 @@ COMPLETION, DATE, EXCHANGE_ID = "completion", "date", "exchange_id"
 
 _DAY_NS = 86_400 * 1_000_000_000
 _KEY = Struct(">QQQI")
-_TIME = pa.timestamp("us", tz="UTC")
-_TEXTS, _INTS = pa.list_(pa.string()), pa.list_(pa.int32())
 Fields = list[tuple[str, pa.DataType]]
 
+_KINDS: dict[str, pa.DataType] = {
+    "text": pa.string(),
+    "texts": pa.list_(pa.string()),
+    "int": pa.int32(),
+    "ints": pa.list_(pa.int32()),
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "bool": pa.bool_(),
+    "bytes": pa.binary(),
+    "date": pa.date32(),
+    "micros": pa.timestamp("us", tz="UTC"),
+}
 
-def _both_times(name: str) -> Fields:
-    return [(f"{name}_ns", pa.int64()), (name, _TIME)]
+
+def _columns(text: str) -> Fields:
+    """Columns as `name kind, ...`; a `time` is two of them, in nanoseconds and in microseconds."""
+    found: Fields = []
+    for column in text.split(","):
+        name, kind = column.split()
+        if kind == "time":
+            found += [(f"{name}_ns", _KINDS["long"]), (name, _KINDS["micros"])]
+        else:
+            found.append((name, _KINDS[kind]))
+    return found
 
 
-_FRAMES = pa.struct(
-    [("file", pa.string()), ("first", pa.int64()), ("last", pa.int64()), ("packets", pa.int64())]
+def _kind(name: str, text: str) -> None:
+    """A kind of columns that have columns themselves; also `name` with an `s`, of lists of them."""
+    _KINDS[name] = pa.struct(_columns(text))
+    _KINDS[f"{name}s"] = pa.list_(_KINDS[name])
+
+
+_CLIENT = "ip text, port int, id text, {role}principal text, software_name text, software_version text"
+_MESSAGE = """timestamp time, duration_ms double, size long, frames frames, layout text, complete bool, inferred bool,
+    body text"""
+
+_kind("frames", "file text, first long, last long, packets long")
+_kind("error", "path text, code int, name text, retriable bool")
+_kind("problem", "side text, code text, offset long, bytes long, path text, message text")
+_kind("client", _CLIENT.format(role="role text, "))
+_kind("broker", "ip text, port int, node_id int")
+_kind("counted_client", _CLIENT.format(role="") + ", packets long, bytes long")
+_kind("counted_broker", "ip text, port int, packets long, bytes long")
+_kind("request", _MESSAGE)
+_kind("response", f"{_MESSAGE}, errors errors")
+_kind("header", "key text, value text, value_encoding text")
+
+_EXCHANGE = _columns(
+    """exchange_id text, timestamp time, completed_at time, client client, broker broker, connection_id text,
+    community_id text, tls bool, kind text, api text, api_key int, api_version int, correlation_id int, outcome text,
+    outcome_reason text, api_candidates texts, latency_ms double, service_ms double, in_flight int, max_wait_ms long,
+    throttle_time_ms long, topics texts, topic_ids texts, partitions texts, groups texts, transactional_ids texts,
+    truncated_lists bool, record_count long, record_bytes long, error_codes ints, error_names texts, error_count long,
+    problem_count long, request request, response response, problems problems"""
 )
-_MESSAGE: Fields = [
-    *_both_times("timestamp"),
-    ("duration_ms", pa.float64()),
-    ("size", pa.int64()),
-    ("frames", _FRAMES),
-    ("layout", pa.string()),
-    ("complete", pa.bool_()),
-    ("inferred", pa.bool_()),
-    ("body", pa.string()),
-]
-_ERROR = pa.struct(
-    [("path", pa.string()), ("code", pa.int32()), ("name", pa.string()), ("retriable", pa.bool_())]
+_CONNECTION = _columns(
+    """timestamp time, completed_at time, client counted_client, broker counted_broker, connection_id text,
+    community_id text, kind text, server_name text, alpn texts, tls_version text, tls_cipher_suite text,
+    tls_status text, tls_reason text, handshake_seen bool, end_reason text, exchanges long, gaps long, gap_bytes long,
+    conflicting_bytes long, undecoded_bytes long"""
 )
-_PROBLEM = pa.struct(
-    [
-        ("side", pa.string()),
-        ("code", pa.string()),
-        ("offset", pa.int64()),
-        ("bytes", pa.int64()),
-        ("path", pa.string()),
-        ("message", pa.string()),
-    ]
-)
-_CLIENT: Fields = [
-    ("ip", pa.string()),
-    ("port", pa.int32()),
-    ("id", pa.string()),
-    ("role", pa.string()),
-    ("principal", pa.string()),
-    ("software_name", pa.string()),
-    ("software_version", pa.string()),
-]
-_BROKER: Fields = [("ip", pa.string()), ("port", pa.int32()), ("node_id", pa.int32())]
-
-_EXCHANGE: Fields = [
-    (EXCHANGE_ID, pa.string()),
-    *_both_times("timestamp"),
-    *_both_times("completed_at"),
-    ("client", pa.struct(_CLIENT)),
-    ("broker", pa.struct(_BROKER)),
-    ("connection_id", pa.string()),
-    ("community_id", pa.string()),
-    ("tls", pa.bool_()),
-    ("kind", pa.string()),
-    ("api", pa.string()),
-    ("api_key", pa.int32()),
-    ("api_version", pa.int32()),
-    ("correlation_id", pa.int32()),
-    ("outcome", pa.string()),
-    ("outcome_reason", pa.string()),
-    ("api_candidates", _TEXTS),
-    ("latency_ms", pa.float64()),
-    ("service_ms", pa.float64()),
-    ("in_flight", pa.int32()),
-    ("max_wait_ms", pa.int64()),
-    ("throttle_time_ms", pa.int64()),
-    ("topics", _TEXTS),
-    ("topic_ids", _TEXTS),
-    ("partitions", _TEXTS),
-    ("groups", _TEXTS),
-    ("transactional_ids", _TEXTS),
-    ("truncated_lists", pa.bool_()),
-    ("record_count", pa.int64()),
-    ("record_bytes", pa.int64()),
-    ("error_codes", _INTS),
-    ("error_names", _TEXTS),
-    ("error_count", pa.int64()),
-    ("problem_count", pa.int64()),
-    ("request", pa.struct(_MESSAGE)),
-    ("response", pa.struct([*_MESSAGE, ("errors", pa.list_(_ERROR))])),
-    ("problems", pa.list_(_PROBLEM)),
-]
-
-_COUNTED: Fields = [("packets", pa.int64()), ("bytes", pa.int64())]
-_CONNECTION: Fields = [
-    *_both_times("timestamp"),
-    *_both_times("completed_at"),
-    ("client", pa.struct([field for field in _CLIENT if field[0] != "role"] + _COUNTED)),
-    ("broker", pa.struct([*_BROKER[:2], *_COUNTED])),
-    ("connection_id", pa.string()),
-    ("community_id", pa.string()),
-    ("kind", pa.string()),
-    ("server_name", pa.string()),
-    ("alpn", _TEXTS),
-    ("tls_version", pa.string()),
-    ("tls_cipher_suite", pa.string()),
-    ("tls_status", pa.string()),
-    ("tls_reason", pa.string()),
-    ("handshake_seen", pa.bool_()),
-    ("end_reason", pa.string()),
-    ("exchanges", pa.int64()),
-    ("gaps", pa.int64()),
-    ("gap_bytes", pa.int64()),
-    ("conflicting_bytes", pa.int64()),
-    ("undecoded_bytes", pa.int64()),
-]
-
 # Where a batch was, before its own columns.
-_AROUND: Fields = [
-    (EXCHANGE_ID, pa.string()),
-    *_both_times("timestamp"),
-    ("client_ip", pa.string()),
-    ("client_id", pa.string()),
-    ("broker_ip", pa.string()),
-    ("broker_port", pa.int32()),
-    ("connection_id", pa.string()),
-    ("correlation_id", pa.int32()),
-    ("api", pa.string()),
-    ("api_version", pa.int32()),
-    ("side", pa.string()),
-    ("topic", pa.string()),
-    ("topic_id", pa.string()),
-    ("partition", pa.int32()),
-    ("path", pa.string()),
-    ("batch", pa.int32()),
-]
-_BATCH: Fields = [
-    ("base_offset", pa.int64()),
-    ("last_offset", pa.int64()),
-    ("magic", pa.int32()),
-    ("compression", pa.string()),
-    ("count", pa.int64()),
-    ("size", pa.int64()),
-    ("crc_ok", pa.bool_()),
-    ("timestamp_type", pa.string()),
-    ("base_timestamp_ms", pa.int64()),
-    ("max_timestamp_ms", pa.int64()),
-    ("delete_horizon_ms", pa.int64()),
-    ("producer_id", pa.int64()),
-    ("producer_epoch", pa.int32()),
-    ("base_sequence", pa.int32()),
-    ("partition_leader_epoch", pa.int32()),
-    ("is_transactional", pa.bool_()),
-    ("is_control", pa.bool_()),
-]
-_HEADER = pa.struct([("key", pa.string()), ("value", pa.string()), ("value_encoding", pa.string())])
-_RECORD: Fields = [
-    ("offset", pa.int64()),
-    ("timestamp_ms", pa.int64()),
-    ("key", pa.string()),
-    ("key_size", pa.int64()),
-    ("key_encoding", pa.string()),
-    ("key_decoded", pa.string()),
-    ("value", pa.string()),
-    ("value_size", pa.int64()),
-    ("value_encoding", pa.string()),
-    ("value_decoded", pa.string()),
-    ("headers", pa.list_(_HEADER)),
-]
+_AROUND = """exchange_id text, timestamp time, client_ip text, client_id text, broker_ip text, broker_port int,
+    connection_id text, correlation_id int, api text, api_version int, side text, topic text, topic_id text,
+    partition int, path text, batch int"""
+_BATCH = _columns(
+    f"""{_AROUND}, base_offset long, last_offset long, magic int, compression text, count long, size long, crc_ok bool,
+    timestamp_type text, base_timestamp_ms long, max_timestamp_ms long, delete_horizon_ms long, producer_id long,
+    producer_epoch int, base_sequence int, partition_leader_epoch int, is_transactional bool, is_control bool"""
+)
+_RECORD = _columns(
+    f"""{_AROUND}, offset long, timestamp_ms long, key text, key_size long, key_encoding text, key_decoded text,
+    value text, value_size long, value_encoding text, value_decoded text, headers headers"""
+)
 _DECODED = ("key_decoded", "value_decoded")
-
-_RUN: Fields = [
-    ("capture_point", pa.string()),
-    ("run_id", pa.string()),
-    ("schema_version", pa.int32()),
-    (DATE, pa.date32()),
-    (COMPLETION, pa.binary()),
-]
-"""What stands at the end of all tables."""
+# What stands at the end of all tables.
+_RUN = _columns("capture_point text, run_id text, schema_version int, date date, completion bytes")
 
 _COLUMNS: dict[str, Fields] = {
     EXCHANGES: _EXCHANGE,
     CONNECTIONS: _CONNECTION,
-    BATCHES: [*_AROUND, *_BATCH],
-    RECORDS: [*_AROUND, *_RECORD],
+    BATCHES: _BATCH,
+    RECORDS: _RECORD,
 }
 TABLES = tuple(_COLUMNS)
-PROBLEM_ROWS = pa.schema(
-    [
-        ("file", pa.string()),
-        ("error", pa.string()),
-        ("unread", pa.bool_()),
-        ("message", pa.string()),
-        *_RUN[:-1],
-    ]
-)
+PROBLEM_ROWS = pa.schema([*_columns("file text, error text, unread bool, message text"), *_RUN[:-1]])
 """The table `problems`: an input that was not read to its end, or not at all."""
 
 COMMENTS = {

@@ -70,7 +70,10 @@ def by_read(options: argparse.Namespace) -> dict[str, Any]:
 
 def by_spark(options: argparse.Namespace) -> dict[str, Any]:
     from kinspect.spark.job import Job, run
+    from kinspect.spark.request import Request
     from kinspect.spark.session import open_session
+
+    exchanges = Request(("exchanges",))
 
     events = Path(options.out + "-events").resolve()
     events.mkdir(parents=True)
@@ -97,11 +100,11 @@ def by_spark(options: argparse.Namespace) -> dict[str, Any]:
         stack.callback(session.stop)
         session.sparkContext.setLogLevel("ERROR")
         if not options.first:
-            run(session, Job([str(SMALL)], options.out + "-small", ("exchanges",)), lambda _: None)
+            run(session, Job([str(SMALL)], options.out + "-small", exchanges), lambda _: None)
         processes_below = Processes()
         java, python = processes_below.cpu()
         begin = time.perf_counter()
-        result = run(session, Job(options.captures, options.out, ("exchanges",)), lambda _: None)
+        result = run(session, Job(options.captures, options.out, exchanges), lambda _: None)
         wall = time.perf_counter() - begin
         java_after, python_after = processes_below.cpu()
         processes_below.stop()

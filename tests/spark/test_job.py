@@ -30,7 +30,11 @@ def made(spark, job, tmp_path_factory):
     old = out / "exchanges/date=2020-01-01"
     old.mkdir(parents=True)
     (old / "part-0.parquet").write_bytes(b"left alone")
-    job.run(spark, job.Job([str(CAPTURE)], str(out), ("exchanges", "records", "connections")), lambda _: None)
+    job.run(
+        spark,
+        job.Job([str(CAPTURE)], str(out), job.Request(("exchanges", "records", "connections"))),
+        lambda _: None,
+    )
     return out
 
 
@@ -83,7 +87,9 @@ def test_the_summary_is_that_of_read(spark, name):
 def test_run_again_it_is_the_same_and_other_dates_stay(made, spark, job):
     before = contents(made)
     job.run(
-        spark, job.Job([str(CAPTURE)], str(made), ("exchanges", "records", "connections")), lambda _: None
+        spark,
+        job.Job([str(CAPTURE)], str(made), job.Request(("exchanges", "records", "connections"))),
+        lambda _: None,
     )
     assert contents(made) == before
     assert (made / "exchanges/date=2020-01-01/part-0.parquet").read_bytes() == b"left alone"
@@ -94,7 +100,7 @@ def test_a_date_of_which_there_are_no_rows_now_has_none_any_more(spark, job, tmp
     old.mkdir(parents=True)
     (old / "part-0.parquet").write_bytes(b"left alone")
     for chosen in ({}, {"topic": ["none-of-them"]}):
-        captures = job.Job([str(CAPTURE)], str(tmp_path), ("exchanges",), filter=chosen)
+        captures = job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges",), chosen=chosen))
         result = job.run(spark, captures, lambda _: None)
         assert bool(contents(tmp_path)) == bool(result.rows["exchanges"]) == (not chosen)
     assert [path.name for path in (tmp_path / "exchanges").iterdir() if path.is_dir()] == ["date=2020-01-01"]
@@ -107,7 +113,7 @@ def test_a_failed_run_leaves_nothing(spark, job, tmp_path, monkeypatch):
 
     monkeypatch.setattr(job, "aggregate", fails)
     with pytest.raises(RuntimeError, match="disk full"):
-        job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), ("exchanges",)), lambda _: None)
+        job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges",))), lambda _: None)
     assert tables(tmp_path) == set()
 
 
@@ -123,7 +129,7 @@ def test_a_capture_that_goes_or_shrinks_once_it_was_read_changes_nothing(spark, 
         elif text == "decoding exchanges":
             os.truncate(path, size)
 
-    result = job.run(spark, job.Job([str(path)], str(tmp_path / "out"), ("exchanges",)), step)
+    result = job.run(spark, job.Job([str(path)], str(tmp_path / "out"), job.Request(("exchanges",))), step)
     assert result.rows == {"exchanges": expected}
 
 
@@ -137,10 +143,10 @@ def unreadable(tmp_path):
 def test_an_input_that_cannot_be_read_stops_the_job_before_anything_is_replaced(spark, job, tmp_path):
     out = tmp_path / "out"
     paths = unreadable(tmp_path)
-    job.run(spark, job.Job(paths[:1], str(out), ("exchanges",)), lambda _: None)
+    job.run(spark, job.Job(paths[:1], str(out), job.Request(("exchanges",))), lambda _: None)
     before = contents(out)
     with pytest.raises(CaptureError, match=r"missing\.pcap: no such file; nothing was written"):
-        job.run(spark, job.Job(paths, str(out), ("exchanges",)), lambda _: None)
+        job.run(spark, job.Job(paths, str(out), job.Request(("exchanges",))), lambda _: None)
     assert contents(out) == before
     assert "_staging" not in tables(out)
 
@@ -151,7 +157,10 @@ def test_what_was_not_read_is_a_table(spark, job, tmp_path):
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(Path(paths[0]).read_bytes()[:-10])
     settings = job.Job(
-        [*paths, str(cut)], str(out), ("connections",), skip_unreadable=True, capture_point="east"
+        [*paths, str(cut)],
+        str(out),
+        job.Request(("connections",), capture_point="east"),
+        skip_unreadable=True,
     )
     result = job.run(spark, settings, lambda _: None)
     duckdb = import_module("duckdb")
@@ -165,7 +174,7 @@ def test_what_was_not_read_is_a_table(spark, job, tmp_path):
     assert [row[3] for row in rows] == [str(error) for error in sorted(result.errors, key=str)]
     assert {row[4] for row in rows} == {"east"}
     assert {str(row[5]) for row in rows} == {result.dates["connections"][0]}
-    job.run(spark, job.Job(paths[:1], str(out), ("connections",)), lambda _: None)
+    job.run(spark, job.Job(paths[:1], str(out), job.Request(("connections",))), lambda _: None)
     assert [*(out / "problems").glob("date=*")] == []
 
 
@@ -174,14 +183,14 @@ def test_dates_are_utc_in_any_session(spark, job, tmp_path):
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
         path = CAPTURE.parents[1] / "2.8.2/console-zstd.pcap"
-        job.run(spark, job.Job([str(path)], str(tmp_path), ("exchanges",)), lambda _: None)
+        job.run(spark, job.Job([str(path)], str(tmp_path), job.Request(("exchanges",))), lambda _: None)
     finally:
         spark.conf.unset("spark.sql.session.timeZone")
     before = contents(tmp_path)
     assert {folder for folder in before if folder.startswith("exchanges")} == {
         f"exchanges/date={line['timestamp'][:10]}" for line in lines([path])
     }
-    job.run(spark, job.Job([str(path)], str(tmp_path), ("exchanges",)), lambda _: None)
+    job.run(spark, job.Job([str(path)], str(tmp_path), job.Request(("exchanges",))), lambda _: None)
     assert contents(tmp_path) == before
     parquet = import_module("pyarrow.parquet")
     file = next((tmp_path / "exchanges").rglob("*.parquet"))
@@ -191,11 +200,13 @@ def test_dates_are_utc_in_any_session(spark, job, tmp_path):
 def test_tables_of_version_0_1_are_refused(spark, job, tmp_path):
     (tmp_path / "exchanges/date=2020-01-01/api=Fetch").mkdir(parents=True)
     with pytest.raises(KinspectError, match=r"has tables of kinspect 0\.1"):
-        job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), ("exchanges",)), lambda _: None)
+        job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges",))), lambda _: None)
 
 
 def test_a_format_without_its_jars_is_refused(spark, job, tmp_path):
-    settings = job.Job([str(CAPTURE)], str(tmp_path / "out"), ("exchanges",), table_format="delta")
+    settings = job.Job(
+        [str(CAPTURE)], str(tmp_path / "out"), job.Request(("exchanges",)), table_format="delta"
+    )
     with pytest.raises(KinspectError, match="Spark has no format delta here; give its jar"):
         job.run(spark, settings, lambda _: None)
 
@@ -222,7 +233,7 @@ def test_of_a_capture_that_is_still_written_it_takes_what_was_there(spark, job, 
         if text == "decoding exchanges":
             path.write_bytes(whole)
 
-    result = job.run(spark, job.Job([str(path)], str(tmp_path / "out"), ("exchanges",)), step)
+    result = job.run(spark, job.Job([str(path)], str(tmp_path / "out"), job.Request(("exchanges",))), step)
     assert result.rows == {"exchanges": len(expected)}
     assert ["ends in the middle of packet" in str(error) for error in result.errors] == [True]
     assert len(expected) < len(lines([path]))

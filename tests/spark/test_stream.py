@@ -70,8 +70,8 @@ def files_of(found, folder, count):
 
 
 def stream_of(module, spark, folder, out, tell=lambda _: None, **more):
-    options = {"settle": 0.0, "interval": 0.1, "shards": 2, **more}
-    return module.Stream(spark, module.Settings(str(folder), str(out), **options), tell)
+    watch = module.Watch(str(folder), settle=0.0, interval=0.1, shards=more.pop("shards", 2))
+    return module.Stream(spark, watch, str(out), module.Request(**more), tell)
 
 
 def same(out, paths):
@@ -168,7 +168,7 @@ def test_a_stream_keeps_its_tables_and_shards(spark, module, folder, tmp_path):
 def test_a_stream_that_goes_on_with_other_options_says_so(spark, module, folder, tmp_path):
     told = []
     for chosen in ({"api": ["Fetch"]}, {"api": ["Fetch"], "topic": []}):
-        stream_of(module, spark, folder, tmp_path / "out", told.append, filter=chosen)
+        stream_of(module, spark, folder, tmp_path / "out", told.append, chosen=chosen)
     assert told == []
     stream_of(module, spark, folder, tmp_path / "out", told.append, view=View(payload="text"))
     assert told == [

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import cbor2
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
 
 from kinspect.kafka.names import LearnedNames
-from kinspect.kafka.order import Key
 from kinspect.model import FRAME_BITS
 from kinspect.pipeline import Inspector, one_by_one
 from kinspect.spark.batch import end_of_packets
@@ -25,6 +25,9 @@ from kinspect.tls import KeyLog
 PIECE = "piece binary"
 FILES_KEPT = 1000
 """The names of so many files are known of what a shard still has under way."""
+Told = Sequence[Any]
+"""What a line told: a topic id and its name, or an IP address, a port and the node there; then the line's key."""
+_OF_NODE = 4
 _SORT = [ROWS.names.index(name) for name in SORTED_BY]
 
 
@@ -38,20 +41,22 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         self._states = handle.getMapState("islands", "island binary", "state binary")
         self._due = handle.getMapState("due", "island binary", "time bigint")
         self._waiting = handle.getMapState("waiting", "island binary", "rows binary")
-        self._names = handle.getMapState("names", "about string", "told string")
+        self._names = handle.getMapState("names", "about string", "told binary")
         self._secrets = handle.getMapState("secrets", "text binary", "number bigint")
         self._shared = handle.getValueState("shared", "told string")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         control, of_island = self._sorted(rows)
         batch = Batch(self._request, self._told(), control)
-        batch.learn(_items(self._names))
-        self._keep_names(batch.hear())
+        learn(batch.names, [cbor2.loads(told) for _, (told,) in _items(self._names)])
+        take_new(batch.names)
+        learn(batch.names, batch.heard)
+        self._keep_names(take_new(batch.names))
         self._add_secrets(batch)
         for island in sorted(of_island.keys() | self._touched(batch)):
             for piece in self._island(batch, island, of_island.get(island, [])):
                 yield Row(piece=piece)
-        learned = batch.take_new()
+        learned = take_new(batch.names)
         self._keep_names(learned)
         for made in batch.finish(learned):
             yield Row(piece=made)
@@ -62,7 +67,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         of_island: dict[bytes, list[Chunk]] = {}
         for row in rows:
             if row.kind == REPORT:
-                control.append(json.loads(bytes(row.heads)))
+                control.append(cbor2.loads(row.heads))
             else:
                 chunk = Chunk._make(_plain(row[name]) for name in ROWS.names)
                 of_island.setdefault(chunk.island, []).append(chunk)
@@ -117,9 +122,11 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         elif state.containsKey((island,)):
             state.removeKey((island,))
 
-    def _keep_names(self, told: dict[str, str]) -> None:
-        for about, text in told.items():
-            self._names.updateValue((about,), (text,))
+    def _keep_names(self, told: list[Told]) -> None:
+        for line in told:
+            # All but what may be told anew: the key, and a topic's name.
+            about = " ".join(map(str, line[:3] if len(line) == _OF_NODE else line[:1]))
+            self._names.updateValue((about,), (cbor2.dumps(line),))
 
     def _add_secrets(self, batch: Batch) -> None:
         for text in batch.new_secrets:
@@ -137,16 +144,17 @@ class Batch:
         self.drain = False
         self.until = NEVER
         self.new_secrets: list[bytes] = []
-        self._heard: list[Any] = []
+        self.heard: list[Told] = []
+        """What other shards told in the micro-batch before."""
         self._reports: list[Report] = []
         for told in control:
             if "report" in told:
-                self._reports.append(Report.from_bytes(told["report"].encode()))
+                self._reports.append(Report.from_bytes(told["report"]))
             else:
                 self._take(told)
         self._see()
         self.keylog = KeyLog()
-        self._learned = LearnedNames(dict(request.names))
+        self.names = LearnedNames(dict(request.names))
         self._made = Made(request, shared["start"])
         self._files = _Files({int(number): name for number, name in shared["files"].items()})
 
@@ -157,7 +165,7 @@ class Batch:
         self.shared["files"] = {number: self.shared["files"][number] for number in kept}
         self.drain = told["drain"]
         self.until = NEVER if told["until"] is None else (told["until"], -1)
-        self._heard = told["told"]
+        self.heard = told["told"]
         if told["secrets"]:
             self.new_secrets.append(told["secrets"].encode())
 
@@ -177,44 +185,11 @@ class Batch:
         self.clock = shared["clock"]
         self.end = end_of_packets(shared["last"], self._request.caps.idle_timeout_ns)
 
-    def learn(self, known: Iterator[tuple[tuple[str], tuple[str]]]) -> None:
-        """Names that the shard knows."""
-        for (about,), (text,) in known:
-            self._learn(about, json.loads(text))
-        self._learned.take_new()
-
-    def hear(self) -> dict[str, str]:
-        """Names that other shards told in the micro-batch before; as `take_new`."""
-        for about, told in self._heard:
-            self._learn(about, told)
-        return self.take_new()
-
-    def _learn(self, about: str, told: list[Any]) -> None:
-        kind, *rest = about.split(" ")
-        for key, value in told:
-            if kind == "topic":
-                self._learned.learn(rest[0], value, tuple(key))
-            else:
-                self._learned.learn_node(rest[0], int(rest[1]), value, tuple(key))
-
-    def take_new(self) -> dict[str, str]:
-        """What was learned since the last call, as text."""
-        topics, nodes = self._learned.take_new()
-        told: dict[str, list[tuple[Key, Any]]] = {
-            f"topic {topic_id}": [(key, name)] for topic_id, name, key in topics
-        }
-        addresses = {(ip, port) for ip, port, _, _ in nodes}
-        if addresses:
-            for ip, port, node_id, key in self._learned.nodes():
-                if (ip, port) in addresses:
-                    told.setdefault(f"node {ip} {port}", []).append((key, node_id))
-        return {about: json.dumps(lines) for about, lines in told.items()}
-
     def inspector(self) -> Inspector:
         """For one island."""
         inspector = Inspector(
             caps=self._request.caps,
-            names=self._learned,
+            names=self.names,
             keylog=self.keylog,
             kafka_ports=self._request.kafka_ports,
             emit=self._made.emit,
@@ -233,13 +208,24 @@ class Batch:
             inspector.counts.hit("merge_bytes")
         self._made.totals = added(self._made.totals, inspector.totals())
 
-    def finish(self, learned: dict[str, str]) -> Iterator[bytes]:
+    def finish(self, learned: list[Told]) -> Iterator[bytes]:
         """The rest, and a summary."""
-        self._made.unresolved = self._learned.unresolved
+        self._made.unresolved = self.names.unresolved
         yield from map(_ipc, self._made.rest())
-        reports = [json.loads(report.to_bytes()) for report in self._reports]
-        told = [[about, json.loads(text)] for about, text in learned.items()]
-        yield _ipc(self._made.summary(batch=self.shared["batch"], told=told, reports=reports))
+        reports = [report.to_bytes() for report in self._reports]
+        yield _ipc(self._made.summary(batch=self.shared["batch"], told=learned, reports=reports))
+
+
+def learn(names: LearnedNames, told: list[Told]) -> None:
+    """What lines told elsewhere."""
+    nodes = [line for line in told if len(line) == _OF_NODE]
+    names.add([line for line in told if len(line) != _OF_NODE], nodes)
+
+
+def take_new(names: LearnedNames) -> list[Told]:
+    """What was learned since the last call."""
+    topics, nodes = names.take_new()
+    return [*topics, *nodes]
 
 
 _NOTHING: dict[str, Any] = {

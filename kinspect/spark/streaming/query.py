@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
-import orjson
+import cbor2
 from pyspark import StorageLevel
 from pyspark.errors import StreamingQueryException
 
 from kinspect.errors import CaptureError, KinspectError
-from kinspect.kafka.view import View
-from kinspect.model import Caps, Counts
+from kinspect.model import Counts
 from kinspect.pipeline import summary_line
 from kinspect.spark.batch import add_counts, tries_of
 from kinspect.spark.decode import SUMMARY, added, schema_of
 from kinspect.spark.failure import error_of, raised_in_task
-from kinspect.spark.job import DEFAULT_TABLES
 from kinspect.spark.request import Request
 from kinspect.spark.scan import Report
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
 from kinspect.spark.storage import check_out
-from kinspect.spark.streaming.folder import SETTLE_SECONDS
 from kinspect.spark.streaming.output import StreamOutput
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
 from kinspect.spark.streaming.source import SHARD, CaptureStream, Watch
@@ -36,9 +31,6 @@ from kinspect.spark.tables import PROBLEM_ROWS, PROBLEMS, Unread
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SHARDS = 16
-"""Into how many shards the islands are dealt; a stream keeps the number it began with."""
-INTERVAL_SECONDS = 2.0
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -51,53 +43,6 @@ def frame(spark: SparkSession, watch: Watch, request: Request) -> DataFrame:
     packets = spark.readStream.format(CaptureStream.name()).options(**watch.options()).load()
     pieces = packets.groupBy(SHARD).transformWithState(Shard(request), PIECE, "Append", "None")
     return pieces.mapInArrow(unpacked, spark_schema(schema_of(request)))
-
-
-@dataclass(slots=True)
-class Settings:
-    """What a stream is to do. `keylog`: a file of TLS secrets, read again for each micro-batch; the rest is as for
-    `kinspect.spark.read`."""
-
-    folder: str
-    out: str
-    tables: tuple[str, ...] = DEFAULT_TABLES
-    settle: float = SETTLE_SECONDS
-    interval: float = INTERVAL_SECONDS
-    shards: int = SHARDS
-    caps: Caps = field(default_factory=Caps)
-    view: View = field(default_factory=View)
-    filter: dict[str, Any] = field(default_factory=dict)
-    keylog: str | None = None
-    names: dict[str, str] = field(default_factory=dict)
-    kafka_ports: frozenset[int] = frozenset()
-    capture_point: str | None = None
-
-    def request(self) -> Request:
-        """Raises KinspectError for what makes no sense."""
-        return Request(
-            self.tables,
-            view=self.view,
-            chosen=self.filter,
-            names=self.names,
-            kafka_ports=self.kafka_ports,
-            caps=self.caps,
-            run_id=uuid4().hex,
-            capture_point=self.capture_point,
-            late_secrets=self.keylog is not None,
-        )
-
-    def told(self) -> dict[str, Any]:
-        """What rows depend on, by the option's name."""
-        told = {
-            "--payload": self.view.payload,
-            "--show-secrets": self.view.show_secrets,
-            "--topic-names": sorted(self.names.items()),
-            "--decode-as": sorted(self.kafka_ports),
-            "--capture-point": self.capture_point,
-            "limits": astuple(self.caps),
-            "filters": {name: value for name, value in self.filter.items() if value},
-        }
-        return dict(json.loads(json.dumps(told)))
 
 
 @dataclass(slots=True)
@@ -114,35 +59,40 @@ class Stream:
     """Writes the tables of a folder. `tell` is given what a person should know, a line at a time."""
 
     def __init__(
-        self, spark: SparkSession, settings: Settings, tell: Callable[[str], None] = lambda _: None
+        self,
+        spark: SparkSession,
+        watch: Watch,
+        out: str,
+        request: Request,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Raises KinspectError for what makes no sense, for the folder of another job, and for what a stream of another
-        version left."""
-        self._settings = settings
+        """Raises KinspectError for the folder of another job, and for what a stream of another version left."""
+        self._watch = replace(watch, tries=tries_of(spark))
+        self._out = out
+        self._request = request
         self._tell = tell
-        self._request = settings.request()
-        check_out(settings.out)
+        check_out(out)
         self._spark = own_session(spark)
-        self._spark.conf.set("spark.sql.shuffle.partitions", str(min(settings.shards, 8)))
-        self._output = StreamOutput(self._spark, settings.out)
+        self._spark.conf.set("spark.sql.shuffle.partitions", str(min(watch.shards, 8)))
+        self._output = StreamOutput(self._spark, out)
         self._go_on()
         self.errors: list[CaptureError] = []
         """What could not be read."""
 
     def _go_on(self) -> None:
-        told = {"tables": list(self._settings.tables), "shards": self._settings.shards}
+        told = {"tables": list(self._request.tables), "shards": self._watch.shards}
         before = self._output.settings
         for name, value in told.items():
             if before and before[name] != value:
                 kept = ", ".join(before[name]) if name == "tables" else before[name]
                 raise KinspectError(
-                    f"{self._settings.out}: was begun with the {name} {kept}; a stream keeps its {name}"
+                    f"{self._out}: was begun with the {name} {kept}; a stream keeps its {name}"
                 )
-        told |= self._settings.told()
+        told |= self._request.described()
         others = [name for name, value in told.items() if before and before.get(name) != value]
         if others:
             self._tell(
-                f"{self._settings.out}: goes on with other {', '.join(others)}; rows that are there stay as they are"
+                f"{self._out}: goes on with other {', '.join(others)}; rows that are there stay as they are"
             )
         self._output.keep(told)
 
@@ -157,24 +107,12 @@ class Stream:
 
     def _batches(self, drain: bool, told: Path) -> Iterator[Batch | None]:
         done: list[Batch] = []
-        watch = Watch(
-            folder=self._settings.folder,
-            settle=self._settings.settle,
-            interval=self._settings.interval,
-            drain=drain,
-            shards=self._settings.shards,
-            tries=tries_of(self._spark),
-            keylog=self._settings.keylog or "",
-            told=str(told),
-            caps=self._settings.caps,
-        )
+        watch = replace(self._watch, drain=drain, told=str(told))
         self._output.copy_told(told)
         rows = frame(self._spark, watch, self._request)
         writer = rows.writeStream.option("checkpointLocation", self._output.checkpoint)
         writer = writer.foreachBatch(lambda batch, number: self._write(batch, number, told, done))
-        trigger = (
-            {"availableNow": True} if drain else {"processingTime": f"{self._settings.interval} seconds"}
-        )
+        trigger = {"availableNow": True} if drain else {"processingTime": f"{watch.interval} seconds"}
         query = writer.trigger(**trigger).start()
         try:
             while query.isActive:
@@ -200,7 +138,7 @@ class Stream:
                 [bytes(row[0]) for row in batch.where(f"{SUMMARY} is not null").select(SUMMARY).collect()]
             )
             self._output.begin(number)
-            for name in self._settings.tables:
+            for name in self._request.tables:
                 if found.rows.get(name):
                     self._output.write(name, batch.where(f"{name} is not null").select(f"{name}.*"))
             if found.unread:
@@ -236,13 +174,13 @@ class Told:
         self.unread: list[Unread] = []
         totals: dict[str, Any] = {}
         reports: dict[int, Report] = {}
-        for piece in map(orjson.loads, pieces):
+        for piece in map(cbor2.loads, pieces):
             self.number = max(self.number, piece["batch"])
             self.rows, totals = added(self.rows, piece["rows"]), added(totals, piece["totals"])
             self.told += piece["told"]
             # All shards have all reports.
             for told in piece["reports"]:
-                report = Report.from_bytes(orjson.dumps(told))
+                report = Report.from_bytes(told)
                 reports[report.split] = report
         counts = Counts()
         for report in reports.values():

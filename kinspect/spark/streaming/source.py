@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
+import cbor2
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
@@ -42,7 +43,9 @@ Offset = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a source is to do; `told`: a file of this machine with what lines told in the micro-batch before."""
+    """What a source is to do. `shards`: into how many the islands are dealt, once and for all of a checkpoint;
+    `keylog`: a file of TLS secrets, read again for each micro-batch; `told`: one of this machine with what lines told
+    in the micro-batch before."""
 
     folder: str
     settle: float = SETTLE_SECONDS
@@ -232,7 +235,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             for batch in batches(self._rows(take, report)):
                 islands = batch.column("island").to_pylist()
                 yield _with_shards(batch, [crc32(island) % len(shards) for island in islands])
-            yield from _to_shards([_control({"report": report.to_bytes().decode()})], shards)
+            yield from _to_shards([_control({"report": report.to_bytes()})], shards)
 
     def _rows(self, take: Take, report: Report) -> Iterator[Chunk]:
         """The rows of a file, and what is told of it."""
@@ -282,7 +285,7 @@ def _choose(captures: list[Capture], most: int | None) -> tuple[list[Capture], l
 
 
 def _control(told: dict[str, Any]) -> Chunk:
-    return Chunk(REPORT, b"", NO_TIME, 0, 0, 0, None, json.dumps(told).encode(), b"")
+    return Chunk(REPORT, b"", NO_TIME, 0, 0, 0, None, cbor2.dumps(told), b"")
 
 
 def _to_shards(rows: list[Chunk], shards: range) -> Iterator[pa.RecordBatch]:
