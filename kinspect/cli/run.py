@@ -37,12 +37,7 @@ from kinspect.model import Block
 from kinspect.output import NONE, TABLE, Writer, open_writer
 from kinspect.output.escape import printable
 from kinspect.output.summary import LOOKED_AT, PASSED, SHOWN, Tally, summary_text
-from kinspect.pipeline import Inspector, one_by_one
-
-# How many more objects there are before Python looks for unreachable cycles among the newest, how often among the
-# others. Only what is left of an ended connection is one; with the usual numbers a fifth of the time goes there.
-COLLECTED_EACH = (10_000, 3, 3)
-
+from kinspect.pipeline import Inspector, one_by_one, relax_collector
 
 HELD_SECONDS = 0.08
 """So long lines wait for others that belong before them, where packets come as they are captured. With the time to the
@@ -90,7 +85,7 @@ def open_run(
     """Open the output and join everything. `writer`: one instead of the format's."""
     values = options.values
     gc.freeze()
-    gc.set_threshold(*COLLECTED_EACH)
+    relax_collector()
     stream = _written_whole(usage(lambda: outfile.open_output(options.path, values["force"])))
     return Run(
         options,

@@ -12,11 +12,11 @@ import pyarrow as pa
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.names import LearnedNames
 from kinspect.kafka.order import Line
-from kinspect.pipeline import Inspector, one_by_one
+from kinspect.pipeline import Inspector, one_by_one, relax_collector
 from kinspect.spark.chunks import Chunk, rows_of
 from kinspect.spark.merge import Bases, Merge, islands
 from kinspect.spark.request import Request
-from kinspect.spark.tables import Row, make_batch
+from kinspect.spark.tables import Row
 from kinspect.tls import KeyLog
 
 _ROWS, _BYTES = 1000, 4 * 1024 * 1024
@@ -60,6 +60,7 @@ def learning(run: Run, request: Request) -> Task:
     """A task that gives what its islands tell: `Run.names` as CBOR."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        relax_collector()
         names, keylog = LearnedNames(), run.keylog()
         for rows in _islands(found, run):
             inspector = _inspector(run, request, names, keylog, frozenset())
@@ -78,6 +79,7 @@ def decoding(run: Run, request: Request) -> Task:
     """A task that makes the rows of its islands, and a summary."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        relax_collector()
         names, keylog = LearnedNames(dict(request.names)), run.keylog()
         names.add(*run.names)
         made = Made(request, run.start)
@@ -162,8 +164,7 @@ class Made:
             for at in range(0, len(rows), _ROWS):
                 some = rows[at : at + _ROWS]
                 self._rows_made[name] += len(some)
-                batch = make_batch(some, self._tables[name].schema)
-                yield self._tagged(len(some), {name: batch.to_struct_array()})
+                yield self._tagged(len(some), {name: pa.array(some, self._schema.field(name).type)})
             rows.clear()
         self._bytes = 0
 

@@ -205,13 +205,6 @@ def _with_run(rows: Rows) -> Rows:
     return all_rows
 
 
-def make_batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as a batch; what a row does not have is null."""
-    return pa.RecordBatch.from_arrays(
-        [pa.array([row.get(field.name) for row in rows], field.type) for field in schema], schema=schema
-    )
-
-
 class Unread(NamedTuple):
     """An input that was not read to its end, and why."""
 
