@@ -22,40 +22,18 @@ from kinspect.model import Block, Caps, Counts
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import SPLIT_BYTES, Reading, Split, boundary, plan
 from kinspect.spark.storage import expand, length, shown
+from kinspect.spark.tables import columns
 from kinspect.tcp.keys import address_size, scope
 
 PACKETS, SEGMENTS = "packets", "segments"
 
-_TIME = pa.timestamp("us", tz="UTC")
-_PLACE: list[tuple[str, pa.DataType]] = [
-    ("file", pa.string()),
-    ("split", pa.int32()),
-    ("number", pa.int64()),
-    ("timestamp_ns", pa.int64()),
-    ("timestamp", _TIME),
-]
+_PLACE = "file text, split int, number long, timestamp time"
 COLUMNS: dict[str, list[tuple[str, pa.DataType]]] = {
-    PACKETS: [
-        *_PLACE,
-        ("link_type", pa.int32()),
-        ("captured_length", pa.int64()),
-        ("wire_length", pa.int64()),
-        ("data", pa.binary()),
-    ],
-    SEGMENTS: [
-        *_PLACE,
-        ("source_ip", pa.string()),
-        ("source_port", pa.int32()),
-        ("destination_ip", pa.string()),
-        ("destination_port", pa.int32()),
-        ("scope", pa.binary()),
-        ("seq", pa.int64()),
-        ("ack", pa.int64()),
-        ("flags", pa.int32()),
-        ("missing", pa.int64()),
-        ("payload_length", pa.int64()),
-        ("payload", pa.binary()),
-    ],
+    PACKETS: columns(f"{_PLACE}, link_type int, captured_length long, wire_length long, data bytes"),
+    SEGMENTS: columns(
+        f"""{_PLACE}, source_ip text, source_port int, destination_ip text, destination_port int, scope bytes, seq long,
+        ack long, flags int, missing long, payload_length long, payload bytes"""
+    ),
 }
 """`number` counts the packets of a split from 1: a frame's number is the sum of the packets of the splits of its file
 before, and it. `segments` are of whole packets: IP fragments are put together by `kinspect.spark.read` alone."""
@@ -159,8 +137,8 @@ def _schema(options: Options) -> pa.Schema:
 
 
 def _batch(rows: list[tuple[Any, ...]], chosen: list[int], schema: pa.Schema) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True))
-    arrays = [pa.array(columns[at], field.type) for at, field in zip(chosen, schema, strict=True)]
+    values = list(zip(*rows, strict=True))
+    arrays = [pa.array(values[at], field.type) for at, field in zip(chosen, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

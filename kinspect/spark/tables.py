@@ -42,7 +42,7 @@ _KINDS: dict[str, pa.DataType] = {
 }
 
 
-def _columns(text: str) -> Fields:
+def columns(text: str) -> Fields:
     """Columns as `name kind, ...`; a `time` is two of them, in nanoseconds and in microseconds."""
     found: Fields = []
     for column in text.split(","):
@@ -56,7 +56,7 @@ def _columns(text: str) -> Fields:
 
 def _kind(name: str, text: str) -> None:
     """A kind of columns that have columns themselves; also `name` with an `s`, of lists of them."""
-    _KINDS[name] = pa.struct(_columns(text))
+    _KINDS[name] = pa.struct(columns(text))
     _KINDS[f"{name}s"] = pa.list_(_KINDS[name])
 
 
@@ -75,7 +75,7 @@ _kind("request", _MESSAGE)
 _kind("response", f"{_MESSAGE}, errors errors")
 _kind("header", "key text, value text, value_encoding text")
 
-_EXCHANGE = _columns(
+_EXCHANGE = columns(
     """exchange_id text, timestamp time, completed_at time, client client, broker broker, connection_id text,
     community_id text, tls bool, kind text, api text, api_key int, api_version int, correlation_id int, outcome text,
     outcome_reason text, api_candidates texts, latency_ms double, service_ms double, in_flight int, max_wait_ms long,
@@ -83,7 +83,7 @@ _EXCHANGE = _columns(
     truncated_lists bool, record_count long, record_bytes long, error_codes ints, error_names texts, error_count long,
     problem_count long, request request, response response, problems problems"""
 )
-_CONNECTION = _columns(
+_CONNECTION = columns(
     """timestamp time, completed_at time, client counted_client, broker counted_broker, connection_id text,
     community_id text, kind text, server_name text, alpn texts, tls_version text, tls_cipher_suite text,
     tls_status text, tls_reason text, handshake_seen bool, end_reason text, exchanges long, gaps long, gap_bytes long,
@@ -93,18 +93,18 @@ _CONNECTION = _columns(
 _AROUND = """exchange_id text, timestamp time, client_ip text, client_id text, broker_ip text, broker_port int,
     connection_id text, correlation_id int, api text, api_version int, side text, topic text, topic_id text,
     partition int, path text, batch int"""
-_BATCH = _columns(
+_BATCH = columns(
     f"""{_AROUND}, base_offset long, last_offset long, magic int, compression text, count long, size long, crc_ok bool,
     timestamp_type text, base_timestamp_ms long, max_timestamp_ms long, delete_horizon_ms long, producer_id long,
     producer_epoch int, base_sequence int, partition_leader_epoch int, is_transactional bool, is_control bool"""
 )
-_RECORD = _columns(
+_RECORD = columns(
     f"""{_AROUND}, offset long, timestamp_ms long, key text, key_size long, key_encoding text, key_decoded text,
     value text, value_size long, value_encoding text, value_decoded text, headers headers"""
 )
 _DECODED = ("key_decoded", "value_decoded")
 # What stands at the end of all tables.
-_RUN = _columns("capture_point text, run_id text, schema_version int, date date, completion bytes")
+_RUN = columns("capture_point text, run_id text, schema_version int, date date, completion bytes")
 
 _COLUMNS: dict[str, Fields] = {
     EXCHANGES: _EXCHANGE,
@@ -113,7 +113,7 @@ _COLUMNS: dict[str, Fields] = {
     RECORDS: _RECORD,
 }
 TABLES = tuple(_COLUMNS)
-PROBLEM_ROWS = pa.schema([*_columns("file text, error text, unread bool, message text"), *_RUN[:-1]])
+PROBLEM_ROWS = pa.schema([*columns("file text, error text, unread bool, message text"), *_RUN[:-1]])
 """The table `problems`: an input that was not read to its end, or not at all."""
 
 COMMENTS = {
