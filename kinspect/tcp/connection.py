@@ -44,22 +44,11 @@ class StreamHandler(Protocol):
 class Nobody:
     """Takes what comes after the end of a connection."""
 
-    def data(
-        self, direction: int, time: int | None, frame: int, buffer: bytes, start: int, end: int, /
-    ) -> None:
-        pass
-
-    def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str, /) -> None:
-        pass
-
-    def conflict(self, direction: int, size: int, /) -> None:
-        pass
-
-    def fin(self, direction: int, time: int | None, frame: int, /) -> None:
-        pass
-
-    def closed(self, time: int | None, frame: int, reason: str, /) -> None:
-        pass
+    def data(self, *_: object) -> None: ...
+    def gap(self, *_: object) -> None: ...
+    def conflict(self, *_: object) -> None: ...
+    def fin(self, *_: object) -> None: ...
+    def closed(self, *_: object) -> None: ...
 
 
 class Half:
@@ -75,8 +64,7 @@ class Half:
 
     STATE: ClassVar = (
         *("ack", "bytes", "calm", "clock", "conflicts", "direction", "fin_guessed", "finished"),
-        *("frame", "gap_bytes", "gaps", "hops", "isn", "next", "packets", "retransmitted"),
-        *("scope", "seen", "time"),
+        *("frame", "gap_bytes", "hops", "isn", "next", "packets", "scope", "seen", "time"),
     )
     __slots__ = (*STATE, "connection", "handler", "held", "island", "peer", "row")
 
@@ -96,9 +84,7 @@ class Half:
         self.isn = -1
         self.packets = 0
         self.bytes = 0
-        self.gaps = 0
         self.gap_bytes = 0
-        self.retransmitted = 0
         self.conflicts = 0
         self.scope: bytes | None = None
         self.hops = 0
@@ -117,6 +103,12 @@ class Half:
         own, held = state
         fill(self, self.STATE, own)
         self.held = held and Held.from_state(held)
+
+    def hold(self) -> Held:
+        """What it holds back, to which something comes."""
+        if self.held is None:
+            self.held = Held()
+        return self.held
 
     @property
     def offset(self) -> int:
@@ -201,10 +193,8 @@ class Connection:
         key = self.key
         size = address_size(key)
         ports = 2 * size
-        return (
-            (key[:size], int.from_bytes(key[ports : ports + 2], "big")),
-            (key[size:ports], int.from_bytes(key[ports + 2 : ports + 4], "big")),
-        )
+        port, other = (int.from_bytes(key[at : at + 2]) for at in (ports, ports + 2))
+        return (key[:size], port), (key[size:ports], other)
 
     @property
     def is_superseded(self) -> bool:
@@ -229,16 +219,6 @@ class Connection:
         return first if (first.clock, first.frame) > (second.clock, second.frame) else second
 
     @property
-    def end_time(self) -> int | None:
-        """The time of the last packet."""
-        return self.last.time
-
-    @property
-    def end_frame(self) -> int:
-        """The frame of the last packet."""
-        return self.last.frame
-
-    @property
     def packets(self) -> tuple[int, int]:
         return self.halves[0].packets, self.halves[1].packets
 
@@ -246,19 +226,6 @@ class Connection:
     def bytes(self) -> tuple[int, int]:
         """Bytes of each stream that were handed on."""
         return self.halves[0].bytes, self.halves[1].bytes
-
-    @property
-    def gaps(self) -> tuple[int, int]:
-        return self.halves[0].gaps, self.halves[1].gaps
-
-    @property
-    def gap_bytes(self) -> tuple[int, int]:
-        return self.halves[0].gap_bytes, self.halves[1].gap_bytes
-
-    @property
-    def retransmitted(self) -> tuple[int, int]:
-        """Bytes that came again."""
-        return self.halves[0].retransmitted, self.halves[1].retransmitted
 
     @property
     def conflicts(self) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ..model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts
 from .connection import NEVER, Connection, Half, Nobody
-from .held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, Held
+from .held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival
 from .sequence import MASK, MAX_WINDOW, distance
 
 PATIENCE = 8
@@ -182,10 +182,12 @@ class Delivery:
         ahead = distance(ack, peer.next)
         if peer.finished or not 0 < ahead < MAX_WINDOW:
             return -1
-        if peer.held is None:
-            peer.held = Held()
-        peer.held.acknowledge(Acknowledged(peer.offset + ahead, half.packets + peer.packets, self.clock))
+        self._acknowledged(peer, peer.offset + ahead)
         return ack
+
+    def _acknowledged(self, half: Half, end: int) -> None:
+        """The current packet tells that all before the offset `end` was received."""
+        half.hold().acknowledge(Acknowledged(end, half.packets + half.peer.packets, self.clock))
 
     def _answered_early(self, connection: Connection) -> None:
         """A SYN-ACK was acknowledged that has not come yet: the peer's packets may be late by its clock."""
@@ -207,22 +209,17 @@ class Delivery:
             return
         behind = distance(known, seq)
         if 0 < behind < FIRST_WINDOW and (syn or length > 1):
-            if half.held is None:
-                half.held = Held()
-            half.held.acknowledge(Acknowledged(behind, half.packets + half.peer.packets, self.clock))
+            self._acknowledged(half, behind)
         elif not syn and -FIRST_WINDOW < behind < FIRST_WINDOW:
             half.next = known
 
     def _begin_earlier(self, half: Half, seq: int) -> None:
         """Moves a stream's start back: its first packet came behind a later one, and nothing was handed on."""
-        if half.held is None:
-            half.held = Held()
-        half.held.shift(distance(half.next, seq))
+        half.hold().shift(distance(half.next, seq))
         half.next = seq
         acknowledged = distance(half.peer.ack, seq)
         if half.peer.ack >= 0 and acknowledged > 0:
-            number = half.packets + half.peer.packets
-            half.held.acknowledge(Acknowledged(acknowledged, number, self.clock))
+            self._acknowledged(half, acknowledged)
 
     def _place(self, half: Half, at: int, data: bytes, missing: int, fin: bool, arrival: Arrival) -> None:
         """Puts a packet's bytes into the stream at offset `at`, as far as they are new."""
@@ -237,15 +234,13 @@ class Delivery:
         counts.ignored_bytes += before
         if at < offset - 1 or end > offset:
             # Else it is a keep-alive, which repeats one byte on purpose, or nothing.
-            self._repeated(half, min(end, offset) - max(at, 0))
+            counts.retransmitted_bytes += max(0, min(end, offset) - max(at, 0))
         if half.finished:
             counts.repeated_bytes += len(data) - before
             return
         counts.repeated_bytes += max(0, min(captured, offset) - at - before)
-        held = half.held
-        if held is None:
-            held = half.held = Held()
-        elif offset < end <= held.acked and arrival.number - held.acks[0].number > SWAPPED_PACKETS:
+        held = half.hold()
+        if offset < end <= held.acked and arrival.number - held.acks[0].number > SWAPPED_PACKETS:
             # It was acknowledged long before it came, longer than packets are out of order.
             half.connection.skewed = True
         before = held.weight
@@ -254,10 +249,10 @@ class Delivery:
             known = held.conflicting
             known_bytes = held.add(begin, captured, DATA, data[begin - at :], arrival)
             counts.repeated_bytes += known_bytes
-            self._repeated(half, known_bytes)
+            counts.retransmitted_bytes += known_bytes
             self.conflict(half, held.conflicting - known)
         if end > max(captured, offset):
-            self._repeated(half, held.add(max(captured, offset), end, CUT, b"", arrival))
+            counts.retransmitted_bytes += held.add(max(captured, offset), end, CUT, b"", arrival)
         if fin and end >= offset:
             held.add_mark(end, FINISH, arrival)
         self.held_bytes += held.weight - before
@@ -268,17 +263,11 @@ class Delivery:
 
     def _place_reset(self, half: Half, seq: int, ack: int) -> None:
         arrival = self._arrival(half, self._acknowledge(half, ack) if ack >= 0 else -1)
-        if half.held is None:
-            half.held = Held()
+        held = half.hold()
         ahead = max(0, distance(seq, half.next)) if half.seen else 0
-        before = half.held.weight
-        half.held.add_mark(half.offset + ahead, RESET, arrival)
-        self.held_bytes += half.held.weight - before
-
-    def _repeated(self, half: Half, size: int) -> None:
-        if size > 0:
-            half.retransmitted += size
-            self.counts.retransmitted_bytes += size
+        before = held.weight
+        held.add_mark(half.offset + ahead, RESET, arrival)
+        self.held_bytes += held.weight - before
 
     def conflict(self, half: Half, size: int) -> None:
         """Counts bytes that came again with another value."""
@@ -296,11 +285,7 @@ class Delivery:
         ahead = distance(seq, half.next)
         if ahead < 0:
             return peer.ack >= 0 and distance(seq, peer.ack) >= 0
-        reach = half.offset
-        if half.held is not None:
-            reach = max(reach, half.held.acked)
-            if half.held.pieces:
-                reach = max(reach, half.held.pieces[-1].end)
+        reach = half.offset if half.held is None else max(half.offset, half.held.acked, half.held.end)
         return half.offset + ahead <= reach + RESET_SLACK
 
     def _drain(self, half: Half) -> bool:
@@ -343,21 +328,18 @@ class Delivery:
             connection.may_wait = True
 
     def _finish(self, half: Half, time: int | None, frame: int) -> None:
-        held = half.held
-        behind = (
-            next((piece for piece in held.pieces if piece.kind == DATA), None) if held is not None else None
-        )
-        if held is not None and behind is not None:
+        held = half.hold()
+        behind = next((piece.start for piece in held.pieces if piece.kind == DATA), -1)
+        if behind >= 0:
             # The sender went on.
-            if behind.start > half.offset:
+            if behind > half.offset:
                 held.shift(-1)  # the FIN took a number
                 half.next = (half.next + 1) & MASK
             return
-        if held is not None:
-            for piece in held.pieces:
-                if piece.kind == RESET:
-                    self._reset(half, piece.arrival)
-            self._drop(half)
+        for piece in held.pieces:
+            if piece.kind == RESET:
+                self._reset(half, piece.arrival)
+        self._drop(half)
         half.finished = True
         half.next = (half.next + 1) & MASK
         half.handler.fin(half.direction, time, frame)
@@ -380,27 +362,22 @@ class Delivery:
             half.held = None
 
     def _gap(self, half: Half, time: int | None, frame: int, size: int, cause: str) -> None:
-        half.gaps += 1
         half.gap_bytes += size
         half.next = (half.next + size) & MASK
         half.handler.gap(half.direction, time, frame, size, cause)
 
     def _skip(self, half: Half, end: int) -> bool:
         """Gives up the hole before the offset `end`. Out: was there one?"""
-        size = end - half.offset
-        if size <= 0 or half.held is None:
+        size, held = end - half.offset, half.held
+        if size <= 0 or held is None:
             return False
-        if half.held.pieces:
-            arrival = half.held.pieces[0].arrival
-            self._gap(half, arrival.time, arrival.frame, size, "capture_loss")
-            return True
-        peer = half.peer
-        if size == 1 and half.held.acked == end:
+        told_by = held.pieces[0].arrival if held.pieces else half.peer
+        if size == 1 and not held.pieces and held.acked == end:
             # One number acknowledged and nothing behind it: that is how a lost FIN looks.
             half.fin_guessed = True
-            self._finish(half, peer.time, peer.frame)
+            self._finish(half, told_by.time, told_by.frame)
         else:
-            self._gap(half, peer.time, peer.frame, size, "capture_loss")
+            self._gap(half, told_by.time, told_by.frame, size, "capture_loss")
         return True
 
     def _skip_passed(self, half: Half, number: int) -> bool:
@@ -441,19 +418,22 @@ class Delivery:
         )
 
     def _keep_caps(self, half: Half) -> None:
-        caps = self.caps
-        while half.connection.end_reason is None and (held := half.held) is not None and held.pieces:
-            if held.size > caps.buffered_bytes:
-                self.counts.hit("buffered_bytes")
-            elif len(held.pieces) > caps.buffered_segments:
-                self.counts.hit("buffered_segments")
-            elif self.held_bytes > caps.total_bytes // BEHIND_HOLES:
-                self.counts.hit("total_bytes")
-            else:
-                break
+        while half.connection.end_reason is None and (cap := self._cap_hit(half)):
+            self.counts.hit(cap)
             self._force(half)
             while self._drain(half) | self._drain(half.peer):
                 pass
+
+    def _cap_hit(self, half: Half) -> str:
+        """The cap that what waits is above, if any."""
+        held, caps = half.held, self.caps
+        if held is None or not held.pieces:
+            return ""
+        if held.size > caps.buffered_bytes:
+            return "buffered_bytes"
+        if len(held.pieces) > caps.buffered_segments:
+            return "buffered_segments"
+        return "total_bytes" if self.held_bytes > caps.total_bytes // BEHIND_HOLES else ""
 
     def _force(self, half: Half) -> None:
         """Makes room: gives up what keeps the first piece of `half` waiting."""

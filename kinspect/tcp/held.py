@@ -83,6 +83,11 @@ class Held:
         return self.acks[-1].end if self.acks else 0
 
     @property
+    def end(self) -> int:
+        """Where the last piece ends; 0 if none waits."""
+        return self.pieces[-1].end if self.pieces else 0
+
+    @property
     def weight(self) -> int:
         """About how much memory the pieces take."""
         return self.size + PIECE_BYTES * len(self.pieces)

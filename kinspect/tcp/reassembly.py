@@ -31,7 +31,8 @@ REMEMBERED_HERE, REMEMBERED = 16, 4096
 SYN_PACKETS = 8
 
 # A capture may be quiet for long between packets that it swapped. So a hole that is too old waits for some packets of
-# its connection more (`delivery.LATE_PACKETS`), but no longer than this.
+# its connection more (`delivery.LATE_PACKETS`), but no longer than this: many times what a capture's buffers hold back,
+# and short enough that nobody who watches live waits long for a connection that fell silent.
 GRACE_NS = 5 * 1_000_000_000
 
 # So many scopes beside the first are remembered of a connection; it may be seen in more.
@@ -50,6 +51,11 @@ FOREIGN_KEYS = 65_536
 def takes_all(of_pair: bytes) -> bool:
     """Every island."""
     return True
+
+
+def _is_syn(flags: int) -> bool:
+    """Whether a packet begins a connection; a reset never does."""
+    return flags & (SYN | RST) == SYN
 
 
 class Reassembler:
@@ -187,7 +193,8 @@ class Reassembler:
             if connection.end_reason is None
         ]
         for connection in sorted(still_open, key=lambda each: (not each.holds, each.start_frame)):
-            end = (connection.end_time, connection.end_frame) if frame is None else (time, frame)
+            last = connection.last
+            end = (last.time, last.frame) if frame is None else (time, frame)
             self._close(connection, *end, "capture_end")
             yield connection
 
@@ -290,48 +297,50 @@ class Reassembler:
         return island
 
     def _place(self, island: Island, half: Half | None, segment: Segment) -> Half | None:
-        """Finds the connection of a packet, or opens it, and hands the packet to it. Out: its direction, None if it is
-        a copy or was not taken."""
-        _, time, seq, ack, flags, _, start, end, missing, frame, _ = segment
-        if half is None:
-            half = self._join(island, segment, None)
-        elif not flags & SYN and not is_near(half, seq, ack, flags, frame):
-            connection = half.connection
-            half = self._join(island, segment, connection)
-            if half is None:
-                self._take_stray(island, segment, True)
-                return None
-        elif island.has_nearer(half, segment):
-            half = self._join(island, segment, None) or half
-        behind = seq + end - start + missing + (flags & FIN)
-        if (
-            half is not None
-            and half.has_reached(behind)
-            and not (flags & ACK and distance(ack, half.ack) > 0)
-            and self._recent.is_copy(half, segment)
-        ):
+        """Finds the connection of a packet, or opens it, and hands the packet to it. `half`: where its key leads. Out:
+        its direction, None if it is a copy or was not taken."""
+        taker = self._find(island, half, segment)
+        if taker is None and half is not None:
+            self._take_stray(island, segment, True)
+        elif taker is not None and self._is_copy(taker, segment):
             self._counts.duplicate_packets += 1
-            self._counts.repeated_bytes += end - start
-            return None
-        if flags & RST:
-            flags &= ~SYN
-        if half is not None:
-            connection = half.connection
-            is_new = self._is_new(half, seq, ack, flags, end - start)
-            if connection.end_reason is not None:
-                if not is_new:
-                    return self._take_late(island, half, segment)
-                half = self._join(island, segment, connection, open_only=True)
-            elif is_new:
-                half = self._join(island, segment, connection, open_only=True)
-                if half is None:
-                    self._supersede(connection, seq, flags, time, frame)
+            self._counts.repeated_bytes += segment[7] - segment[6]
+            taker = None
+        elif taker is None or self._is_new(taker, segment):
+            taker = self._take_new(island, taker, segment)
+        elif taker.connection.end_reason is not None:
+            taker = self._take_late(island, taker, segment)
+        else:
+            taker = self._take(taker, segment)
+        return taker
+
+    def _find(self, island: Island, half: Half | None, segment: Segment) -> Half | None:
+        """The direction a packet belongs to, if any; where its key leads comes first."""
+        _, _, seq, ack, flags, _, _, _, _, frame, _ = segment
         if half is None:
-            if flags & RST:
-                self._counts.ignored_bytes += end - start
-                return None
-            half = self._open_at(island, segment)
-        return self._take(half, segment)
+            return self._join(island, segment, None)
+        if not flags & SYN and not is_near(half, seq, ack, flags, frame):
+            return self._join(island, segment, half.connection)
+        nearer = self._join(island, segment, None) if island.has_nearer(half, segment) else None
+        return nearer or half
+
+    def _is_copy(self, half: Half, segment: Segment) -> bool:
+        _, _, seq, ack, flags, _, start, end, missing, _, _ = segment
+        tells = flags & ACK and distance(ack, half.ack) > 0
+        reached = half.has_reached(seq + end - start + missing + (flags & FIN))
+        return reached and not tells and self._recent.is_copy(half, segment)
+
+    def _take_new(self, island: Island, known: Half | None, segment: Segment) -> Half | None:
+        """A packet that is of no connection yet, or begins another on the ends of a `known` one."""
+        half = None
+        if known is not None:
+            half = self._join(island, segment, known.connection, open_only=True)
+            if half is None and known.connection.end_reason is None:
+                self._supersede(known.connection, segment)
+        if half is None and segment[4] & RST:
+            self._counts.ignored_bytes += segment[7] - segment[6]
+            return None
+        return self._take(half or self._open_at(island, segment), segment)
 
     def _take(self, half: Half, segment: Segment) -> Half | None:
         key, time, seq, ack, flags, data, start, end, missing, frame, mark = segment
@@ -391,12 +400,13 @@ class Reassembler:
         self._take(self._open_at(island, first), first)
         self._place(island, self._halves.get(segment[0]), segment)
 
-    def _supersede(self, connection: Connection, seq: int, flags: int, time: int | None, frame: int) -> None:
+    def _supersede(self, connection: Connection, segment: Segment) -> None:
         """Another connection begins on its ends. If it spoke just before it may go on beside that one."""
+        _, time, seq, _, flags, _, _, _, _, frame, _ = segment
         clock = connection.halves[0].island.clock
         numbers = [half.isn for half in connection.halves]
         silent = clock - connection.last.clock >= self._caps.reorder_ns
-        if silent or not flags & SYN or seq in numbers:
+        if silent or not _is_syn(flags) or seq in numbers:
             self._close(connection, time, frame, "reuse")
         else:
             connection.superseded = sum(connection.packets), time, frame
@@ -427,10 +437,11 @@ class Reassembler:
             return self._recent.conflicts(half, segment, size, elsewhere)
         return 0
 
-    def _is_new(self, half: Half, seq: int, ack: int, flags: int, size: int) -> bool:
+    def _is_new(self, half: Half, segment: Segment) -> bool:
         """Whether a packet on known addresses and ports begins another connection."""
-        if not flags & SYN:
-            return size > 1 and self._is_replayed(half, seq, size)
+        _, _, seq, ack, flags, _, start, end, _, _, _ = segment
+        if not _is_syn(flags):
+            return end - start > 1 and self._is_replayed(half, seq, end - start)
         connection, peer = half.connection, half.peer
         age = half.island.clock - connection.start_clock
         few = half.packets + peer.packets < SYN_PACKETS

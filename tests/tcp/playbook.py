@@ -140,6 +140,11 @@ class Play:
         assert len(self.connections) == 1
         return [event[1:] for event in self.log]
 
+    @property
+    def gaps(self):
+        """How large the gaps in the only connection's directions are."""
+        return tuple([event[2] for event in self.events if event[:2] == ("gap", at)] for at in (0, 1))
+
     def stream(self, direction, number=1):
         """The bytes of a stream, a gap as so many `?`."""
         parts = [event[3] for event in self.log if event[:3] in self._kinds(direction, number)]

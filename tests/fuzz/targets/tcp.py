@@ -96,7 +96,7 @@ class Recorder:
     def check(self) -> None:
         assert self.reason is not None, "never closed"
         assert self.connection.bytes == tuple(self.bytes)
-        assert self.connection.gap_bytes == tuple(self.gap_bytes)
+        assert [half.gap_bytes for half in self.connection.halves] == self.gap_bytes
 
 
 class Play:
