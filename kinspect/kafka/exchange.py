@@ -255,7 +255,7 @@ class Exchange:
         """Topics, partitions, groups, records and errors of both bodies; found out once."""
         found = self._summary
         if found is None:
-            found = self._summary = summary.summarise(self)
+            found = self._summary = summary.Summary(self)
         return found
 
     @property

@@ -10,13 +10,16 @@ if TYPE_CHECKING:
 
 
 class Site:
-    """A struct that holds wanted fields itself (`wanted`) or in the structs below it (`below`)."""
+    """A struct that holds wanted fields itself (`wanted`) or in the structs below it (`below`); false without any."""
 
     __slots__ = ("below", "wanted")
 
     def __init__(self, wanted: tuple[str, ...], below: tuple[tuple[str, bool, Site], ...]) -> None:
         self.wanted = wanted
         self.below = below
+
+    def __bool__(self) -> bool:
+        return bool(self.wanted or self.below)
 
     def walk(self, struct: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any], str]]:
         """The path of each struct that holds a wanted field, the struct, and the field's name.
@@ -46,12 +49,8 @@ class Site:
             yield from site.paths(f"{prefix}{name}.")
 
 
-def sites(fields: Sequence[Field], wanted: Callable[[Field, Sequence[Field]], bool]) -> Site | None:
-    """The sites of the fields for which `wanted(field, all fields of its struct)` is true; None without any."""
+def sites(fields: Sequence[Field], wanted: Callable[[Field, Sequence[Field]], bool]) -> Site:
+    """The sites of the fields for which `wanted(field, all fields of its struct)` is true."""
     own = tuple(f.name for f in fields if wanted(f, fields))
-    below = []
-    for field in fields:
-        site = sites(field.fields, wanted) if field.fields else None
-        if site is not None:
-            below.append((field.name, bool(field.array), site))
-    return Site(own, tuple(below)) if own or below else None
+    below = ((f.name, bool(f.array), sites(f.fields, wanted)) for f in fields)
+    return Site(own, tuple(each for each in below if each[2]))

@@ -72,18 +72,6 @@ class RecordRoom:
 class RecordField:
     """One `records` field that is neither null nor absent, its batches read when asked for."""
 
-    __slots__ = (
-        "_aligned",
-        "_batches",
-        "_count",
-        "_counts",
-        "_given",
-        "_problems",
-        "_records",
-        "_room",
-        "value",
-    )
-
     def __init__(self, value: bytes, aligned: bool, room: RecordRoom, counts: Counts) -> None:
         self.value = value
         self._aligned = aligned
@@ -153,27 +141,8 @@ def _count(batches: RecordSet) -> int | None:
 class _Found:
     """What the steps collect; dicts for sets in order of appearance."""
 
-    __slots__ = (
-        "codes",
-        "ends",
-        "groups",
-        "inners",
-        "key",
-        "key_type",
-        "names",
-        "partitions",
-        "record_bytes",
-        "record_fields",
-        "room",
-        "topic_ids",
-        "topics",
-        "transactional_ids",
-        "unresolved",
-    )
-
     def __init__(self, exchange: Exchange) -> None:
         self.ends = exchange.connection
-        self.names = exchange.connection.names
         self.key = exchange.key
         self.topics: dict[str, None] = {}
         self.topic_ids: dict[str, None] = {}
@@ -201,35 +170,16 @@ class Summary:
     """
 
     __slots__ = (
-        "_inners",
-        "_layout",
-        "_record_fields",
-        "_response",
-        "error_codes",
-        "error_count",
-        "error_counts",
-        "error_names",
-        "groups",
-        "max_wait_ms",
-        "partitions",
-        "record_bytes",
-        "refusal",
-        "throttle_time_ms",
-        "topic_ids",
-        "topics",
-        "transactional_ids",
+        *("_inners", "_layout", "_record_fields", "_response", "error_codes", "error_count"),
+        *("error_counts", "error_names", "groups", "max_wait_ms", "partitions", "record_bytes"),
+        *("refusal", "throttle_time_ms", "topic_ids", "topics", "transactional_ids"),
         "unresolved_topic_ids",
     )
 
-    def __init__(
-        self,
-        found: _Found,
-        request: Struct,
-        response: Struct,
-        layout: Layout | None,
-        records_known: bool,
-        refusal: str | None,
-    ) -> None:
+    def __init__(self, exchange: Exchange) -> None:
+        found = _Found(exchange)
+        request, _ = _collect(exchange.request, found)
+        response, layout = _collect(exchange.response, found)
         codes = found.codes
         self.topics = [*found.topics]
         self.topic_ids = [*found.topic_ids]
@@ -241,10 +191,10 @@ class Summary:
         self.error_names = [schema.error_name(code) for code in codes] if codes else []
         self.error_counts = codes
         self.error_count = sum(codes.values()) if codes else 0
-        self.record_bytes: int | None = found.record_bytes if records_known else None
+        self.record_bytes = found.record_bytes if _are_records_known(exchange) else None
         self.throttle_time_ms: int | None = response.get("throttle_time_ms")
         self.max_wait_ms: int | None = request.get("max_wait_ms")
-        self.refusal = refusal
+        self.refusal = _refusal(exchange, response)
         self._record_fields = found.record_fields
         self._inners = found.inners
         self._layout = layout
@@ -266,14 +216,8 @@ class Summary:
     @property
     def longest_list(self) -> int:
         """The length of the longest of the lists."""
-        return max(
-            len(self.topics),
-            len(self.topic_ids),
-            len(self.partitions),
-            len(self.groups),
-            len(self.transactional_ids),
-            len(self.error_codes),
-        )
+        topics = len(self.topics), len(self.topic_ids), len(self.partitions)
+        return max(*topics, len(self.groups), len(self.transactional_ids), len(self.error_codes))
 
     def has_damaged_records(self, with_records: bool) -> bool:
         """Whether something is wrong with a record set, or, if looked for, with a record."""
@@ -313,26 +257,18 @@ class Summary:
         if inner is not None:
             sides.append((INNER_RESPONSE, inner.decoded.layout, inner.decoded.body or {}))
         for prefix, layout, body in sides:
-            if layout is not None and (site := _error_sites(layout)) is not None:
-                for path, struct, name in site.walk(body, prefix):
+            if layout is not None:
+                for path, struct, name in _error_sites(layout).walk(body, prefix):
                     if struct[name]:
                         yield path, struct[name]
 
 
-def summarise(exchange: Exchange) -> Summary:
-    """Read both bodies, as far as they could be decoded."""
-    found = _Found(exchange)
-    request, _ = _collect(exchange.request, found)
-    response, layout = _collect(exchange.response, found)
-    records_known = _are_records_known(exchange)
-    return Summary(found, request, response, layout, records_known, _refusal(exchange, response))
-
-
-def _collect(message: WireMessage | None, found: _Found) -> tuple[Struct, Layout | None]:
-    if message is None:
-        return {}, None
-    decoded = message.decode()
-    if decoded.body is None or decoded.layout is None:
+def _collect(
+    message: WireMessage | None, found: _Found, fields: frozenset[str] | None = None
+) -> tuple[Struct, Layout | None]:
+    """Collects from a message's body, as far as it could be decoded."""
+    decoded = None if message is None else message.decode(fields)
+    if decoded is None or decoded.body is None or decoded.layout is None:
         return {}, None
     walk = _walk(decoded.layout)
     if walk is not None:
@@ -379,7 +315,7 @@ def _may_hold_records(api_key: int, api_version: int, direction: str) -> bool:
     # Of a version that is not known, what the known ones hold.
     known = (api_version,) if api_version in api.versions else tuple(api.versions)
     layouts = [layout for version in known for layout in schema.layouts(api_key, version, direction)]
-    return any([_record_sites(layout) is not None for layout in layouts])
+    return any([bool(_record_sites(layout)) for layout in layouts])
 
 
 def error_counts(exchange: Exchange) -> dict[int, int]:
@@ -392,12 +328,8 @@ def error_counts(exchange: Exchange) -> dict[int, int]:
     fields = _error_fields(message.api_key, message.api_version)
     if not fields:
         return NO_ERRORS
-    decoded = message.decode(fields)
-    walk = _walk(decoded.layout) if decoded.layout is not None else None
-    if walk is None or decoded.body is None:
-        return NO_ERRORS
     found = _Found(exchange)
-    walk(decoded.body, found, None)
+    _collect(message, found, fields)
     return found.codes
 
 
@@ -407,8 +339,7 @@ def _error_fields(api_key: int, api_version: int) -> frozenset[str]:
     return frozenset(
         path
         for layout in schema.layouts(api_key, api_version, RESPONSE)
-        if (site := _error_sites(layout)) is not None
-        for path in site.paths()
+        for path in _error_sites(layout).paths()
     )
 
 
@@ -440,16 +371,13 @@ def problems(exchange: Exchange, with_records: bool = False) -> list[Problem]:
 def _record_problems(message: WireMessage, summary: Summary, with_records: bool) -> Iterator[Problem]:
     """Problems of the message's record sets, with the field's path and offsets within the message."""
     decoded = message.decode()
-    site = _record_sites(decoded.layout) if decoded.layout is not None else None
-    if site is None or decoded.body is None or message.raw is None:
+    if decoded.layout is None or decoded.body is None or message.raw is None:
         return
     position = message.body_start
-    for path, struct, name in site.walk(decoded.body):
+    for path, struct, name in _record_sites(decoded.layout).walk(decoded.body):
         field = summary.record_field(struct[name])
-        if field is None:
-            continue
-        found = field.problems(with_records)
-        if not found:
+        found = field.problems(with_records) if field is not None else None
+        if field is None or not found:
             continue
         # Fields follow each other on the wire as they do in the body, so the next occurrence is this one.
         position = max(message.raw.find(field.value, position), position)
@@ -475,12 +403,12 @@ def _walk(layout: Layout) -> Walk | None:
 
 
 @cache
-def _error_sites(layout: Layout) -> Site | None:
+def _error_sites(layout: Layout) -> Site:
     return sites(layout.fields, lambda field, _: meaning.is_error_code(field))
 
 
 @cache
-def _record_sites(layout: Layout) -> Site | None:
+def _record_sites(layout: Layout) -> Site:
     return sites(layout.fields, lambda field, _: meaning.is_records(field))
 
 
@@ -511,7 +439,7 @@ def _topic_walk(name_field: str, id_field: str, steps: tuple[Walk, ...]) -> Walk
         if topic_id is not None and topic_id != ZERO_ID:
             found.topic_ids[topic_id] = None
             if not topic:
-                topic = found.names.name(topic_id, found.key)
+                topic = found.ends.names.name(topic_id, found.key)
             if topic is None:
                 found.unresolved[topic_id] = None
                 topic = topic_id
@@ -618,8 +546,7 @@ def _records(field: Field) -> Walk:
         value = struct.get(name)
         if value is not None:
             found.record_bytes += len(value)
-            if found.room is None:
-                found.room = RecordRoom(found.ends.caps)
+            found.room = found.room or RecordRoom(found.ends.caps)
             # By identity: hashing the bytes would read them all, and the body keeps them alive.
             found.record_fields[id(value)] = RecordField(value, aligned, found.room, found.ends.counts)
 

@@ -39,8 +39,8 @@ class _Telling(NamedTuple):
     """Where names stand beside topic ids in a response, and node ids beside addresses. `last`: the nodes are its last
     tagged field, which few responses have (KIP-951)."""
 
-    names: Site | None
-    nodes: Site | None
+    names: Site
+    nodes: Site
     last: bool
 
 
@@ -67,26 +67,18 @@ def _read(message: WireMessage, telling: _Telling) -> Told:
     body = message.decode().body
     if body is None:
         return NOTHING
-    names = (
-        []
-        if telling.names is None
-        else [
-            (topic_id, struct[name])
-            for _, struct, name in telling.names.walk(body)
-            if struct[name] and (topic_id := struct.get(TOPIC_ID, ZERO_ID)) != ZERO_ID
-        ]
-    )
-    nodes = (
-        []
-        if telling.nodes is None
-        else [
-            (ip, port, struct[name])
-            for _, struct, name in telling.nodes.walk(body)
-            # Clients number the brokers they start from downwards from -1; a coordinator that is not there is -1 too.
-            if struct[name] >= 0
-            for ip, port in _addresses(struct)
-        ]
-    )
+    names = [
+        (topic_id, struct[name])
+        for _, struct, name in telling.names.walk(body)
+        if struct[name] and (topic_id := struct.get(TOPIC_ID, ZERO_ID)) != ZERO_ID
+    ]
+    nodes = [
+        (ip, port, struct[name])
+        for _, struct, name in telling.nodes.walk(body)
+        # Clients number the brokers they start from downwards from -1; a coordinator that is not there is -1 too.
+        if struct[name] >= 0
+        for ip, port in _addresses(struct)
+    ]
     return Told(names, nodes)
 
 
@@ -128,8 +120,8 @@ def _telling(api_key: int, api_version: int) -> _Telling | None:
         lambda field, struct: is_topic_name(field) and not field.array and any(map(is_topic_id, struct)),
     )
     nodes = sites(layout.fields, lambda field, struct: is_node_id(field) and _has_address(struct))
-    last = names is None and bool(layout.fields) and _is_tagged_endpoint(layout.fields[-1])
-    return None if names is None and nodes is None else _Telling(names, nodes, last)
+    last = not names and bool(layout.fields) and _is_tagged_endpoint(layout.fields[-1])
+    return _Telling(names, nodes, last) if names or nodes else None
 
 
 def _is_tagged_endpoint(field: Field) -> bool:

@@ -122,14 +122,14 @@ def _error_message(exchange: Exchange) -> str | None:
     if exchange.response is None or not exchange.summary.error_count:
         return None
     decoded = exchange.response.decode()
-    site = None if decoded.layout is None else _message_sites(decoded.layout)
-    if site is None or decoded.body is None:
+    if decoded.layout is None or decoded.body is None:
         return None
-    return next((struct[name] for _, struct, name in site.walk(decoded.body) if struct[name]), None)
+    found = _message_sites(decoded.layout).walk(decoded.body)
+    return next((struct[name] for _, struct, name in found if struct[name]), None)
 
 
 @cache
-def _message_sites(layout: Layout) -> Site | None:
+def _message_sites(layout: Layout) -> Site:
     return sites(layout.fields, lambda field, _: field.name == "error_message")
 
 

@@ -34,7 +34,7 @@ from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.ledger import Ledger
 from kinspect.kafka.names import LearnedNames
 from kinspect.kafka.order import Numbering
-from kinspect.kafka.summary import summarise
+from kinspect.kafka.summary import Summary
 from kinspect.kafka.view import View
 from kinspect.link import Dissector
 from kinspect.model import Block, Caps, Counts, Progress, Segment
@@ -213,7 +213,7 @@ def decode(inputs: Inputs) -> None:
 
 def summaries(inputs: Inputs) -> None:
     for exchange in inputs.exchanges:
-        summarise(exchange)
+        Summary(exchange)
 
 
 def to_dicts(inputs: Inputs, view: View) -> None:
