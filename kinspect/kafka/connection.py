@@ -127,17 +127,8 @@ class KafkaConnection:
     """
 
     __slots__ = (
-        "_client",
-        "_decryptor",
-        "_flow",
-        "_framers",
-        "_held",
-        "_inside",
-        "_ledger",
-        "_numbering",
-        "_session",
-        "_tls",
-        "kind",
+        *("_client", "_decryptor", "_flow", "_framers", "_held", "_inside", "_ledger", "_numbering"),
+        *("_session", "_tls", "kind"),
     )
 
     def __init__(self, flow: Flow, numbering: Numbering, ledger: Ledger, tls: bool = False) -> None:
@@ -194,8 +185,7 @@ class KafkaConnection:
 
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         if self._session is not None:
-            side = REQUEST if direction == self._client else RESPONSE
-            self._session.gap(side, time, frame, size, cause)
+            self._session.gap(self._side(direction), time, frame, size, cause)
         elif self._decryptor is not None:
             self._decryptor.gap(direction, time, frame, size)
         elif self.kind is None:
@@ -205,11 +195,11 @@ class KafkaConnection:
     def conflict(self, direction: int, size: int) -> None:
         within = self._inside or self
         if within._session is not None:
-            within._session.conflict(REQUEST if direction == within._client else RESPONSE, size)
+            within._session.conflict(within._side(direction), size)
 
     def fin(self, direction: int, time: int | None, frame: int) -> None:
         if self._session is not None:
-            self._session.fin(REQUEST if direction == self._client else RESPONSE, time, frame)
+            self._session.fin(self._side(direction), time, frame)
         elif self._inside is not None:
             self._inside.fin(direction, time, frame)
         elif self._held is not None and self._held.first_end is None:
@@ -239,17 +229,13 @@ class KafkaConnection:
         handed_on = sum(self._flow.bytes)
         session = self._session
         if session is not None:
-            return {
-                "message_bytes": session.message_bytes,
-                "undecoded_bytes": session.undecoded_bytes,
-                "unfinished_bytes": session.unfinished_bytes,
-            }
+            return session.books
         if self._decryptor is None:
             return {"other_bytes": handed_on}
         assert self._inside is not None
         read, plain = self._decryptor.books
         session = self._inside._session
-        within = self._inside._books() if session is not None else {"other_bytes": plain}
+        within = session.books if session is not None else {"other_bytes": plain}
         return {"tls_bytes": handed_on - read, "tls_overhead_bytes": read - plain} | within
 
     def finish(self, time: int | None, frame: int, reason: str) -> None:
@@ -261,6 +247,9 @@ class KafkaConnection:
             self._session.close(time, frame, ONE_SIDED if one_sided else OUTCOME_REASONS[reason])
 
     # ------------------------------------------------------------------ recognition
+
+    def _side(self, direction: int) -> str:
+        return REQUEST if direction == self._client else RESPONSE
 
     def _hold(self) -> _Held:
         if self._held is None:
@@ -287,6 +276,8 @@ class KafkaConnection:
         syn = self._flow.syn
         candidates = (0, 1) if syn is None else (syn,)
         whole = syn is not None and not held.cut
+        # What is adrift in a connection whose first bytes may not be its first.
+        unseen: frozenset[str] = frozenset({RESPONSE}) if syn is None else frozenset()
         forced = self._forced_client()
         waiting = False
         for client in candidates:
@@ -295,19 +286,20 @@ class KafkaConnection:
                 self._decrypt(client, held)
                 return
             if forced is not None:
-                self._begin(forced, self._unseen_start())
+                self._begin(forced, unseen)
                 return
             answer = held.head(1 - client)
             verdict = first_request(
                 head, self._ledger.caps.message_bytes, final, syn is not None, client in held.cut
             )
-            if verdict == MAYBE and (
-                answers(head, answer, final or 1 - client in held.cut)
-                or (final and self._was_refused(client, held, head))
+            if verdict == YES or (
+                verdict == MAYBE
+                and (
+                    answers(head, answer, final or 1 - client in held.cut)
+                    or (final and self._was_refused(client, held, head))
+                )
             ):
-                verdict = YES
-            if verdict == YES:
-                self._begin(client, self._unseen_start())
+                self._begin(client, unseen)
                 return
             if not self._flow.packets[client] and are_responses(answer):
                 self._begin(client)
@@ -317,8 +309,9 @@ class KafkaConnection:
         if not whole:
             for client in candidates:
                 if self._request_inside(held.tail(client)):
-                    cut = frozenset({RESPONSE}) if 1 - client in held.cut else self._unseen_start()
-                    self._begin(client, cut | {REQUEST})
+                    self._begin(
+                        client, unseen | ({REQUEST, RESPONSE} if 1 - client in held.cut else {REQUEST})
+                    )
                     return
         patience = self._ledger.caps.buffered_bytes if waiting else 0 if whole else HELD_BYTES
         if final or held.size > patience:
@@ -362,11 +355,15 @@ class KafkaConnection:
         self._settle(TLS)
         self._inside = KafkaConnection(self._flow, self._numbering, self._ledger, tls=True)
         self._decryptor = self._open_decryptor()
-        for direction, time, frame, item, _ in held.items:
+        self._replay(held)
+
+    def _replay(self, held: _Held) -> None:
+        """Hands what was held to what takes it now."""
+        for direction, time, frame, item, cause in held.items:
             if isinstance(item, int):
-                self._decryptor.gap(direction, time, frame, item)
+                self.gap(direction, time, frame, item, cause)
             else:
-                self._decryptor.data(direction, time, frame, item, 0, len(item))
+                self.data(direction, time, frame, item, 0, len(item))
 
     def _open_decryptor(self) -> Decryptor:
         return self._ledger.open_decryptor(self._client, self._plaintext, self._plaintext_lost)
@@ -379,14 +376,9 @@ class KafkaConnection:
         inside = self._inside
         assert inside is not None
         if inside._session is not None:
-            side = REQUEST if direction == inside._client else RESPONSE
-            inside._session.lose(side, time, frame, size)
+            inside._session.lose(inside._side(direction), time, frame, size)
         else:
             inside.gap(direction, time, frame, size or 0, "capture_loss")
-
-    def _unseen_start(self) -> frozenset[str]:
-        """What is adrift in a connection whose first bytes may not be its first."""
-        return frozenset() if self._flow.syn is not None else frozenset({RESPONSE})
 
     def _begin(self, client: int, adrift: frozenset[str] = frozenset()) -> None:
         """It is Kafka, and `client` is the client's direction: replay what was held."""
@@ -396,12 +388,7 @@ class KafkaConnection:
         session = self._open_session(adrift)
         if is_gssapi_token(held.head(client)):
             session.begin_with_tokens("GSSAPI")
-        for direction, time, frame, item, cause in held.items:
-            side = REQUEST if direction == client else RESPONSE
-            if isinstance(item, int):
-                session.gap(side, time, frame, item, cause)
-            else:
-                session.framer(side).data(time, frame, item, 0, len(item))
+        self._replay(held)
 
     def _open_session(self, adrift: frozenset[str]) -> Session:
         named = ends(self._flow, self._client, self._ledger, self._tls)
@@ -443,7 +430,7 @@ class KafkaConnection:
             gaps=session.gaps if session else 0,
             gap_bytes=session.gap_bytes if session else 0,
             conflicting_bytes=sum(flow.conflicts),
-            undecoded_bytes=session.undecoded_bytes if session else 0,
+            undecoded_bytes=session.books["undecoded_bytes"] if session else 0,
             client_id=session.client_id if session else None,
             principal=session.principal if session else None,
             software_name=software[0],

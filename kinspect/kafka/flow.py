@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 from struct import pack
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kinspect.kafka.names import LearnedNames
 from kinspect.model import Caps, Counts
+
+if TYPE_CHECKING:
+    from kinspect.kafka.ledger import Ledger
 
 TCP = 6
 
@@ -36,19 +39,6 @@ class Flow(Protocol):
     def conflicts(self) -> tuple[int, int]: ...
 
 
-class Shared(Protocol):
-    """What all connections of a run share (the ledger)."""
-
-    @property
-    def names(self) -> LearnedNames: ...
-    @property
-    def files(self) -> Sequence[str]: ...
-    @property
-    def caps(self) -> Caps: ...
-    @property
-    def counts(self) -> Counts: ...
-
-
 @dataclass(slots=True, frozen=True)
 class Ends:
     """Who talks to whom, and what every exchange of the connection shares."""
@@ -66,16 +56,16 @@ class Ends:
     tls: bool = False
 
 
-def ends(flow: Flow, client: int, ledger: Shared, tls: bool = False) -> Ends:
+def ends(flow: Flow, client: int, ledger: Ledger, tls: bool = False) -> Ends:
     """The ends of `flow` whose direction `client` is the client's; `tls`: it was decrypted."""
-    (client_ip, client_port), (broker_ip, broker_port) = flow.addresses[client], flow.addresses[1 - client]
+    own, other = flow.addresses[client], flow.addresses[1 - client]
     return Ends(
-        client_ip=ip_text(client_ip),
-        client_port=client_port,
-        broker_ip=ip_text(broker_ip),
-        broker_port=broker_port,
-        connection_id=connection_id(flow.addresses[client], flow.addresses[1 - client], flow.start_time),
-        community_id=community_id(*flow.addresses),
+        client_ip=ip_text(own[0]),
+        client_port=own[1],
+        broker_ip=ip_text(other[0]),
+        broker_port=other[1],
+        connection_id=connection_id(own, other, flow.start_time),
+        community_id=community_id(own, other),
         names=ledger.names,
         files=ledger.files,
         caps=ledger.caps,
@@ -109,8 +99,8 @@ def connection_id(client: Address, broker: Address, start_time: int | None) -> s
     return f"{both}@{start_time or 0}"
 
 
-def community_id(one: Address, other: Address, seed: int = 0) -> str:
-    """Community ID v1 of a TCP flow (the specification's algorithm: ordered endpoints, SHA-1, base64)."""
+def community_id(one: Address, other: Address) -> str:
+    """Community ID v1 of a TCP flow (the specification's algorithm: ordered endpoints, SHA-1, base64), with seed 0."""
     (ip_a, port_a), (ip_b, port_b) = sorted((one, other))
-    data = pack(">H", seed) + ip_a + ip_b + bytes((TCP, 0)) + pack(">HH", port_a, port_b)
+    data = bytes(2) + ip_a + ip_b + bytes((TCP, 0)) + pack(">HH", port_a, port_b)
     return "1:" + base64.b64encode(hashlib.sha1(data, usedforsecurity=False).digest()).decode()

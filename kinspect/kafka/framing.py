@@ -78,6 +78,8 @@ class Framer:
         self._reset()
 
     def _reset(self) -> None:
+        """Nothing is held, and a size comes next."""
+        self._holdings.release(self)
         self._size = -1  # unknown: the size itself is being read
         self._keep = SIZE_BYTES  # how many bytes of what is being read are kept
         self._have = 0  # bytes of it seen or skipped, kept or not
@@ -234,10 +236,11 @@ class Framer:
     def _finish(self) -> None:
         self._delivered = SIZE_BYTES + self._have - self._holes
         self.message_bytes += self._delivered
-        message = self._message(bytes(self._raw), self._size, self._cause is None)
-        cause = self._cause
+        self._hand_on(self._cause is None)
+
+    def _hand_on(self, complete: bool) -> None:
+        message, cause = self._message(bytes(self._raw), self._size, complete), self._cause
         self._reset()
-        self._holdings.release(self)
         self.deliver(message, cause)
 
     def make_room(self, key: Framer) -> None:
@@ -255,23 +258,24 @@ class Framer:
             self._packets, complete,
         )  # fmt: skip
 
-    def gap(self, time: int | None, frame: int, size: int, cause: str) -> None:
+    def gap(self, size: int, cause: str) -> None:
         """`size` bytes are missing here; `cause` is `capture_loss` or `snaplen`."""
         self.offset += size
-        if self._adrift is not None:
-            self._give_up_search()
+        if self._size < 0 or self._have + size > self._size:
+            self.lose(cause)
             return
-        if self._size >= 0 and self._have + size <= self._size:
-            # The hole lies within the message: the next boundary is where it always was.
-            self._have += size
-            self._holes += size
-            self._keep = len(self._raw)
-            if self._cause != "gap":
-                self._cause = "snaplen" if cause == "snaplen" else "gap"
-            if self._have == self._size:
-                self._finish()
-            return
-        self.lose(cause)
+        # The hole lies within the message: the next boundary is where it always was.
+        self._have += size
+        self._holes += size
+        self._keep = len(self._raw)
+        self._spoil(cause)
+        if self._have == self._size:
+            self._finish()
+
+    def _spoil(self, cause: str) -> None:
+        """Bytes of the message are missing."""
+        if self._cause != "gap":
+            self._cause = "snaplen" if cause == "snaplen" else "gap"
 
     def lose(self, cause: str = "capture_loss") -> None:
         """Nobody knows how many bytes are missing here."""
@@ -279,8 +283,7 @@ class Framer:
             self._give_up_search()
             return
         if self._size >= 0:
-            if self._cause != "gap":
-                self._cause = "snaplen" if cause == "snaplen" else "gap"
+            self._spoil(cause)
             self._finish()
         else:
             self.skipped_bytes += self._have
@@ -298,13 +301,8 @@ class Framer:
         if self._size >= 0:
             self.unfinished_bytes += SIZE_BYTES
             self._delivered = 0
-            message = self._message(bytes(self._raw), self._size, False)
-            cause = self._cause
-            self._reset()
-            self._holdings.release(self)
-            self.deliver(message, cause)
+            self._hand_on(False)
         self._reset()
-        self._holdings.release(self)
         self.drift()
 
     def _hold(self, time: int | None, frame: int, data: bytes) -> None:
@@ -340,7 +338,6 @@ class Framer:
         self.skipped_bytes += found
         self._adrift = None
         self._reset()
-        self._holdings.release(self)
         for time, frame, data in chunks:
             if found < len(data):
                 if self.adrift:

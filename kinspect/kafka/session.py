@@ -137,19 +137,14 @@ class Session:
             self._holdings.hold(exchange, self, EXCHANGE_BYTES + len(raw or b""))
 
     @property
-    def message_bytes(self) -> int:
-        """Bytes of messages, with their sizes."""
-        return self._requests.message_bytes + self._responses.message_bytes
-
-    @property
-    def undecoded_bytes(self) -> int:
-        """Bytes that belong to no message."""
-        return self._requests.skipped_bytes + self._responses.skipped_bytes
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """Bytes of messages that the end of their direction cut off."""
-        return self._requests.unfinished_bytes + self._responses.unfinished_bytes
+    def books(self) -> dict[str, int]:
+        """What became of the bytes, by the key of the summary."""
+        one, other = self._requests, self._responses
+        return {
+            "message_bytes": one.message_bytes + other.message_bytes,
+            "undecoded_bytes": one.skipped_bytes + other.skipped_bytes,
+            "unfinished_bytes": one.unfinished_bytes + other.unfinished_bytes,
+        }
 
     def framer(self, side: str) -> Framer:
         """What takes the bytes of a direction."""
@@ -167,7 +162,7 @@ class Session:
         if side == RESPONSE:
             self._pending.doubt()
         self._note_gap(side, time, frame, framer.offset, size, cause, int(not framer.adrift))
-        framer.gap(time, frame, size, cause)
+        framer.gap(size, cause)
         self._lose_messages(framer)
 
     def lose(self, side: str, time: int | None, frame: int, size: int | None) -> None:
@@ -305,8 +300,8 @@ class Session:
         exchange.client_id = header.client_id if client_id_whole else None
         self._note_damage(exchange, message, cause)
         new_use = use not in self._uses
-        if new_use or (message.complete and not self._uses[use]):
-            self._note_use(use, header.api_key, header.api_version, message.complete)
+        if not self._uses.get(use) and sasl.is_known(header):
+            self._uses[use] = message.complete
         self._learn_from_request(exchange, message, new_use)
         self._expect(exchange, message, cause)
 
@@ -342,10 +337,6 @@ class Session:
                 exchange.doubt = ACKS_UNKNOWN if message.complete else None if cause is None else "gap"
         self._await(exchange, message)
 
-    def _note_use(self, use: bytes, api_key: int, api_version: int, complete: bool) -> None:
-        if schema.layout(api_key, api_version, REQUEST) is not None:
-            self._uses[use] = complete
-
     def _token(self, message: WireMessage, raw: bytes, cause: str | None) -> None:
         self._tokens.after_token()
         if message.complete:
@@ -355,20 +346,6 @@ class Session:
         exchange.request = message
         self._note_damage(exchange, message, cause)
         self._await(exchange, message)
-
-    def _finish_token(self, message: WireMessage, cause: str | None) -> None:
-        """A reply to a raw token that is not in the capture."""
-        exchange = Exchange(self.ends, SASL_TOKEN)
-        exchange.client_id = self.client_id
-        exchange.response = message
-        self._response_end = message.last_time
-        self._note_damage(exchange, message, cause)
-        self._finish_orphan(exchange, message)
-
-    def _finish_orphan(self, exchange: Exchange, message: WireMessage) -> None:
-        reason = "gap" if self._pending.lost else None
-        self._pending.orphaned()
-        self._finish(exchange, message.last_time, message.last_frame, ORPHAN, reason)
 
     def _await(self, exchange: Exchange, message: WireMessage) -> None:
         if len(self._pending) >= self._ledger.caps.in_flight:
@@ -451,7 +428,7 @@ class Session:
             if self._pending.holds(None) and self._pending.is_doubtful():
                 self._answer(message, cause, None)
             else:
-                self._finish_token(message, cause)
+                self._orphan(message, None, cause, [])
         elif correlation_id is None:
             self._responses.refuse(message)
         else:
@@ -499,16 +476,19 @@ class Session:
         message.body_start = len(message.raw) if header is None else header.body_start
 
     def _orphan(
-        self, message: WireMessage, correlation_id: int, cause: str | None, found: list[Candidate]
+        self, message: WireMessage, correlation_id: int | None, cause: str | None, found: list[Candidate]
     ) -> None:
-        exchange = Exchange(self.ends, KAFKA)
+        """A response without its request; with `correlation_id` None a reply to a raw token."""
+        exchange = Exchange(self.ends, SASL_TOKEN if correlation_id is None else KAFKA)
         exchange.correlation_id = correlation_id
         exchange.client_id = self.client_id
         exchange.response = message
         self._response_end = message.last_time
         self._note_damage(exchange, message, cause)
         self._infer(exchange, message, found)
-        self._finish_orphan(exchange, message)
+        reason = "gap" if self._pending.lost else None
+        self._pending.orphaned()
+        self._finish(exchange, message.last_time, message.last_frame, ORPHAN, reason)
 
     def _infer(self, exchange: Exchange, message: WireMessage, found: list[Candidate]) -> None:
         """An orphan is given an API only if one layout alone fits it, and that one was in use here."""

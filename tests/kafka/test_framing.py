@@ -74,7 +74,7 @@ def test_the_latest_byte_gives_the_last_time_also_out_of_order() -> None:
 
 def test_a_hole_inside_a_message_costs_that_message_alone() -> None:
     collected = Collected().feed(frame(b"0123456789")[:8])
-    collected.framer.gap(20, 2, 3, "capture_loss")
+    collected.framer.gap(3, "capture_loss")
     collected.feed(b"789" + frame(b"next"))
     assert collected.bodies == [b"0123", b"next"]
     assert [message.complete for message in collected.messages] == [False, True]
@@ -83,7 +83,7 @@ def test_a_hole_inside_a_message_costs_that_message_alone() -> None:
 
 def test_a_hole_to_the_very_end_of_a_message_keeps_the_boundary() -> None:
     collected = Collected().feed(frame(b"0123456789")[:8])
-    collected.framer.gap(20, 2, 6, "snaplen")
+    collected.framer.gap(6, "snaplen")
     collected.feed(frame(b"next"))
     assert collected.bodies == [b"0123", b"next"]
     assert collected.causes == ["snaplen", None]
@@ -91,7 +91,7 @@ def test_a_hole_to_the_very_end_of_a_message_keeps_the_boundary() -> None:
 
 def test_a_hole_over_a_boundary_sends_the_framer_searching() -> None:
     collected = Collected(boundary=b"next").feed(frame(b"0123456789")[:8])
-    collected.framer.gap(20, 2, 30, "capture_loss")
+    collected.framer.gap(30, "capture_loss")
     collected.feed(b"tail of something", frame(b"next") + frame(b"last"))
     assert collected.bodies == [b"0123", b"next", b"last"]
     assert collected.framer.skipped_bytes == len(b"tail of something")
