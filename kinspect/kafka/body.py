@@ -15,7 +15,7 @@ from kinspect.kafka.groupbytes import GROUP_BYTES, Reader, read_group_bytes
 from kinspect.kafka.names import ZERO_ID
 from kinspect.kafka.reading import ReadingView
 from kinspect.kafka.recordview import RecordView
-from kinspect.kafka.scalars import base64_text, float_value, integer_text, redact
+from kinspect.kafka.scalars import base64_text, float_value, redact
 from kinspect.kafka.summary import (
     REQUEST_DATA,
     RESPONSE_DATA,
@@ -88,6 +88,8 @@ class Scope:
 Edit = Callable[[Struct, Struct, Any, Scope], None]
 """Writes what stands for one field: into the view, given its struct, its value and what is around."""
 Rewrite = Callable[[Struct, Scope], Struct]
+Form = Callable[[Any, Scope], Any]
+"""What stands for a value that is not null."""
 Enter = Callable[[Struct, Scope], None]
 """Notes what the fields below a struct need to know of it."""
 
@@ -99,9 +101,12 @@ class BodyView:
         self.records = records
         self.readings = ReadingView(show_secrets, int64_text)
         self.show_secrets = show_secrets
-        self.forms: dict[str, Callable[[Any], Any]] = {"bytes": base64_text, "float64": float_value}
+        self.forms: dict[str, Form] = {
+            "bytes": lambda value, _: base64_text(value),
+            "float64": lambda value, _: float_value(value),
+        }
         if int64_text:
-            self.forms["int64"] = integer_text
+            self.forms["int64"] = lambda value, _: str(value)
         self._plans: dict[Layout, _Plan] = {}
 
     def body(
@@ -148,30 +153,17 @@ class _Plan:
 def _tag_check(fields: Sequence[Field]) -> Callable[[Struct], bool]:
     """Tells whether a struct, or one below it, has unknown tagged fields."""
     below = tuple((f.name, f.array, _tag_check(f.fields)) for f in fields if f.fields)
-    if not below:
-        return _has_tags
 
     def check(struct: Struct) -> bool:
         if UNKNOWN_TAGS in struct:
             return True
         for name, array, inner in below:
             value = struct.get(name)
-            if not value:
-                continue
-            if not array:
-                if inner(value):
-                    return True
-                continue
-            for item in value:
-                if inner(item):
-                    return True
+            if value and (any(map(inner, value)) if array else inner(value)):
+                return True
         return False
 
     return check
-
-
-def _has_tags(struct: Struct) -> bool:
-    return UNKNOWN_TAGS in struct
 
 
 def _protocol_type(message: WireMessage, exchange: Exchange) -> str | None:
@@ -225,7 +217,7 @@ class _Writer:
         name = field.name
         if field.fields:
             rewrite = self.struct(field.fields)
-            return (None if rewrite is None else _nested(name, field.array, rewrite)), False
+            return (None if rewrite is None else _formed(name, field.array, rewrite)), False
         if (self._layout.name, name) == _ANSWERED_TOKEN:
             return _answered_token(name, self._view.show_secrets), True
         if not self._view.show_secrets:
@@ -270,7 +262,7 @@ class _Writer:
 
     def _envelope(self, name: str) -> Edit:
         """Bytes of an Envelope: shown raw only if they could be read and hold no secret."""
-        readers: dict[str, Callable[[bytes, Scope], Any]] = {
+        readers: dict[str, Form] = {
             REQUEST_DATA: lambda value, scope: self._inner(scope.inner_message(REQUEST_DATA, value), scope),
             RESPONSE_DATA: lambda value, scope: self._inner(scope.inner_message(RESPONSE_DATA, value), scope),
             "request_principal": lambda value, _: envelope.principal(value),
@@ -357,25 +349,17 @@ def _amending(edits: tuple[tuple[str, Edit], ...], enters: tuple[Enter, ...]) ->
     return rewrite
 
 
-def _nested(name: str, array: bool, rewrite: Rewrite) -> Edit:
-    def each(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
-        shown[name] = None if value is None else [rewrite(item, scope) for item in value]
-
-    def one(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
-        shown[name] = None if value is None else rewrite(value, scope)
-
-    return each if array else one
-
-
 # ---------------------------------------------------------------------- fields
 
 
-def _formed(name: str, array: bool, form: Callable[[Any], Any]) -> Edit:
+def _formed(name: str, array: bool, form: Form) -> Edit:
+    """A struct or a single value, or an array of them."""
+
     def each(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
-        shown[name] = None if value is None else [form(item) for item in value]
+        shown[name] = None if value is None else [form(item, scope) for item in value]
 
     def one(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
-        shown[name] = form(value)
+        shown[name] = None if value is None else form(value, scope)
 
     return each if array else one
 

@@ -20,17 +20,8 @@ DERIVED = frozenset(
         *("batches", "partial_bytes", "base_offset", "last_offset", "magic", "compression", "count", "size"),
         *("crc_ok", "timestamp_type", "base_timestamp_ms", "max_timestamp_ms", "delete_horizon_ms"),
         *("producer_id", "producer_epoch", "base_sequence", "partition_leader_epoch", "is_transactional"),
-        *(
-            "is_control",
-            "records",
-            "offset",
-            "timestamp_ms",
-            "key",
-            "key_encoding",
-            "value",
-            "value_encoding",
-        ),
-        "headers",
+        *("is_control", "records", "offset", "timestamp_ms", "key", "key_encoding", "value"),
+        *("value_encoding", "headers"),
         # what bytes were read as, and the message inside an Envelope
         *("type", "version", "data", "api", "api_key", "api_version", "correlation_id", "client_id", "body"),
     }

@@ -42,6 +42,14 @@ class Gap:
         }
 
 
+ALIKE = (
+    *("connection_id", "community_id", "kind", "server_name", "alpn", "tls_version", "tls_cipher_suite"),
+    *("tls_status", "tls_reason", "handshake_seen", "end_reason", "exchanges", "gaps", "gap_bytes"),
+    *("conflicting_bytes", "undecoded_bytes"),
+)
+"""Keys of a connection's object, in their order, that are named as its fields."""
+
+
 @dataclass(slots=True, frozen=True)
 class ConnectionLine:
     """A finished connection: who, when, how much, what it was and how it ended.
@@ -103,20 +111,6 @@ class ConnectionLine:
                 "packets": self.packets[1],
                 "bytes": self.bytes[1],
             },
-            "connection_id": self.connection_id,
-            "community_id": self.community_id,
-            "kind": self.kind,
-            "server_name": self.server_name,
+            **{key: getattr(self, key) for key in ALIKE},
             "alpn": list(self.alpn),
-            "tls_version": self.tls_version,
-            "tls_cipher_suite": self.tls_cipher_suite,
-            "tls_status": self.tls_status,
-            "tls_reason": self.tls_reason,
-            "handshake_seen": self.handshake_seen,
-            "end_reason": self.end_reason,
-            "exchanges": self.exchanges,
-            "gaps": self.gaps,
-            "gap_bytes": self.gap_bytes,
-            "conflicting_bytes": self.conflicting_bytes,
-            "undecoded_bytes": self.undecoded_bytes,
         }

@@ -131,25 +131,7 @@ SHARED = {
 }
 """What several expressions start from."""
 
-SUMMARY_KEYS = frozenset(
-    {
-        "max_wait_ms",
-        "throttle_time_ms",
-        "topics",
-        "topic_ids",
-        "partitions",
-        "groups",
-        "transactional_ids",
-        "truncated_lists",
-        "record_count",
-        "record_bytes",
-        "error_codes",
-        "error_names",
-        "error_count",
-        "problem_count",
-        "problems",
-    }
-)
+SUMMARY_KEYS = frozenset(key for key, value in KEYS.items() if re.search(r"\b(summary|problems)\b", value))
 """Keys that take both bodies, whole."""
 
 MESSAGE_KEYS = ("timestamp", "duration_ms", "size", "frames", "layout", "complete", "inferred", "body")
