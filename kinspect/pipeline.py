@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 from kinspect import link, state
-from kinspect.errors import StateError
+from kinspect.errors import KinspectError, StateError
 from kinspect.kafka.connection import KafkaConnection
 from kinspect.kafka.ledger import BOOKS, Ledger
 from kinspect.kafka.names import LearnedNames
@@ -129,6 +129,7 @@ class Inspector:
         self._link = link.Dissector(self.caps, self.counts)
         self._tcp = Reassembler(self._open, self.caps, self.counts, self._ledger.progress, takes)
         self._end = RunEnd(self.caps.idle_timeout_ns)
+        self._carried = False
 
     def _open(self, connection: Connection) -> KafkaConnection:
         return KafkaConnection(connection, Numbering(connection.start_frame), self._ledger)
@@ -144,21 +145,24 @@ class Inspector:
 
     def add_secrets(self, text: bytes) -> int:
         """Lines of a TLS key log (NSS key log format), best before the packets they are for; how many were new."""
-        return self._ledger.add_secrets(text)
+        with self._guard():
+            return self._ledger.add_secrets(text)
 
     def feed(self, block: Block) -> list[Line]:
         """Take a block; returns the lines whose turn has come, in order."""
         self._end.feed(block)
-        return self.feed_segments(self._link.segments(block))
+        return self.feed_segments(self.segments(block))
 
     def segments(self, block: Block) -> list[Segment]:
         """Dissect a block, and count what is in it, for another inspector's `feed_segments`."""
-        return self._link.segments(block)
+        with self._guard():
+            return self._link.segments(block)
 
     def feed_segments(self, segments: list[Segment]) -> list[Line]:
         """Take what `segments` gave, in the order of the run; returns the lines whose turn has come, in order."""
-        self._tcp.feed(segments)
-        return self._ledger.release()
+        with self._guard():
+            self._tcp.feed(segments)
+            return self._ledger.release()
 
     @property
     def told(self) -> LearnedNames:
@@ -173,17 +177,25 @@ class Inspector:
 
     def put_away(self) -> Iterator[tuple[bytes, bytes]]:
         """Every island with connections that are open or ended lately: its pair of ends, and what `take_back` goes on
-        with, here or elsewhere. Take `idle`'s lines first; nothing may be fed afterwards."""
-        for island, reassembly in self._tcp.put_away():
-            handlers = [connection.halves[0].handler for connection in island.connections]
-            sessions = [each.state() if isinstance(each, KafkaConnection) else None for each in handlers]
-            yield island.pair, state.to_bytes([reassembly, sessions])
+        with, here or elsewhere. Take `idle`'s lines first; nothing may be fed afterwards.
+
+        The keys of connections that are decrypted are in it, the key log is not. A connection that waits for its
+        secrets goes on waiting: the next new ones of `add_secrets` let it look again, those known before do not.
+        """
+        with self._guard():
+            for island, reassembly in self._tcp.put_away():
+                handlers = [connection.halves[0].handler for connection in island.connections]
+                sessions = [each.state() if isinstance(each, KafkaConnection) else None for each in handlers]
+                yield island.pair, state.to_bytes([reassembly, sessions])
 
     def take_back(self, data: bytes) -> None:
         """Goes on with an island of `put_away`, of an inspector with the same options.
 
-        Raises StateError, also for bytes that cannot be trusted: nothing in them is run.
+        Raises StateError, also for bytes that cannot be trusted: nothing in them is run. What is wrong with them may
+        show later, and is a StateError then too. After one the inspector is of no use. What made-up bytes tell of
+        messages stands in lines as they say it: showing those may raise anything.
         """
+        self._carried = True
         with _damage_told():
             reassembly, sessions = state.from_bytes(data)
             self._tcp.take_back(
@@ -199,12 +211,14 @@ class Inspector:
 
     def take_back_fragments(self, data: bytes) -> None:
         """Goes on with the fragments of `put_away_fragments`. Raises StateError."""
+        self._carried = True
         with _damage_told():
             self._link.fragments.restore(state.from_bytes(data))
 
     def idle(self) -> list[Line]:
         """No packets come: the lines that are complete, also those that something not there yet may belong before."""
-        return self._ledger.rest()
+        with self._guard():
+            return self._ledger.rest()
 
     @property
     def end(self) -> tuple[int | None, int]:
@@ -216,16 +230,22 @@ class Inspector:
         """The capture has ended: closes the connections that are open and hands on their lines in order, of which no
         more than the caps allow are there at once. Take them all: only then is every connection closed and counted.
         Nothing may be fed afterwards. `end`: time and frame of the run's last packet, if it was not fed here."""
-        self._link.flush()
-        for _ in self._tcp.closing(*(end or self.end)):
-            yield from self._ledger.shortened()
-        yield from one_by_one(self._ledger.rest())
+        with self._guard():
+            self._link.flush()
+            for _ in self._tcp.closing(*(end or self.end)):
+                yield from self._ledger.shortened()
+            yield from one_by_one(self._ledger.rest())
 
     def abandon(self) -> None:
         """The run stops before the capture does: open connections are counted, what is in flight is not."""
         self._ledger.muted = True
-        self._link.flush()
-        self._tcp.flush(*self.end)
+        with self._guard():
+            self._link.flush()
+            self._tcp.flush(*self.end)
+
+    def _guard(self) -> AbstractContextManager[None]:
+        """Around all that goes on with what was taken back."""
+        return _damage_told() if self._carried else nullcontext()
 
     def totals(self) -> dict[str, Any]:
         """What the `summary` line adds up of connections and what they carried."""
@@ -238,10 +258,12 @@ class Inspector:
 
 @contextmanager
 def _damage_told() -> Iterator[None]:
-    """What values of other kinds than those that were written bring about is a StateError."""
+    """What other values than those that were written bring about, which may be anything, is a StateError."""
     try:
         yield
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except KinspectError:
+        raise
+    except Exception as error:
         raise StateError(f"the carried state is damaged: {error!r}") from error
 
 

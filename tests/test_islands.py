@@ -305,6 +305,43 @@ def test_bytes_that_somebody_made_up_are_an_error_or_a_state(islands):
     assert refused > 50
 
 
+def test_made_up_bytes_that_are_taken_raise_nothing_else_later():
+    name = "4.4.0/txn_librdkafka.pcap.gz"
+    blocks, _ = read(name)
+    before, after = cut(blocks, 100)
+    inspector = Inspector(**OPTIONS)
+    for block in before:
+        for at in range(len(block)):
+            if at % 23 != 7:  # so that others wait
+                inspector.feed(slice_block(block, at, at + 1))
+    rng = random.Random(3)
+    taken = 0
+    for _, data in inspector.put_away():
+        values = state.from_bytes(data)
+        for _ in range(60):
+            taker = Inspector(**OPTIONS)
+            try:
+                taker.take_back(state.to_bytes(another(values, rng)))
+                taken += 1
+                for block in after:
+                    taker.feed(block)
+                for _ in taker.finish():
+                    pass
+            except StateError:
+                continue
+    assert taken > 50
+
+
+def another(values, rng: random.Random):
+    """Plain values with another value somewhere."""
+    if isinstance(values, tuple) and values:
+        at = rng.randrange(len(values))
+        return [*values[:at], another(values[at], rng), *values[at + 1 :]]
+    return rng.choice(
+        (None, 0, -1, 5, 1 << 31, 1 << 62, "x", b"", b"abcdef", True, [], [1, 2], [[0, 1, b"x"]])
+    )
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -20,7 +20,7 @@ LOOKED_AT = 32
 LOOK_BACK_NS = 1_000_000_000
 """They are no older than this."""
 KEPT_ROWS, KEPT_BYTES = 4096, 8 * 1024 * 1024
-"""What is kept of the run: packets, and bytes of the buffers they lie in."""
+"""What is kept of the run: packets, and bytes of the buffers they lie in, each counted whole, as it is kept whole."""
 
 
 class _Rows:
