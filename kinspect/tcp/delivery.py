@@ -12,7 +12,7 @@ on what waits give up every hole.
 
 from __future__ import annotations
 
-from ..model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts
+from ..model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts, Segment
 from .connection import NEVER, Connection, Half, Nobody
 from .held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival
 from .sequence import MASK, MAX_WINDOW, distance
@@ -47,20 +47,9 @@ class Delivery:
         self.clock = 0
         self.held_bytes = 0
 
-    def take(
-        self,
-        half: Half,
-        time: int | None,
-        seq: int,
-        ack: int,
-        flags: int,
-        data: bytes,
-        start: int,
-        end: int,
-        missing: int,
-        frame: int,
-    ) -> None:
+    def take(self, half: Half, segment: Segment) -> None:
         """Takes any packet of an open connection. A SYN must belong to this connection."""
+        _, time, seq, ack, flags, data, start, end, missing, frame, _ = segment
         half.packets += 1
         half.clock = self.clock
         half.time = time
@@ -88,14 +77,8 @@ class Delivery:
                 self._begin_earlier(half, seq)
                 ahead = 0
             if -MAX_WINDOW < ahead < MAX_WINDOW:
-                self._place(
-                    half,
-                    half.offset + half.finished + ahead,
-                    data[start:end],
-                    missing,
-                    bool(flags & FIN),
-                    self._arrival(half, wanted),
-                )
+                at, arrival = half.offset + half.finished + ahead, self._arrival(half, wanted)
+                self._place(half, at, data[start:end], missing, bool(flags & FIN), arrival)
             else:
                 self.counts.ignored_bytes += end - start
         self.advance(half.connection)

@@ -112,9 +112,6 @@ class Held:
         at = bisect_left(pieces, (start + 1,))
         if at and pieces[at - 1].end > start:
             at -= 1
-            start = min(end, pieces[at].end)
-            repeated = self._compare(pieces[at], origin, origin, start, data)
-            at += 1
         while start < end:
             stop = min(end, pieces[at].start) if at < len(pieces) else end
             if start < stop:

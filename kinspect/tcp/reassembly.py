@@ -280,17 +280,15 @@ class Reassembler:
         """The island of a packet whose key is new, None if others take it."""
         of_pair = pair(key)
         island = self._islands.get(of_pair)
-        if island is None:
-            if not self._takes(of_pair):
-                if len(self._foreign) >= FOREIGN_KEYS:
-                    for known in self._foreign:
-                        del self._halves[known]
-                    self._foreign.clear()
-                self._foreign.append(key)
-                self._halves[key] = FOREIGN
-                return None
-            island = self._open_island(of_pair)
-        return island
+        if island is not None or self._takes(of_pair):
+            return island or self._open_island(of_pair)
+        if len(self._foreign) >= FOREIGN_KEYS:
+            for known in self._foreign:
+                del self._halves[known]
+            self._foreign.clear()
+        self._foreign.append(key)
+        self._halves[key] = FOREIGN
+        return None
 
     def _open_island(self, of_pair: bytes) -> Island:
         island = self._islands[of_pair] = Island(of_pair)
@@ -343,11 +341,10 @@ class Reassembler:
         return self._take(half or self._open_at(island, segment), segment)
 
     def _take(self, half: Half, segment: Segment) -> Half | None:
-        key, time, seq, ack, flags, data, start, end, missing, frame, mark = segment
         connection, island = half.connection, half.island
         if half.scope is None:
-            half.scope = scope(key)
-            half.hops = mark >> 24 & 0xFF
+            half.scope = scope(segment[0])
+            half.hops = segment[10] >> 24 & 0xFF
         conflicts = self._conflicts(half, segment)
         if conflicts and connection.file is None and self._conflicts(half, segment, elsewhere=True):
             # Other bytes in the same place, in another file: another connection, on another host.
@@ -358,7 +355,7 @@ class Reassembler:
             return None
         self._delivery.clock = island.clock
         self._delivery.conflict(half, conflicts)
-        self._delivery.take(half, time, seq, ack, flags, data, start, end, missing, frame)
+        self._delivery.take(half, segment)
         if connection.end_reason is not None:
             self._remember(connection)
         else:

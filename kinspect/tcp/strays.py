@@ -34,13 +34,6 @@ class Stray:
         """What it is made of again."""
         return [self.segment, self.data, self.clock]
 
-    @property
-    def whole(self) -> Segment:
-        """The packet as it came."""
-        assert self.data is not None
-        key, time, seq, ack, flags, _, _, _, missing, frame, mark = self.segment
-        return Segment(key, time, seq, ack, flags, self.data, 0, len(self.data), missing, frame, mark)
-
 
 class Strays:
     """Adds strays to islands' lists and takes them out; bytes that are let go are counted as ignored."""
@@ -81,12 +74,12 @@ class Strays:
         return None
 
     def take(self, stray: Stray) -> Segment | None:
-        """The packet, to be handed on; None if its bytes were let go."""
-        if stray.data is None:
+        """The packet as it came, to be handed on; None if its bytes were let go."""
+        data = stray.data
+        if data is None:
             return None
-        whole = stray.whole
         self.release(stray)
-        return whole
+        return stray.segment._replace(data=data, start=0, end=len(data))
 
     def let_go(self, stray: Stray) -> None:
         """Counts its bytes as ignored."""
