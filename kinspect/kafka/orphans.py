@@ -48,12 +48,8 @@ def _layouts() -> tuple[Candidate, ...]:
     )
 
 
-def candidates(raw: bytes) -> list[Candidate]:
+def candidates(raw: bytes) -> Iterator[Candidate]:
     """Every API and version whose response layout fits `raw` (a message without its size) exactly."""
-    return list(_fitting(raw))
-
-
-def _fitting(raw: bytes) -> Iterator[Candidate]:
     if len(raw) > TRIED_BYTES:
         return
     for candidate in _layouts():
@@ -75,7 +71,7 @@ def are_responses(data: bytes) -> bool:
         return False
     telling: list[bytes] = []
     for raw in messages:
-        sensible = (candidate.key for candidate in _fitting(raw) if _makes_sense(candidate, raw))
+        sensible = (candidate.key for candidate in candidates(raw) if _makes_sense(candidate, raw))
         first = next(sensible, None)
         if first is None:
             return False

@@ -77,14 +77,17 @@ YES, NO, MAYBE = "yes", "no", "maybe"
 def is_body(api_key: int, api_version: int, direction: str, data: bytes, start: int, end: int) -> bool:
     """Whether `data[start:end]` is exactly one body of that API and version."""
     decoded = decode_body(api_key, api_version, direction, data, start, end)
-    if _is_cut(decoded):
+    return _is_exact(decoded, api_key, api_version, direction, data, start, end)
+
+
+def _is_exact(
+    decoded: Decoded, api_key: int, api_version: int, direction: str, data: bytes, start: int, end: int
+) -> bool:
+    """`is_body`, of what was decoded already."""
+    if any(problem.code == "cap" for problem in decoded.problems):
+        # It is larger than is decoded at once.
         return fits(api_key, api_version, direction, data, start, end)
     return decoded.complete and not decoded.problems
-
-
-def _is_cut(decoded: Decoded) -> bool:
-    """Whether the body is larger than is decoded at once."""
-    return any(problem.code == "cap" for problem in decoded.problems)
 
 
 def is_text(client_id: str | None) -> bool:
@@ -168,10 +171,7 @@ def _is_sound(header: RequestHeader, data: bytes, end: int) -> bool:
     decoded = decode_body(header.api_key, header.api_version, "request", data, header.body_start, end)
     if header.api_key == PRODUCE and not _makes_sense(decoded.body, PRODUCED):
         return False
-    exact = decoded.complete and not decoded.problems
-    if _is_cut(decoded):
-        exact = fits(header.api_key, header.api_version, "request", data, header.body_start, end)
-    if exact:
+    if _is_exact(decoded, header.api_key, header.api_version, "request", data, header.body_start, end):
         return is_text(header.client_id) or header.api_key != PRODUCE or header.correlation_id != 0
     if not decoded.complete or not is_text(header.client_id):
         return False
@@ -317,11 +317,9 @@ def fits_a_broker(api_key: int, api_version: int, data: bytes, start: int, end: 
     """Whether `data[start:end]` is a response's body of that API and version, with no value that a broker would not
     send."""
     decoded = decode_body(api_key, api_version, "response", data, start, end)
-    if not _is_sensible(decoded.body):
-        return False
-    if _is_cut(decoded):
-        return fits(api_key, api_version, "response", data, start, end)
-    return decoded.complete and not decoded.problems
+    return _is_sensible(decoded.body) and _is_exact(
+        decoded, api_key, api_version, "response", data, start, end
+    )
 
 
 def _is_sensible(value: Any) -> bool:

@@ -423,7 +423,7 @@ class Session:
     ) -> None:
         """A message of the broker that no request waits for."""
         infers = message.complete and not self._ledger.heads_only
-        found = candidates(raw) if self._tokens.replies or infers else []
+        found = [*candidates(raw)] if self._tokens.replies or infers else []
         if self._tokens.is_reply(raw, message.complete, found):
             if self._pending.holds(None) and self._pending.is_doubtful():
                 self._answer(message, cause, None)
