@@ -37,15 +37,8 @@ NOWHERE: frozenset[int] = frozenset()
 HELD_OVERHEAD, ITEM_OVERHEAD = 512, 160
 # So often every packet is worth a look at all that is held; afterwards it takes half as much again.
 LOOKS = 16
-# Why a request stays unanswered, by how the connection ended.
-OUTCOME_REASONS = {
-    "fin": "closed",
-    "reuse": "closed",
-    "reset": "reset",
-    "idle": "idle",
-    "cap": "cap",
-    "capture_end": "capture_end",
-}
+# Why a request stays unanswered, where that is not called as the end of the connection.
+OUTCOME_REASONS = {"fin": "closed", "reuse": "closed"}
 
 
 class _Held:
@@ -220,7 +213,7 @@ class KafkaConnection:
             secure.reason if secure and not session else None,
             self._books(),
         )
-        if self._ledger.wants_connections:
+        if "connection" in self._ledger.emit:
             key = self._numbering.key(time, frame)
             self._ledger.connection(self._line(key, time, kind, reason, session))
 
@@ -244,7 +237,7 @@ class KafkaConnection:
             self._recognise(self._held, final=True)
         if self._session is not None:
             one_sided = not self._flow.packets[1 - self._client]
-            self._session.close(time, frame, ONE_SIDED if one_sided else OUTCOME_REASONS[reason])
+            self._session.close(time, frame, ONE_SIDED if one_sided else OUTCOME_REASONS.get(reason, reason))
 
     # ------------------------------------------------------------------ recognition
 

@@ -83,13 +83,6 @@ class WireMessage:
         message.ends = ends
         return message
 
-    @property
-    def duration_ns(self) -> int | None:
-        """From the message's first byte to its last."""
-        if self.first_time is None or self.last_time is None:
-            return None
-        return self.last_time - self.first_time
-
     def decode(self, fields: frozenset[str] | None = None) -> Decoded:
         """The body, whole or only the dotted `fields` asked for; kept for the next call."""
         if self._decoded is not None and (self._fields is None or self._fields == fields):
@@ -233,14 +226,10 @@ class Exchange:
         return self._since(self.previous_response_end)
 
     def _since(self, earliest: int | None) -> int | None:
-        if (
-            self.request is None
-            or self.response is None
-            or not self.latency_known
-            or self.outcome != ANSWERED
-        ):
+        request, response = self.request, self.response
+        if request is None or response is None or not self.latency_known or self.outcome != ANSWERED:
             return None
-        begin, end = self.request.last_time, self.response.first_time
+        begin, end = request.last_time, response.first_time
         if begin is None or end is None:
             return None
         return end - (begin if earliest is None else max(begin, earliest))

@@ -122,9 +122,9 @@ class Ledger:
             if isinstance(line, Exchange):
                 self._numbered += 1
                 line.order = self._numbered
-        return (
-            lines if "exchange" in self.emit else [line for line in lines if not isinstance(line, Exchange)]
-        )
+        if "exchange" in self.emit:
+            return lines
+        return [line for line in lines if not isinstance(line, Exchange)]
 
     def _learn(self, exchange: Exchange) -> None:
         """Learn the names it tells."""
@@ -170,11 +170,6 @@ class Ledger:
         self.gap_bytes += gap.bytes
         if "gap" in self.emit:
             self._hold(gap, EXCHANGE_BYTES)
-
-    @property
-    def wants_connections(self) -> bool:
-        """Whether finished connections are handed on."""
-        return "connection" in self.emit
 
     def open_decryptor(self, client: int, deliver: Deliver, lost: Lost) -> Decryptor:
         """A decryptor for a connection whose client sends in direction `client`.

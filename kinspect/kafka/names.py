@@ -68,9 +68,8 @@ class LearnedNames:
         told = self._nodes.get((ip, port))
         if told is None:
             return None
-        return max(((first, node_id) for node_id, first in told.items() if first < key), default=(key, None))[
-            1
-        ]
+        before = [(first, node_id) for node_id, first in told.items() if first < key]
+        return max(before)[1] if before else None
 
     def name(self, topic_id: str, key: Key) -> str | None:
         """The name of `topic_id` if a line before that of the key told it, else None."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
@@ -138,12 +138,7 @@ class LineOrder(Generic[L]):
         self._arrived = None
 
     def _release(self, last: Key) -> None:
-        count = 0
-        for entry in self._held:
-            if entry[0] > last:
-                break
-            count += 1
-        self._hand_on(count)
+        self._hand_on(bisect_right(self._held, last, key=_key))
 
     def _hand_on(self, count: int) -> None:
         if count:

@@ -107,14 +107,10 @@ class Pending:
         """Whether the oldest request, a doubtful one, has had its answer, as the client went on with `by`: it is a raw
         token, or one with the same correlation id of a client that waits for each answer."""
         older = self.oldest()
-        return (
-            older is not None
-            and self.is_doubtful()
-            and (
-                older.correlation_id is None
-                or (older.correlation_id == by.correlation_id and not self._piped)
-            )
-        )
+        if older is None or not self.is_doubtful():
+            return False
+        same = older.correlation_id == by.correlation_id and not self._piped
+        return same or older.correlation_id is None
 
     def mix(self) -> None:
         """A request was given up, as the next one with its id came: the answer that comes may be to either."""
@@ -138,8 +134,8 @@ class Pending:
     def is_unsure(self, correlation_id: int | None) -> bool:
         """Whether an answer with this correlation id may be that of another request than the oldest that has it."""
         number = self._first[correlation_id]
-        exchange = self._in_order[number]
-        if correlation_id in self._repeated and (number < self._doubtful or exchange.doubt is not None):
+        doubtful = number < self._doubtful or self._in_order[number].doubt is not None
+        if correlation_id in self._repeated and doubtful:
             self._mixed = True
         beside_hole = self._hole != NO_HOLE and (number >= self._hole or number < self._doubtful)
         return self._mixed or (self._same_id is True and beside_hole)
