@@ -81,15 +81,11 @@ class _Restored:
         kind = type(value)
         if kind in _PLAIN:
             return value
-        if kind is list:
-            self._count(value)
-            return tuple(map(self.plain, value))
-        if kind is dict:
-            self._count(value)
-            return {key: self.plain(item) for key, item in value.items()}
-        raise StateError(f"the carried state is damaged: {kind.__name__} in it")
-
-    def _count(self, values: Sequence[Any] | dict[Any, Any]) -> None:
-        self._left -= len(values)
+        if kind is not list and kind is not dict:
+            raise StateError(f"the carried state is damaged: {kind.__name__} in it")
+        self._left -= len(value)
         if self._left < 0:
             raise StateError("the carried state is damaged: more values than bytes")
+        if kind is list:
+            return tuple(map(self.plain, value))
+        return {key: self.plain(item) for key, item in value.items()}

@@ -32,7 +32,6 @@ KAFKA, TLS, OTHER, EMPTY = "kafka", "tls", "other", "empty"
 # How much of a connection that was not seen from its start is held while a request is looked for in it.
 HELD_BYTES = 64 * 1024
 SEARCHED_BYTES = 2 * HELD_BYTES
-NOWHERE: frozenset[int] = frozenset()
 # What a connection takes that holds something, about, and each piece of it beside its bytes.
 HELD_OVERHEAD, ITEM_OVERHEAD = 512, 160
 # So often every packet is worth a look at all that is held; afterwards it takes half as much again.
@@ -44,14 +43,14 @@ OUTCOME_REASONS = {"fin": "closed", "reuse": "closed"}
 class _Held:
     """What came before the connection was recognised."""
 
-    STATE: ClassVar = ("first_end", "head_sizes", "items", "look_again", "looks", "needed", "size")
-    __slots__ = (*STATE, "cut")
+    STATE: ClassVar = ("cut", "first_end", "head_sizes", "items", "look_again", "looks", "needed", "size")
+    __slots__ = STATE
 
     def __init__(self) -> None:
         # Direction, time, frame, and bytes or the size of a gap with its cause.
         self.items: list[tuple[int, int | None, int, bytes | int, str]] = []
         self.head_sizes = [0, 0]  # by direction, how long the stream is up to its first gap
-        self.cut = NOWHERE  # the directions in which there was a gap
+        self.cut: tuple[int, ...] = ()  # the directions in which there was a gap
         self.first_end: int | None = None  # the direction whose FIN came first
         self.needed = 0  # how long the client's first message will be, once its size is known
         self.size = 0
@@ -60,14 +59,12 @@ class _Held:
 
     def state(self) -> list[Any]:
         """What `from_state` goes on with."""
-        return [fields(self, self.STATE), sorted(self.cut)]
+        return fields(self, self.STATE)
 
     @classmethod
     def from_state(cls, state: Sequence[Any]) -> _Held:
         held = cls()
-        own, cut = state
-        fill(held, cls.STATE, own)
-        held.cut = frozenset(cut)
+        fill(held, cls.STATE, state)
         return held
 
     def data(self, direction: int, time: int | None, frame: int, data: bytes) -> None:
@@ -79,7 +76,7 @@ class _Held:
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         self.items.append((direction, time, frame, size, cause))
         if direction not in self.cut:
-            self.cut |= {direction}
+            self.cut = (*self.cut, direction)
             self.look_again = 0
 
     def head(self, direction: int) -> bytes:
@@ -206,13 +203,9 @@ class KafkaConnection:
         within.finish(time, frame, reason)
         session = within._session
         kind = EMPTY if not any(self._flow.bytes) else KAFKA if session else self.kind or OTHER
-        secure = self._decryptor
-        self._ledger.closed(
-            kind,
-            secure.server_name if secure and not session else None,
-            secure.reason if secure and not session else None,
-            self._books(),
-        )
+        unread = None if session else self._decryptor
+        told = (unread.server_name, unread.reason) if unread else (None, None)
+        self._ledger.closed(kind, *told, self._books())
         if "connection" in self._ledger.emit:
             key = self._numbering.key(time, frame)
             self._ledger.connection(self._line(key, time, kind, reason, session))
@@ -327,10 +320,9 @@ class KafkaConnection:
         return self._flow.syn == client and held.first_end == broker and said_nothing and may_be_refused(head)
 
     def _forced_client(self) -> int | None:
-        for direction, (_, port) in enumerate(self._flow.addresses):
-            if port in self._ledger.kafka_ports:
-                return 1 - direction
-        return None
+        (_, port), (_, other) = self._flow.addresses
+        ports = self._ledger.kafka_ports
+        return 1 if port in ports else 0 if other in ports else None
 
     def _request_inside(self, data: bytes) -> bool:
         """Whether a request begins anywhere in a stream that was not seen from its start."""

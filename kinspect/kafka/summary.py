@@ -297,14 +297,10 @@ def _are_records_known(exchange: Exchange) -> bool:
     if key is None or version is None:
         # A token holds none; an orphan may be the answer to anything.
         return _is_token(exchange)
-    return not (
-        (_may_hold_records(key, version, REQUEST) and not _is_whole(exchange.request))
-        or (_may_hold_records(key, version, RESPONSE) and not _is_whole(exchange.response))
-    )
-
-
-def _is_whole(message: WireMessage | None) -> bool:
-    return message is not None and message.decode().complete
+    for side, message in ((REQUEST, exchange.request), (RESPONSE, exchange.response)):
+        if _may_hold_records(key, version, side) and not (message and message.decode().complete):
+            return False
+    return True
 
 
 @lru_cache(maxsize=4096)
