@@ -153,6 +153,8 @@ class _Plan:
 def _tag_check(fields: Sequence[Field]) -> Callable[[Struct], bool]:
     """Tells whether a struct, or one below it, has unknown tagged fields."""
     below = tuple((f.name, f.array, _tag_check(f.fields)) for f in fields if f.fields)
+    if not below:
+        return lambda struct: UNKNOWN_TAGS in struct
 
     def check(struct: Struct) -> bool:
         if UNKNOWN_TAGS in struct:
