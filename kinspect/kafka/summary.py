@@ -141,6 +141,11 @@ def _count(batches: RecordSet) -> int | None:
 class _Found:
     """What the steps collect; dicts for sets in order of appearance."""
 
+    __slots__ = (
+        *("codes", "ends", "groups", "inners", "key", "key_type", "partitions", "record_bytes"),
+        *("record_fields", "room", "topic_ids", "topics", "transactional_ids", "unresolved"),
+    )
+
     def __init__(self, exchange: Exchange) -> None:
         self.ends = exchange.connection
         self.key = exchange.key
@@ -267,13 +272,15 @@ def _collect(
     message: WireMessage | None, found: _Found, fields: frozenset[str] | None = None
 ) -> tuple[Struct, Layout | None]:
     """Collects from a message's body, as far as it could be decoded."""
-    decoded = None if message is None else message.decode(fields)
-    if decoded is None or decoded.body is None or decoded.layout is None:
+    if message is None:
         return {}, None
-    walk = _walk(decoded.layout)
+    body, layout, _, _ = message.decode(fields)
+    if body is None or layout is None:
+        return {}, None
+    walk = _walk(layout)
     if walk is not None:
-        walk(decoded.body, found, None)
-    return decoded.body, decoded.layout
+        walk(body, found, None)
+    return body, layout
 
 
 def _refusal(exchange: Exchange, response: Struct) -> str | None:
@@ -297,10 +304,13 @@ def _are_records_known(exchange: Exchange) -> bool:
     if key is None or version is None:
         # A token holds none; an orphan may be the answer to anything.
         return _is_token(exchange)
-    for side, message in ((REQUEST, exchange.request), (RESPONSE, exchange.response)):
-        if _may_hold_records(key, version, side) and not (message and message.decode().complete):
-            return False
-    return True
+    if _may_hold_records(key, version, REQUEST) and not _is_whole(exchange.request):
+        return False
+    return not _may_hold_records(key, version, RESPONSE) or _is_whole(exchange.response)
+
+
+def _is_whole(message: WireMessage | None) -> bool:
+    return message is not None and message.decode().complete
 
 
 @lru_cache(maxsize=4096)
