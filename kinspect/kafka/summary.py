@@ -72,6 +72,10 @@ class RecordRoom:
 class RecordField:
     """One `records` field that is neither null nor absent, its batches read when asked for."""
 
+    __slots__ = (
+        *("_aligned", "_batches", "_count", "_counts", "_given", "_problems", "_records", "_room", "value"),
+    )
+
     def __init__(self, value: bytes, aligned: bool, room: RecordRoom, counts: Counts) -> None:
         self.value = value
         self._aligned = aligned
