@@ -180,7 +180,7 @@ class Inspector:
         with, here or elsewhere. Take `idle`'s lines first; nothing may be fed afterwards.
 
         The keys of connections that are decrypted are in it, the key log is not. A connection that waits for its
-        secrets goes on waiting: the next new ones of `add_secrets` let it look again, those known before do not.
+        secrets looks for them again where it is taken back.
         """
         with self._guard():
             for island, reassembly in self._tcp.put_away():

@@ -233,6 +233,21 @@ def test_carried_after_every_packet(name):
     assert sorted(lines + shown(inspector.finish(shared.end))) == whole
 
 
+@pytest.mark.parametrize("packet", [8, 15, 20])
+def test_secrets_that_come_where_an_island_is_taken_back(packet):
+    """What waited for them is read, though they are not new there."""
+    all_blocks, secrets = read("tls/tls13.pcap.gz")
+    shared = Shared(all_blocks, secrets)
+    before, after = cut(all_blocks, packet)
+    waits, following = Inspector(**OPTIONS), shared.begin()
+    waits.expect_secrets()
+    assert [line for block in before for line in waits.feed(block)] + waits.idle() == []
+    for _, data in waits.put_away():
+        following.take_back(data)
+    lines = [line for block in after for line in shown(following.feed(block))]
+    assert sorted(lines + shown(following.finish(shared.end))) == shared.part(all_blocks)[0]
+
+
 def test_another_process_goes_on(tmp_path):
     name = "4.4.0/txn_librdkafka.pcap.gz"
     blocks, _ = read(name)

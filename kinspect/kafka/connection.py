@@ -159,6 +159,8 @@ class KafkaConnection:
             connection._inside = cls.from_state(inside, flow, ledger, connection)
             connection._decryptor = connection._open_decryptor()
             connection._decryptor.restore(decryptor)
+            # Its secrets may have come meanwhile.
+            connection._decryptor.retry()
         return connection
 
     # ------------------------------------------------------------------ what the reassembly hands on
