@@ -138,10 +138,10 @@ def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, ho
         return YES
     if not sound and not is_text(header.client_id):
         return NO
-    # The next request, if it is whole and has the same client id.
+    # The next request, as soon as it is whole: what is behind it may not be there yet.
     following = end + announced_bytes(data[end : end + 4])
     if end + _HEAD.size <= following <= len(data):
-        return YES if request_at(data, end, message_bytes, header.client_id) == YES else MAYBE
+        return YES if request_at(data[:following], end, message_bytes, header.client_id) == YES else MAYBE
     return MAYBE
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from kinspect.kafka.connection import OUTCOME_REASONS, KafkaConnection
+from kinspect.kafka.connection import KafkaConnection
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.flow import Address
 from kinspect.kafka.ledger import Ledger
@@ -24,7 +24,7 @@ MS = 1_000_000
 EMIT = frozenset({"exchange", "connection", "gap"})
 SMALL = Caps(message_bytes=600, buffered_bytes=2000, total_bytes=3000, in_flight=3, records_bytes=2000)
 USUAL = Caps(records_bytes=1 << 20)
-REASONS = tuple(OUTCOME_REASONS)
+REASONS = ("fin", "reuse", "reset", "idle", "cap", "capture_end")
 VIEWS = (
     View(records=True, payload="base64", show_secrets=True),
     View(records=True, payload="text", int64="string"),
