@@ -106,7 +106,7 @@ def _our_span(connection: Connection) -> Span:
         )
         if packets
     }
-    return Span(connection.start_frame & FRAME_MASK, connection.end_frame & FRAME_MASK, sides)
+    return Span(connection.start_frame & FRAME_MASK, connection.last.frame & FRAME_MASK, sides)
 
 
 def _uncounted(span: Span) -> Span:
