@@ -189,7 +189,8 @@ class Inspector:
                 yield island.pair, state.to_bytes([reassembly, sessions])
 
     def take_back(self, data: bytes) -> None:
-        """Goes on with an island of `put_away`, of an inspector with the same options.
+        """Goes on with an island of `put_away`, of an inspector with the same options. Where secrets came meanwhile,
+        that completes lines: the next lines that are returned have them.
 
         Raises StateError, also for bytes that cannot be trusted: nothing in them is run. What is wrong with them may
         show later, and is a StateError then too. After one the inspector is of no use. What made-up bytes tell of

@@ -1,8 +1,10 @@
 """The rows of a stream are those of one run over all its files, whatever a micro-batch has."""
 
+import gzip
 import json
 import os
 import random
+import struct
 import time
 from pathlib import Path
 
@@ -86,10 +88,15 @@ def many(seed, connections=8):
     return [Packet(start + number * 20_000, packet.data) for number, packet in enumerate(found)]
 
 
+def aged(path, seconds=3600.0):
+    """As if nobody had written to the file for so long."""
+    os.utime(path, (time.time() - seconds,) * 2)
+    return path
+
+
 def written(path, packets, age=3600.0):
     path.write_bytes(pcap(packets))
-    os.utime(path, (time.time() - age,) * 2)
-    return path
+    return aged(path, age)
 
 
 def test_packets_wait_for_a_file_that_is_still_written(streamed, tmp_path):
@@ -247,6 +254,35 @@ def test_secrets_that_come_later(streamed, tmp_path, batches):
         [line[name] for name in told] for line in expected
     ]
     assert rows
+
+
+def test_secrets_that_come_while_packets_wait_for_a_file(streamed, tmp_path):
+    """What they let be read of packets before those is told, though nothing goes on."""
+    folder, apart = tmp_path / "in", tmp_path / "apart"
+    folder.mkdir()
+    apart.mkdir()
+    path = CAPTURES / "tls/tls13.pcap.gz"
+    whole = apart / "whole.pcap"
+    whole.write_bytes(gzip.decompress(path.read_bytes()))
+    first, *others = rotated(whole, apart, 12)
+    second = apart / "ring20.pcap"
+    second.write_bytes(whole.read_bytes()[:24] + b"".join(other.read_bytes()[24:] for other in others))
+    seconds, micros = struct.unpack_from("<II", second.read_bytes(), 24)
+    keylog = tmp_path / "keys.log"
+    keylog.write_bytes(b"")
+    stream = streamed(folder, settle=60.0, keylog=keylog)
+    aged(put(first, folder))
+    assert stream.batch()
+    secrets = keylog_beside(path).read_bytes()
+    keylog.write_bytes(secrets)
+    unfinished = Packet(seconds * 1_000_000 + micros - 1, many(1)[0].data)
+    written(folder / "open.pcap", [unfinished], age=0.0)
+    aged(put(second, folder))
+    assert stream.batch()
+    assert any(kept.get("waiting") for kept in stream.kept)
+    aged(folder / "open.pcap")
+    expected = lines([*folder.iterdir()], view=View(), keylog=secrets)
+    assert len(stream.drain()["exchanges"]) == len(expected) > 10
 
 
 def test_packets_without_a_time_go_with_those_before(streamed, tmp_path):

@@ -96,6 +96,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         state = _value(self._states, island)
         if state is not None:
             inspector.take_back(state)
+            yield from batch.add(inspector.idle())
         due = self._due.getValue((island,)) if state is not None else None
         last = due[0] - self._request.caps.idle_timeout_ns if due else EARLIEST
         for segments in merge.segments(iter(rows)):
