@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 from struct import pack
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kinspect.kafka.names import LearnedNames
 from kinspect.model import Caps, Counts
-
-if TYPE_CHECKING:
-    from kinspect.kafka.ledger import Ledger
 
 TCP = 6
 
@@ -39,6 +36,19 @@ class Flow(Protocol):
     def conflicts(self) -> tuple[int, int]: ...
 
 
+class Shared(Protocol):
+    """What all connections of a run share (the ledger)."""
+
+    @property
+    def names(self) -> LearnedNames: ...
+    @property
+    def files(self) -> Sequence[str]: ...
+    @property
+    def caps(self) -> Caps: ...
+    @property
+    def counts(self) -> Counts: ...
+
+
 @dataclass(slots=True, frozen=True)
 class Ends:
     """Who talks to whom, and what every exchange of the connection shares."""
@@ -56,7 +66,7 @@ class Ends:
     tls: bool = False
 
 
-def ends(flow: Flow, client: int, ledger: Ledger, tls: bool = False) -> Ends:
+def ends(flow: Flow, client: int, ledger: Shared, tls: bool = False) -> Ends:
     """The ends of `flow` whose direction `client` is the client's; `tls`: it was decrypted."""
     own, other = flow.addresses[client], flow.addresses[1 - client]
     return Ends(
