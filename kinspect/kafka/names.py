@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kinspect.kafka.order import FIRST, Key
@@ -93,18 +93,6 @@ class LearnedNames:
             self.learn(topic_id, name, tuple(key))
         for ip, port, node_id, key in nodes:
             self.learn_node(ip, port, node_id, tuple(key))
-
-    def topics(self) -> Iterator[tuple[str, str, Key]]:
-        """All ids, their names and the keys of the lines that told them; `FIRST` if known beforehand."""
-        return ((topic_id, name, key) for topic_id, (key, name) in self._names.items())
-
-    def nodes(self) -> Iterator[tuple[str, int, int, Key]]:
-        """All addresses, ports, the node ids told for them and the keys of the lines that told them."""
-        return (
-            (ip, port, node_id, key)
-            for (ip, port), told in self._nodes.items()
-            for node_id, key in told.items()
-        )
 
     def add_unresolved(self, topic_ids: Iterable[str]) -> None:
         """These were asked for and not known."""

@@ -223,7 +223,7 @@ class Captures:
         names = LearnedNames()
         for row in self._dealt.mapInArrow(learning(self._run, request), spark_schema(PIECE)).collect():
             names.add(*cbor2.loads(row[0]))
-        self._run.names = [[*names.topics()], [*names.nodes()]]
+        self._run.names = names.take_new()
 
     # ------------------------------------------------------------------ tables
 

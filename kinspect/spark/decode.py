@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import cbor2
@@ -40,7 +40,7 @@ class Run:
     start: int | None
     end: End
     secrets: list[bytes]
-    names: list[Any] = field(default_factory=lambda: [[], []])
+    names: tuple[list[Any], list[Any]] = ([], [])
     """What lines told: topic ids with their names, and addresses with their nodes, as `LearnedNames.add` takes them."""
 
     def keylog(self) -> KeyLog:
@@ -69,7 +69,7 @@ def learning(run: Run, request: Request) -> Task:
                 inspector.idle()
             for _ in inspector.finish(run.end):
                 pass
-        told = cbor2.dumps([[*names.topics()], [*names.nodes()]])
+        told = cbor2.dumps(names.take_new())
         yield pa.RecordBatch.from_arrays([pa.array([told], pa.binary())], schema=PIECE)
 
     return task

@@ -8,7 +8,6 @@ import orjson
 
 from kinspect.capture import open_timeline, slice_block
 from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.names import LearnedNames
 from kinspect.kafka.order import Key
 from kinspect.kafka.view import View
 from kinspect.model import Block
@@ -56,24 +55,20 @@ class Shared:
 
     def __init__(self, blocks: list[Block], secrets: bytes = b"") -> None:
         self.secrets = secrets
-        self.names: LearnedNames | None = None
+        self.told = [], []
         whole = self.begin()
         for block in blocks:
             shown(whole.feed(block))
         self.end = whole.end
         shown(whole.finish())
-        self.names = whole.names
+        self.told = whole.names.take_new()
         self.summary = whole.summary()
 
     def begin(self, takes=takes_all) -> Inspector:
         inspector = Inspector(**OPTIONS, takes=takes)
         if self.secrets.strip():
             inspector.add_secrets(self.secrets)
-        if self.names is not None:
-            for topic_id, name, key in self.names.topics():
-                inspector.names.learn(topic_id, name, key)
-            for ip, port, node_id, key in self.names.nodes():
-                inspector.names.learn_node(ip, port, node_id, key)
+        inspector.names.add(*self.told)
         return inspector
 
     def part(self, blocks: list[Block], takes=takes_all) -> tuple[Lines, Inspector]:

@@ -12,6 +12,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
 
 from kinspect.kafka.names import LearnedNames
+from kinspect.kafka.order import Key
 from kinspect.model import FRAME_BITS
 from kinspect.pipeline import Inspector, one_by_one
 from kinspect.spark.batch import end_of_packets
@@ -25,9 +26,10 @@ from kinspect.tls import KeyLog
 PIECE = "piece binary"
 FILES_KEPT = 1000
 """The names of so many files are known of what a shard still has under way."""
-Told = Sequence[Any]
-"""What a line told: a topic id and its name, or an IP address, a port and the node there; then the line's key."""
-_OF_NODE = 4
+Topic = tuple[str, str, Key]
+"""A topic id, its name, and the key of the line that told it."""
+Node = tuple[str, int, int, Key]
+"""An IP address, a port, the node there, and the key of the line that told it."""
 _SORT = [ROWS.names.index(name) for name in SORTED_BY]
 
 
@@ -48,16 +50,19 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         control, of_island = self._sorted(rows)
         batch = Batch(self._request, self._told(), control)
-        learn(batch.names, [cbor2.loads(told) for _, (told,) in _items(self._names)])
-        take_new(batch.names)
-        learn(batch.names, batch.heard)
-        self._keep_names(take_new(batch.names))
+        names = batch.names
+        for _, (told,) in _items(self._names):
+            names.add(*cbor2.loads(told))
+        names.take_new()
+        for heard in batch.heard:
+            names.add(*heard)
+        self._keep_names(*names.take_new())
         self._add_secrets(batch)
         for island in sorted(of_island.keys() | self._touched(batch)):
             for piece in self._island(batch, island, of_island.get(island, [])):
                 yield Row(piece=piece)
-        learned = take_new(batch.names)
-        self._keep_names(learned)
+        learned = names.take_new()
+        self._keep_names(*learned)
         for made in batch.finish(learned):
             yield Row(piece=made)
         self._shared.update((json.dumps(batch.shared),))
@@ -123,11 +128,11 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         elif state.containsKey((island,)):
             state.removeKey((island,))
 
-    def _keep_names(self, told: list[Told]) -> None:
-        for line in told:
-            # All but what may be told anew: the key, and a topic's name.
-            about = " ".join(map(str, line[:3] if len(line) == _OF_NODE else line[:1]))
-            self._names.updateValue((about,), (cbor2.dumps(line),))
+    def _keep_names(self, topics: list[Topic], nodes: list[Node]) -> None:
+        for topic in topics:
+            self._names.updateValue((topic[0],), (cbor2.dumps([[topic], []]),))
+        for node in nodes:
+            self._names.updateValue((" ".join(map(str, node[:3])),), (cbor2.dumps([[], [node]]),))
 
     def _add_secrets(self, batch: Batch) -> None:
         for text in batch.new_secrets:
@@ -145,8 +150,8 @@ class Batch:
         self.drain = False
         self.until = NEVER
         self.new_secrets: list[bytes] = []
-        self.heard: list[Told] = []
-        """What other shards told in the micro-batch before."""
+        self.heard: list[tuple[list[Topic], list[Node]]] = []
+        """What each shard told in the micro-batch before."""
         self._reports: list[Report] = []
         for told in control:
             if "report" in told:
@@ -209,24 +214,12 @@ class Batch:
             inspector.counts.hit("merge_bytes")
         self._made.totals = added(self._made.totals, inspector.totals())
 
-    def finish(self, learned: list[Told]) -> Iterator[bytes]:
+    def finish(self, learned: tuple[list[Topic], list[Node]]) -> Iterator[bytes]:
         """The rest, and a summary."""
         self._made.unresolved = self.names.unresolved
         yield from map(_ipc, self._made.rest())
         reports = [report.to_bytes() for report in self._reports]
         yield _ipc(self._made.summary(batch=self.shared["batch"], told=learned, reports=reports))
-
-
-def learn(names: LearnedNames, told: list[Told]) -> None:
-    """What lines told elsewhere."""
-    nodes = [line for line in told if len(line) == _OF_NODE]
-    names.add([line for line in told if len(line) != _OF_NODE], nodes)
-
-
-def take_new(names: LearnedNames) -> list[Told]:
-    """What was learned since the last call."""
-    topics, nodes = names.take_new()
-    return [*topics, *nodes]
 
 
 _NOTHING: dict[str, Any] = {

@@ -177,7 +177,7 @@ class Told:
         for piece in map(cbor2.loads, pieces):
             self.number = max(self.number, piece["batch"])
             self.rows, totals = added(self.rows, piece["rows"]), added(totals, piece["totals"])
-            self.told += piece["told"]
+            self.told.append(piece["told"])
             # All shards have all reports.
             for told in piece["reports"]:
                 report = Report.from_bytes(told)

@@ -64,10 +64,7 @@ class Store:
             self.places.describe(*description)
         for option, name in batch.seen:
             self.seen.setdefault(option, []).append(name)
-        for learned in batch.names:
-            self.names.learn(*learned)
-        for told in batch.nodes:
-            self.names.learn_node(*told)
+        self.names.add(batch.names, batch.nodes)
         self.rows += batch.rows
         self.count = len(self.rows) // row.SIZE
         self.start = batch.start
