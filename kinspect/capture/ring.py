@@ -12,6 +12,7 @@ import errno
 import mmap
 import os
 import socket
+import time
 from contextlib import suppress
 from struct import Struct
 
@@ -27,6 +28,7 @@ RING_BYTES = 64 * 1024 * 1024
 MOST_RING_BYTES = 1024 * 1024 * 1024
 """The kernel gives what is asked for at once, if need be by ending other processes."""
 RETIRE_MS = 20
+_LAST_BLOCK_S = 5 * RETIRE_MS / 1000
 
 # linux/if_packet.h and linux/if_ether.h.
 _SOL_PACKET = 263
@@ -80,6 +82,7 @@ class Ring:
         self._blocks = 0
         self._next = 0
         self._drops = 0
+        self._down = 0
         try:
             self._bind(0)
         except OSError:
@@ -117,7 +120,8 @@ class Ring:
             membership = _MEMBERSHIP.pack(socket.if_nametoindex(self.interface), _PROMISCUOUS, 0)
             self._socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
         self._bind(_ETH_P_ALL)
-        self._raise_pending()
+        if error := self._pending():
+            raise OSError(error, os.strerror(error))
         self.drops()
         self._drops = 0
 
@@ -129,10 +133,9 @@ class Ring:
         if self.interface != ANY:
             self._socket.bind((self.interface, protocol))
 
-    def _raise_pending(self) -> None:
-        error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if error:
-            raise OSError(error, os.strerror(error))
+    def _pending(self) -> int:
+        """The socket's error, 0 if there is none; the system tells it once."""
+        return self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     def take(self) -> bytes | None:
         """The next block, given back to the kernel; None if there is none.
@@ -142,9 +145,14 @@ class Ring:
         memory = self._memory
         assert memory is not None
         base = self._next * BLOCK_BYTES
-        if not _STATUS.unpack_from(memory, base + _STATUS_AT)[0] & _USER:
-            self._raise_pending()
-            return None
+        if not _is_handed_over(memory, base):
+            self._down = self._down or self._pending()
+            if not self._down:
+                return None
+            # The kernel hands the last block over when its time is up, although the interface is down.
+            time.sleep(_LAST_BLOCK_S)
+            if not _is_handed_over(memory, base):
+                raise OSError(self._down, os.strerror(self._down))
         length = BLOCK_HEADER.unpack_from(memory, base)[3]
         data = memory[base : base + length]
         _STATUS.pack_into(memory, base + _STATUS_AT, _KERNEL)
@@ -163,3 +171,7 @@ class Ring:
             self._memory.close()
             self._memory = None
         self._socket.close()
+
+
+def _is_handed_over(memory: mmap.mmap, base: int) -> bool:
+    return bool(_STATUS.unpack_from(memory, base + _STATUS_AT)[0] & _USER)

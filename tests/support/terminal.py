@@ -1,6 +1,7 @@
 """A real terminal to type into and to read."""
 
 import os
+import re
 import subprocess
 import time
 
@@ -36,15 +37,19 @@ class Terminal:
     def screen(self):
         return self._tmux("capture-pane", "-p")
 
-    def until(self, *texts):
+    def until(self, *texts, patterns=()):
+        """The screen once it holds the texts, and the regular expressions match whole lines of it: all of them in one
+        look, which may come in the middle of a frame."""
         screen = ""
 
         def shown():
             nonlocal screen
             screen = self.screen()
-            return all(text in screen for text in texts)
+            return all(text in screen for text in texts) and all(
+                re.search(f"^{pattern}$", screen, re.MULTILINE) for pattern in patterns
+            )
 
-        wait_until(shown, lambda: f"{texts} not in\n{screen}")
+        wait_until(shown, lambda: f"{texts} and {patterns} not in\n{screen}")
         return screen
 
     def status(self):
