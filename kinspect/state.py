@@ -16,7 +16,7 @@ import cbor2
 
 from kinspect.errors import StateError
 
-VERSION = 3
+VERSION = 4
 """Goes up when what the fields hold, or their order, changes."""
 _MAGIC = b"kinspect state\n\0"
 _HEAD = Struct(">16sHI")

@@ -30,14 +30,15 @@ class WireMessage:
     `raw` holds the message without its 4-byte size, as far as it was captured (None: dropped by a cap);
     `size` is what the 4-byte size announced; `body_start` is where the body begins in `raw`. Times are
     nanoseconds since the epoch (None: the capture has none), `first_frame`/`last_frame` frame references
-    (`model.FRAME_BITS`). `complete` tells that every byte is there. `api_key` is None where the layout is not
-    known (an orphan response, a raw SASL token): then there is no body. `ends`: of its connection, whose caps hold
-    and whose counts tell what they cut; None for a message alone.
+    (`model.FRAME_BITS`). `complete` tells that every byte is there, `offset` where the message begins, with its size,
+    among the bytes of its direction (of their plaintext, if they are encrypted). `api_key` is None where the layout
+    is not known (an orphan response, a raw SASL token): then there is no body. `ends`: of its connection, whose caps
+    hold and whose counts tell what they cut; None for a message alone.
     """
 
     STATE: ClassVar = (
         *("direction", "raw", "size", "body_start", "first_time", "last_time", "first_frame"),
-        *("last_frame", "packets", "complete", "inferred", "api_key", "api_version"),
+        *("last_frame", "packets", "complete", "offset", "inferred", "api_key", "api_version"),
     )
     __slots__ = (*STATE, "_cut", "_decoded", "_fields", "ends")
 
@@ -53,6 +54,7 @@ class WireMessage:
         last_frame: int,
         packets: int,
         complete: bool,
+        offset: int = 0,
     ) -> None:
         self.direction = direction
         self.raw = raw
@@ -64,6 +66,7 @@ class WireMessage:
         self.last_frame = last_frame
         self.packets = packets
         self.complete = complete
+        self.offset = offset
         self.inferred = False
         self.ends: Ends | None = None
         self.api_key: int | None = None
@@ -78,8 +81,8 @@ class WireMessage:
 
     @classmethod
     def from_state(cls, state: Sequence[Any], ends: Ends | None) -> WireMessage:
-        message = cls(*state[:10])
-        message.inferred, message.api_key, message.api_version = state[10:]
+        message = cls(*state[:11])
+        message.inferred, message.api_key, message.api_version = state[11:]
         message.ends = ends
         return message
 

@@ -48,7 +48,7 @@ class Framer:
         *("longest", "message_bytes", "offset", "skipped_bytes", "unannounced"),
         *("unfinished_bytes", "_adrift", "_cause", "_counted", "_delivered", "_first_frame"),
         *("_first_time", "_have", "_holes", "_keep", "_last_frame", "_last_time", "_packets"),
-        *("_raw", "_search_at", "_search_bytes", "_searching", "_size"),
+        *("_raw", "_search_at", "_search_bytes", "_searching", "_size", "_start"),
     )
     __slots__ = (*STATE, "_holdings", "deliver", "direction", "locate")
 
@@ -87,6 +87,7 @@ class Framer:
         self._counted = 0  # how many of those kept are counted in the holdings
         self._raw = NOTHING
         self._packets = 0
+        self._start = 0  # where it begins in the stream
         self._cause: str | None = None
         self._first_time: int | None = None
         self._last_time: int | None = None
@@ -141,9 +142,10 @@ class Framer:
             if begin + size == end and size <= self.longest:
                 # A packet that is one message, as most small ones are.
                 self.message_bytes += end - start
+                at = self.offset - size - SIZE_BYTES
                 self.deliver(
                     WireMessage(
-                        self.direction, buffer[begin:end], size, 0, time, time, frame, frame, 1, True
+                        self.direction, buffer[begin:end], size, 0, time, time, frame, frame, 1, True, at
                     ),
                     None,
                 )
@@ -157,6 +159,7 @@ class Framer:
                 self._first_time = self._last_time = time
                 self._first_frame = self._last_frame = frame
                 self._packets = 1
+                self._start = self.offset - (end - position)
                 if end - position >= SIZE_BYTES:
                     size = SIZE.unpack_from(buffer, position)[0]
                     stop = position + SIZE_BYTES + size
@@ -255,7 +258,7 @@ class Framer:
     def _message(self, raw: bytes, size: int, complete: bool) -> WireMessage:
         return WireMessage(
             self.direction, raw, size, 0, self._first_time, self._last_time, self._first_frame, self._last_frame,
-            self._packets, complete,
+            self._packets, complete, self._start,
         )  # fmt: skip
 
     def gap(self, size: int, cause: str) -> None:
@@ -338,7 +341,9 @@ class Framer:
         self.skipped_bytes += found
         self._adrift = None
         self._reset()
+        self.offset -= sum([len(data) for _, _, data in chunks])
         for time, frame, data in chunks:
+            self.offset += len(data)
             if found < len(data):
                 if self.adrift:
                     self._hold(time, frame, data[found:])

@@ -247,8 +247,10 @@ def _text(value: Any) -> str | None:
 
 
 def exchange_id(exchange: Exchange) -> str:
-    """Tells the exchange from all others, in every run over its packets."""
-    text = f"{exchange.connection.connection_id}|{exchange.key[3]}"
+    """Tells the exchange from all others, in every run over its packets: by its earliest message that is there."""
+    message = exchange.request or exchange.response
+    assert message is not None
+    text = f"{exchange.connection.connection_id}|{message.direction}|{message.offset}"
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from struct import pack
 
 from hypothesis import given
@@ -54,6 +55,8 @@ def test_any_cut_gives_the_same_messages(bodies: list[bytes], data: st.DataObjec
     collected = Collected().feed(*pieces)
     assert collected.bodies == bodies
     assert all(message.complete for message in collected.messages)
+    begins = [*accumulate((len(frame(body)) for body in bodies), initial=0)]
+    assert [message.offset for message in collected.messages] == begins[:-1]
 
 
 def test_times_and_frames_span_the_packets_of_a_message() -> None:
@@ -95,6 +98,7 @@ def test_a_hole_over_a_boundary_sends_the_framer_searching() -> None:
     collected.feed(b"tail of something", frame(b"next") + frame(b"last"))
     assert collected.bodies == [b"0123", b"next", b"last"]
     assert collected.framer.skipped_bytes == len(b"tail of something")
+    assert [message.offset for message in collected.messages] == [0, 8 + 30 + 17, 8 + 30 + 17 + 8]
 
 
 def test_a_negative_size_sends_the_framer_searching() -> None:

@@ -134,6 +134,13 @@ def found_batches(line, side):
     return found
 
 
+def test_exchanges_are_told_apart_and_the_same_wherever_they_are_cut(local, tmp_path):
+    path = CAPTURES / "2.8.2/console-zstd.pcap"
+    whole = [row["exchange_id"] for row in local.rows([path])]
+    assert [row["exchange_id"] for row in local.rows(rotated(path, tmp_path, 5))] == whole
+    assert len({*whole}) == len(whole) > 10
+
+
 @pytest.mark.parametrize("table", ["batches", "records"])
 def test_batches_and_records(local, table):
     paths = [CAPTURES / "4.3.1/telemetry.pcap.gz", *sorted((CAPTURES / "2.8.2").glob("console*.pcap"))]
