@@ -12,11 +12,12 @@ import pyarrow as pa
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.names import LearnedNames
 from kinspect.kafka.order import Line
+from kinspect.kafka.view import SCHEMA_VERSION
 from kinspect.pipeline import Inspector, one_by_one, relax_collector
 from kinspect.spark.chunks import Chunk, rows_of
 from kinspect.spark.merge import Bases, Merge, islands
 from kinspect.spark.request import Request
-from kinspect.spark.tables import Row
+from kinspect.spark.tables import COMPLETION, Row, completion
 from kinspect.tls import KeyLog
 
 _ROWS, _BYTES = 1000, 4 * 1024 * 1024
@@ -126,9 +127,14 @@ class Made:
         self._schema = schema_of(request)
         self._passes = request.filter()
         self._passes.start = start
-        self._common = {"run_id": request.run_id, "capture_point": request.capture_point}
+        self._common: Row = {
+            "run_id": request.run_id,
+            "capture_point": request.capture_point,
+            "schema_version": SCHEMA_VERSION,
+        }
         self.emit = frozenset(table.emit for table in self._tables.values())
         self._rows: dict[str, list[Row]] = {name: [] for name in self._tables}
+        self._makers = [(table.emit, table.rows, self._rows[name]) for name, table in self._tables.items()]
         self._bytes = 0
         self._rows_made = dict.fromkeys(self._tables, 0)
         self.totals: dict[str, Any] = {}
@@ -137,24 +143,25 @@ class Made:
     def add(self, lines: Iterable[Line]) -> Iterator[pa.RecordBatch]:
         """Takes lines; gives batches that are full."""
         for line in lines:
-            kind = "exchange" if isinstance(line, Exchange) else "connection"
             if isinstance(line, Exchange):
                 if not self._passes.matches(line):
                     continue
-                self._bytes += sum(
-                    len(message.raw or b"")
-                    for message in (line.request, line.response)
-                    if message is not None
-                )
-            elif not self._passes.matches_line(line):
+                kind = "exchange"
+                for message in (line.request, line.response):
+                    if message is not None and message.raw is not None:
+                        self._bytes += len(message.raw)
+            elif self._passes.matches_line(line):
+                kind = "connection"
+            else:
                 continue
-            for name, table in self._tables.items():
-                if table.emit == kind:
-                    rows = self._rows[name]
-                    for row in table.rows(line):
+            self._common[COMPLETION] = completion(line.key)
+            for emit, make, rows in self._makers:
+                if emit == kind:
+                    before = len(rows)
+                    for row in make(line):
                         row.update(self._common)
                         rows.append(row)
-                        self._bytes += _ROW_BYTES
+                    self._bytes += _ROW_BYTES * (len(rows) - before)
             if self._bytes >= _BYTES:
                 yield from self.rest()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import date
 from hashlib import blake2b
 from struct import Struct
@@ -142,7 +142,7 @@ COMMENTS = {
 """What stands beside columns, by name."""
 
 Row = dict[str, Any]
-Rows = Callable[[Any], Iterator[Row]]
+Rows = Callable[[Any], Iterable[Row]]
 
 
 class Table(NamedTuple):
@@ -167,7 +167,7 @@ def open_table(name: str, fields: Collection[str] | None, view: View) -> Table:
         emit, rows = "connection", _connection_rows
     elif name != EXCHANGES:
         rows = _batch_rows(view, name == RECORDS)
-    return Table(pa.schema(_chosen(name, fields)), emit, view, _with_run(rows))
+    return Table(pa.schema(_chosen(name, fields)), emit, view, rows)
 
 
 def _chosen(name: str, fields: Collection[str] | None) -> Fields:
@@ -187,22 +187,6 @@ def completion(key: Key) -> bytes:
     """The key of a line, to be sorted by as bytes."""
     time, *rest = key
     return _KEY.pack(time + (1 << 63), *rest)
-
-
-def date_of(nanoseconds: int | None) -> int | None:
-    """The date (UTC), in days since the epoch."""
-    return None if nanoseconds is None else nanoseconds // _DAY_NS
-
-
-def _with_run(rows: Rows) -> Rows:
-    def all_rows(line: Any) -> Iterator[Row]:
-        key = completion(line.key)
-        for row in rows(line):
-            row[COMPLETION], row[DATE] = key, date_of(row.get("timestamp_ns"))
-            row["schema_version"] = SCHEMA_VERSION
-            yield row
-
-    return all_rows
 
 
 class Unread(NamedTuple):
@@ -233,13 +217,14 @@ def _pruned(fields: Fields, tree: projection.Tree) -> Iterator[tuple[str, pa.Dat
             yield name, kind
 
 
+def _put_times(row: Row, timestamp: int | None, completed_at: int | None) -> None:
+    row["timestamp_ns"], row["completed_at_ns"] = timestamp, completed_at
+    row["timestamp"], row["completed_at"] = _micros(timestamp), _micros(completed_at)
+    row[DATE] = None if timestamp is None else timestamp // _DAY_NS
+
+
 def _micros(nanoseconds: int | None) -> int | None:
     return None if nanoseconds is None else nanoseconds // 1000
-
-
-def _put_time(row: Row, name: str, nanoseconds: int | None) -> None:
-    row[f"{name}_ns"] = nanoseconds
-    row[name] = _micros(nanoseconds)
 
 
 def _text(value: Any) -> str | None:
@@ -254,27 +239,25 @@ def exchange_id(exchange: Exchange) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _exchange_rows(view: View) -> Callable[[Exchange], Iterator[Row]]:
-    def rows(exchange: Exchange) -> Iterator[Row]:
-        row = dict(view.exchange(exchange))
+def _exchange_rows(view: View) -> Callable[[Exchange], Iterable[Row]]:
+    def rows(exchange: Exchange) -> Iterable[Row]:
+        row = view.exchange(exchange)
+        _put_times(row, exchange.timestamp, exchange.completed_at)
         row[EXCHANGE_ID] = exchange_id(exchange)
-        _put_time(row, "timestamp", exchange.timestamp)
-        _put_time(row, "completed_at", exchange.completed_at)
         for side, message in (("request", exchange.request), ("response", exchange.response)):
-            if row.get(side) is not None and message is not None:
-                shown = row[side] = dict(row[side])
-                _put_time(shown, "timestamp", message.first_time)
+            shown = row.get(side)
+            if shown is not None and message is not None:
+                shown["timestamp_ns"], shown["timestamp"] = message.first_time, _micros(message.first_time)
                 shown["body"] = _text(shown.get("body"))
-        yield row
+        return (row,)
 
     return rows
 
 
-def _connection_rows(line: ConnectionLine) -> Iterator[Row]:
+def _connection_rows(line: ConnectionLine) -> Iterable[Row]:
     row = line.to_dict()
-    _put_time(row, "timestamp", line.start_time)
-    _put_time(row, "completed_at", line.end_time)
-    yield row
+    _put_times(row, line.start_time, line.end_time)
+    return (row,)
 
 
 def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Row]]:
@@ -288,7 +271,7 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Row]
             "broker_port": line["broker"]["port"],
             **{key: line[key] for key in ("connection_id", "correlation_id", "api", "api_version")},
         }
-        _put_time(around, "timestamp", exchange.timestamp)
+        _put_times(around, exchange.timestamp, None)
         for side in ("request", "response"):
             if line[side] is not None and line[side]["body"] is not None:
                 around["side"] = side
