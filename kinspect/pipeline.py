@@ -216,9 +216,12 @@ class Inspector:
         with _damage_told():
             self._link.fragments.restore(state.from_bytes(data))
 
-    def idle(self) -> list[Line]:
-        """No packets come: the lines that are complete, also those that something not there yet may belong before."""
+    def idle(self, reached: int | None = None) -> list[Line]:
+        """No packets come: the lines that are complete, also those that something not there yet may belong before.
+        `reached`: the time up to which none come any more, if that is known, in nanoseconds since the epoch."""
         with self._guard():
+            if reached is not None:
+                self._tcp.pass_to(reached)
             return self._ledger.rest()
 
     @property

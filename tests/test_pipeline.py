@@ -109,3 +109,20 @@ def test_what_is_complete_does_not_wait_for_a_hole_if_nothing_comes(tmp_path: Pa
     assert fed([late], 100) == []
     assert ports(inspector.idle()) == [HOLED, HOLED]
     assert [*inspector.finish()] == []
+
+
+def test_time_that_passes_without_packets_ends_what_was_reset(tmp_path: Path) -> None:
+    talk = Conversation()
+    talk.open()
+    talk.client_sends(framed(encode_request(Message(HEARTBEAT, 4, 7, BEAT, "app"))))
+    talk.reset()
+    path = tmp_path / "some.pcap"
+    path.write_bytes(pcap(talk.packets))
+    inspector = Inspector(files=["lo"])
+    (block,) = open_timeline([str(path)])
+    last = block.last_time
+    assert last is not None
+    assert [*inspector.feed(block), *inspector.idle(last)] == []
+    (line,) = inspector.idle(last + 60_000_000_000)
+    assert line.to_dict()["outcome_reason"] == "reset"
+    assert [*inspector.finish()] == []

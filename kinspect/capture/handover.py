@@ -21,14 +21,15 @@ _SET_PIPE_BYTES = 1031  # F_SETPIPE_SZ of Linux
 _PIECES_AT_ONCE = 16
 
 # Kind, length of what follows, number of the first packet, and the counters.
-_HEAD = Struct("=BQQ6Q")
+_HEAD = Struct("=BQQ7Q")
 _PACKETS, _END = 0, 1
 
 
 class Counters(NamedTuple):
     """How a capture stands: packets and bytes on the wire, packets that the kernel dropped (for want of room in its
     ring), packets that were not decoded (for want of room in the queue), bytes that wait there, and packets that went
-    into files whole."""
+    into files whole. `reached`: packets up to that time, in nanoseconds since the epoch, were captured before; 0 is not
+    known."""
 
     packets: int = 0
     bytes: int = 0
@@ -36,6 +37,7 @@ class Counters(NamedTuple):
     queue_drops: int = 0
     waiting: int = 0
     saved: int = 0
+    reached: int = 0
 
 
 class Message(NamedTuple):

@@ -161,6 +161,11 @@ class Live:
         return self.counters.bytes
 
     @property
+    def reached(self) -> int | None:
+        """No packet of an earlier time comes any more, as far as the capturing process knows."""
+        return self.counters.reached or None
+
+    @property
     def kernel_drops(self) -> int:
         """Packets that found no room in the kernel's ring, up to the end of the capture."""
         return self.counters.kernel_drops

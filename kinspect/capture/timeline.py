@@ -73,6 +73,8 @@ class Packets(Protocol):
     def bytes_read(self) -> int: ...
     @property
     def bytes_total(self) -> int | None: ...
+    @property
+    def reached(self) -> int | None: ...
     def __iter__(self) -> Iterator[Block]: ...
     def close(self) -> None: ...
 
@@ -137,6 +139,10 @@ class Timeline:
     def kernel_drops(self) -> int | None:
         """Packets that the kernel or the interface dropped; None if no capture says so."""
         return sum(self._findings.drops.values()) if self._findings.drops else None
+
+    @property
+    def reached(self) -> None:
+        """Files do not say how time passes behind their packets."""
 
     @property
     def queue_drops(self) -> None:

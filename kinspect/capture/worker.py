@@ -73,6 +73,9 @@ class Worker:
         self._packets = 0
         self._bytes = 0
         self._saved = 0
+        self._reached = 0
+        # A clock that is set forward does not make packets late.
+        self._offset = time.time_ns() - time.monotonic_ns()
         self._drops = [0] * len(rings)
         self._deadline: int | None = None
         self._ended_at: int | None = None
@@ -131,6 +134,7 @@ class Worker:
     def _turn(self, last: bool) -> bool:
         """Hand on what is there now; tells whether there is more."""
         left = []
+        now = min(time.time_ns(), time.monotonic_ns() + self._offset)
         for number in [*self._rings]:
             latest = self._empty(number)
             if latest is not None:
@@ -138,6 +142,8 @@ class Worker:
         if self._order is not None:
             until = time.monotonic_ns() - VISIBLE_NS
             self._hand_on(self._order.settled(FOREVER if last else until, left))
+        if not left:
+            self._reached = now
         self._save(lambda files: files.tick(self._drops))
         self._beat()
         self._outbox.send()
@@ -247,7 +253,13 @@ class Worker:
     def _counters(self) -> Counters:
         outbox = self._outbox
         return Counters(
-            self._packets, self._bytes, sum(self._drops), outbox.drops, outbox.waiting, self._saved
+            self._packets,
+            self._bytes,
+            sum(self._drops),
+            outbox.drops,
+            outbox.waiting,
+            self._saved,
+            self._reached,
         )
 
     def _finish(self) -> None:

@@ -123,8 +123,8 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     """Decode what passes network interfaces, until Ctrl-C, --duration or --count.
 
     On a terminal it shows rates, latencies, failures and the last exchanges; with --format table, or in a pipe, every
-    exchange is printed as it completes. Times are those of packets: a silent connection is flushed, and a
-    lost packet given up, when later packets of the connection, or of eight others, show how much time has passed.
+    exchange is printed as it completes. Times are those of packets, and this host's clock where none come: a silent
+    connection is flushed, and a lost packet given up, although nothing else passes.
 
     Filters are those of `kinspect read`: they choose what is shown, not what is captured or saved.
 

@@ -74,6 +74,10 @@ class Followed:
         return self._capture.bytes_read
 
     @property
+    def reached(self) -> int | None:
+        return self._capture.reached
+
+    @property
     def kernel_drops(self) -> int:
         return self._capture.kernel_drops
 

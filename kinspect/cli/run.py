@@ -201,7 +201,7 @@ class Run:
         now = time.monotonic()
         if self.packets.bytes_total is None and now >= self.released_at + HELD_SECONDS:
             self.released_at = now
-            lines += self.inspector.idle()
+            lines += self.inspector.idle(self.packets.reached)
         return lines
 
     def show(self, lines: list[Line]) -> None:

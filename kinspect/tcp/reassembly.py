@@ -164,9 +164,17 @@ class Reassembler:
         self._counts.late_packets += late
 
     def _look(self, segment: Segment) -> None:
-        """Does what is due by the run's clock, on islands whose own packets may never say so."""
         self._until_look = LOOK_EACH
         self._run.look(segment)
+        self._do_due()
+
+    def pass_to(self, time: int) -> None:
+        """The run has come to a time, whether or not there were packets."""
+        self._run.pass_to(time)
+        self._do_due()
+
+    def _do_due(self) -> None:
+        """Does what is due by the run's clock, on islands whose own packets may never say so."""
         reached, queue = self._run.time, self._queue
         while queue and queue[0][0] <= reached:
             at, island = heappop(queue)

@@ -32,5 +32,9 @@ class RunClock:
         ahead[of_pair] = max(time, ahead.get(of_pair, time))
         if len(ahead) >= ISLANDS:
             reached = sorted(ahead.values(), reverse=True)[ISLANDS - 1]
-            self.time = max(self.time, reached - SLACK_NS)
+            self.pass_to(reached)
             self._ahead = {pair: time for pair, time in ahead.items() if time > reached}
+
+    def pass_to(self, time: int) -> None:
+        """The run has come to a time."""
+        self.time = max(self.time, time - SLACK_NS)

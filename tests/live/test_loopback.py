@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -13,6 +14,8 @@ from contextlib import suppress
 
 import pytest
 from support.waiting import wait_until
+
+from kinspect.protocol import Message, encode_request
 
 from . import traffic
 from .conftest import read_some
@@ -260,3 +263,21 @@ def test_an_interface_that_is_among_all_of_them_is_seen_twice(live):
     assert summary["packets"] == 2 * summary["duplicate_packets"]
     assert (summary["gaps"], summary["kernel_drops"]) == (0, 0)
     assert "of them seen twice" in err
+
+
+def test_a_reset_is_told_although_nothing_else_comes(live):
+    port = free_port()
+    with live("-i", "lo", "--port", port) as running:
+        with socket.create_server(("127.0.0.1", port)) as server:
+            client = socket.create_connection(("127.0.0.1", port))
+            broker, _ = server.accept()
+            body = {"group_id": "workers", "generation_id": 1, "member_id": "m"}
+            client.sendall(traffic.framed(encode_request(Message(traffic.HEARTBEAT, 4, 0, body, "app"))))
+            broker.recv(1 << 16)
+            broker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            broker.close()
+            line = json.loads(running.line())
+            client.close()
+        assert (line["outcome"], line["outcome_reason"]) == ("unanswered", "reset")
+        running.end()
+        assert running.process.returncode == 0

@@ -391,7 +391,7 @@ def index_packets(
             due = now - sent >= BATCH_SECONDS
             if due:
                 sent = now
-                lines += indexer.inspector.idle() if comes_now else ()
+                lines += indexer.inspector.idle(packets.reached) if comes_now else ()
             indexer.block(block, lines, offset)
             if due or indexer.waiting() >= BATCH_ROWS:
                 send(indexer.batch(packets.bytes_read, packets.bytes_total))
