@@ -55,13 +55,13 @@ def read(
     from kinspect.kafka.view import View
     from kinspect.spark.batch import Captures, warn
     from kinspect.spark.request import Request
-    from kinspect.spark.tables import EXCHANGES, RECORDS
+    from kinspect.tables.columns import EXCHANGES
 
     request = Request(
         (table,),
         None if fields is None else tuple(fields),
         View(
-            records=records or table == RECORDS,
+            records=records,
             payload=payload,
             show_secrets=show_secrets,
             int64=int64,

@@ -38,7 +38,8 @@ from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
 from kinspect.spark.splits import SPLIT_BYTES, Split, plan
 from kinspect.spark.storage import expand, is_url, length, shown
-from kinspect.spark.tables import CONNECTIONS, Unread
+from kinspect.tables.columns import CONNECTIONS
+from kinspect.tables.rows import Unread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kinspect.errors import KinspectError
-from kinspect.spark.tables import DATE
+from kinspect.tables.columns import DATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

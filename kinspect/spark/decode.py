@@ -9,20 +9,14 @@ from typing import Any
 import cbor2
 import pyarrow as pa
 
-from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.names import LearnedNames
 from kinspect.kafka.order import Line
-from kinspect.kafka.view import SCHEMA_VERSION
 from kinspect.pipeline import Inspector, one_by_one, relax_collector
 from kinspect.spark.chunks import Chunk, rows_of
 from kinspect.spark.merge import Bases, Merge, islands
 from kinspect.spark.request import Request
-from kinspect.spark.tables import COMPLETION, Row, completion
+from kinspect.tables.builder import TableBuilder
 from kinspect.tls import KeyLog
-
-_ROWS, _BYTES = 1000, 4 * 1024 * 1024
-_ROW_BYTES = 1000
-"""What a row takes, about, beside what its messages held."""
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 End = tuple[int | None, int]
@@ -120,70 +114,36 @@ def _inspector(
 
 
 class Made:
-    """The rows of tables that lines make."""
+    """The rows of tables that lines make, each tagged by the column it stands in."""
 
     def __init__(self, request: Request, start: int | None) -> None:
-        self._tables = request.open()
+        passes = request.filter()
+        passes.start = start
         self._schema = schema_of(request)
-        self._passes = request.filter()
-        self._passes.start = start
-        self._common: Row = {
-            "run_id": request.run_id,
-            "capture_point": request.capture_point,
-            "schema_version": SCHEMA_VERSION,
-        }
-        self.emit = frozenset(table.emit for table in self._tables.values())
-        self._rows: dict[str, list[Row]] = {name: [] for name in self._tables}
-        self._makers = [(table.emit, table.rows, self._rows[name]) for name, table in self._tables.items()]
-        self._bytes = 0
-        self._rows_made = dict.fromkeys(self._tables, 0)
+        self._builder = TableBuilder(request.open(), passes, request.run_id, request.capture_point)
+        self.emit = self._builder.emit
         self.totals: dict[str, Any] = {}
         self.unresolved: set[str] = set()
 
     def add(self, lines: Iterable[Line]) -> Iterator[pa.RecordBatch]:
         """Takes lines; gives batches that are full."""
-        for line in lines:
-            if isinstance(line, Exchange):
-                if not self._passes.matches(line):
-                    continue
-                kind = "exchange"
-                for message in (line.request, line.response):
-                    if message is not None and message.raw is not None:
-                        self._bytes += len(message.raw)
-            elif self._passes.matches_line(line):
-                kind = "connection"
-            else:
-                continue
-            self._common[COMPLETION] = completion(line.key)
-            for emit, make, rows in self._makers:
-                if emit == kind:
-                    before = len(rows)
-                    for row in make(line):
-                        row.update(self._common)
-                        rows.append(row)
-                    self._bytes += _ROW_BYTES * (len(rows) - before)
-            if self._bytes >= _BYTES:
-                yield from self.rest()
+        return self._tagged(self._builder.add(lines))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The batch that is not full, if there is anything in it."""
-        for name, rows in self._rows.items():
-            for at in range(0, len(rows), _ROWS):
-                some = rows[at : at + _ROWS]
-                self._rows_made[name] += len(some)
-                yield self._tagged(len(some), {name: pa.array(some, self._schema.field(name).type)})
-            rows.clear()
-        self._bytes = 0
+        """The batches that are not full."""
+        return self._tagged(self._builder.rest())
 
     def summary(self, **more: Any) -> pa.RecordBatch:
         """The row that tells what all added up to, and more."""
-        sums = {"rows": self._rows_made, "totals": self.totals, "unresolved": sorted(self.unresolved)}
-        told = {**sums, **more}
-        return self._tagged(1, {SUMMARY: pa.array([cbor2.dumps(told)], pa.binary())})
+        sums = {"rows": self._builder.made, "totals": self.totals, "unresolved": sorted(self.unresolved)}
+        told = pa.array([cbor2.dumps({**sums, **more})], pa.binary())
+        (batch,) = self._tagged([(SUMMARY, told)])
+        return batch
 
-    def _tagged(self, count: int, filled: dict[str, pa.Array]) -> pa.RecordBatch:
-        arrays = [filled.get(kind.name, pa.nulls(count, kind.type)) for kind in self._schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+    def _tagged(self, found: Iterable[tuple[str, pa.Array]]) -> Iterator[pa.RecordBatch]:
+        for name, rows in found:
+            arrays = [rows if kind.name == name else pa.nulls(len(rows), kind.type) for kind in self._schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
 def added(total: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:

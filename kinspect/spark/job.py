@@ -18,7 +18,7 @@ from kinspect.spark.request import Request
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
 from kinspect.spark.storage import check_out
-from kinspect.spark.tables import PROBLEM_ROWS, PROBLEMS
+from kinspect.tables.columns import PROBLEM_ROWS, PROBLEMS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

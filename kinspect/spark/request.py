@@ -13,7 +13,8 @@ from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, REPEATED, Filter
 from kinspect.kafka.view import View
 from kinspect.model import Caps
-from kinspect.spark.tables import BATCHES, CONNECTIONS, EXCHANGES, RECORDS, Table, open_table
+from kinspect.tables.columns import BATCHES, CONNECTIONS, EXCHANGES
+from kinspect.tables.rows import Table, open_table
 
 DEFAULT_TABLES = (EXCHANGES, BATCHES, CONNECTIONS)
 
@@ -43,7 +44,7 @@ class Request:
 
     def open(self) -> dict[str, Table]:
         """The tables, to be filled."""
-        return {name: open_table(name, self.fields, view_of(name, self.view)) for name in self.tables}
+        return {name: open_table(name, self.fields, self.view) for name in self.tables}
 
     def filter(self) -> Filter:
         """What passes. Raises KinspectError."""
@@ -61,13 +62,6 @@ class Request:
             "filters": {name: value for name, value in self.chosen.items() if value},
         }
         return dict(orjson.loads(orjson.dumps(options)))
-
-
-def view_of(name: str, view: View) -> View:
-    """The view for a table: that of records shows records."""
-    if name != RECORDS or view.records:
-        return view
-    return View(records=True, payload=view.payload, show_secrets=view.show_secrets, int64=view.int64)
 
 
 def filter_of(chosen: Mapping[str, Any]) -> Filter:

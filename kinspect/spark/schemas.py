@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import types
 
-from kinspect.spark.tables import COMMENTS
+from kinspect.tables.columns import COMMENTS
 
 _SIMPLE: dict[pa.DataType, types.DataType] = {
     pa.string(): types.StringType(),

@@ -22,7 +22,7 @@ from kinspect.model import Block, Caps, Counts
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import SPLIT_BYTES, Reading, Split, boundary, plan
 from kinspect.spark.storage import expand, length, shown
-from kinspect.spark.tables import columns
+from kinspect.tables.columns import columns
 from kinspect.tcp.keys import address_size, scope
 
 PACKETS, SEGMENTS = "packets", "segments"

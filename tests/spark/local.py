@@ -14,7 +14,7 @@ from kinspect.kafka.view import View
 from kinspect.spark.batch import Captures
 from kinspect.spark.chunks import ROWS
 from kinspect.spark.request import Request
-from kinspect.spark.tables import EXCHANGES
+from kinspect.tables.columns import EXCHANGES
 
 BATCH_ROWS = 7
 

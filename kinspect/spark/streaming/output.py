@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinspect.errors import KinspectError
 from kinspect.spark.commit import STREAM, Folder
-from kinspect.spark.tables import DATE
+from kinspect.tables.columns import DATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

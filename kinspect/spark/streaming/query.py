@@ -26,7 +26,8 @@ from kinspect.spark.storage import check_out
 from kinspect.spark.streaming.output import StreamOutput
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
 from kinspect.spark.streaming.source import SHARD, CaptureStream, Watch
-from kinspect.spark.tables import PROBLEM_ROWS, PROBLEMS, Unread
+from kinspect.tables.columns import PROBLEM_ROWS, PROBLEMS
+from kinspect.tables.rows import Unread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

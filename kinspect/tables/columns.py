@@ -1,31 +1,18 @@
-"""The tables: their columns, and lines made rows."""
+"""Columns of the tables: their Arrow types, and comments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from datetime import date
-from hashlib import blake2b
-from struct import Struct
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator
 
-import orjson
 import pyarrow as pa
 
-from kinspect.errors import CaptureError, KinspectError
+from kinspect.errors import KinspectError
 from kinspect.kafka import projection
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.lines import ConnectionLine
-from kinspect.kafka.meaning import PARTITION_NAMES, TOPIC_ID
-from kinspect.kafka.order import Key
-from kinspect.kafka.view import SCHEMA_VERSION, View
-from kinspect.output.escape import escape_json
 
 EXCHANGES, BATCHES, RECORDS, CONNECTIONS = "exchanges", "batches", "records", "connections"
 PROBLEMS = "problems"
 COMPLETION, DATE, EXCHANGE_ID = "completion", "date", "exchange_id"
 
-_DAY_NS = 86_400 * 1_000_000_000
-_KEY = Struct(">QQQI")
 Fields = list[tuple[str, pa.DataType]]
 
 _KINDS: dict[str, pa.DataType] = {
@@ -102,7 +89,6 @@ _RECORD = columns(
     f"""{_AROUND}, offset long, timestamp_ms long, key text, key_size long, key_encoding text, key_decoded text,
     value text, value_size long, value_encoding text, value_decoded text, headers headers"""
 )
-_DECODED = ("key_decoded", "value_decoded")
 # What stands at the end of all tables.
 _RUN = columns("capture_point text, run_id text, schema_version int, date date, completion bytes")
 
@@ -141,65 +127,24 @@ COMMENTS = {
 }
 """What stands beside columns, by name."""
 
-Row = dict[str, Any]
-Rows = Callable[[Any], Iterable[Row]]
 
-
-class Table(NamedTuple):
-    """A table as it was asked for. `emit`: the line type it is made of; `rows`: a line to its rows."""
-
-    schema: pa.Schema
-    emit: str
-    view: View
-    rows: Rows
-
-
-def open_table(name: str, fields: Collection[str] | None, view: View) -> Table:
-    """The table `name` with the columns `fields` (None: all; dotted for those of exchanges, as `--fields` is).
+def schema_of(name: str, fields: Collection[str] | None) -> pa.Schema:
+    """The columns `fields` of the table `name` (None: all; dotted for those of exchanges, as `--fields` is).
 
     Raises KinspectError for what is no table or no column.
     """
     if name not in _COLUMNS:
         raise KinspectError(f"table cannot be {name!r}; it is one of {', '.join(TABLES)}")
-    emit = "exchange"
-    rows: Rows = _exchange_rows(view)
-    if name == CONNECTIONS:
-        emit, rows = "connection", _connection_rows
-    elif name != EXCHANGES:
-        rows = _batch_rows(view, name == RECORDS)
-    return Table(pa.schema(_chosen(name, fields)), emit, view, rows)
-
-
-def _chosen(name: str, fields: Collection[str] | None) -> Fields:
+    every = [*_COLUMNS[name], *_RUN]
     if fields is None:
-        return [*_COLUMNS[name], *_RUN]
+        return pa.schema(every)
     if name == EXCHANGES:
-        return [*_pruned(_EXCHANGE, projection.parse(fields)), _RUN[-1]]
-    columns = [*_COLUMNS[name], *_RUN]
-    known = [column for column, _ in columns]
+        return pa.schema([*_pruned(_EXCHANGE, projection.parse(fields)), _RUN[-1]])
+    known = [column for column, _ in every]
     for field in fields:
         if field not in known:
             raise KinspectError(f"{name} have no column {field!r}; they have {', '.join(known)}")
-    return [(column, kind) for column, kind in columns if column in fields or column == COMPLETION]
-
-
-def completion(key: Key) -> bytes:
-    """The key of a line, to be sorted by as bytes."""
-    time, *rest = key
-    return _KEY.pack(time + (1 << 63), *rest)
-
-
-class Unread(NamedTuple):
-    """An input that was not read to its end, and why."""
-
-    file: str
-    error: CaptureError
-
-    def row(self, run_id: str, capture_point: str | None, day: date | None) -> tuple[Any, ...]:
-        """Its row of `problems`, which lies with the date `day`."""
-        kind = type(self.error).__name__.removesuffix("Error")
-        told = self.file, kind, self.error.unread, str(self.error)
-        return *told, capture_point, run_id, SCHEMA_VERSION, day
+    return pa.schema([column for column in every if column[0] in fields or column[0] == COMPLETION])
 
 
 def _pruned(fields: Fields, tree: projection.Tree) -> Iterator[tuple[str, pa.DataType]]:
@@ -215,104 +160,3 @@ def _pruned(fields: Fields, tree: projection.Tree) -> Iterator[tuple[str, pa.Dat
             yield name, pa.list_(pa.struct(list(_pruned(inner, below))))
         else:
             yield name, kind
-
-
-def _put_times(row: Row, timestamp: int | None, completed_at: int | None) -> None:
-    row["timestamp_ns"], row["completed_at_ns"] = timestamp, completed_at
-    row["timestamp"], row["completed_at"] = _micros(timestamp), _micros(completed_at)
-    row[DATE] = None if timestamp is None else timestamp // _DAY_NS
-
-
-def _micros(nanoseconds: int | None) -> int | None:
-    return None if nanoseconds is None else nanoseconds // 1000
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else escape_json(orjson.dumps(value)).decode()
-
-
-def exchange_id(exchange: Exchange) -> str:
-    """Tells the exchange from all others, in every run over its packets: by its earliest message that is there."""
-    message = exchange.request or exchange.response
-    assert message is not None
-    text = f"{exchange.connection.connection_id}|{message.direction}|{message.offset}"
-    return blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _exchange_rows(view: View) -> Callable[[Exchange], Iterable[Row]]:
-    def rows(exchange: Exchange) -> Iterable[Row]:
-        row = view.exchange(exchange)
-        _put_times(row, exchange.timestamp, exchange.completed_at)
-        row[EXCHANGE_ID] = exchange_id(exchange)
-        for side, message in (("request", exchange.request), ("response", exchange.response)):
-            shown = row.get(side)
-            if shown is not None and message is not None:
-                shown["timestamp_ns"], shown["timestamp"] = message.first_time, _micros(message.first_time)
-                shown["body"] = _text(shown.get("body"))
-        return (row,)
-
-    return rows
-
-
-def _connection_rows(line: ConnectionLine) -> Iterable[Row]:
-    row = line.to_dict()
-    _put_times(row, line.start_time, line.end_time)
-    return (row,)
-
-
-def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Row]]:
-    def rows(exchange: Exchange) -> Iterator[Row]:
-        line = view.exchange(exchange)
-        around: Row = {
-            EXCHANGE_ID: exchange_id(exchange),
-            "client_ip": line["client"]["ip"],
-            "client_id": line["client"]["id"],
-            "broker_ip": line["broker"]["ip"],
-            "broker_port": line["broker"]["port"],
-            **{key: line[key] for key in ("connection_id", "correlation_id", "api", "api_version")},
-        }
-        _put_times(around, exchange.timestamp, None)
-        for side in ("request", "response"):
-            if line[side] is not None and line[side]["body"] is not None:
-                around["side"] = side
-                for where, batch in _batches(line[side]["body"], "", {}):
-                    if not records:
-                        yield {**around, **where, **batch}
-                        continue
-                    for record in batch["records"]:
-                        shown = {**record, **{name: _text(record.get(name)) for name in _DECODED}}
-                        yield {**around, **where, **shown}
-
-    return rows
-
-
-def _batches(value: Any, path: str, where: Row) -> Iterator[tuple[Row, Row]]:
-    """The batches in a body, each with where it stands: path, topic and partition."""
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            if isinstance(item, dict | list):
-                yield from _batches(item, f"{path}[{index}]", where)
-    elif isinstance(value, dict):
-        if "batches" in value and "partial_bytes" in value:
-            for number, batch in enumerate(value["batches"]):
-                yield {**where, "path": path, "batch": number}, batch
-            return
-        where = {**where, **_named(value)}
-        for name, item in value.items():
-            if isinstance(item, dict | list):
-                yield from _batches(item, f"{path}.{name}" if path else name, where)
-
-
-def _named(struct: Row) -> Row:
-    """Topic and partition, as far as a struct of a body names them."""
-    named: Row = {}
-    topic = next((struct[n] for n in ("topic", "name", "topic_name") if isinstance(struct.get(n), str)), None)
-    topic = topic or struct.get("topic_name_resolved")
-    if topic is not None:
-        named["topic"] = topic
-    if isinstance(struct.get(TOPIC_ID), str):
-        named["topic_id"] = struct[TOPIC_ID]
-    for name in PARTITION_NAMES:
-        if isinstance(struct.get(name), int):
-            named["partition"] = struct[name]
-    return named

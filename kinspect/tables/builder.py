@@ -1,0 +1,74 @@
+"""Lines gathered into Arrow arrays of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import pyarrow as pa
+
+from kinspect.filters import Filter
+from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.order import Line
+from kinspect.kafka.view import SCHEMA_VERSION
+from kinspect.tables.columns import COMPLETION
+from kinspect.tables.rows import Row, Table, completion
+
+_ROWS, _BYTES = 1000, 4 * 1024 * 1024
+_ROW_BYTES = 1000
+"""What a row takes, about, beside what its messages held."""
+
+
+class TableBuilder:
+    """Takes the lines that pass a filter, gives the rows of tables: by the table's name, an array of structs of at most
+    some thousand rows or some MiB. `made`: how many rows each table has so far; `emit`: line types that are wanted."""
+
+    def __init__(
+        self, tables: Mapping[str, Table], passes: Filter, run_id: str, capture_point: str | None
+    ) -> None:
+        self._passes = passes
+        self._common: Row = {
+            "run_id": run_id,
+            "capture_point": capture_point,
+            "schema_version": SCHEMA_VERSION,
+        }
+        self._types = {name: pa.struct(list(table.schema)) for name, table in tables.items()}
+        self._rows: dict[str, list[Row]] = {name: [] for name in tables}
+        self._makers = [(table.emit, table.rows, self._rows[name]) for name, table in tables.items()]
+        self._bytes = 0
+        self.made = dict.fromkeys(tables, 0)
+        self.emit = frozenset(table.emit for table in tables.values())
+
+    def add(self, lines: Iterable[Line]) -> Iterator[tuple[str, pa.Array]]:
+        """Takes lines; gives what is full."""
+        for line in lines:
+            if isinstance(line, Exchange):
+                if not self._passes.matches(line):
+                    continue
+                kind = "exchange"
+                for message in (line.request, line.response):
+                    if message is not None and message.raw is not None:
+                        self._bytes += len(message.raw)
+            elif self._passes.matches_line(line):
+                kind = "connection"
+            else:
+                continue
+            self._common[COMPLETION] = completion(line.key)
+            for emit, make, rows in self._makers:
+                if emit == kind:
+                    before = len(rows)
+                    for row in make(line):
+                        row.update(self._common)
+                        rows.append(row)
+                    self._bytes += _ROW_BYTES * (len(rows) - before)
+            if self._bytes >= _BYTES:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[tuple[str, pa.Array]]:
+        """Gives what is not full."""
+        for name, rows in self._rows.items():
+            for at in range(0, len(rows), _ROWS):
+                some = rows[at : at + _ROWS]
+                self.made[name] += len(some)
+                yield name, pa.array(some, self._types[name])
+            rows.clear()
+        self._bytes = 0

@@ -1,0 +1,169 @@
+"""Lines as rows of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+from datetime import date
+from hashlib import blake2b
+from struct import Struct
+from typing import Any, NamedTuple
+
+import orjson
+import pyarrow as pa
+
+from kinspect.errors import CaptureError
+from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.lines import ConnectionLine
+from kinspect.kafka.meaning import PARTITION_NAMES, TOPIC_ID
+from kinspect.kafka.order import Key
+from kinspect.kafka.view import SCHEMA_VERSION, View
+from kinspect.output.escape import escape_json
+from kinspect.tables.columns import CONNECTIONS, DATE, EXCHANGE_ID, EXCHANGES, RECORDS, schema_of
+
+_DAY_NS = 86_400 * 1_000_000_000
+_KEY = Struct(">QQQI")
+_DECODED = ("key_decoded", "value_decoded")
+
+Row = dict[str, Any]
+Rows = Callable[[Any], Iterable[Row]]
+
+
+class Table(NamedTuple):
+    """A table as it was asked for. `emit`: the line type it is made of; `rows`: a line to its rows."""
+
+    schema: pa.Schema
+    emit: str
+    rows: Rows
+
+
+def open_table(name: str, fields: Collection[str] | None, view: View) -> Table:
+    """The table `name`; `fields`, and what is raised: see `schema_of`. The view of records shows records."""
+    schema = schema_of(name, fields)
+    if name == CONNECTIONS:
+        return Table(schema, "connection", _connection_rows)
+    if name == EXCHANGES:
+        return Table(schema, "exchange", _exchange_rows(view))
+    if name == RECORDS:
+        view = replace(view, records=True)
+    return Table(schema, "exchange", _batch_rows(view, name == RECORDS))
+
+
+def completion(key: Key) -> bytes:
+    """The key of a line, to be sorted by as bytes."""
+    time, *rest = key
+    return _KEY.pack(time + (1 << 63), *rest)
+
+
+class Unread(NamedTuple):
+    """An input that was not read to its end, and why."""
+
+    file: str
+    error: CaptureError
+
+    def row(self, run_id: str, capture_point: str | None, day: date | None) -> tuple[Any, ...]:
+        """Its row of `problems`, which lies with the date `day`."""
+        kind = type(self.error).__name__.removesuffix("Error")
+        told = self.file, kind, self.error.unread, str(self.error)
+        return *told, capture_point, run_id, SCHEMA_VERSION, day
+
+
+def _put_times(row: Row, timestamp: int | None, completed_at: int | None) -> None:
+    row["timestamp_ns"], row["completed_at_ns"] = timestamp, completed_at
+    row["timestamp"], row["completed_at"] = _micros(timestamp), _micros(completed_at)
+    row[DATE] = None if timestamp is None else timestamp // _DAY_NS
+
+
+def _micros(nanoseconds: int | None) -> int | None:
+    return None if nanoseconds is None else nanoseconds // 1000
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else escape_json(orjson.dumps(value)).decode()
+
+
+def exchange_id(exchange: Exchange) -> str:
+    """Tells the exchange from all others, in every run over its packets: by its earliest message that is there."""
+    message = exchange.request or exchange.response
+    assert message is not None
+    text = f"{exchange.connection.connection_id}|{message.direction}|{message.offset}"
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _exchange_rows(view: View) -> Callable[[Exchange], Iterable[Row]]:
+    def rows(exchange: Exchange) -> Iterable[Row]:
+        row = view.exchange(exchange)
+        _put_times(row, exchange.timestamp, exchange.completed_at)
+        row[EXCHANGE_ID] = exchange_id(exchange)
+        for side, message in (("request", exchange.request), ("response", exchange.response)):
+            shown = row.get(side)
+            if shown is not None and message is not None:
+                shown["timestamp_ns"], shown["timestamp"] = message.first_time, _micros(message.first_time)
+                shown["body"] = _text(shown.get("body"))
+        return (row,)
+
+    return rows
+
+
+def _connection_rows(line: ConnectionLine) -> Iterable[Row]:
+    row = line.to_dict()
+    _put_times(row, line.start_time, line.end_time)
+    return (row,)
+
+
+def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Row]]:
+    def rows(exchange: Exchange) -> Iterator[Row]:
+        line = view.exchange(exchange)
+        around: Row = {
+            EXCHANGE_ID: exchange_id(exchange),
+            "client_ip": line["client"]["ip"],
+            "client_id": line["client"]["id"],
+            "broker_ip": line["broker"]["ip"],
+            "broker_port": line["broker"]["port"],
+            **{key: line[key] for key in ("connection_id", "correlation_id", "api", "api_version")},
+        }
+        _put_times(around, exchange.timestamp, None)
+        for side in ("request", "response"):
+            if line[side] is not None and line[side]["body"] is not None:
+                around["side"] = side
+                for where, batch in _batches(line[side]["body"], "", {}):
+                    if not records:
+                        yield {**around, **where, **batch}
+                        continue
+                    for record in batch["records"]:
+                        shown = {**record, **{name: _text(record.get(name)) for name in _DECODED}}
+                        yield {**around, **where, **shown}
+
+    return rows
+
+
+def _batches(value: Any, path: str, where: Row) -> Iterator[tuple[Row, Row]]:
+    """The batches in a body, each with where it stands: path, topic and partition."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            if isinstance(item, dict | list):
+                yield from _batches(item, f"{path}[{index}]", where)
+    elif isinstance(value, dict):
+        if "batches" in value and "partial_bytes" in value:
+            for number, batch in enumerate(value["batches"]):
+                yield {**where, "path": path, "batch": number}, batch
+            return
+        where = {**where, **_named(value)}
+        for name, item in value.items():
+            if isinstance(item, dict | list):
+                yield from _batches(item, f"{path}.{name}" if path else name, where)
+
+
+def _named(struct: Row) -> Row:
+    """Topic and partition, as far as a struct of a body names them."""
+    named: Row = {}
+    topic = next((struct[n] for n in ("topic", "name", "topic_name") if isinstance(struct.get(n), str)), None)
+    topic = topic or struct.get("topic_name_resolved")
+    if topic is not None:
+        named["topic"] = topic
+    if isinstance(struct.get(TOPIC_ID), str):
+        named["topic_id"] = struct[TOPIC_ID]
+    for name in PARTITION_NAMES:
+        if isinstance(struct.get(name), int):
+            named["partition"] = struct[name]
+    return named
