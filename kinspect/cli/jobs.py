@@ -20,6 +20,9 @@ from kinspect.output.jsonl import text
 from kinspect.output.summary import Tally
 from kinspect.pipeline import summary_line
 
+LARGE = 16 * 1024
+"""Pieces of text that are so large each, or a write of theirs on average, are not joined for it."""
+
 
 def wanted_processes(asked: int | None, options: Wanted, timeline: Timeline) -> int:
     """How many processes to read with if `asked` were asked for. One, where lines depend on those before them: a limit,
@@ -119,9 +122,12 @@ class _Written:
         if self._run.progress is not None:
             self._run.progress.update(bytes_read)
 
-    def write(self, texts: list[tuple[int, memoryview]]) -> None:
+    def write(self, pieces: list[tuple[int, memoryview, bool]]) -> None:
         stream = self._run.stream.buffer
-        stream.write(b"".join([text for _, text in texts]))
+        views: list[memoryview] | list[bytes] = [piece for _, piece, _ in pieces]
+        if sum(map(len, views)) < LARGE * len(views):
+            views = [b"".join(views)]
+        stream.writelines(views)
         stream.flush()
 
     def stopped(self) -> bool:

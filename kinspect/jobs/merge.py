@@ -21,8 +21,6 @@ from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS, input_error, rai
 from kinspect.kafka.order import LineOrder
 from kinspect.model import Counts
 
-WAITING_BYTES = 4 * 1024 * 1024
-"""Text of a worker that waits for others'; with more it has to wait itself."""
 _POLL_MS = 100
 
 CHANGED = (
@@ -39,8 +37,9 @@ class Output(Protocol):
     def chunk(self, packets: int, bytes_read: int, told: list[Any]) -> None:
         """The workers have read so far. `told`: what each of them told with the chunk."""
 
-    def write(self, texts: list[tuple[int, memoryview]]) -> None:
-        """The next texts, each with the number of its worker."""
+    def write(self, pieces: list[tuple[int, memoryview, bool]]) -> None:
+        """The next pieces of texts, each with the number of its worker and whether a line ends there; they are there
+        until this returns."""
 
     def stopped(self) -> bool:
         """Whether no more is wanted."""
@@ -93,7 +92,7 @@ class Merge:
         """Hears whom it has room for, and sends what there is to be sent."""
         for worker in self._workers:
             at_work = worker.share is None
-            self._watch_end(worker.hears, select.POLLIN, at_work and worker.waiting < WAITING_BYTES)
+            self._watch_end(worker.hears, select.POLLIN, at_work)
             self._watch_end(worker.tells, select.POLLOUT, at_work and bool(worker.to_send))
 
     def _watch_end(self, end: int, events: int, wanted: bool) -> None:
@@ -111,7 +110,7 @@ class Merge:
         try:
             for kind, message in worker.messages():
                 self._handlers[kind](worker, message)
-                if kind == DONE or worker.waiting >= WAITING_BYTES:
+                if kind == DONE:
                     break
         except LostError:
             self._lost(worker)
@@ -159,15 +158,19 @@ class Merge:
         worker.send(kind, data)
 
     def _write(self) -> None:
-        """The texts that are there, as far as none is missing before them."""
+        """The pieces of texts that are there, as far as none is missing before them."""
         due, workers = self._due, self._workers
         ready = []
-        while due and (texts := workers[due[0]].texts):
-            text, number = texts.popleft(), due.popleft()
-            workers[number].waiting -= len(text)
-            ready.append((number, text))
+        while due and (pieces := (worker := workers[number := due[0]]).pieces):
+            piece, ends = pieces.popleft()
+            if ends:
+                due.popleft()
+            worker.taken += len(piece)
+            ready.append((number, piece, ends))
         if ready:
             self._output.write(ready)
+            for worker in workers:
+                worker.tell_taken()
 
     def _stop(self) -> None:
         """If no more is wanted, all end at the same chunk: none is there yet, and each hears of it before it is."""

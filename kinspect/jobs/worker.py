@@ -14,7 +14,7 @@ import cbor2
 
 from kinspect.capture.timeline import Packets, note_capture
 from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError, UnreadableError
-from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, Link, LostError
+from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, Link, LostError
 from kinspect.kafka.order import Key, Line
 from kinspect.model import Block
 from kinspect.pipeline import Inspector
@@ -172,13 +172,9 @@ class _Reader:
                 size += len(text)
             ends.append(size)
             if size >= TEXT_BYTES:
-                self._send(ends, texts)
+                self._link.send_text(ends, b"".join(texts))
                 texts, ends, size = [], array("Q"), 0
-        if ends:
-            self._send(ends, texts)
-
-    def _send(self, ends: array[int], texts: list[bytes]) -> None:
-        self._link.send(TEXT, len(ends).to_bytes(8, "little") + ends.tobytes(), b"".join(texts))
+        self._link.send_text(ends, b"".join(texts))
 
 
 _INPUT_ERRORS = {kind.__name__: kind for kind in (CaptureError, TruncatedCaptureError, UnreadableError)}

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,7 +29,7 @@ import functools, os, sys
 from kinspect import cli, jobs
 from kinspect.capture import source
 from kinspect.cli import interrupt, outfile, read, run
-from kinspect.jobs import merge, worker
+from kinspect.jobs import link, worker
 
 # Of a small capture many chunks of several blocks.
 worker.CHUNK_BYTES = jobs.CHUNK_BYTES = 4096
@@ -126,18 +127,38 @@ def test_lines_wait_for_those_of_a_process_that_begins_late(many_capture, tmp_pa
     assert outcome(late, tmp_path / "3") == outcome(small(*asked), tmp_path / "1")
 
 
-def test_output_beyond_what_is_held(many_capture, tmp_path):
-    """Nearly every line fills what a process sends at once, and what the first one keeps of it."""
-    program = SMALL.replace("= 4096", "= 65536; worker.TEXT_BYTES = 1000; merge.WAITING_BYTES = 1000")
+def tight(ring_bytes):
+    """`SMALL` where nearly every line fills what a process sends at once, and so much memory is for it."""
+    return SMALL.replace("= 4096", f"= 65536; worker.TEXT_BYTES = 1000; link.RING_BYTES = {ring_bytes}")
+
+
+@pytest.mark.parametrize("ring_bytes", [100, 1000, 4000, 50_001])
+def test_output_beyond_what_is_held(many_capture, tmp_path, ring_bytes):
+    """Also lines that are larger than it."""
     command = [
         sys.executable,
         "-c",
-        program.format(in_child="pass", patience=60),
+        tight(ring_bytes).format(in_child="pass", patience=60),
         "read",
         many_capture,
         *ALL_TYPES,
     ]
     assert outcome([*command, "--jobs", "3"], tmp_path / "3") == outcome(command, tmp_path / "1")
+
+
+@pytest.mark.parametrize("ring_bytes", [1000, 50_001])
+def test_a_reader_that_takes_its_time(many_capture, ring_bytes):
+    program = tight(ring_bytes).format(in_child="pass", patience=60)
+    command = [sys.executable, "-c", program, "read", many_capture, "-q"]
+    alone = subprocess.run(command, capture_output=True, check=True).stdout
+    process = subprocess.Popen([*command, "--jobs", "3"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    taken = b""
+    while more := process.stdout.read1(100_000):
+        taken += more
+        time.sleep(0.01)
+    process.stdout.close()
+    assert process.wait() == 0
+    assert taken == alone
 
 
 def test_a_window_that_bytes_make_shorter(big_capture, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from support.tui import CAPTURES, indexed
 
 from kinspect import jobs
-from kinspect.jobs import worker
+from kinspect.jobs import link, worker
 from kinspect.tui.index import indexer
 
 MANY = [
@@ -53,6 +53,13 @@ def test_all_captures_together(chunks, count):
     assert one.unread > 0
     assert told(several) == told(one)
     assert lines(several) == lines(one)
+
+
+def test_rows_beyond_what_is_held(chunks, monkeypatch):
+    monkeypatch.setattr(link, "RING_BYTES", 150)
+    path = CAPTURES / MANY[0]
+    one, several = indexed(path), indexed(path, jobs=3)
+    assert told(several) == told(one)
 
 
 @pytest.mark.parametrize("is_plain", [False, True])

@@ -130,6 +130,7 @@ class _Merged:
         # By worker, the numbers of its texts here.
         self._numbers: dict[int, array[int]] = {}
         self._seen = Seen()
+        self._text = bytearray()  # what has come of the next one
         self._bytes_read = 0
         self._sent = time.monotonic()
 
@@ -140,17 +141,19 @@ class _Merged:
         self._pile.places += [(frame, offset) for frame, offset in places]
         self._pile.descriptions += [(file, offset, block) for file, offset, block in descriptions]
 
-    def write(self, texts: list[tuple[int, memoryview]]) -> None:
-        for worker, text in texts:
-            if text:
-                self._add(worker, text)
+    def write(self, pieces: list[tuple[int, memoryview, bool]]) -> None:
+        for worker, piece, ends in pieces:
+            self._text += piece
+            if ends and self._text:
+                self._add(worker, self._text)
+                self._text = bytearray()
         now = time.monotonic()
         if now - self._sent >= BATCH_SECONDS or len(self._pile) >= BATCH_ROWS:
             self._sent = now
             self._send(self.batch())
 
-    def _add(self, worker: int, text: memoryview) -> None:
-        made, telling = bytearray(text[: row.SIZE]), NOTHING_TOLD
+    def _add(self, worker: int, text: bytearray) -> None:
+        made, telling = text[: row.SIZE], NOTHING_TOLD
         numbers = self._numbers.setdefault(worker, array("I", [UNKEPT]))
         if len(text) > row.SIZE:
             texts, seen, (names, nodes), messages = cbor2.loads(text[row.SIZE :])
