@@ -6,9 +6,13 @@ that follow vote on it, but for those far behind what came before. They are wron
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import sub
+
+from kinspect.errors import CaptureError
+from kinspect.model import Block
 
 FAR = 1_000_000_000
 """By this times may differ in a file's own order."""
@@ -55,3 +59,53 @@ def merge_time(before: Sequence[int], times: Sequence[int]) -> int:
         if 2 * sum(map(limit.__gt__, votes)) > len(votes):
             return before[-1] if before else min(near)
     return times[0]
+
+
+class Turns:
+    """Iterates the blocks of a file, once; with each, when its packets take their turn.
+
+    A packet without a time goes with the one before, the first of a file at `time`.
+
+    Reads some packets ahead. Raises what `blocks` raises, behind all that was read before it.
+    """
+
+    def __init__(self, blocks: Iterator[Block], time: int) -> None:
+        self._blocks = blocks
+        self._time = time
+        self._error: CaptureError | None = None
+        # Blocks that were read ahead, the times of all their packets, and the turns of those before.
+        self._ahead: deque[Block] = deque()
+        self._times: list[int] = []
+        self._before: list[int] = []
+
+    def __iter__(self) -> Iterator[tuple[Block, list[int]]]:
+        self._read(1)
+        while self._ahead:
+            block = self._ahead.popleft()
+            size = len(block)
+            self._read(size + NEAR)
+            turns = self._times[:size]
+            if not is_plain(self._times[: size + NEAR]):
+                self._read(size + AROUND)
+                turns = merge_times(self._before, self._times, size)
+            del self._times[:size]
+            self._before = (self._before + turns[-AROUND:])[-AROUND:]
+            yield block, turns
+            self._read(1)
+        if self._error is not None:
+            raise self._error
+
+    def _read(self, packets: int) -> None:
+        """Reads until so many packets are ahead, if there are."""
+        while len(self._times) < packets and self._error is None:
+            try:
+                block = next(self._blocks, None)
+            except CaptureError as error:
+                self._error = error
+                break
+            if block is None:
+                break
+            self._ahead.append(block)
+            for time in block.times:
+                self._time = self._time if time is None else time
+                self._times.append(self._time)

@@ -50,7 +50,8 @@ _ADVICE = {
 }
 
 
-def _clear(name: str, error: OSError) -> UnreadableError:
+def unreadable(name: str, error: OSError) -> UnreadableError:
+    """What is told of an input that the system fails to read."""
     return UnreadableError(f"{name}: {_ADVICE.get(error.errno or 0) or error.strerror or error}")
 
 
@@ -69,7 +70,7 @@ class FileSource:
             file = self._file or self._open()
             data = file.read(size) or b""
         except OSError as error:
-            raise _clear(self.name, error) from error
+            raise unreadable(self.name, error) from error
         self.position += len(data)
         return data
 
@@ -116,7 +117,7 @@ class StdinSource:
             # One read of what the pipe holds: packets are to be seen while tcpdump still runs.
             data = sys.stdin.buffer.read1(size)  # type: ignore[union-attr]
         except OSError as error:
-            raise _clear(self.name, error) from error
+            raise unreadable(self.name, error) from error
         self.position += len(data)
         return bytes(data)
 

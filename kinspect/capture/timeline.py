@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 from kinspect.capture.formats import open_capture
-from kinspect.capture.merging import AROUND, NEAR, is_plain, merge_times
+from kinspect.capture.merging import Turns
 from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.capture.source import STDIN, STDIN_NAME, Source, can_reopen, open_source, size_of
 from kinspect.errors import CaptureError, TruncatedCaptureError
@@ -194,7 +194,7 @@ class Timeline:
         (cursor,) = self._cursors
         try:
             for block in cursor.open():
-                cursor.position = cursor.source.position
+                cursor.position = cursor.ends.popleft()
                 yield block
         except CaptureError as error:
             self.errors.append(error)
@@ -241,20 +241,16 @@ class _Cursor:
         """When the next packet takes its turn."""
         self.position = 0
         """Where in the capture the block at hand ends."""
+        self.ends: deque[int] = deque()
+        """Where those end that were read ahead."""
         self._path = path
         self._open_input = open_input
         self._block_size = block_size
         self._findings = findings
-        self._blocks: Iterator[Block] | None = None
+        self._turns: Iterator[tuple[Block, list[int]]] | None = None
         self._block: Block | None = None
         self._next = 0
         self._times: list[int] = []
-        # What was read ahead: blocks with the positions they end at, and the times of all their packets.
-        self._ahead: deque[tuple[Block, int]] = deque()
-        self._times_ahead: list[int] = []
-        self._error: CaptureError | None = None
-        self._last_time = 0
-        self._before: list[int] = []
 
     def open(self) -> Iterator[Block]:
         """All blocks of the capture. Raises CaptureError, which tells whether there were any."""
@@ -263,6 +259,7 @@ class _Cursor:
             first_frame = (self.index << FRAME_BITS) + 1
             for block in open_capture(self.source, first_frame, self._block_size, self._findings):
                 begun = True
+                self.ends.append(self.source.position)
                 yield block
         except CaptureError as error:
             error.unread = not begun
@@ -290,51 +287,19 @@ class _Cursor:
         """Whether there is a next packet; reads the next block if need be. Raises CaptureError."""
         if self._block is not None:
             return True
-        self._read(1)
-        if not self._ahead:
-            if self._error is not None:
-                raise self._error
+        if self._turns is None:
+            self._turns = iter(Turns(self.open(), self.time))
+        try:
+            found = next(self._turns, None)
+        finally:
+            self.source.release()
+        if found is None:
             return False
-        self._block, position = self._ahead.popleft()
-        size = len(self._block)
-        self._read(size + NEAR)
-        if is_plain(self._times_ahead[: size + NEAR]):
-            self._times = self._times_ahead[:size]
-        else:
-            self._read(size + AROUND)
-            self._times = merge_times(self._before, self._times_ahead, size)
-        del self._times_ahead[:size]
-        self._before = (self._before + self._times[-AROUND:])[-AROUND:]
+        self._block, self._times = found
         self._next = 0
         self.time = self._times[0]
-        self.position = position
+        self.position = self.ends.popleft()
         return True
-
-    def _read(self, packets: int) -> None:
-        """Reads until so many packets are ahead, if there are. What goes wrong is told when they were taken."""
-        if self._blocks is None:
-            self._blocks = self.open()
-            self._last_time = self.time
-        while len(self._times_ahead) < packets:
-            try:
-                block = next(self._blocks, None)
-            except CaptureError as error:
-                self._error, block = error, None
-            if block is None:
-                break
-            self._ahead.append((block, self.source.position))
-            self._times_ahead += self._filled(block.times)
-        self.source.release()
-
-    def _filled(self, times: list[int | None]) -> list[int]:
-        filled = []
-        time = self._last_time
-        for own in times:
-            if own is not None:
-                time = own
-            filled.append(time)
-        self._last_time = time
-        return filled
 
     def take(self, other: tuple[int, int] | None) -> Block:
         """The next packets up to the one that the other capture's next (its time and index) comes before."""

@@ -33,10 +33,10 @@ from kinspect.spark.decode import (
 from kinspect.spark.failure import error_of
 from kinspect.spark.merge import Bases
 from kinspect.spark.request import Request
-from kinspect.spark.scan import LAST_TIMES, Report, assembling, scanning
+from kinspect.spark.scan import assembling, scanning
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
-from kinspect.spark.splits import SPLIT_BYTES, Split, plan
+from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Report, Split, plan
 from kinspect.spark.storage import expand, is_url, length, shown
 from kinspect.tables.columns import CONNECTIONS
 from kinspect.tables.rows import Unread

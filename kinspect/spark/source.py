@@ -20,7 +20,7 @@ from kinspect.filters import EPOCH, Filter, parse_moment
 from kinspect.kafka.flow import ip_text
 from kinspect.model import Block, Caps, Counts
 from kinspect.spark.schemas import spark_schema
-from kinspect.spark.splits import SPLIT_BYTES, Reading, Split, boundary, plan
+from kinspect.spark.splits import SPLIT_BYTES, Report, Split, boundary, plan, read_split
 from kinspect.spark.storage import expand, length, shown
 from kinspect.tables.columns import columns
 from kinspect.tcp.keys import address_size, scope
@@ -144,17 +144,17 @@ def _batch(rows: list[tuple[Any, ...]], chosen: list[int], schema: pa.Schema) ->
 
 def _blocks(split: Split) -> Iterator[Block]:
     """The blocks of a split. Raises CaptureError where it shows that the split is wrong, or the capture is."""
-    reading = Reading(split)
+    report = Report()
     try:
-        yield from reading
+        yield from read_split(split, report)
     except CaptureError as error:
-        if split.end is not None and not reading.whole:
+        if split.end is not None and not report.whole:
             raise _wrong_split(split, "the packet boundary that was guessed there is none") from error
         raise
-    if reading.next is not None:
-        if reading.describes:
+    if report.next is not None:
+        if report.describes:
             raise _wrong_split(split, "the packets are described anew somewhere before")
-        if boundary(split) != reading.next:
+        if boundary(split) != report.next:
             raise _wrong_split(split, "the packet boundary that was guessed there is none")
 
 

@@ -7,24 +7,32 @@ next one begins. The guess is proven when the split before ends exactly there, w
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
 from struct import Struct
 from typing import NamedTuple
 
+import cbor2
+
 from kinspect.capture import slice_block
-from kinspect.capture.formats import open_capture
-from kinspect.capture.pcap import VARIANTS, Variant
-from kinspect.capture.pcapng import MAGIC as PCAPNG
+from kinspect.capture.formats import open_capture, recognise
+from kinspect.capture.pcap import VARIANTS
 from kinspect.capture.reader import BLOCK_SIZE, PACKET_LIMIT, Findings
-from kinspect.capture.source import fill
-from kinspect.model import Block
-from kinspect.spark.storage import Part, open_at
+from kinspect.capture.source import Begin, fill
+from kinspect.errors import CaptureError, UnreadableError
+from kinspect.model import Block, Counts
+from kinspect.spark.chunks import EARLIEST
+from kinspect.spark.failure import ToldError
+from kinspect.spark.storage import Part
 
 SPLIT_BYTES = 64 * 1024 * 1024
+NS_PER_DAY = 86_400 * 1_000_000_000
+LAST_TIMES = 3
+"""So many last packets tell when a run ended."""
 
 # Where a packet is looked for, behind the place where a split begins.
 _WINDOW = 1024 * 1024
-_HEAD = 64 * 1024
 # So many records in a row make a guess.
 _RUN = 12
 _PCAP_HEADER = 24
@@ -32,9 +40,8 @@ _PCAP_HEADER = 24
 _APART_SECONDS = 7 * 86_400
 _BLOCK_OVERHEAD = 12
 _PACKET_BLOCK = 28
-_PCAPNG_PACKETS = (2, 3, 6)
 _PCAPNG_KINDS = frozenset({1, 2, 3, 4, 5, 6, 9, 10, 0x0A0D0D0A, 0xBAD, 0x40000BAD})
-_PCAPNG_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+_LITTLE_ENDIAN = b"\x4d\x3c\x2b\x1a"
 
 
 class Split(NamedTuple):
@@ -65,204 +72,214 @@ def plan(file: int, path: str, size: int | None, split_bytes: int) -> Iterator[S
         yield Split(number, file, path, size or None, start, end, None if start else 0)
 
 
-class Reading:
-    """The blocks of a split, to be iterated once, their frames numbered from 1; the rest is known then.
+@dataclass(slots=True)
+class Report:
+    """What is told of a split, or of the fragments put together in a task (`split` -1)."""
 
-    Iterating raises CaptureError for damage, after everything before it.
+    split: int = -1
+    file: int = 0
+    packets: int = 0
+    whole: bool = False
+    """Whether it is all of a capture that cannot be cut."""
+    began: int | None = None
+    """Where its first record begins, None if there is none."""
+    first: int | None = None
+    next: int | None = None
+    """Where the data of its first packet begins, and that of the first one left to the split behind."""
+    describes: bool = False
+    """Whether pcapng packets behind it are to be read by blocks that it holds."""
+    error: ToldError | None = None
+    secrets: list[bytes] = field(default_factory=list)
+    drops: dict[tuple[int, ...], int] = field(default_factory=dict)
+    first_time: int | None = None
+    latest: int = EARLIEST
+    """When its last packet takes its turn."""
+    last: list[tuple[int, int]] = field(default_factory=list)
+    """Of the last packets that have a time: when each takes its turn, and its time."""
+    days: list[int] = field(default_factory=list)
+    """Those of its packets, since the epoch."""
+    fragments: int = 0
+    counts: Counts = field(default_factory=Counts)
+
+    def to_bytes(self) -> bytes:
+        return cbor2.dumps(asdict(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Report:
+        told = cbor2.loads(data)
+        told["counts"] = Counts(**told["counts"])
+        told["last"] = [tuple(packet) for packet in told["last"]]
+        told["error"] = told["error"] and ToldError(*told["error"])
+        return cls(**told)
+
+    def see(self, times: list[int | None], turns: list[int]) -> None:
+        """Notes the times of packets, and when they take their turn."""
+        self.latest = turns[-1]
+        known = [time for time in times if time is not None]
+        if known:
+            self.first_time = known[0] if self.first_time is None else self.first_time
+            ends = zip(turns[-LAST_TIMES:], times[-LAST_TIMES:], strict=True)
+            self.last += [(turn, time) for turn, time in ends if time is not None]
+            del self.last[:-LAST_TIMES]
+            low, high = min(known) // NS_PER_DAY, max(known) // NS_PER_DAY
+            days = {low} if low == high else {time // NS_PER_DAY for time in known}
+            self.days = sorted(days.union(self.days))
+
+
+def read_split(split: Split, report: Report) -> Iterator[Block]:
+    """The blocks of a split, their frames numbered from 1; the report is told where they lie, and what lies among them.
+
+    Raises CaptureError for damage, after everything before it.
     """
-
-    def __init__(self, split: Split, block_size: int = BLOCK_SIZE) -> None:
-        self.split = split
-        self.findings = Findings()
-        self.packets = 0
-        self.whole = False
-        """Whether it is all of a capture that cannot be cut."""
-        self.began: int | None = None
-        """Where its first record begins, None if there is none."""
-        self.first: int | None = None
-        self.next: int | None = None
-        """Where the data of its first packet begins, and that of the first one left to the split behind."""
-        self.describes = False
-        """Whether pcapng packets behind it are to be read by blocks that it holds."""
-        self._block_size = block_size
-
-    def __iter__(self) -> Iterator[Block]:
-        split = self.split
-        whole = split.end is None and not split.start and not split.after
-        format_of = None if whole else _format_of(split.path)
-        if format_of is not None:
-            yield from self._part(format_of)
-        elif not split.start and not split.after:
-            self.whole, self.began = True, 0
-            for block in self._blocks(Part(split.path, b"", 0, split.size)):
-                self.packets += len(block)
-                yield block
-
-    def _part(self, format_of: _Format) -> Iterator[Block]:
-        split = self.split
-        self.began = _found(split, format_of) if split.begin is None else split.begin
-        if self.began is None:
-            return
-        prefix = format_of.prefix if self.began else b""
-        source = Part(split.path, prefix, self.began, split.size)
-        for block in self._blocks(source):
-            base = source.position - len(block.data)
-            low, high = self._range(block, base)
-            if low < high:
-                self.first = block.starts[low] + base if self.first is None else self.first
-                taken = block if high - low == len(block) else slice_block(block, low, high)
-                taken.first_frame = block.first_frame + low if split.after else self.packets + 1
-                self.packets += high - low
-                yield taken
-            if high < len(block):
-                self.next = block.starts[high] + base
-                break
-        self.describes = len(self.findings.descriptions) > len(descriptions(format_of.prefix))
-
-    def _range(self, block: Block, base: int) -> tuple[int, int]:
-        """Which packets of a block are the split's; the buffer of the block begins at byte `base` of the file."""
-        split = self.split
-        low = bisect_left(block.starts, split.start - base)
-        if split.after:
-            low = bisect_right(block.ends, split.after - base)
-        high = len(block) if split.end is None else bisect_left(block.starts, split.end - base)
-        if split.stops:
-            high = next((at for at in range(low, high) if block.starts[at] + base in split.stops), high)
-        return low, max(low, high)
-
-    def _blocks(self, source: Part) -> Iterator[Block]:
-        try:
-            yield from open_capture(source, 1, self._block_size, self.findings)
-        finally:
-            source.close()
+    findings = Findings(report.drops, report.secrets)
+    from_begin = not split.start and not split.after
+    cut = None if from_begin and split.end is None else _cut_of(split.path)
+    if cut is None and from_begin:
+        report.whole, report.began = True, 0
+        for block in _blocks(Part(split.path, end=split.size), findings):
+            report.packets += len(block)
+            yield block
+    elif cut is not None:
+        report.began = _found(split, cut) if split.begin is None else split.begin
+        if report.began is not None:
+            yield from _cut_blocks(split, report, cut, findings)
 
 
-def descriptions(prefix: bytes) -> list[bytes]:
-    """The blocks of a pcapng prefix that describe packets; none for other captures."""
-    findings = Findings()
-    if prefix.startswith(PCAPNG):
-        source = Part("", prefix, 0, 0)
-        for _ in open_capture(source, 1, BLOCK_SIZE, findings):
-            pass
-    return findings.descriptions
+def _cut_blocks(split: Split, report: Report, cut: _Cut, findings: Findings) -> Iterator[Block]:
+    source = Part(split.path, cut.prefix if report.began else b"", report.began or 0, split.size)
+    for block in _blocks(source, findings):
+        base = source.position - len(block.data)
+        low, high = _range(split, block, base)
+        if low < high:
+            report.first = block.starts[low] + base if report.first is None else report.first
+            taken = block if high - low == len(block) else slice_block(block, low, high)
+            taken.first_frame = block.first_frame + low if split.after else report.packets + 1
+            report.packets += high - low
+            yield taken
+        if high < len(block):
+            report.next = block.starts[high] + base
+            break
+    report.describes = len(findings.descriptions) > cut.described
+
+
+def _range(split: Split, block: Block, base: int) -> tuple[int, int]:
+    """Which packets of a block are the split's; the buffer of the block begins at byte `base` of the file."""
+    low = bisect_left(block.starts, split.start - base)
+    if split.after:
+        low = bisect_right(block.ends, split.after - base)
+    high = len(block) if split.end is None else bisect_left(block.starts, split.end - base)
+    if split.stops:
+        high = next((at for at in range(low, high) if block.starts[at] + base in split.stops), high)
+    return low, max(low, high)
+
+
+def _blocks(source: Part, findings: Findings) -> Iterator[Block]:
+    with closing(source):
+        yield from open_capture(source, 1, BLOCK_SIZE, findings)
 
 
 def boundary(split: Split) -> int | None:
     """Where the data of the first packet behind the split begins, by the guess that the split behind makes."""
-    behind = split._replace(start=split.end or 0, end=None, begin=None)
-    reading = Reading(behind)
-    for _ in reading:
-        break
-    return reading.first
+    report = Report()
+    next(read_split(split._replace(start=split.end or 0, end=None, begin=None), report), None)
+    return report.first
 
 
-class _Format(NamedTuple):
+# ---------------------------------------------------------------------- where a record begins
+
+
+class _Cut(NamedTuple):
+    """How records are found in a capture that can be cut.
+
+    `prefix`: what its reader is given before them, `described`: the blocks in it. `header`: the bytes before a packet's
+    data, at most. `step`: records begin at multiples of it. `following`: where a record ends that begins at a place of
+    some data, and its second (0: it has none); None if none can begin there.
+    """
+
     prefix: bytes
-    variant: Variant | None
-    limit: int
-    order: str
-
-    @property
-    def header(self) -> int:
-        """The bytes before a packet's data, at most."""
-        return _PACKET_BLOCK if self.variant is None else self.variant.record_header
+    described: int
+    header: int
+    step: int
+    following: Callable[[bytes, int], tuple[int, int] | None]
 
 
-def _bytes_at(path: str, offset: int, size: int) -> bytes:
-    source = open_at(path, offset)
-    try:
-        return fill(source, b"", size, size)
-    finally:
-        source.close()
-
-
-def _format_of(path: str) -> _Format | None:
-    """How to find packets in a capture; None if it cannot be cut."""
-    return _format(_bytes_at(path, 0, _HEAD)) or _format(_bytes_at(path, 0, _WINDOW))
-
-
-def _format(head: bytes) -> _Format | None:
-    variant = VARIANTS.get(head[:4])
-    if variant is not None and len(head) >= _PCAP_HEADER + 16:
-        snaplen = int.from_bytes(head[16:20], "little" if variant.order == "<" else "big")
-        limit = min(max(snaplen, 256 * 1024), PACKET_LIMIT)
-        return _Format(head[:_PCAP_HEADER], variant, limit, variant.order)
-    order = _PCAPNG_ORDERS.get(head[8:12]) if head.startswith(PCAPNG) else None
-    if order is None:
-        return None
-    end = _descriptions_end(head, order)
-    return None if end is None else _Format(head[:end], None, PACKET_LIMIT, order)
-
-
-def _descriptions_end(head: bytes, order: str) -> int | None:
-    """Where the first packet of a pcapng file begins, behind its section and its interfaces."""
-    pair = Struct(order + "II").unpack_from
-    position = 0
-    while position + _BLOCK_OVERHEAD <= len(head):
-        kind, size = pair(head, position)
-        if kind in _PCAPNG_PACKETS:
-            return position
-        if size < _BLOCK_OVERHEAD:
+def _cut_of(path: str) -> _Cut | None:
+    """How to find records in a capture; None if it cannot be cut."""
+    source, findings = Part(path), Findings()
+    with closing(source):
+        begin = Begin(source.read)
+        begin.first(_PCAP_HEADER)
+        format_of = recognise(begin)
+        if format_of is None or format_of.name not in _CUTS:
             return None
-        position += size
-    return None
+        try:
+            first = next(format_of.read(begin.data, source, 1, BLOCK_SIZE, findings), None)
+        except UnreadableError:
+            raise
+        except CaptureError:
+            first = None
+        if first is None:
+            return None
+        base = source.position - len(first.data)
+        described = [
+            block
+            for (_, place), block in zip(findings.described, findings.descriptions, strict=True)
+            if place < base + first.starts[0]
+        ]
+        return _CUTS[format_of.name](format_of.prefix(begin, described), len(described))
 
 
-def _found(split: Split, format_of: _Format) -> int | None:
+def _pcap(prefix: bytes, described: int) -> _Cut:
+    variant = VARIANTS[prefix[:4]]
+    unpack = Struct(variant.order + "IIII").unpack_from
+    units = 1_000_000_000 // variant.fraction_ns
+    (snaplen,) = Struct(variant.order + "I").unpack_from(prefix, 16)
+    limit = min(max(snaplen, 256 * 1024), PACKET_LIMIT)
+
+    def following(data: bytes, at: int) -> tuple[int, int] | None:
+        seconds, fraction, captured, wire = unpack(data, at)
+        plausible = fraction < units and 0 < captured <= limit and captured <= wire <= PACKET_LIMIT
+        return (at + variant.record_header + captured, seconds) if plausible else None
+
+    return _Cut(prefix, described, variant.record_header, 1, following)
+
+
+def _pcapng(prefix: bytes, described: int) -> _Cut:
+    unpack = Struct("<II" if prefix[8:12] == _LITTLE_ENDIAN else ">II").unpack_from
+
+    def following(data: bytes, at: int) -> tuple[int, int] | None:
+        """Blocks have their length at both ends."""
+        kind, size = unpack(data, at)
+        if kind not in _PCAPNG_KINDS or size % 4 or not _BLOCK_OVERHEAD <= size <= PACKET_LIMIT:
+            return None
+        end = at + size
+        return (end, 0) if end > len(data) or data[end - 4 : end] == data[at + 4 : at + 8] else None
+
+    return _Cut(prefix, described, _PACKET_BLOCK, 4, following)
+
+
+_CUTS = {"pcap": _pcap, "pcapng": _pcapng}
+
+
+def _found(split: Split, cut: _Cut) -> int | None:
     """Where a record begins in the split, as far as can be told; None: none does."""
     # Data that begins in the split may have its header before it.
-    offset = split.start - format_of.header
-    at = _first_boundary(_bytes_at(split.path, offset, _WINDOW), offset, format_of)
-    if at is None or (split.end is not None and offset + at >= split.end):
-        return None
-    return offset + at
+    offset = max(0, split.start - cut.header)
+    with closing(Part(split.path, start=offset)) as source:
+        data = fill(source, b"", _WINDOW, _WINDOW)
+    places = range(-offset % cut.step, len(data) - cut.header, cut.step)
+    at = next((at for at in places if _is_run(data, at, cut)), None)
+    return None if at is None or (split.end is not None and offset + at >= split.end) else offset + at
 
 
-def _first_boundary(data: bytes, offset: int, format_of: _Format) -> int | None:
-    if format_of.variant is None:
-        # Blocks are padded to four bytes.
-        places, run = range(-offset % 4, len(data) - _BLOCK_OVERHEAD, 4), _pcapng_run
-    else:
-        places, run = range(len(data) - format_of.variant.record_header), _pcap_run
-    return next((at for at in places if run(data, at, format_of)), None)
-
-
-def _pcap_run(data: bytes, at: int, format_of: _Format) -> bool:
+def _is_run(data: bytes, at: int, cut: _Cut) -> bool:
     """Whether plausible records follow one another from `at` on, up to the end of the data at least."""
-    variant = format_of.variant
-    assert variant is not None
-    unpack = Struct(variant.order + "IIII").unpack_from
-    last_fraction = 1_000_000_000 // variant.fraction_ns
     before = None
     for number in range(_RUN):
-        if at + variant.record_header > len(data):
+        if at + cut.header > len(data):
             return number > 1 or (number == 1 and at == len(data))
-        seconds, fraction, captured, wire = unpack(data, at)
-        if (
-            fraction >= last_fraction
-            or not 0 < captured <= format_of.limit
-            or not captured <= wire <= PACKET_LIMIT
-            or (before is not None and abs(seconds - before) > _APART_SECONDS)
-        ):
+        found = cut.following(data, at)
+        if found is None or (before is not None and abs(found[1] - before) > _APART_SECONDS):
             return False
-        before = seconds
-        at += variant.record_header + captured
-    return True
-
-
-def _pcapng_run(data: bytes, at: int, format_of: _Format) -> bool:
-    """Whether whole blocks follow one another from `at` on, each with its length at both ends."""
-    pair = Struct(format_of.order + "II").unpack_from
-    single = Struct(format_of.order + "I").unpack_from
-    for number in range(_RUN):
-        if at + _BLOCK_OVERHEAD > len(data):
-            return number > 1 or (number == 1 and at == len(data))
-        kind, size = pair(data, at)
-        if kind not in _PCAPNG_KINDS or size % 4 or not _BLOCK_OVERHEAD <= size <= PACKET_LIMIT:
-            return False
-        if at + size > len(data):
-            return number > 1
-        if single(data, at + size - 4)[0] != size:
-            return False
-        at += size
+        at, before = found
     return True

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 from urllib.parse import quote
 
 from pyarrow import ArrowException, fs
 
-from kinspect.capture.source import FileSource, Source, size_of
+from kinspect.capture.source import size_of, unreadable
 from kinspect.errors import CaptureError, KinspectError, UnreadableError
 from kinspect.output.escape import printable
 
@@ -33,12 +35,10 @@ def expand(paths: list[str]) -> list[str]:
     for path in paths:
         if is_url(path):
             matches = _url_glob(path)
+        elif _WILD.isdisjoint(path) or os.path.exists(path):
+            matches = [path]
         else:
-            matches = (
-                [path]
-                if _WILD.isdisjoint(path) or os.path.exists(path)
-                else sorted(glob.glob(path, recursive=True))
-            )
+            matches = sorted(glob.glob(path, recursive=True))
         if not matches:
             raise CaptureError(f"{shown(path)}: no file has such a name")
         found += matches
@@ -83,37 +83,44 @@ class Listed(NamedTuple):
 
 def listing(folder: str) -> list[Listed]:
     """The files of a folder, but for hidden ones. Raises CaptureError."""
+    if is_url(folder):
+        return [file for name, file in _files(folder) if _is_shown(name)]
     try:
-        if not is_url(folder):
-            with os.scandir(folder) as entries:
-                shown_ones = [entry for entry in entries if entry.is_file() and _is_shown(entry.name)]
-            return [listed for entry in shown_ones if (listed := _listed(entry)) is not None]
-        path, mark, settings = folder.partition("?")
-        system, name = _file_system(folder)
-        infos = system.get_file_info(fs.FileSelector(name))
-    except (OSError, ArrowException) as error:
+        with os.scandir(folder) as entries:
+            return [file for file in map(_listed, entries) if file is not None]
+    except OSError as error:
         raise _clear(folder, error) from error
-    return [
-        Listed(
-            f"{path.rstrip('/')}/{_in_url(system, info.base_name)}{mark}{settings}",
-            int(info.size),
-            int(info.mtime_ns or 0),
-        )
-        for info in infos
-        if info.type == fs.FileType.File and _is_shown(info.base_name)
-    ]
 
 
 def _listed(entry: os.DirEntry[str]) -> Listed | None:
     try:
-        status = entry.stat()
+        if _is_shown(entry.name) and entry.is_file():
+            status = entry.stat()
+            return Listed(entry.path, status.st_size, status.st_mtime_ns)
     except FileNotFoundError:
-        return None  # Files of a ring go at any moment.
-    return Listed(entry.path, status.st_size, status.st_mtime_ns)
+        pass  # Files of a ring go at any moment.
+    return None
 
 
 def _is_shown(name: str) -> bool:
     return not name.startswith((".", "_"))
+
+
+def _files(folder: str) -> Iterator[tuple[str, Listed]]:
+    """The files of a folder that a URL names, by their names."""
+    path, mark, settings = folder.partition("?")
+    try:
+        system, name = _file_system(folder)
+        found = system.get_file_info(fs.FileSelector(name))
+    except (OSError, ArrowException) as error:
+        raise _clear(folder, error) from error
+    # PyArrow takes URLs as RFC 3986 has them, fsspec takes names as they are.
+    safe = None if isinstance(system, fs.PyFileSystem) else _AS_THEY_ARE
+    for info in found:
+        if info.type == fs.FileType.File:
+            name = info.base_name if safe is None else quote(info.base_name, safe=safe)
+            url = f"{path.rstrip('/')}/{name}{mark}{settings}"
+            yield info.base_name, Listed(url, int(info.size), int(info.mtime_ns or 0))
 
 
 def length(path: str) -> int:
@@ -130,63 +137,43 @@ def length(path: str) -> int:
     return int(info.size)
 
 
-def open_at(path: str, offset: int) -> Source:
-    """The capture from `offset` on; nothing is opened before the first read."""
-    if is_url(path):
-        return _Remote(path, offset)
-    source = FileSource(path)
-    source.position = offset
-    return source
-
-
 class Part:
-    """A source: `prefix`, then the bytes of a capture from `start` to before `end` (None: to its end)."""
+    """A source: `prefix`, then the bytes of a capture from `start` to before `end` (None: to its end).
 
-    def __init__(self, path: str, prefix: bytes, start: int, end: int | None) -> None:
+    The capture is opened at the first read.
+    """
+
+    def __init__(self, path: str, prefix: bytes = b"", start: int = 0, end: int | None = None) -> None:
         self.name = shown(path)
+        self.position = start
+        self._path = path
         self._prefix = prefix
-        self._source = open_at(path, start)
         self._end = end
-
-    @property
-    def position(self) -> int:
-        return self._source.position
+        self._file: BinaryIO | None = None
 
     def read(self, size: int) -> bytes:
         if self._prefix:
             data, self._prefix = self._prefix[:size], self._prefix[size:]
             return data
         if self._end is not None:
-            size = min(size, self._end - self._source.position)
-        return self._source.read(size) if size > 0 else b""
-
-    def release(self) -> None:
-        self._source.release()
-
-    def close(self) -> None:
-        self._source.close()
-
-
-class _Remote:
-    """A file of an object store or HDFS."""
-
-    def __init__(self, url: str, offset: int) -> None:
-        self.name = shown(url)
-        self._url = url
-        self.position = offset
-        self._file: BinaryIO | None = None
-
-    def read(self, size: int) -> bytes:
+            size = min(size, self._end - self.position)
+        if size <= 0:
+            return b""
         try:
-            if self._file is None:
-                system, name = _file_system(self._url)
-                self._file = cast(BinaryIO, system.open_input_file(name))
-                self._file.seek(self.position)
+            self._file = self._file or self._open()
             data = self._file.read(size)
         except (OSError, ArrowException) as error:
-            raise _clear(self._url, error) from error
+            told = _clear if is_url(self._path) else unreadable
+            raise told(self.name, error) from error
         self.position += len(data)
         return data
+
+    def _open(self) -> BinaryIO:
+        system, name = _file_system(self._path) if is_url(self._path) else (None, self._path)
+        file = FileIO(name) if system is None else system.open_input_file(name)
+        if self.position:
+            file.seek(self.position)
+        return cast(BinaryIO, file)
 
     def release(self) -> None:
         self.close()
@@ -222,20 +209,7 @@ def _url_glob(url: str) -> list[str]:
     folder, _, pattern = path.rpartition("/")
     if not _WILD_IN_URL.isdisjoint(folder):
         raise CaptureError(f"{shown(url)}: only the last part of a URL can have wildcards")
-    system, name = _file_system(folder + mark + settings)
-    try:
-        infos = system.get_file_info(fs.FileSelector(name))
-    except (OSError, ArrowException) as error:
-        raise _clear(folder, error) from error
-    names = (info.base_name for info in infos if info.type == fs.FileType.File)
-    return sorted(
-        f"{folder}/{_in_url(system, name)}{mark}{settings}" for name in names if fnmatchcase(name, pattern)
-    )
-
-
-def _in_url(system: Any, name: str) -> str:
-    """A file's name as a part of a URL: PyArrow takes URLs as RFC 3986 has them, fsspec takes names as they are."""
-    return name if isinstance(system, fs.PyFileSystem) else quote(name, safe=_AS_THEY_ARE)
+    return sorted(file.path for name, file in _files(folder + mark + settings) if fnmatchcase(name, pattern))
 
 
 def _clear(path: str, error: Exception) -> UnreadableError:

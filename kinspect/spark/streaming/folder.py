@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import NamedTuple
 
 from kinspect.capture.formats import open_capture
 from kinspect.capture.reader import Findings
 from kinspect.errors import CaptureError, TruncatedCaptureError
-from kinspect.spark.storage import Listed, listing, open_at
+from kinspect.spark.storage import Listed, Part, listing
 
 SETTLE_SECONDS = 60.0
 
@@ -106,15 +107,13 @@ def first_time(path: str) -> int | None:
 
 def _peek(file: Listed) -> Capture:
     first, error = None, ""
-    source = open_at(file.path, 0)
     try:
-        for block in open_capture(source, 1, _PEEK_BYTES, Findings()):
-            first = block.times[0]
-            break
+        with closing(Part(file.path)) as source:
+            for block in open_capture(source, 1, _PEEK_BYTES, Findings()):
+                first = block.times[0]
+                break
     except TruncatedCaptureError:
         pass  # Its first packet is not written yet, or never will be: reading it tells.
     except CaptureError as problem:
         error = str(problem)
-    finally:
-        source.close()
     return Capture(*file, first, error)

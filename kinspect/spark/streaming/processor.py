@@ -20,7 +20,7 @@ from kinspect.spark.chunks import EARLIEST, REPORT, ROWS, SORTED_BY, Chunk, batc
 from kinspect.spark.decode import Made, added
 from kinspect.spark.merge import NEVER, Merge
 from kinspect.spark.request import Request
-from kinspect.spark.scan import LAST_TIMES, Report
+from kinspect.spark.splits import LAST_TIMES, Report
 from kinspect.tls import KeyLog
 
 PIECE = "piece binary"

@@ -19,9 +19,9 @@ from kinspect.spark.batch import add_counts, tries_of
 from kinspect.spark.decode import SUMMARY, added, schema_of
 from kinspect.spark.failure import error_of, raised_in_task
 from kinspect.spark.request import Request
-from kinspect.spark.scan import Report
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
+from kinspect.spark.splits import Report
 from kinspect.spark.storage import check_out
 from kinspect.spark.streaming.output import StreamOutput
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked

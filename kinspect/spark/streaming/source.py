@@ -24,9 +24,9 @@ from kinspect.errors import CaptureError, UnreadableError
 from kinspect.model import Caps
 from kinspect.spark.chunks import NO_TIME, REPORT, ROWS, Chunk, batches
 from kinspect.spark.failure import told_of
-from kinspect.spark.scan import Report, scanned, tries_left
+from kinspect.spark.scan import scanned, tries_left
 from kinspect.spark.schemas import spark_schema
-from kinspect.spark.splits import Split
+from kinspect.spark.splits import Report, Split
 from kinspect.spark.storage import shown
 from kinspect.spark.streaming.folder import SETTLE_SECONDS, Capture, Folder, first_time
 
