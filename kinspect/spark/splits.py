@@ -7,7 +7,7 @@ next one begins. The guess is proven when the split before ends exactly there, w
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from struct import Struct
@@ -49,7 +49,8 @@ class Split(NamedTuple):
 
     `number` counts the splits of a run, `file` its captures. `begin`: where a record is known to begin; None: one is to
     be found from `start` on. `size`: of the capture when the run began, None if nobody knows. `stops`: where other
-    splits begin; the first one met ends this one. `after`: packets that end up to there were read before.
+    splits begin; the first one met ends this one. `after`: packets that end up to there were read before. `first_time`:
+    that of the capture's first packet, where captures are known by it.
     """
 
     number: int
@@ -61,6 +62,7 @@ class Split(NamedTuple):
     begin: int | None = 0
     stops: frozenset[int] = frozenset()
     after: int = 0
+    first_time: int | None = None
 
 
 def plan(file: int, path: str, size: int | None, split_bytes: int) -> Iterator[Split]:
@@ -70,6 +72,20 @@ def plan(file: int, path: str, size: int | None, split_bytes: int) -> Iterator[S
     for number, start in enumerate(range(0, whole, step)):
         end = start + step if start + step < whole else None
         yield Split(number, file, path, size or None, start, end, None if start else 0)
+
+
+def shares(splits: Iterable[Split], task_bytes: int) -> list[list[Split]]:
+    """The splits that each task reads: small ones together."""
+    found: list[list[Split]] = []
+    left = 0
+    for split in splits:
+        size = (split.end or split.size or 0) - max(split.start, split.after)
+        if not found or size > left:
+            found.append([])
+            left = task_bytes
+        found[-1].append(split)
+        left -= size
+    return found
 
 
 @dataclass(slots=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import cbor2
@@ -16,7 +18,7 @@ from kinspect.kafka.order import Key
 from kinspect.model import FRAME_BITS
 from kinspect.pipeline import Inspector, one_by_one
 from kinspect.spark.batch import end_of_packets
-from kinspect.spark.chunks import EARLIEST, REPORT, ROWS, SORTED_BY, Chunk, batches, rows_of
+from kinspect.spark.chunks import EARLIEST, REPORT, SORTED_BY, Chunk
 from kinspect.spark.decode import Made, added
 from kinspect.spark.merge import NEVER, Merge
 from kinspect.spark.request import Request
@@ -30,7 +32,6 @@ Topic = tuple[str, str, Key]
 """A topic id, its name, and the key of the line that told it."""
 Node = tuple[str, int, int, Key]
 """An IP address, a port, the node there, and the key of the line that told it."""
-_SORT = [ROWS.names.index(name) for name in SORTED_BY]
 
 
 class Shard(StatefulProcessor):  # type: ignore[misc]
@@ -71,15 +72,17 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         control: list[dict[str, Any]] = []
         of_island: dict[bytes, list[Chunk]] = {}
         for row in rows:
-            if row.kind == REPORT:
-                control.append(cbor2.loads(row.heads))
+            chunk = Chunk._make(_plain(row[name]) for name in Chunk._fields)
+            if chunk.kind == REPORT:
+                control.append(cbor2.loads(chunk.heads))
             else:
-                chunk = Chunk._make(_plain(row[name]) for name in ROWS.names)
                 of_island.setdefault(chunk.island, []).append(chunk)
         return control, of_island
 
     def _told(self) -> dict[str, Any]:
-        return json.loads(self._shared.get()[0]) if self._shared.exists() else dict(_NOTHING)
+        if self._shared.exists():
+            return dict(json.loads(self._shared.get()[0]))
+        return {"batch": 0, "files": {}, "start": None, "last": [], "clock": EARLIEST}
 
     def _touched(self, batch: Batch) -> set[bytes]:
         """Islands without new packets for which there is something to do."""
@@ -91,33 +94,34 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
 
     def _island(self, batch: Batch, island: bytes, rows: list[Chunk]) -> Iterator[bytes]:
         """Goes on with an island."""
-        merge = Merge(ALL_SPLITS, batch.until)
+        # Each file is one split.
+        merge = Merge(defaultdict(lambda: (0, EARLIEST)), batch.until)
         before = _value(self._waiting, island)
         if before is not None:
-            with pa.ipc.open_stream(before) as reader:
-                rows = [*(row for found in reader for row in rows_of(found)), *rows]
-        rows.sort(key=lambda row: [row[at] for at in _SORT])
+            rows = [*map(Chunk._make, cbor2.loads(before)), *rows]
+        rows.sort(key=attrgetter(*SORTED_BY))
         inspector = batch.inspector()
         state = _value(self._states, island)
         if state is not None:
             inspector.take_back(state)
             yield from batch.add(inspector.idle())
+        idle_timeout = self._request.caps.idle_timeout_ns
         due = self._due.getValue((island,)) if state is not None else None
-        last = due[0] - self._request.caps.idle_timeout_ns if due else EARLIEST
+        last = due[0] - idle_timeout if due else EARLIEST
         for segments in merge.segments(iter(rows)):
             inspector.feed_segments(segments)
             last = max(last, *(segment[1] for segment in segments if segment[1] is not None))
             yield from batch.add(inspector.idle())
-        self._put(self._waiting, island, _packed([row._replace(island=island) for row in merge.rest()]))
-        ends = batch.drain or last + self._request.caps.idle_timeout_ns <= batch.clock
-        if ends:
+        rest = [row._replace(island=island) for row in merge.rest()]
+        self._put(self._waiting, island, cbor2.dumps(rest) if rest else None)
+        if batch.drain or last + idle_timeout <= batch.clock:
             yield from batch.add(inspector.finish(batch.end))
             states = {}
         else:
             states = dict(inspector.put_away())
         self._put(self._states, island, states.get(island))
         if states:
-            self._due.updateValue((island,), (last + self._request.caps.idle_timeout_ns,))
+            self._due.updateValue((island,), (last + idle_timeout,))
         elif due:
             self._due.removeKey((island,))
         batch.count(inspector, merge)
@@ -222,28 +226,6 @@ class Batch:
         yield _ipc(self._made.summary(batch=self.shared["batch"], told=learned, reports=reports))
 
 
-_NOTHING: dict[str, Any] = {
-    "batch": 0,
-    "files": {},
-    "start": None,
-    "last": [],
-    "clock": EARLIEST,
-}
-
-
-class _AllSplits(dict[int, tuple[int, int]]):
-    """In a stream, each file is one split."""
-
-    def __contains__(self, split: object) -> bool:
-        return True
-
-    def __missing__(self, split: int) -> tuple[int, int]:
-        return 0, EARLIEST
-
-
-ALL_SPLITS = _AllSplits()
-
-
 class _Files(Sequence[str]):
     """The names of files by number, of those that are known."""
 
@@ -269,16 +251,6 @@ def _ipc(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return bytes(sink.getvalue())
-
-
-def _packed(rows: list[Chunk]) -> bytes | None:
-    if not rows:
-        return None
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, ROWS) as writer:
-        for batch in batches(rows):
-            writer.write_batch(batch)
     return bytes(sink.getvalue())
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -26,7 +27,7 @@ from kinspect.spark.chunks import NO_TIME, REPORT, ROWS, Chunk, batches
 from kinspect.spark.failure import told_of
 from kinspect.spark.scan import scanned, tries_left
 from kinspect.spark.schemas import spark_schema
-from kinspect.spark.splits import Report, Split
+from kinspect.spark.splits import Report, Split, shares
 from kinspect.spark.storage import shown
 from kinspect.spark.streaming.folder import SETTLE_SECONDS, Capture, Folder, first_time
 
@@ -39,6 +40,7 @@ FILES_KEPT = 10_000
 _TASK_BYTES = 64 * 1024 * 1024
 
 Offset = dict[str, Any]
+_NOTHING = {"batch": 0, "files": [], "numbers": 0, "floor": [], "until": None, "keylog": 0, "drained": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Watch:
         return {"watch": json.dumps(asdict(self))}
 
     @classmethod
-    def of(cls, options: dict[str, str]) -> Watch:
+    def of(cls, options: Mapping[str, str]) -> Watch:
         told = json.loads(options["watch"])
         return cls(**{**told, "caps": Caps(**told["caps"])})
 
@@ -86,22 +88,12 @@ class Taken(NamedTuple):
         return self.first or 0, self.identity
 
 
-class Take(NamedTuple):
-    """What a task reads of a file: from behind byte `after` on."""
-
-    path: str
-    number: int
-    first: int | None
-    size: int
-    after: int
-
-
 class Task(InputPartition):  # type: ignore[misc]
-    """The files of a task. `control`: what all shards are told, by one task of a micro-batch."""
+    """What a task reads. `control`: what all shards are told, by one task of a micro-batch."""
 
-    def __init__(self, takes: list[Take], control: dict[str, Any] | None) -> None:
-        super().__init__(len(takes))
-        self.takes = takes
+    def __init__(self, splits: list[Split], control: dict[str, Any] | None) -> None:
+        super().__init__(len(splits))
+        self.splits = splits
         self.control = control
 
 
@@ -116,7 +108,7 @@ class CaptureStream(DataSource):  # type: ignore[misc]
         return spark_schema(SHARD_ROWS)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
-        return StreamReader(Watch.of({key.lower(): value for key, value in self.options.items()}))
+        return StreamReader(Watch.of(self.options))
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -130,15 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     # ------------------------------------------------------------------ offsets
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        return {
-            "batch": 0,
-            "files": [],
-            "numbers": 0,
-            "floor": [],
-            "until": None,
-            "keylog": 0,
-            "drained": False,
-        }
+        return dict(_NOTHING)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadMaxBytes(self._watch.batch_bytes)
@@ -155,19 +139,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._target = {capture.key for capture in captures if capture.complete or not self._watch.drain}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        captures = self._folder.look()
-        if self._target is not None:
-            captures = [capture for capture in captures if capture.key in self._target]
+        captures = [
+            capture for capture in self._folder.look() if self._target is None or capture.key in self._target
+        ]
         done = {taken.key: taken for taken in _files(start)}
         floor = tuple(start["floor"])
         open_ones = [capture for capture in captures if not _is_done(capture, done, floor)]
-        most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
-        chosen, others = _choose(open_ones, most)
-        until = (
-            min((capture.begins[0] for capture in others), default=None)
-            if start["numbers"] or chosen
-            else None
-        )
+        chosen, others = _choose(open_ones, limit.max_bytes if isinstance(limit, ReadMaxBytes) else inf)
+        begun = start["numbers"] or chosen
+        until = min((capture.begins[0] for capture in others), default=None) if begun else None
         ends = self._watch.drain and self._target is not None and not chosen and not others
         if not chosen and until == start["until"] and (not ends or start["drained"] or not start["numbers"]):
             return start
@@ -175,9 +155,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         there = {capture.key for capture in captures}
         kept = {key: taken for key, taken in done.items() if key in there or self._target is not None}
         for capture in chosen:
-            before = done.get(capture.key)
-            numbers += before is None
-            number = numbers if before is None else before.number
+            numbers += capture.key not in done
+            number = done[capture.key].number if capture.key in done else numbers
             kept[capture.key] = Taken(*capture.key, capture.path, capture.size, number)
         files = sorted(kept.values(), key=lambda taken: taken.begins)
         gone = files[: max(0, len(files) - FILES_KEPT)]
@@ -195,66 +174,57 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[Task]:
         before = {taken.key: taken.size for taken in _files(start)}
-        takes = [
-            Take(self._path(taken), taken.number, taken.first, taken.size, before.get(taken.key, 0))
+        paths = self._paths()
+        splits = [
+            Split(
+                taken.number,
+                taken.number,
+                paths.get(taken.identity, taken.path),
+                taken.size,
+                after=before.get(taken.key, 0),
+                first_time=taken.first,
+            )
             for taken in _files(end)
             if before.get(taken.key) != taken.size
         ]
-        shares: list[list[Take]] = []
-        left = 0
-        for take in takes:
-            if not shares or take.size - take.after > left:
-                shares.append([])
-                left = _TASK_BYTES
-            shares[-1].append(take)
-            left -= take.size - take.after
         control = {
             "batch": end["batch"],
             "until": end["until"],
             "drain": end["drained"],
-            "files": {str(take.number): shown(take.path) for take in takes},
+            "files": {str(split.number): shown(split.path) for split in splits},
             "secrets": _read(self._watch.keylog, start["keylog"], end["keylog"]),
             "told": _told(self._watch.told, start["batch"]),
         }
-        return [Task([], control), *(Task(share, None) for share in shares)]
+        return [Task([], control), *(Task(share, None) for share in shares(splits, _TASK_BYTES))]
 
-    def _path(self, taken: Taken) -> str:
-        """Where a file lies now: it may have been compressed."""
+    def _paths(self) -> dict[str, str]:
+        """Where files lie now: they may have been compressed."""
         try:
-            there = {capture.identity: capture.path for capture in self._folder.look()}
+            return {capture.identity: capture.path for capture in self._folder.look()}
         except CaptureError:
-            there = {}
-        return there.get(taken.identity, taken.path)
+            return {}
 
     def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
-        shards = range(self._watch.shards)
+        shards = self._watch.shards
         if partition.control is not None:
-            yield from _to_shards([_control(partition.control)], shards)
-        for take in partition.takes:
-            report = Report(take.number, take.number)
-            for batch in batches(self._rows(take, report)):
+            yield from _to_all(shards, partition.control)
+        for split in partition.splits:
+            report = Report(split.number, split.file)
+            for batch in batches(self._rows(split, report)):
                 islands = batch.column("island").to_pylist()
-                yield _with_shards(batch, [crc32(island) % len(shards) for island in islands])
-            yield from _to_shards([_control({"report": report.to_bytes()})], shards)
+                yield _with_shards(batch, [crc32(island) % shards for island in islands])
+            yield from _to_all(shards, {"report": report.to_bytes()})
 
-    def _rows(self, take: Take, report: Report) -> Iterator[Chunk]:
-        """The rows of a file, and what is told of it."""
-        try:
-            if first_time(take.path) != take.first:
-                raise _OverwrittenError
-            split = Split(take.number, take.number, take.path, take.size, after=take.after)
+    def _rows(self, split: Split, report: Report) -> Iterator[Chunk]:
+        """The rows of a file, and what is told of it. A ring may make it another one meanwhile."""
+        if first_time(split.path) == split.first_time:
             yield from scanned(split, self._watch.caps, self._watch.tries, report)
-            if first_time(take.path) != take.first:
-                if tries_left(self._watch.tries):
-                    raise UnreadableError(f"{shown(take.path)}: was overwritten while it was read")
-                raise _OverwrittenError
-        except _OverwrittenError:
-            name = shown(take.path)
-            report.error = told_of(CaptureError(f"{name}: was overwritten or removed before it was read"))
-
-
-class _OverwrittenError(Exception):
-    """A file is another one now than when it was chosen."""
+            if first_time(split.path) == split.first_time:
+                return
+            if tries_left(self._watch.tries):
+                raise UnreadableError(f"{shown(split.path)}: was overwritten while it was read")
+        gone = CaptureError(f"{shown(split.path)}: was overwritten or removed before it was read")
+        report.error = told_of(gone)
 
 
 def _files(offset: Offset) -> list[Taken]:
@@ -269,13 +239,13 @@ def _is_done(capture: Capture, done: dict[tuple[str, int | None], Taken], floor:
     return taken.path != capture.path or capture.size <= taken.size
 
 
-def _choose(captures: list[Capture], most: int | None) -> tuple[list[Capture], list[Capture]]:
+def _choose(captures: list[Capture], most: float) -> tuple[list[Capture], list[Capture]]:
     """The captures that a micro-batch takes, and those whose packets may come before others'."""
     chosen: list[Capture] = []
     others: list[Capture] = []
     size = 0
     for capture in captures:
-        fits = not chosen or most is None or size + capture.size <= most
+        fits = not chosen or size + capture.size <= most
         if capture.complete and fits and not any(other.complete for other in others):
             chosen.append(capture)
             size += capture.size
@@ -284,14 +254,11 @@ def _choose(captures: list[Capture], most: int | None) -> tuple[list[Capture], l
     return chosen, others
 
 
-def _control(told: dict[str, Any]) -> Chunk:
-    return Chunk(REPORT, b"", NO_TIME, 0, 0, 0, None, cbor2.dumps(told), b"")
-
-
-def _to_shards(rows: list[Chunk], shards: range) -> Iterator[pa.RecordBatch]:
-    for batch in batches(rows):
-        for shard in shards:
-            yield _with_shards(batch, [shard] * len(rows))
+def _to_all(shards: int, told: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+    """A row to each shard."""
+    row = Chunk(REPORT, b"", NO_TIME, 0, 0, 0, None, cbor2.dumps(told), b"")
+    for batch in batches([row]):
+        yield from (_with_shards(batch, [shard]) for shard in range(shards))
 
 
 def _with_shards(batch: pa.RecordBatch, shards: list[int]) -> pa.RecordBatch:
