@@ -47,8 +47,17 @@ class Request:
         return {name: open_table(name, self.fields, self.view) for name in self.tables}
 
     def filter(self) -> Filter:
-        """What passes. Raises KinspectError."""
-        return filter_of(self.chosen)
+        """What passes; where a filter takes several values, one alone is taken too. Raises KinspectError."""
+        unknown = self.chosen.keys() - FILTER_NAMES
+        if unknown:
+            raise KinspectError(
+                f"there is no filter {', '.join(sorted(unknown))}; there are {', '.join(FILTER_NAMES)}"
+            )
+        options: dict[str, Any] = {
+            name: [value] if name in REPEATED and isinstance(value, str) else value
+            for name, value in self.chosen.items()
+        }
+        return Filter(**options)
 
     def described(self) -> dict[str, Any]:
         """What rows depend on, by the option's name, as JSON has it."""
@@ -62,18 +71,3 @@ class Request:
             "filters": {name: value for name, value in self.chosen.items() if value},
         }
         return dict(orjson.loads(orjson.dumps(options)))
-
-
-def filter_of(chosen: Mapping[str, Any]) -> Filter:
-    """A filter by the options of `Filter`; where several values can be given, one alone is taken too. Raises
-    KinspectError."""
-    unknown = chosen.keys() - FILTER_NAMES
-    if unknown:
-        raise KinspectError(
-            f"there is no filter {', '.join(sorted(unknown))}; there are {', '.join(FILTER_NAMES)}"
-        )
-    options: dict[str, Any] = {
-        name: [value] if name in REPEATED and isinstance(value, str) else value
-        for name, value in chosen.items()
-    }
-    return Filter(**options)

@@ -8,6 +8,7 @@ from itertools import accumulate
 from struct import Struct
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from kinspect import link
 from kinspect.capture.merging import Turns
@@ -35,7 +36,6 @@ from kinspect.tcp.keys import pair
 _HELD_BYTES = 32 * 1024 * 1024
 _PACKET = Struct("<qIIQ")
 """Of a fragment: time, length on the wire, link type, frame."""
-
 
 Tell = Callable[[dict[int, bytes]], None]
 """Takes reports, by the number of their split."""
@@ -99,18 +99,8 @@ def scanned(
     yield from gather.finish()
 
 
-def task_number() -> int:
-    """Which of the tasks of a stage runs."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return 0 if context is None else int(context.partitionId())
-
-
 def tries_left(tries: int) -> bool:
     """Whether the task that runs is tried again if it fails."""
-    from pyspark import TaskContext
-
     context = TaskContext.get()
     return context is not None and context.attemptNumber() + 1 < tries
 
@@ -161,7 +151,8 @@ def assembling(
         yield from batches(_assemble(rows, bases, caps, report))
         # The packets were counted where they were read.
         report.counts.packets = report.counts.bytes = 0
-        tell({-1 - task_number(): report.to_bytes()})
+        context = TaskContext.get()
+        tell({-1 - (0 if context is None else context.partitionId()): report.to_bytes()})
 
     return task
 

@@ -58,15 +58,12 @@ def check() -> None:
 def check_stream() -> None:
     """The same, if a stream cannot."""
     check()
-    if not _has_protobuf():
-        raise KinspectError("a stream needs protobuf, which is not installed: pip install 'kinspect[spark]'")
-
-
-def _has_protobuf() -> bool:
     try:
-        return find_spec("google.protobuf") is not None
+        found = find_spec("google.protobuf")
     except ModuleNotFoundError:
-        return False
+        found = None
+    if found is None:
+        raise KinspectError("a stream needs protobuf, which is not installed: pip install 'kinspect[spark]'")
 
 
 def java_version() -> int | None:
@@ -87,12 +84,12 @@ def open_session(master: str | None, settings: Mapping[str, str], progress: bool
     """A session of its own. `master`: `local[*]` unless it or the surroundings (`spark-submit`) say otherwise."""
     from pyspark.sql import SparkSession
 
+    builder = SparkSession.builder.appName("kinspect")
     local = master.startswith("local") if master is not None else "MASTER" not in os.environ
     if master is None or local:
         # Tasks of a local master are this Python, whatever `python3` is.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("kinspect")
-    if master is not None or "MASTER" not in os.environ:
+    if master is not None or local:
         builder = builder.master(master or "local[*]")
     defaults = {"spark.ui.showConsoleProgress": str(progress).lower(), "spark.ui.enabled": "false"}
     if local:
@@ -103,9 +100,7 @@ def open_session(master: str | None, settings: Mapping[str, str], progress: bool
             f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={log}"
         )
         defaults |= {"spark.shuffle.compress": "false", "spark.python.unix.domain.socket.enabled": "true"}
-    for name, value in {**defaults, **settings}.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return builder.config(map={**defaults, **settings}).getOrCreate()
 
 
 def own_session(spark: SparkSession) -> SparkSession:

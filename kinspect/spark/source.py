@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
+from struct import unpack_from
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -39,7 +41,8 @@ COLUMNS: dict[str, list[tuple[str, pa.DataType]]] = {
 before, and it. `segments` are of whole packets: IP fragments are put together by `kinspect.spark.read` alone."""
 
 _FILTERS = ("host", "port", "since", "until")
-_ROWS, _BYTES = 8192, 4 * 1024 * 1024
+
+Row = tuple[Any, ...]
 
 
 class Options(NamedTuple):
@@ -94,52 +97,35 @@ class CaptureSource(DataSource):  # type: ignore[misc]
         return CaptureReader(parse_options(self.options))
 
 
-class Task(InputPartition):  # type: ignore[misc]
-    """One split."""
-
-    def __init__(self, split: Split) -> None:
-        super().__init__(split.number)
-        self.split = split
-
-
 class CaptureReader(DataSourceReader):  # type: ignore[misc]
-    """Plans the splits on the driver, reads them in tasks."""
+    """Plans the splits on the driver, reads them in tasks, one each."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
-    def partitions(self) -> Sequence[Task]:
+    def partitions(self) -> Sequence[InputPartition]:
         return [
-            Task(split)
+            InputPartition(split)
             for file, path in enumerate(expand(list(self._options.paths)))
             for split in plan(file, path, length(path), self._options.split_bytes)
         ]
 
-    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         options = self._options
         schema = _schema(options)
-        chosen = [[name for name, _ in COLUMNS[options.table]].index(field) for field in options.fields]
-        rows: list[tuple[Any, ...]] = []
-        size = 0
-        for row in _passing(_ROWS_OF[options.table](partition.split), options):
-            rows.append(row)
-            size += len(row[-1])
-            if len(rows) >= _ROWS or size >= _BYTES:
-                yield _batch(rows, chosen, schema)
-                rows, size = [], 0
-        if rows:
-            yield _batch(rows, chosen, schema)
+        names = [name for name, _ in COLUMNS[options.table]]
+        passes = _passes(options)
+        for found in _ROWS_OF[options.table](partition.value):
+            rows = [row for row in found if passes(row)]
+            if rows:
+                columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+                arrays = [pa.array(columns[field.name], field.type) for field in schema]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _schema(options: Options) -> pa.Schema:
     kinds = dict(COLUMNS[options.table])
     return pa.schema([(field, kinds[field]) for field in options.fields])
-
-
-def _batch(rows: list[tuple[Any, ...]], chosen: list[int], schema: pa.Schema) -> pa.RecordBatch:
-    values = list(zip(*rows, strict=True))
-    arrays = [pa.array(values[at], field.type) for at, field in zip(chosen, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _blocks(split: Split) -> Iterator[Block]:
@@ -169,58 +155,60 @@ def _micros(time: int | None) -> int | None:
     return None if time is None else time // 1000
 
 
-def _packets(split: Split) -> Iterator[tuple[Any, ...]]:
-    path, number = shown(split.path), split.number
+def _packets(split: Split) -> Iterator[list[Row]]:
+    place = shown(split.path), split.number
     for block in _blocks(split):
-        frame = block.first_frame - 1
-        for start, end, time, wire, kind in zip(
-            block.starts, block.ends, block.times, block.wire_lengths, block.link_types, strict=True
-        ):
-            frame += 1
-            data = block.data[start:end]
-            yield path, number, frame, time, _micros(time), kind, len(data), wire, data
+        packets = zip(
+            block.times, block.link_types, block.starts, block.ends, block.wire_lengths, strict=True
+        )
+        yield [
+            (*place, frame, time, _micros(time), kind, end - start, wire, block.data[start:end])
+            for frame, (time, kind, start, end, wire) in enumerate(packets, block.first_frame)
+        ]
 
 
-def _segments(split: Split) -> Iterator[tuple[Any, ...]]:
-    path, number = shown(split.path), split.number
+def _segments(split: Split) -> Iterator[list[Row]]:
+    place = shown(split.path), split.number
     dissector = link.Dissector(Caps(), Counts())
     for block in _blocks(split):
-        for key, time, seq, ack, flags, data, start, end, missing, frame, _ in dissector.segments(block):
-            size = address_size(key)
-            ports = key[2 * size : 2 * size + 4]
-            yield (
-                *(path, number, frame, time, _micros(time)),
-                *(ip_text(key[:size]), int.from_bytes(ports[:2])),
-                *(ip_text(key[size : 2 * size]), int.from_bytes(ports[2:])),
-                *(scope(key), seq, ack, flags, missing, end - start + missing, data[start:end]),
+        yield [
+            (
+                *(*place, frame, time, _micros(time), *_ends(key), scope(key)),
+                *(seq, ack, flags, missing, end - start + missing, data[start:end]),
             )
+            for key, time, seq, ack, flags, data, start, end, missing, frame, _ in dissector.segments(block)
+        ]
 
 
-_ROWS_OF: dict[str, Callable[[Split], Iterator[tuple[Any, ...]]]] = {PACKETS: _packets, SEGMENTS: _segments}
+def _ends(key: bytes) -> tuple[str, int, str, int]:
+    """Source and destination: address and port of each."""
+    size = address_size(key)
+    source, destination = unpack_from(">HH", key, 2 * size)
+    return ip_text(key[:size]), source, ip_text(key[size : 2 * size]), destination
 
 
-def _passing(rows: Iterator[tuple[Any, ...]], options: Options) -> Iterator[tuple[Any, ...]]:
-    """The rows that pass the filters on times and addresses."""
+_ROWS_OF: dict[str, Callable[[Split], Iterator[list[Row]]]] = {PACKETS: _packets, SEGMENTS: _segments}
+
+
+def _passes(options: Options) -> Callable[[Row], bool]:
+    """Whether a row passes the filters on times and addresses."""
     filters = options.filters
-    if not filters:
-        return rows
-    passes = Filter(host=filters.get("host", ()), port=filters.get("port", ()))
-    since, until = (_moment(filters, name) for name in ("since", "until"))
+    ends = Filter(host=filters.get("host", ()), port=filters.get("port", ()))
+    since, until = _moment(filters, "since", -inf), _moment(filters, "until", inf)
+    timed = not filters.keys().isdisjoint(("since", "until"))
 
-    def keep(row: tuple[Any, ...]) -> bool:
+    def passes(row: Row) -> bool:
         time = row[3]
-        if (since is not None or until is not None) and time is None:
+        if timed and (time is None or not since <= time < until):
             return False
-        if (since is not None and time < since) or (until is not None and time >= until):
-            return False
-        return options.table == PACKETS or passes.matches_ends((row[5], row[6]), (row[7], row[8]))
+        return options.table == PACKETS or ends.matches_ends((row[5], row[6]), (row[7], row[8]))
 
-    return filter(keep, rows)
+    return passes
 
 
-def _moment(filters: dict[str, list[str]], name: str) -> int | None:
+def _moment(filters: dict[str, list[str]], name: str, default: float) -> float:
     if name not in filters:
-        return None
+        return default
     moment = parse_moment(filters[name][0], name)
     if moment.base != EPOCH:
         raise KinspectError(
