@@ -16,7 +16,7 @@ from kinspect.model import Caps
 from kinspect.spark.request import Request
 from kinspect.spark.streaming.processor import Shard, unpacked
 from kinspect.spark.streaming.query import Told
-from kinspect.spark.streaming.source import SHARD_ROWS, StreamReader, Task, Watch
+from kinspect.spark.streaming.source import SHARD_ROWS, StreamReader, Watch
 
 TABLES = ("exchanges", "connections")
 
@@ -108,7 +108,7 @@ class Streamed:
             return False
         shares = [[] for _ in range(self.watch.shards)]
         for task in reversed(reader.partitions(self.offset, end)):
-            own: Task = pickle.loads(pickle.dumps(task))
+            own = pickle.loads(pickle.dumps(task))
             for found in reader.read(own):
                 assert found.schema.equals(SHARD_ROWS)
                 for row in found.to_pylist():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
@@ -46,7 +45,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         self._waiting = handle.getMapState("waiting", "island binary", "rows binary")
         self._names = handle.getMapState("names", "about string", "told binary")
         self._secrets = handle.getMapState("secrets", "text binary", "number bigint")
-        self._shared = handle.getValueState("shared", "told string")
+        self._shared = handle.getValueState("shared", "told binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         control, of_island = self._sorted(rows)
@@ -66,7 +65,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         self._keep_names(*learned)
         for made in batch.finish(learned):
             yield Row(piece=made)
-        self._shared.update((json.dumps(batch.shared),))
+        self._shared.update((cbor2.dumps(batch.shared),))
 
     def _sorted(self, rows: Iterator[Row]) -> tuple[list[dict[str, Any]], dict[bytes, list[Chunk]]]:
         control: list[dict[str, Any]] = []
@@ -81,7 +80,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
 
     def _told(self) -> dict[str, Any]:
         if self._shared.exists():
-            return dict(json.loads(self._shared.get()[0]))
+            return dict(cbor2.loads(bytes(self._shared.get()[0])))
         return {"batch": 0, "files": {}, "start": None, "last": [], "clock": EARLIEST}
 
     def _touched(self, batch: Batch) -> set[bytes]:
@@ -166,13 +165,12 @@ class Batch:
         self.keylog = KeyLog()
         self.names = LearnedNames(dict(request.names))
         self._made = Made(request, shared["start"])
-        self._files = _Files({int(number): name for number, name in shared["files"].items()})
+        self._files = _Files(shared["files"])
 
     def _take(self, told: dict[str, Any]) -> None:
         self.shared["batch"] = told["batch"]
-        self.shared["files"] |= told["files"]
-        kept = sorted(self.shared["files"], key=int)[-FILES_KEPT:]
-        self.shared["files"] = {number: self.shared["files"][number] for number in kept}
+        files = {**self.shared["files"], **told["files"]}
+        self.shared["files"] = {number: files[number] for number in sorted(files)[-FILES_KEPT:]}
         self.drain = told["drain"]
         self.until = NEVER if told["until"] is None else (told["until"], -1)
         self.heard = told["told"]

@@ -33,7 +33,7 @@ from kinspect.spark.streaming.folder import SETTLE_SECONDS, Capture, Folder, fir
 
 SHARD = "shard"
 SHARD_ROWS = pa.schema([(SHARD, pa.int32()), *ROWS])
-BATCH_BYTES = 1024 * 1024 * 1024
+_BATCH_BYTES = 1024 * 1024 * 1024
 """What a micro-batch takes at most, unless one file has more."""
 FILES_KEPT = 10_000
 """So many files of the folder are known to be taken one by one; older ones are all taken."""
@@ -57,7 +57,6 @@ class Watch:
     tries: int = 1
     keylog: str = ""
     told: str = ""
-    batch_bytes: int = BATCH_BYTES
     caps: Caps = field(default_factory=Caps)
 
     def options(self) -> dict[str, str]:
@@ -88,15 +87,6 @@ class Taken(NamedTuple):
         return self.first or 0, self.identity
 
 
-class Task(InputPartition):  # type: ignore[misc]
-    """What a task reads. `control`: what all shards are told, by one task of a micro-batch."""
-
-    def __init__(self, splits: list[Split], control: dict[str, Any] | None) -> None:
-        super().__init__(len(splits))
-        self.splits = splits
-        self.control = control
-
-
 class CaptureStream(DataSource):  # type: ignore[misc]
     """The data source `kinspect-stream`."""
 
@@ -125,18 +115,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return dict(_NOTHING)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        return ReadMaxBytes(self._watch.batch_bytes)
+        return ReadMaxBytes(_BATCH_BYTES)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What is there now, once it had the time to settle, is all."""
-        captures = self._folder.look()
-        waits_until = time.monotonic() + self._watch.settle + 2 * self._watch.interval
-        while self._watch.drain and time.monotonic() < waits_until:
-            if all(capture.complete for capture in captures):
-                break
-            time.sleep(min(self._watch.interval, 1.0))
+        watch, captures = self._watch, self._folder.look()
+        waits_until = time.monotonic() + watch.settle + 2 * watch.interval
+        while watch.drain and time.monotonic() < waits_until and not all(one.complete for one in captures):
+            time.sleep(min(watch.interval, 1.0))
             captures = self._folder.look()
-        self._target = {capture.key for capture in captures if capture.complete or not self._watch.drain}
+        self._target = {capture.key for capture in captures if capture.complete or not watch.drain}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         captures = [
@@ -172,7 +160,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     # ------------------------------------------------------------------ a micro-batch
 
-    def partitions(self, start: Offset, end: Offset) -> Sequence[Task]:
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """What all shards are told, for one task, and the splits for each of the others."""
         before = {taken.key: taken.size for taken in _files(start)}
         paths = self._paths()
         splits = [
@@ -191,11 +180,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             "batch": end["batch"],
             "until": end["until"],
             "drain": end["drained"],
-            "files": {str(split.number): shown(split.path) for split in splits},
+            "files": {split.number: shown(split.path) for split in splits},
             "secrets": _read(self._watch.keylog, start["keylog"], end["keylog"]),
             "told": _told(self._watch.told, start["batch"]),
         }
-        return [Task([], control), *(Task(share, None) for share in shares(splits, _TASK_BYTES))]
+        return [*map(InputPartition, (control, *shares(splits, _TASK_BYTES)))]
 
     def _paths(self) -> dict[str, str]:
         """Where files lie now: they may have been compressed."""
@@ -204,11 +193,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         except CaptureError:
             return {}
 
-    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         shards = self._watch.shards
-        if partition.control is not None:
-            yield from _to_all(shards, partition.control)
-        for split in partition.splits:
+        if isinstance(partition.value, dict):
+            yield from _to_all(shards, partition.value)
+            return
+        for split in partition.value:
             report = Report(split.number, split.file)
             for batch in batches(self._rows(split, report)):
                 islands = batch.column("island").to_pylist()
