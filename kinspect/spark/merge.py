@@ -7,6 +7,7 @@ and of equal ones that of the capture named first. Only chunks that overlap are 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, chain, groupby
 
@@ -23,6 +24,8 @@ Moment = tuple[int, int]
 NEVER: Moment = (1 << 63, 0)
 _LEFT = -1
 """The split of rows that were left before."""
+_BEFORE_ALL, _BEHIND_ALL = -1, 1 << 63
+"""Frames."""
 
 
 def islands(rows: Iterator[Chunk], bases: Bases) -> Iterator[tuple[bytes, Iterator[Chunk]]]:
@@ -61,13 +64,9 @@ class Merge:
                     yield segments
             if row is not None:
                 held += len(row.payload) + len(row.heads)
-                self._lane(row.file).add(row)
-
-    def _lane(self, file: int) -> _Lane:
-        lane = self._lanes.get(file)
-        if lane is None:
-            lane = self._lanes[file] = _Lane(file, self._bases)
-        return lane
+                if row.file not in self._lanes:
+                    self._lanes[row.file] = _Lane(row.file, self._bases)
+                self._lanes[row.file].add(row)
 
     def _until(self, bound: Moment) -> Iterator[tuple[int, list[Segment]]]:
         """What comes before `bound`, with how many bytes it took."""
@@ -102,8 +101,8 @@ class _Lane:
         self._bases = bases
         self._latest = EARLIEST
         self._counts: dict[int, int] = {}
-        self._places: Iterator[tuple[int, int]] = iter(())
-        self._place: tuple[int, int] | None = None
+        # The splits and numbers of the chunks to come.
+        self._places: deque[tuple[int, int]] = deque()
         self._waiting: dict[tuple[int, int], Chunk] = {}
         self._inserts: list[tuple[Segment, int]] = []
         self._segments: list[Segment] = []
@@ -121,18 +120,14 @@ class _Lane:
                 self._counts[row.split] = row.chunks
             if row.number >= 0:
                 self._waiting[row.split, row.number] = row
-            if self._place == (row.split, row.number) and not self._segments:
+            if self._places and self._places[0] == (row.split, row.number) and not self._segments:
                 self._load()
 
     def begin(self) -> None:
         """All rows were there that tell how many chunks there are."""
         self._inserts.sort(key=lambda pair: pair[0][9], reverse=True)
-        self._places = (
-            (split, number)
-            for split in sorted(self._counts, key=lambda split: (self._bases[split], split))
-            for number in range(self._counts[split])
-        )
-        self._place = next(self._places, None)
+        for split in sorted(self._counts, key=lambda split: (self._bases[split], split)):
+            self._places += ((split, number) for number in range(self._counts[split]))
         self._load()
 
     def take(self, until: Moment | None) -> tuple[int, list[Segment]]:
@@ -152,7 +147,7 @@ class _Lane:
 
     def rest(self) -> Iterator[Chunk]:
         """What was not taken, as rows of a split before all others."""
-        left = [self._waiting[place] for place in chain((self._place,), self._places) if place is not None]
+        left = [self._waiting[place] for place in self._places]
         if self._segments:
             packed = pack(self._segments, self._file << FRAME_BITS, self._turns)
             left.insert(0, Chunk(CHUNK, b"", self._turns[0], self._file, _LEFT, 0, None, *packed))
@@ -163,24 +158,22 @@ class _Lane:
 
     def _load(self) -> None:
         """Goes on with the next chunk."""
-        turns: list[int] = []
-        self._segments, inserts = [], self._inserts
-        row = self._waiting.pop(self._place, None) if self._place is not None else None
+        self._segments, turns = [], list[int]()
+        row = self._waiting.pop(self._places[0], None) if self._places else None
+        last = _BEFORE_ALL if self._places else _BEHIND_ALL
         if row is not None:
-            self._place = next(self._places, None)
+            self._places.popleft()
             self._size = len(row.payload) + len(row.heads)
             self._segments, turns = self._unpack(row)
             self._latest = max(self._latest, self._bases[row.split][1])
             last = self._segments[-1][9]
-            if inserts and inserts[-1][0][9] < last:
-                both = [*zip(self._segments, turns, strict=True)]
-                while inserts and inserts[-1][0][9] < last:
-                    both.append(inserts.pop())
-                both.sort(key=lambda pair: pair[0][9])
-                self._segments, turns = [segment for segment, _ in both], [turn for _, turn in both]
-        elif self._place is None:
-            self._segments, turns = [pair[0] for pair in inserts[::-1]], [pair[1] for pair in inserts[::-1]]
-            inserts.clear()
+        between, inserts = [], self._inserts
+        while inserts and inserts[-1][0][9] < last:
+            between.append(inserts.pop())
+        if between:
+            both = [*zip(self._segments, turns, strict=True), *between]
+            both.sort(key=lambda pair: pair[0][9])
+            self._segments, turns = [segment for segment, _ in both], [turn for _, turn in both]
         self.ready = bool(self._segments)
         if self.ready:
             self._turns = [*accumulate(turns, max, initial=self._latest)][1:]

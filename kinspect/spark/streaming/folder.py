@@ -43,6 +43,11 @@ class Capture(NamedTuple):
         return _COMPRESSED.sub("", self.path)
 
     @property
+    def series(self) -> str:
+        """What the names of the files of one ring have in common."""
+        return _NUMBERS.sub("", self.identity)
+
+    @property
     def key(self) -> tuple[str, int | None]:
         """What the file is known by."""
         return self.identity, self.first
@@ -76,12 +81,11 @@ class Folder:
         before, self._since = self._since, {file: self._since.get(file, now) for file in files}
         newest: dict[str, tuple[int, str]] = {}
         for capture in known.values():
-            series = _series(capture.path)
-            newest[series] = max(newest.get(series, capture.begins), capture.begins)
+            newest[capture.series] = max(newest.get(capture.series, capture.begins), capture.begins)
         found = [
             capture._replace(
                 complete=self._is_quiet(file, now)
-                or (file in before and capture.begins < newest[_series(capture.path)])
+                or (file in before and capture.begins < newest[capture.series])
             )
             for file, capture in known.items()
         ]
@@ -93,11 +97,6 @@ class Folder:
     def _is_quiet(self, file: Listed, now: float) -> bool:
         """Not written for long: by the storage's clock, or, as that may be another, since it was seen like this."""
         return max(now - file.changed / _NS, now - self._since[file]) >= self._settle
-
-
-def _series(path: str) -> str:
-    """What the names of the files of one ring have in common."""
-    return _NUMBERS.sub("", _COMPRESSED.sub("", path))
 
 
 def first_time(path: str) -> int | None:
