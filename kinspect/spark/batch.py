@@ -36,7 +36,7 @@ from kinspect.spark.request import Request
 from kinspect.spark.scan import assembling, scanning
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
-from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Report, Split, plan
+from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Report, Split, plan, shares
 from kinspect.spark.storage import expand, is_url, length, shown
 from kinspect.tables.columns import CONNECTIONS
 from kinspect.tables.rows import Unread
@@ -48,6 +48,8 @@ _EPOCH = date(1970, 1, 1)
 _PARTITION_BYTES = 64 * 1024 * 1024
 _LEAST_BYTES = 2 * 1024 * 1024
 """With less a task is not worth its start."""
+_SHARE_BYTES = 4 * _LEAST_BYTES
+"""Of small splits one task reads so many."""
 _TASKS_A_CORE = 3
 _LOCAL = re.compile(r"local(?:\[[^,]*(?:,\s*(\d+))?\])?")
 _RESYNCS = 2
@@ -106,7 +108,7 @@ class Captures:
             )
         ]
         self._reports = spark.sparkContext.accumulator(dict[int, bytes](), _Union())
-        self._dealt = self._deal(self._scan(_shares(self._splits)))
+        self._dealt = self._deal(self._scan(shares(self._splits, _SHARE_BYTES)))
         self._chains = self._settle()
         self._counts = Counts()
         self._run = self._make_run(keylog)
@@ -344,20 +346,6 @@ def add_counts(total: Counts, part: Counts) -> None:
     total.caps_hit = added(total.caps_hit, part.caps_hit)
     for reason, packets in part.undecoded_packets.items():
         total.undecoded(reason, packets)
-
-
-def _shares(splits: list[Split]) -> list[list[Split]]:
-    """The splits that each task reads: small ones together."""
-    shares: list[list[Split]] = []
-    left = 0
-    for split in splits:
-        size = (split.end or split.size or 0) - split.start
-        if not shares or size > left:
-            shares.append([])
-            left = _LEAST_BYTES * 4
-        shares[-1].append(split)
-        left -= size
-    return shares
 
 
 def _parts(spark: SparkSession, size: int) -> int:
