@@ -3,7 +3,7 @@
     timeline = open_timeline(["a.pcap", "b.pcapng.gz"])
     for block in timeline:
         ...                      # model.Block, packets in order of time over all files
-    timeline.errors              # what could not be read, or ended too early
+    timeline.errors              # of inputs that could not be read, or ended too early
 
 A format is a module with a table of the magic numbers it answers to; `formats` joins the tables.
 """

@@ -19,14 +19,14 @@ _CLASS, _LD, _LDX, _RET = 0x07, 0x00, 0x01, 0x06
 _MODE, _ABSOLUTE, _INDIRECT, _HEADER_LENGTH = 0xE0, 0x20, 0x40, 0xA0
 _RETURN_CONSTANT = 0x06
 
-# A cooked socket's packets begin behind the link header, and the kernel tells the header's fields apart
-# (SKF_AD_PROTOCOL, _IFINDEX, _HATYPE, _PKTTYPE), by their places in LINKTYPE_LINUX_SLL2.
+# A cooked socket's packets begin behind the link header, and the kernel gives the header's fields separately
+# (SKF_AD_PROTOCOL, _IFINDEX, _HATYPE, _PKTTYPE): these, by their offsets in LINKTYPE_LINUX_SLL2.
 _COOKED_BYTES = 20
 _ANCILLARY = 0xFFFFF000
 _COOKED_FIELDS = {0: _ANCILLARY, 4: _ANCILLARY + 8, 8: _ANCILLARY + 28, 10: _ANCILLARY + 4}
 
-# What looks for tags within packets; not names with the word in them, as of a host `vlan-gw` or `a.vlan`, nor a name
-# that a backslash says to be one.
+# The keyword that tests for tags; not names that contain the word, as of a host `vlan-gw` or `a.vlan`, nor a name
+# escaped with a backslash.
 _VLAN = re.compile(r"(?<![\w.\\-])vlan(?![\w.-])")
 
 
@@ -38,12 +38,12 @@ class Instruction(NamedTuple):
 
 
 def whole(snaplen: int) -> list[Instruction]:
-    """The program that takes `snaplen` bytes of every packet."""
+    """Program that takes `snaplen` bytes of every packet."""
     return [Instruction(_RETURN_CONSTANT, 0, 0, snaplen)]
 
 
 def compiled(text: str, link_type: int, snaplen: int) -> list[Instruction]:
-    """The program of a filter as tcpdump takes it, for packets of a link type; of each it takes `snaplen` bytes.
+    """Program of a filter in tcpdump's syntax, for packets of a link type; it takes `snaplen` bytes of each packet.
 
     Raises CaptureError.
     """
@@ -53,7 +53,7 @@ def compiled(text: str, link_type: int, snaplen: int) -> list[Instruction]:
             " of them; leave it out: packets of every VLAN are filtered by what is behind the tag"
         )
     try:
-        # Not before it is needed: it takes longer to load than all the rest.
+        # Imported only when needed: it takes longer to load than everything else.
         from scapy.arch.common import compile_filter
         from scapy.error import Scapy_Exception
 
@@ -73,12 +73,12 @@ def compiled(text: str, link_type: int, snaplen: int) -> list[Instruction]:
 
 
 def looks_for_tags(text: str) -> bool:
-    """Whether a filter asks for VLAN tags."""
+    """True if a filter asks for VLAN tags."""
     return _VLAN.search(text) is not None
 
 
 def _behind_cooked(row: Instruction) -> Instruction:
-    """An instruction for a cooked packet as a socket has it: without its header."""
+    """An instruction adapted to a cooked socket's packet, which has no link header."""
     mode = row.code & _MODE
     loads = row.code & _CLASS == _LD and mode in (_ABSOLUTE, _INDIRECT)
     if not loads and not (row.code & _CLASS == _LDX and mode == _HEADER_LENGTH):
@@ -91,7 +91,7 @@ def _behind_cooked(row: Instruction) -> Instruction:
 
 
 def attach(target: socket.socket, program: list[Instruction]) -> None:
-    """Let a socket take only what the program takes. Raises OSError."""
+    """Attach a program to a socket as its filter. Raises OSError."""
     code = array("B", b"".join(_INSTRUCTION.pack(*row) for row in program))
     address, _ = code.buffer_info()
     target.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, pack("HP", len(program), address))

@@ -23,13 +23,13 @@ else:
 
 _CHUNK = 64 * 1024
 _ZSTD_WINDOW_LOG = 26
-"""A decompressor holds its window: 64 MiB, what `zstd` asks for up to `--ultra -21` and `--long=26`."""
+"""Largest zstd window, which a decompressor holds in memory: 64 MiB, as up to `--ultra -21` and `--long=26`."""
 _TOO_WIDE = "requires too much memory"  # libzstd's words for a larger one
 _MAGIC_SIZE = 4
 
 
 class _Member(Protocol):
-    """The standard library's shape of an incremental decompressor (bz2, lzma, zstd)."""
+    """Interface of the standard library's incremental decompressors (bz2, lzma, zstd)."""
 
     @property
     def eof(self) -> bool: ...
@@ -41,7 +41,7 @@ class _Member(Protocol):
 
 
 class _GzipMember:
-    """zlib's decompressor in that shape: it keeps the input that it could not unpack yet."""
+    """zlib's decompressor with that interface: it keeps the input that it could not unpack yet."""
 
     def __init__(self) -> None:
         self._zlib = zlib.decompressobj(wbits=31)
@@ -87,15 +87,15 @@ def _codec(head: bytes) -> _Codec | None:
 
 
 def is_compressed(head: bytes) -> bool:
-    """Whether a stream that starts with these four bytes is for `Decompressed`."""
+    """True if a stream that starts with these four bytes is for `Decompressed`."""
     return _codec(head) is not None
 
 
 class Decompressed:
     """A source that unpacks another one, of which `head` was read already.
 
-    Reading raises TruncatedCaptureError where the compressed data ends too early, after all that could be
-    unpacked was handed out; CaptureError where it is damaged (the last read before the damage may be lost).
+    Reading raises TruncatedCaptureError where the compressed data ends too early, after everything that could be
+    unpacked was handed out, and CaptureError where it is damaged (the last read before the damage may be lost).
     """
 
     def __init__(self, head: bytes, source: Source) -> None:

@@ -1,8 +1,8 @@
 """ERF files of Endace's cards (ERF types reference): records without a file header or a magic number.
 
-Frame numbers are Wireshark's: every record counts but those that pad. A time of 0, which metadata may have, is none.
-An Ethernet frame comes with its frame check sequence or without, which no record tells: it stays, and is no payload
-since IP's length ends before it.
+Frame numbers are Wireshark's: every record except padding counts. A time of 0, which metadata may have, means no time.
+An Ethernet frame may or may not end with its frame check sequence, and no record says which: it is kept, and does not
+become payload since IP's length ends before it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RECORD = Struct(">BBHHH")  # type, flags, record length, losses or color, wire 
 
 _HALF = 1 << 31
 
-# What makes a file ERF, as nothing else does: its first records, each of them plausible behind the one before.
+# Number of records that are checked for plausibility, each after the one before: nothing else marks a file as ERF.
 _CHECKED = 3
 _RESERVED = 0x80
 _PUBLIC_TYPES = range(1, 32)
@@ -30,8 +30,8 @@ _APART_SECONDS = 366 * 86_400
 
 
 def is_erf(begin: Begin) -> bool:
-    """Whether a file begins with records: the first one whole, what there is of the next two plausible, and one that
-    is more than padding."""
+    """True if a file begins with ERF records: the first one complete, the next two plausible as far as they are there,
+    and at least one that is not padding."""
     start, before, holds_something = 0, 0, False
     for number in range(_CHECKED):
         header = begin.first(start + HEADER)[start:]
@@ -56,7 +56,7 @@ def is_erf(begin: Begin) -> bool:
 
 
 def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:
-    """Nothing: a record is complete in itself; a `reader.Prefix`."""
+    """No bytes: a record is complete in itself; a `reader.Prefix`."""
     return b""
 
 
@@ -87,10 +87,10 @@ def read_erf(
 
 
 def _walk(block: Block) -> tuple[int, int, int]:
-    """Append the packets of the records that are whole.
+    """Append the packets of all records that are complete.
 
-    Returns where the first other record starts, how many bytes it takes (as far as is known; 0 for a damaged one),
-    and how many packets were lost before those appended.
+    Returns the position of the first other record, the number of bytes it takes (as far as known; 0 for a damaged one),
+    and the number of packets lost before those appended.
     """
     data = block.data
     size = len(data)

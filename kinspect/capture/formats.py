@@ -1,4 +1,4 @@
-"""The table of formats: how files of each are told, which reader reads them, and how it reads on in the middle.
+"""Table of formats: how files of each are recognised, which reader reads them, and how it resumes in the middle.
 
 A new format is a module with a `reader.Reader` and a `reader.Prefix`, and a row here.
 """
@@ -16,7 +16,7 @@ from kinspect.model import Block
 
 
 class Format(NamedTuple):
-    """A row of the table. `matches`: whether a file that begins so is of the format."""
+    """A row of the table. `matches`: true if a file with this beginning is of the format."""
 
     name: str
     matches: Callable[[Begin], bool]
@@ -25,7 +25,7 @@ class Format(NamedTuple):
 
 
 def magic(*numbers: bytes) -> Callable[[Begin], bool]:
-    """Files begin with one of these numbers."""
+    """Test for files that begin with one of these numbers."""
 
     def matches(begin: Begin) -> bool:
         return any(begin.first(len(number)) == number for number in numbers)
@@ -44,7 +44,7 @@ _MAGIC_SIZE = 4
 
 
 def recognise(begin: Begin) -> Format | None:
-    """The format of a file that is not compressed; None if it is of no format of the table.
+    """Format of an uncompressed file; None if no row of the table matches.
 
     Raises what its source raises.
     """
@@ -55,10 +55,10 @@ def recognise(begin: Begin) -> Format | None:
 
 
 def open_capture(source: Source, first_frame: int, block_size: int, findings: Findings) -> Iterator[Block]:
-    """The blocks of one capture, by what its first bytes say it is.
+    """Blocks of one capture, in the format recognised by its first bytes.
 
-    `first_frame` is the frame reference of its first packet, `findings` takes what is not a packet. Raises
-    CaptureError at once if the source cannot be opened or is none; iterating raises what readers raise.
+    `first_frame` is the frame reference of its first packet; `findings` receives everything but packets. Raises
+    CaptureError at once if the source cannot be opened or is not a capture; iterating raises what readers raise.
     """
     begin = Begin(source.read)
     if not begin.first(_MAGIC_SIZE):

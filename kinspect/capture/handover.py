@@ -1,6 +1,6 @@
-"""What the capturing process hands to the decoding one: messages through a pipe, which wait in a bounded queue.
+"""Messages from the capturing process to the decoding one, through a pipe and a bounded queue before it.
 
-A message has a head, which tells how the capture stands, and behind it as many bytes as that says.
+A message has a head with the state of the capture and the length of the content that follows.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ _PACKETS, _END = 0, 1
 
 
 class Counters(NamedTuple):
-    """How a capture stands: packets and bytes on the wire, packets that the kernel dropped (for want of room in its
-    ring), packets that were not decoded (for want of room in the queue), bytes that wait there, and packets that went
-    into files whole. `reached`: packets up to that time, in nanoseconds since the epoch, were captured before; 0 is not
-    known."""
+    """State of a capture: packets and bytes on the wire, packets dropped by the kernel (ring full), packets not decoded
+    (queue full), bytes waiting in the queue, and packets written whole into files. `reached`: packets up to this time,
+    in nanoseconds since the epoch, have been captured; 0 if not known."""
 
     packets: int = 0
     bytes: int = 0
@@ -41,8 +40,8 @@ class Counters(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A section of a pcapng file with packets numbered from `first` (empty: nothing came, but time has passed), or what
-    the capturing process says at its end."""
+    """A pcapng section with packets numbered from `first` (empty: no packets, but time has passed), or the capturing
+    process's report at its end."""
 
     counters: Counters
     first: int
@@ -51,27 +50,28 @@ class Message(NamedTuple):
 
 
 class Outbox:
-    """The capturing side; nothing of it waits for the other one."""
+    """The capturing side; it never waits for the other one."""
 
     def __init__(self, descriptor: int, limit: int) -> None:
         self._descriptor = descriptor
         self._limit = limit
         self._full = False
-        # Views: of what goes through a small pipe in many parts, nothing is copied.
+        # Views: a message that goes through a small pipe in many parts is not copied.
         self._pieces: deque[memoryview] = deque()
         self.waiting = 0
         """Bytes in the queue."""
         self.drops = 0
-        """Packets that found no room there."""
+        """Packets that found no room in the queue."""
         self.open = True
-        """The other side is there."""
+        """True while the other side is there."""
         os.set_blocking(descriptor, False)
         with suppress(OSError):
             fcntl.fcntl(descriptor, _SET_PIPE_BYTES, _PIPE_BYTES)
 
     def packets(self, counters: Counters, first: int, prelude: bytes, blocks: list[bytes]) -> None:
-        """Packet blocks, numbered from `first`, behind the blocks that describe them; dropped if the queue is full."""
-        # Once full, until it is half empty: of a long run of packets more can be decoded than of many short ones.
+        """Queue packet blocks, numbered from `first`, behind those that describe them; dropped if the queue is full."""
+        # Once full, dropping goes on until the queue is half empty: one long run of packets is worth more than many
+        # short ones.
         self._full = self.waiting > (self._limit // 2 if self._full else self._limit)
         if self._full:
             self.drops += len(blocks)
@@ -79,12 +79,12 @@ class Outbox:
             self._put(_PACKETS, counters, first, prelude + b"".join(blocks))
 
     def beat(self, counters: Counters) -> None:
-        """Nothing came; of no use to one who has not yet read what did."""
+        """Send the counters alone; skipped while earlier messages are still waiting."""
         if not self.waiting:
             self._put(_PACKETS, counters, 0, b"")
 
     def end(self, counters: Counters, told: dict[str, Any]) -> None:
-        """The last message."""
+        """Queue the last message."""
         self._put(_END, counters, 0, json.dumps(told).encode())
 
     def _put(self, kind: int, counters: Counters, first: int, content: bytes) -> None:
@@ -97,7 +97,7 @@ class Outbox:
         return self._descriptor
 
     def send(self) -> None:
-        """Hand over what the other side takes at once."""
+        """Write as much as the pipe takes without blocking."""
         try:
             while self._pieces:
                 self._sent(os.writev(self._descriptor, [*islice(self._pieces, _PIECES_AT_ONCE)]))
@@ -123,7 +123,7 @@ class Inbox:
         self._file: BinaryIO = os.fdopen(descriptor, "rb", buffering=_PIPE_BYTES)
 
     def message(self) -> Message | None:
-        """The next message; waits for it. None if the other side ended without a last word."""
+        """Wait for the next message and return it; None if the other side ended without its last message."""
         head = self._file.read(_HEAD.size)
         if len(head) < _HEAD.size:
             return None

@@ -1,14 +1,14 @@
-"""Packets from network interfaces, as they come.
+"""Packets from network interfaces, as they arrive.
 
-    rings = open_rings(["eth0"])         # what needs rights
+    rings = open_rings(["eth0"])         # needs the right to capture
     capture = Live(rings, Settings(), Plan())
     capture.start()
     for block in capture:
         ...                              # model.Block
-    capture.counters                     # what was captured, dropped, and waits
+    capture.counters                     # packets captured, dropped, and waiting
 
-Two processes share the work: the one that captures (`worker`) takes packets out of the kernel's rings and saves them,
-whatever the other one does; they come here through a bounded queue.
+Two processes share the work: the capturing one (`worker`) takes packets out of the kernel's rings and saves them,
+independent of the other; they arrive here through a bounded queue.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from kinspect.model import Block
 
 
 class Settings(NamedTuple):
-    """How is captured: bytes of each packet, a filter that runs in the kernel (as tcpdump's), bytes of the kernel's
-    ring for each interface and of the queue behind it, and where packets are saved."""
+    """Capture settings: bytes captured of each packet, a filter that runs in the kernel (tcpdump's syntax), bytes of
+    the kernel's ring for each interface and of the queue behind it, and where packets are saved."""
 
     snaplen: int = BLOCK_BYTES
     bpf: str | None = None
@@ -47,7 +47,7 @@ class Settings(NamedTuple):
 
 
 def open_rings(interfaces: Sequence[str]) -> list[Ring]:
-    """A socket for each interface: all that needs the right to capture. Nothing is received before `Live.start`.
+    """Open a socket for each interface: all that needs the right to capture. Nothing is received before `Live.start`.
 
     Raises CaptureError if an interface cannot be captured from.
     """
@@ -86,9 +86,9 @@ def _open_ring(interface: str) -> Ring:
 
 
 class Live:
-    """Iterates the packets of interfaces in blocks, each as soon as it is there, until it is told to stop, the time
-    is over, the packets are enough, or every interface went down. Between them come blocks without packets, some a
-    second, so that whoever iterates learns how time passes.
+    """Iterates the packets of interfaces in blocks, each as soon as it is there, until it is stopped, the time is over,
+    there are enough packets, or every interface has gone down. Between them come several blocks without packets a
+    second, so that the consumer sees time pass.
 
     It has the attributes of a `Timeline`; the interfaces, which share one numbering, stand for the file.
     """
@@ -96,13 +96,13 @@ class Live:
     bytes_total = None
 
     def __init__(self, rings: list[Ring], settings: Settings, plan: Plan) -> None:
-        """Packets are received from here on. Raises CaptureError if an interface is down, or the filter is none."""
+        """Packets are received from here on. Raises CaptureError if an interface is down or the filter is not valid."""
         names = [ring.interface for ring in rings]
         self.files = [",".join(names)]
         self.errors: list[CaptureError] = []
         self.secrets: list[bytes] = []
         self.counters = Counters()
-        """How the capture stood when the last block was handed over."""
+        """State of the capture when the last block was handed over."""
         self._rings = rings
         self._settings = settings
         self._plan = plan
@@ -122,7 +122,7 @@ class Live:
         self._ended = True
 
     def start(self) -> None:
-        """Begin to take them. Raises CaptureError if a file cannot be made."""
+        """Start the capturing process. Raises CaptureError if a file cannot be created."""
         files = None
         if self._settings.saving is not None:
             files = SaveFiles(self._settings.saving, self._prelude, time.time_ns())
@@ -149,7 +149,7 @@ class Live:
             files.leave()
 
     def leave(self) -> None:
-        """Another process captures: nothing of the sockets is wanted here."""
+        """Close the sockets in this process: the other one captures."""
         for ring in self._rings:
             ring.close()
 
@@ -162,7 +162,7 @@ class Live:
 
     @property
     def reached(self) -> int | None:
-        """No packet of an earlier time comes any more, as far as the capturing process knows."""
+        """Time up to which all packets have been captured, as far as the capturing process knows; None if not known."""
         return self.counters.reached or None
 
     @property
@@ -182,17 +182,17 @@ class Live:
 
     @property
     def saved_packets(self) -> int | None:
-        """Those of them that went into files whole; None if nothing is to be saved."""
+        """Captured packets that were written whole into files; None if nothing is to be saved."""
         return None if self._settings.saving is None else self.counters.saved
 
     def stop(self) -> None:
-        """End with the packets up to now: those that wait are still handed on. A signal handler may call it."""
+        """End with the packets up to now; those waiting are still handed on. May be called from a signal handler."""
         if self._worker is not None:
             with suppress(OSError):
                 os.write(self._control, b"\0")
 
     def close(self) -> None:
-        """End, and wait until all is saved; what was not handed on yet is left out. It may not have been started."""
+        """End, and wait until everything is saved; packets not yet handed on are dropped. Works before `start`, too."""
         self.leave()
         self.stop()
         while not self._ended:
@@ -208,10 +208,10 @@ class Live:
             yield self._block(message)
 
     def _next_message(self) -> Message | None:
-        """None at the end."""
+        """The next message; None at the end."""
         if self._ended:
             return None
-        # Until it is there: interrupted in the middle of a message, nobody can tell where the next one begins.
+        # Until the message is there: after an interruption in the middle, the start of the next one is not known.
         self._ended = True
         message = self._inbox.message()
         if message is None:
@@ -241,7 +241,7 @@ def _program(ring: Ring, settings: Settings) -> list[bpf.Instruction] | None:
 
 
 class _Nothing:
-    """The source of what is there already."""
+    """Source without bytes, for a section that is complete already."""
 
     name = "interface"
     position = 0
@@ -260,15 +260,15 @@ _NOTHING = _Nothing()
 def _work(
     rings: list[Ring], outbox: Outbox, control: int, plan: Plan, prelude: bytes, files: SaveFiles | None
 ) -> NoReturn:
-    """What the capturing process does from its start to its end."""
+    """Run the capturing process from its start to its end."""
     status = 1
     try:
-        # Of its own session: what a terminal sends (Ctrl-C, Ctrl-Z) is for the other process, which passes it on.
+        # A session of its own: a terminal's signals (Ctrl-C, Ctrl-Z) are for the other process, which passes them on.
         os.setsid()
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
             os.dup2(nowhere, stream)
-        # It makes no cycles; to look for some would copy the memory that both processes share.
+        # This process makes no cycles; looking for them would copy the memory that both processes share.
         gc.disable()
         worker = Worker(rings, outbox, control, plan, prelude, files)
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,7 +1,8 @@
-"""When packets of a file take their turn among those of other files: at their times, but for wrong ones.
+"""Merge times of a file's packets, their turns: the times by which they are ordered among those of other files.
 
-A packet far ahead of what follows it in its file would hold all of that back: it goes with the packet before it. Those
-that follow vote on it, but for those far behind what came before. They are wrong themselves, and hold back nothing.
+They are the packets' own times, except for wrong ones. A packet far ahead of those that follow it in its file would
+hold all of them back: it is merged with the packet before it. The packets that follow vote on it, except those far
+behind what came before: they are wrong themselves, and hold back nothing.
 """
 
 from __future__ import annotations
@@ -15,25 +16,26 @@ from kinspect.errors import CaptureError
 from kinspect.model import Block
 
 FAR = 1_000_000_000
-"""By this times may differ in a file's own order."""
+"""Nanoseconds by which times may differ within a file's own order."""
 
 NEAR = 16
-"""If none of so many packets that follow is far behind, they agree: what was before was a silence."""
+"""Number of following packets that agree with a time if none of them is far behind: what was before was a silence."""
 
 AROUND = 256
-"""So many packets before and behind say whether a time is wrong, at most."""
+"""Most packets before and after a time that decide whether it is wrong."""
 
 _NEAREST = 4, 16, 64, AROUND
-"""A time is wrong if most of the nearest so many say so: few see that it is off by little, many that others are."""
+"""Sizes of the votes. A time is wrong if a majority of the nearest packets of any size says so: small votes find a time
+that is off by little, large ones a time among other wrong ones."""
 
 
 def is_plain(times: list[int]) -> bool:
-    """Whether none of the times is far behind an earlier one."""
+    """True if none of the times (nanoseconds) is more than `FAR` behind an earlier one."""
     return sorted(times) == times or max(map(sub, accumulate(times, max), times)) <= FAR
 
 
 def merge_times(before: Sequence[int], times: Sequence[int], size: int) -> list[int]:
-    """When the first `size` packets of `times` take their turn; those of `before` take theirs first."""
+    """Merge times of the first `size` of `times` (the rest is lookahead); `before`: those of the packets before."""
     merged = list(before)
     for at in range(size):
         merged.append(merge_time(merged[-AROUND:], times[at : at + 1 + AROUND]))
@@ -41,9 +43,9 @@ def merge_times(before: Sequence[int], times: Sequence[int], size: int) -> list[
 
 
 def merge_time(before: Sequence[int], times: Sequence[int]) -> int:
-    """When the first packet of `times` takes its turn; the others follow it in its file.
+    """Merge time of the first packet of `times`; the others follow it in its file.
 
-    `before`: when those before it do. Of both as many as there are, up to `AROUND`.
+    `before`: merge times of the packets before it. Both sequences hold up to `AROUND` entries, as far as there are any.
     """
     limit = times[0] - FAR
     near = times[1 : 1 + NEAR]
@@ -53,7 +55,7 @@ def merge_time(before: Sequence[int], times: Sequence[int]) -> int:
     if floor >= limit:
         return times[0]
     behind = [time for time in times[1:] if time >= floor]
-    # At the begin of a file nobody can tell yet who is far behind and has no vote: four are too few there.
+    # At the start of a file it is not known yet which packets are far behind and have no vote: four are too few there.
     for nearest in _NEAREST if len(before) >= NEAR else _NEAREST[1:]:
         votes = behind[:nearest]
         if 2 * sum(map(limit.__gt__, votes)) > len(votes):
@@ -62,18 +64,18 @@ def merge_time(before: Sequence[int], times: Sequence[int]) -> int:
 
 
 class Turns:
-    """Iterates the blocks of a file, once; with each, when its packets take their turn.
+    """Iterates the blocks of a file, once, each with the merge times of its packets.
 
-    A packet without a time goes with the one before, the first of a file at `time`.
+    A packet without a time takes that of the one before, the first of a file takes `time`.
 
-    Reads some packets ahead. Raises what `blocks` raises, behind all that was read before it.
+    Reads some packets ahead. Raises what `blocks` raises, after everything that was read before it.
     """
 
     def __init__(self, blocks: Iterator[Block], time: int) -> None:
         self._blocks = blocks
         self._time = time
         self._error: CaptureError | None = None
-        # Blocks that were read ahead, the times of all their packets, and the turns of those before.
+        # Blocks read ahead, the times of all their packets, and the merge times of those before.
         self._ahead: deque[Block] = deque()
         self._times: list[int] = []
         self._before: list[int] = []
@@ -96,7 +98,7 @@ class Turns:
             raise self._error
 
     def _read(self, packets: int) -> None:
-        """Reads until so many packets are ahead, if there are."""
+        """Read until `packets` packets are ahead, if there are that many."""
         while len(self._times) < packets and self._error is None:
             try:
                 block = next(self._blocks, None)

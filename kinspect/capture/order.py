@@ -11,7 +11,7 @@ _time = itemgetter(0)
 
 
 class Batch(NamedTuple):
-    """Packets in their order: times, lengths on the wire, and pcapng blocks."""
+    """Packets in order: times, lengths on the wire, and pcapng blocks."""
 
     times: list[int]
     lengths: list[int]
@@ -24,7 +24,7 @@ class Batch(NamedTuple):
 
 
 class Order:
-    """Batches of several interfaces in, those packets out that no other can come before any more."""
+    """Merges batches of several interfaces; releases packets that no earlier one can precede any more."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, int, bytes]] = []
@@ -32,13 +32,13 @@ class Order:
         self._settled = 0
 
     def add(self, batch: Batch, at: int) -> None:
-        """A batch that was taken at that moment."""
+        """Add a batch that was taken at the moment `at`."""
         self._rows += zip(*batch, strict=True)
         self._arrivals.append((at, max(batch.times)))
 
     def settled(self, until: int, left: list[int]) -> Batch:
-        """Packets up to the latest one that was taken until that moment, which is long enough ago for all before it to
-        be there. `left`: the latest times of interfaces that have more to be taken now."""
+        """Release the packets up to the latest one taken until the moment `until`, which is long enough ago for all
+        earlier ones to be there. `left`: latest times of interfaces that have more to be taken now."""
         while self._arrivals and self._arrivals[0][0] <= until:
             self._settled = max(self._settled, self._arrivals.popleft()[1])
         self._rows.sort(key=_time)

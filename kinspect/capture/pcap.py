@@ -20,13 +20,13 @@ from kinspect.model import Block
 
 
 class Variant(NamedTuple):
-    """What a magic number says about the rest of the file."""
+    """File layout that a magic number stands for."""
 
     order: str
     fraction_ns: int
-    """Nanoseconds a unit of the second half of a time."""
+    """Nanoseconds per unit of the second half of a timestamp."""
     record_header: int
-    """Bytes before the packet's own."""
+    """Bytes of a packet record's header."""
 
 
 # Alexey Kuznetsov's Linux kernels wrote interface, protocol and packet type behind each record's header.
@@ -100,10 +100,10 @@ def read_pcap(
 
 
 def _walk(block: Block, position: int, variant: Variant, fcs: int) -> tuple[int, int]:
-    """Append the packets from `position` that are whole.
+    """Append all packets from `position` on that are complete.
 
-    Returns where the first other one starts, and how many captured bytes it claims; 0 if not even its header
-    is whole.
+    Returns the position of the first incomplete one, and the number of captured bytes it claims; 0 if not even its
+    header is complete.
     """
     data = block.data
     unpack = Struct(variant.order + "IIII").unpack_from

@@ -19,7 +19,7 @@ from kinspect.model import FRAME_BITS, Block
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
 
-# Block types (§4; the packet block is of appendix A).
+# Block types (§4; the packet block is in appendix A).
 SECTION = 0x0A0D0D0A
 INTERFACE = 1
 _OLD_PACKET = 2
@@ -66,7 +66,7 @@ _BYTE_ORDER_MARKS = {b"\x4d\x3c\x2b\x1a": _Order("<"), b"\x1a\x2b\x3c\x4d": _Ord
 
 
 def _known_time(time: int | None) -> int | None:
-    """A time beyond the years 1823 to 2116, of a broken clock, is none: clocks and timers count up to there."""
+    """The time; None if it is beyond the years 1823 to 2116 (a broken clock): clocks and timers count up to there."""
     return time if time is not None and -LATEST <= time <= LATEST else None
 
 
@@ -81,11 +81,11 @@ class _Interface(NamedTuple):
 
 
 class _DamageError(Exception):
-    """A block cannot be used, and nothing behind it can be trusted; becomes a CaptureError with its place."""
+    """An unusable block, behind which nothing can be trusted; becomes a CaptureError with its place."""
 
 
 def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:
-    """The section and interface blocks that stand before; a `reader.Prefix`."""
+    """Section and interface blocks before the packet; a `reader.Prefix`."""
     return b"".join(described)
 
 
@@ -117,15 +117,15 @@ def read_pcapng(
 
 
 class _Walker:
-    """Walks the blocks of a file, and keeps what one block says about those after it."""
+    """Walks the blocks of a file, and keeps what they say about later ones."""
 
     def __init__(self, first_frame: int, findings: Findings) -> None:
         self.frame = first_frame
         """Frame reference of the next packet."""
         self.position = 0
-        """In the data walked last: where the first block starts that was not walked."""
+        """Position of the first block not walked, in the data walked last."""
         self.base = 0
-        """Where the data walked lies in the file."""
+        """Offset in the file of the data walked."""
         self._file = first_frame >> FRAME_BITS
         self._findings = findings
         self._sections = 0
@@ -142,14 +142,14 @@ class _Walker:
         }
 
     def name_of(self, data: bytes) -> str:
-        """How messages call the block that `data` starts with."""
+        """Name in messages of the block that `data` starts with."""
         is_packet = len(data) >= 4 and self._order.u32(data)[0] in _PACKETS
         return packet_name(self.frame) if is_packet else "a block"
 
     def walk(self, block: Block) -> int:
-        """Append the packets of all blocks that are whole to `block`.
+        """Append the packets of all complete blocks to `block`.
 
-        Sets `position` and returns how many bytes from there it takes to go on. Raises _DamageError.
+        Sets `position` and returns the number of bytes needed from there to go on. Raises _DamageError.
         """
         data = block.data
         self.position = 0
@@ -175,7 +175,8 @@ class _Walker:
             self.position = position + length
 
     def _enhanced_packets(self, block: Block, position: int) -> int:
-        """The loop for the packets of nearly all files: stops at the first block that is something else."""
+        """Fast path for enhanced packet blocks, which nearly all files consist of; stops at the first block that is
+        anything else. Returns its position."""
         data = block.data
         unpack, unpack_length = self._order.packet_block, self._order.u32
         interfaces = self._interfaces
@@ -248,12 +249,12 @@ class _Walker:
         self._describe(block, start, end)
 
     def _describe(self, block: Block, start: int, end: int) -> None:
-        """Keep a block whole, with its type and its two lengths."""
+        """Keep a block as it stands, with its type and both lengths."""
         self._findings.descriptions.append(block.data[start - 8 : end + 4])
         self._findings.described.append((self._file, self.base + start - 8))
 
     def _enhanced_packet(self, block: Block, start: int, end: int) -> None:
-        """The rare one that `_enhanced_packets` left: damaged, so that `_packet` will say what is wrong."""
+        """A packet block that `_enhanced_packets` left, which is damaged: `_packet` reports what is wrong."""
         _need(start, end, 20)
         interface, high, low, captured, wire = self._order.packet(block.data, start)
         self._packet(
@@ -308,7 +309,7 @@ class _Walker:
         drops = []
         for code, value in self._options(block.data, start + 12, end):
             if code == ISB_STARTTIME and len(value) >= 8:
-                # Counts go from the start of a capture, also where the capture is rotated over several files.
+                # Counts run from the start of a capture, even if it is rotated over several files.
                 run = self._order.u32_pair(value)
             elif code in (_ISB_IFDROP, ISB_OSDROP) and len(value) >= 8:
                 drops.append(self._order.u64(value)[0])
@@ -323,7 +324,7 @@ class _Walker:
             self._findings.secrets.append(block.data[start + 8 : min(start + 8 + length, end)])
 
     def _options(self, data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """Code and value of each option that lies whole within the block (§3.5)."""
+        """Code and value of each option that lies entirely within the block (§3.5)."""
         while start + 4 <= end:
             code, length = self._order.option(data, start)
             start += 4

@@ -1,4 +1,4 @@
-"""Where packets lie in plain captures, so that some of them can be read again without those before."""
+"""Positions of packets in uncompressed captures, so that some of them can be read again without those before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kinspect.model import FRAME_BITS, Block
 
 
 def is_plain(path: str) -> bool:
-    """Whether `path` is a regular file with a capture that is not compressed: what places can be told of."""
+    """True if `path` is a regular file with an uncompressed capture, in which positions can be noted."""
     if not can_reopen(path):
         return False
     source = FileSource(path)
@@ -27,7 +27,7 @@ def is_plain(path: str) -> bool:
 
 
 class Places:
-    """Of each capture, the frames that blocks begin with and their offsets; noted in the order they are read."""
+    """Frames that blocks begin with and their offsets, for each capture; noted in the order of reading."""
 
     def __init__(self, paths: list[str]) -> None:
         self._paths = paths
@@ -36,18 +36,18 @@ class Places:
         self._described: list[list[tuple[int, bytes]]] = [[] for _ in paths]
 
     def add(self, frame: int, offset: int) -> None:
-        """From `offset` on stand packets, the first one with the frame reference `frame`."""
+        """Note that packets from the frame reference `frame` on start at `offset`."""
         file = frame >> FRAME_BITS
         if not self._offsets[file] or offset > self._offsets[file][-1]:
             self._frames[file].append(frame)
             self._offsets[file].append(offset)
 
     def describe(self, file: int, offset: int, block: bytes) -> None:
-        """A block of a pcapng file says how the packets behind it are to be read."""
+        """Note a block of a pcapng file that describes how the packets behind it are to be read."""
         self._described[file].append((offset, block))
 
     def blocks(self, frame: int) -> Iterator[Block]:
-        """The packets of the frame's capture, from somewhere before the frame on. Raises CaptureError."""
+        """Blocks of the frame's capture, starting at or before the frame. Raises CaptureError."""
         file = frame >> FRAME_BITS
         at = bisect_right(self._frames[file], frame) - 1
         if at < 0:

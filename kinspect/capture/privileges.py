@@ -1,6 +1,5 @@
-"""Rights given back once the socket is open: what is read afterwards comes from strangers (credentials(7),
-capabilities(7), Linux's Documentation/userspace-api/no_new_privs.rst).
-"""
+"""Drops privileges once the socket is open: what is read afterwards comes from strangers (credentials(7),
+capabilities(7), Linux's Documentation/userspace-api/no_new_privs.rst)."""
 
 from __future__ import annotations
 
@@ -24,11 +23,11 @@ _HELD = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
 
 def drop(environment: Mapping[str, str] = os.environ) -> None:
-    """Become the user behind sudo, for good, and give all capabilities back.
+    """Become the user behind sudo, for good, and give up all capabilities.
 
-    Root without sudo stays root, since nobody says who to be, but one without capabilities. Raises KinspectError if
-    anything of it did not happen, so that nothing goes on with more rights than it should; and if what is loaded later
-    cannot be read any more.
+    Root without sudo stays root, since no other user is known, but without capabilities. Raises KinspectError if any of
+    it failed, so that nothing goes on with more rights than it should; and if modules loaded later could not be read
+    any more.
     """
     user = _user_behind_sudo(environment) if os.geteuid() == 0 else None
     try:
@@ -48,7 +47,7 @@ def drop(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def _user_behind_sudo(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    """User and group who called sudo; None if it was root, or nobody did."""
+    """User and group id of the caller of sudo; None if it was root, or sudo was not used."""
     try:
         user, group = int(environment["SUDO_UID"]), int(environment["SUDO_GID"])
     except (KeyError, ValueError):

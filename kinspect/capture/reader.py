@@ -1,4 +1,4 @@
-"""What the readers of all formats share: their shape, their limits, their findings, their words."""
+"""Common parts of the readers of all formats: types, limits, findings and error messages."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ PACKET_LIMIT = 16 * 1024 * 1024
 
 @dataclass(slots=True)
 class Findings:
-    """What captures hold beside packets."""
+    """Contents of captures beside packets."""
 
     drops: dict[tuple[int, ...], int] = field(default_factory=dict)
-    """Packets the kernel dropped, the latest count a (capture run, interface)."""
+    """Packets dropped by the kernel: the latest count for each (capture run, interface)."""
     secrets: list[bytes] = field(default_factory=list)
-    """TLS key logs in the order they stand in the captures."""
+    """TLS key logs in the order in which they stand in the captures."""
     descriptions: list[bytes] = field(default_factory=list)
-    """The section and interface blocks of pcapng files, which say how the packets behind them are to be read."""
+    """Section and interface blocks of pcapng files, which describe how the packets behind them are to be read."""
     described: list[tuple[int, int]] = field(default_factory=list)
-    """Where each of them stands: the index of its file, its offset there."""
+    """Place of each description: the index of its file, its offset there."""
 
 
 Reader = Callable[[bytes, Source, int, int, Findings], Iterator[Block]]
-"""Reads a format: what was read of the source already, the source, the frame reference of the first packet, the
-bytes a block should have, and where findings go. Yields blocks of at least one packet, as soon as their bytes
-are there. Raises TruncatedCaptureError and CaptureError after everything before the damage was yielded."""
+"""Reads a format. Arguments: bytes already read of the source, the source, the frame reference of the first packet, the
+bytes a block should have, and where findings go. Yields blocks of at least one packet, as soon as their bytes are
+there. Raises TruncatedCaptureError and CaptureError after everything before the damage was yielded."""
 
 Prefix = Callable[[Begin, Sequence[bytes]], bytes]
-"""What a format's reader has to be given before the bytes of a file from some packet on, to read on there: made of
-how the file begins and of the blocks before that packet that `Findings.descriptions` holds."""
+"""Returns the bytes that a format's reader needs before those of a file from some packet on, to read on from there.
+Made of the file's beginning and of those blocks of `Findings.descriptions` that stand before that packet."""
 
 
 def new_block(data: bytes, first_frame: int) -> Block:
@@ -46,19 +46,19 @@ def new_block(data: bytes, first_frame: int) -> Block:
 
 
 def truncated(source: Source, what: str, offset: int, have: int, need: int) -> TruncatedCaptureError:
-    """The input ended in the middle of `what`."""
+    """Error: the input ended in the middle of `what`."""
     return TruncatedCaptureError(
         f"{source.name}: ends in the middle of {what} (offset {offset}): {have} of {need} bytes are there"
     )
 
 
 def damaged(source: Source, what: str, offset: int, why: str) -> CaptureError:
-    """The input cannot be read on from `what`."""
+    """Error: the input cannot be read on from `what`."""
     return CaptureError(
         f"{source.name}: {what} (offset {offset}) {why}; the file is damaged, what is before it was read"
     )
 
 
 def packet_name(frame: int) -> str:
-    """How messages call the packet with this frame reference."""
+    """Name of the packet with this frame reference in messages."""
     return f"packet {frame & FRAME_MASK}"

@@ -1,9 +1,9 @@
 """Packets of an interface from a memory-mapped ring of an AF_PACKET socket (packet(7), Linux's
 Documentation/networking/packet_mmap.rst).
 
-The kernel fills the ring by blocks, TPACKET_V3: a block holds many packets with nanosecond times, and is handed over
-when it is full or `RETIRE_MS` after its first packet. What finds no room is dropped and counted. Unlike a large socket
-buffer, the ring needs no right beyond CAP_NET_RAW, and that only where the socket is made.
+The kernel fills the ring block by block, TPACKET_V3: a block holds many packets with nanosecond times, and is handed
+over when it is full or `RETIRE_MS` after its first packet. Packets that find no room are dropped and counted. Unlike a
+large socket buffer, the ring needs no right beyond CAP_NET_RAW, and that only when the socket is created.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kinspect.capture.tpacket import BLOCK_HEADER, COOKED, LINK_TYPES, LOOPBACK,
 from kinspect.errors import CaptureError
 
 ANY = "any"
-"""The name of all interfaces together."""
+"""Name that stands for all interfaces."""
 BLOCK_BYTES = 256 * 1024
-"""Of the ring; no packet can be longer (libpcap's limit is the same)."""
+"""Size of a block of the ring; no packet can be longer (libpcap's limit is the same)."""
 RING_BYTES = 64 * 1024 * 1024
 MOST_RING_BYTES = 1024 * 1024 * 1024
-"""The kernel gives what is asked for at once, if need be by ending other processes."""
+"""Largest ring allowed: the kernel allocates all of it at once, if need be by killing other processes."""
 RETIRE_MS = 20
 _LAST_BLOCK_S = 5 * RETIRE_MS / 1000
 
@@ -37,7 +37,7 @@ _TPACKET_V3 = 2
 _PROMISCUOUS = 1
 _ETH_P_ALL = 3
 _HARDWARE_AT = 3
-"""In the address of a packet socket."""
+"""Index in the address of a packet socket."""
 
 # `tpacket_req3`: block size, blocks, frame size, frames, milliseconds until a block is handed over, size of private
 # data, features. Version 3 has frames of any size, but checks these numbers.
@@ -54,7 +54,7 @@ _KERNEL, _USER = 0, 1
 
 
 def interface_error(interface: str, error: OSError) -> CaptureError:
-    """What went wrong with an interface, for people."""
+    """Error for the user about an interface that failed."""
     advice = {
         errno.ENETDOWN: "the interface is down",
         errno.ENODEV: "the interface is gone",
@@ -67,13 +67,13 @@ def interface_error(interface: str, error: OSError) -> CaptureError:
 class Ring:
     """The socket and its ring. Raises OSError as the system does.
 
-    To make one is what needs rights; nothing is received before `start`.
+    Only creating one needs the right to capture; nothing is received before `start`.
     """
 
     def __init__(self, interface: str) -> None:
         self.interface = interface
         self._socket = (
-            # Without an interface it gets packets from the start; they are thrown away when the ring is made.
+            # Without an interface it receives packets from the start; they are discarded when the ring is set up.
             socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
             if interface == ANY
             else socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -93,14 +93,14 @@ class Ring:
 
     @property
     def link_type(self) -> int:
-        """The LINKTYPE_ value of its packets; -1 if it is not known."""
+        """LINKTYPE_ value of the packets; -1 if not known."""
         return COOKED if self.interface == ANY else LINK_TYPES.get(self.hardware, -1)
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def start(self, size: int, program: list[bpf.Instruction] | None) -> None:
-        """Receive packets from now on, those that the program takes, into a ring of about `size` bytes."""
+        """Receive packets from now on, those that `program` accepts, into a ring of about `size` bytes."""
         self._blocks = max(size // BLOCK_BYTES, 2)
         size = self._blocks * BLOCK_BYTES
         request = _RING_REQUEST.pack(
@@ -113,10 +113,10 @@ class Ring:
         self._socket.setsockopt(_SOL_PACKET, _RX_RING, request)
         self._memory = mmap.mmap(self._socket.fileno(), size)
         if self.interface != ANY:
-            # Not before Linux 4.20: there, leaving them out is left to `read_ring_block`.
+            # Fails before Linux 4.20: there `read_ring_block` leaves them out.
             with suppress(OSError):
                 self._socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, self._is_loopback)
-            # A port that mirrors others receives packets for their addresses.
+            # A mirror port receives packets for other hosts' addresses.
             membership = _MEMBERSHIP.pack(socket.if_nametoindex(self.interface), _PROMISCUOUS, 0)
             self._socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
         self._bind(_ETH_P_ALL)
@@ -134,13 +134,13 @@ class Ring:
             self._socket.bind((self.interface, protocol))
 
     def _pending(self) -> int:
-        """The socket's error, 0 if there is none; the system tells it once."""
+        """The socket's error, 0 if there is none; the system reports it once."""
         return self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     def take(self) -> bytes | None:
-        """The next block, given back to the kernel; None if there is none.
+        """Copy the next block and return its memory to the kernel; None if there is none.
 
-        Raises OSError when the interface went down; what the ring holds then is taken before.
+        Raises OSError when the interface has gone down, after everything in the ring was taken.
         """
         memory = self._memory
         assert memory is not None
@@ -149,7 +149,7 @@ class Ring:
             self._down = self._down or self._pending()
             if not self._down:
                 return None
-            # The kernel hands the last block over when its time is up, although the interface is down.
+            # The kernel still hands over the last block when its timeout expires, although the interface is down.
             time.sleep(_LAST_BLOCK_S)
             if not _is_handed_over(memory, base):
                 raise OSError(self._down, os.strerror(self._down))
@@ -161,7 +161,7 @@ class Ring:
 
     def drops(self) -> int:
         """Packets that the kernel has dropped so far because the ring was full."""
-        # The kernel counts anew from each look.
+        # Reading the kernel's count resets it.
         row = self._socket.getsockopt(_SOL_PACKET, _STATISTICS, _STATISTICS_ROW.size)
         self._drops += _STATISTICS_ROW.unpack(row)[1]
         return self._drops

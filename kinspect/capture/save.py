@@ -1,4 +1,4 @@
-"""Packets into pcapng files as they are captured, from one file to the next."""
+"""Writes packets into pcapng files as they are captured, with rotation from one file to the next."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from kinspect.capture.writer import secrets_block, statistics_block
 from kinspect.errors import CaptureError
 
 PRIVATE = 0o600
-"""Captures hold other people's data, perhaps with the secrets to read it: a file is for its owner alone."""
+"""File mode: for the owner alone, since captures hold other people's data, perhaps with the secrets to read it."""
 
 SECRETS_KEPT = 8 * 1024 * 1024
-"""Bytes of TLS secrets that each file begins with; of more, those that came last."""
+"""Bytes of TLS secrets that each file begins with; if there are more, the latest ones."""
 
-# A line of a key log. Nothing else of a file that was named as one gets into a capture.
+# A line of a key log. Nothing else of the file given as key log gets into a capture.
 _SECRET = re.compile(rb"[A-Z][A-Z0-9_]+ [0-9A-Fa-f]+ [0-9A-Fa-f]+\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """When the next file is begun: bytes, nanoseconds or packets in one; and how many files are kept, of which the
-    oldest goes. None: no matter how many."""
+    """Limits of one file in bytes, nanoseconds and packets, and the number of files kept, of which the oldest is
+    deleted. None: no limit."""
 
     size: int | None = None
     time_ns: int | None = None
@@ -45,7 +45,7 @@ class Rotation:
 
 
 class Saving(NamedTuple):
-    """What is to be saved: where, from when to when a file goes, and whether existing files may be overwritten."""
+    """Save options: the path, when to begin the next file, and whether existing files may be overwritten."""
 
     path: str
     rotation: Rotation = Rotation()
@@ -53,17 +53,17 @@ class Saving(NamedTuple):
 
 
 class SaveFiles:
-    """The files of a capture, each complete in itself: it begins with `prelude` and the secrets known so far, and ends
-    with the drop counts.
+    """Files of a capture, each complete in itself: starting with `prelude` and known secrets, ending with drop counts.
 
-    Raises CaptureError where a file cannot be made or written. What is in it then is whole: it ends with a block.
+    Raises CaptureError if a file cannot be created or written. Its content is still valid then: it ends with a complete
+    block.
     """
 
     def __init__(self, saving: Saving, prelude: bytes, start_ns: int) -> None:
         self.names: deque[str] = deque()
-        """The files that are there, the newest last."""
+        """Names of the files that exist, the newest last."""
         self.saved = 0
-        """Packets that were written whole, also into files that are deleted since."""
+        """Number of packets written whole, also into files since deleted."""
         self._saving = saving
         self._prelude = prelude
         self._start_ns = start_ns
@@ -73,7 +73,7 @@ class SaveFiles:
         self._open()
 
     def secrets(self, text: bytes) -> None:
-        """Lines of a key log that came; what is no such line is left out."""
+        """Write new lines of a key log; anything else in `text` is left out."""
         known = b"".join(line for line in text.splitlines(keepends=True) if _SECRET.fullmatch(line))
         if known:
             self._secrets.append(known)
@@ -83,7 +83,7 @@ class SaveFiles:
             self._write(secrets_block(known))
 
     def packets(self, blocks: list[bytes], drops: Sequence[int]) -> None:
-        """Blocks of packets, into this file and as many more as they take; `drops`: those of the interfaces so far."""
+        """Write packet blocks into this file and as many more as they need; `drops`: drop counts so far."""
         done = 0
         while done < len(blocks):
             fitting = self._fitting(blocks, done)
@@ -98,7 +98,7 @@ class SaveFiles:
                 self._rotate(drops)
 
     def _fitting(self, blocks: list[bytes], done: int) -> int:
-        """For how many of the blocks behind `done` the file has room: for one at least if it is empty."""
+        """Number of the blocks behind `done` that fit into the file; at least one if it is empty."""
         limits = self._saving.rotation
         most = len(blocks) - done
         if limits.packets is not None:
@@ -112,13 +112,13 @@ class SaveFiles:
         return fitting if self._packets else max(fitting, 1)
 
     def tick(self, drops: Sequence[int]) -> None:
-        """Begin the next file if it is time, and there is something in this one."""
+        """Begin the next file if it is due and this one holds packets."""
         limit = self._saving.rotation.time_ns
         if limit is not None and self._packets and time.monotonic_ns() >= self._opened + limit:
             self._rotate(drops)
 
     def close(self, drops: Sequence[int]) -> None:
-        """End the file with the drop counts, if it has no end yet."""
+        """End the file with the drop counts, unless it is closed already."""
         if self._file.closed:
             return
         now = time.time_ns()
@@ -129,8 +129,8 @@ class SaveFiles:
             self.leave()
 
     def leave(self) -> None:
-        """The file is another process's now."""
-        # Some file systems tell only here that something was not written.
+        """Close the file here: it is another process's now."""
+        # Some file systems report failed writes only here.
         with _told(self.names[-1]):
             self._file.close()
 
@@ -148,7 +148,7 @@ class SaveFiles:
         name = self._saving.path if not self._saving.rotation.wanted else self._numbered()
         over = self._saving.force or (os.path.exists(name) and not os.path.isfile(name))
         with _told(name):
-            # What was there is kept until the file is private.
+            # Existing content is kept until the file is private.
             descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | (0 if over else os.O_EXCL), PRIVATE)
             self._file = FileIO(descriptor, "wb")
             self._regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
@@ -162,14 +162,14 @@ class SaveFiles:
         try:
             self._write(self._prelude, *map(secrets_block, self._secrets))
         except CaptureError:
-            # One that cannot be read is of no use.
+            # A file without its first blocks cannot be read.
             if self._regular:
                 with suppress(OSError):
                     os.unlink(name)
             raise
 
     def _numbered(self) -> str:
-        """`trace_00001_20261121151919.pcapng` of `trace.pcapng`: names sort as the files come."""
+        """Name of the next file: `trace_00001_20261121151919.pcapng` for `trace.pcapng`; names sort in order."""
         base, extension = os.path.splitext(self._saving.path)
         return f"{base}_{self._made:05}_{time.strftime('%Y%m%d%H%M%S', time.gmtime())}{extension}"
 
@@ -179,7 +179,8 @@ class SaveFiles:
             raise error
 
     def _written(self, blocks: Sequence[bytes]) -> tuple[int, CaptureError | None]:
-        """Write them; tells how many are in the file, and what kept the others out of it: a full disk takes a part."""
+        """Write the blocks; returns the number of those in the file, and the error that stopped the rest: a full disk
+        takes only a part."""
         start = self._size
         left = memoryview(b"".join(blocks))
         try:
@@ -196,7 +197,7 @@ class SaveFiles:
         return len(blocks), None
 
     def _cut(self, size: int) -> None:
-        """Leave out the beginning of a block that has no end."""
+        """Truncate the file to `size` bytes, so that it does not end with an incomplete block."""
         if self._regular:
             self._size = size
             with suppress(OSError):
@@ -206,7 +207,7 @@ class SaveFiles:
 
 @contextmanager
 def _told(name: str) -> Iterator[None]:
-    """Errors of the system as those of a file."""
+    """Turn errors of the operating system into a CaptureError that names the file."""
     try:
         yield
     except FileExistsError:

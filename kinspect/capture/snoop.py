@@ -95,10 +95,10 @@ def _link_type(header: bytes, name: str) -> int:
 
 
 def _walk(block: Block, position: int) -> tuple[int, int, int, int]:
-    """Append the packets from `position` that are whole.
+    """Append all packets from `position` on that are complete.
 
-    Returns where the first other record starts, how many captured bytes and which length it claims (0 and that of its
-    header if not even that is whole), and the packets that were dropped up to the last one.
+    Returns the position of the first incomplete record, the captured bytes and the record length that it claims (0 and
+    the length of a header if not even that is complete), and the number of packets dropped up to the last one.
     """
     data = block.data
     unpack = _RECORD.unpack_from

@@ -1,4 +1,4 @@
-"""Where a capture's bytes come from: files, and standard input.
+"""Inputs that capture bytes are read from: files, and standard input.
 
 Errors of the operating system become a `CaptureError` of one line here, and nowhere else.
 """
@@ -24,23 +24,23 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Name of the input in messages."""
 
     @property
     def position(self) -> int:
-        """How many bytes of the input were read."""
+        """Number of bytes of the input read so far."""
 
     def read(self, size: int) -> bytes:
-        """What is there, `size` bytes at most; waits only if nothing is there; empty at the end.
+        """Read up to `size` bytes; waits only if none are there; empty at the end.
 
-        Raises CaptureError (TruncatedCaptureError: the stream says itself that its end is missing).
+        Raises CaptureError, or TruncatedCaptureError if the stream itself says that its end is missing.
         """
 
     def release(self) -> None:
-        """Give back the file descriptor if the next `read` can open the input again where it was."""
+        """Close the file descriptor if the next `read` can open the input again and go on at the same position."""
 
     def close(self) -> None:
-        """Nothing more will be read."""
+        """Close the input for good."""
 
 
 _ADVICE = {
@@ -51,7 +51,7 @@ _ADVICE = {
 
 
 def unreadable(name: str, error: OSError) -> UnreadableError:
-    """What is told of an input that the system fails to read."""
+    """Error for an input that the system fails to read."""
     return UnreadableError(f"{name}: {_ADVICE.get(error.errno or 0) or error.strerror or error}")
 
 
@@ -89,7 +89,7 @@ class FileSource:
         return file
 
     def move(self, offset: int) -> None:
-        """The next `read` begins at `offset`."""
+        """Let the next `read` begin at `offset`."""
         self.close()
         self.position = offset
 
@@ -104,7 +104,7 @@ class FileSource:
 
 
 class StdinSource:
-    """Standard input; it stays open, since it is not ours."""
+    """Standard input; never closed, since it is not ours."""
 
     def __init__(self) -> None:
         self.name = STDIN_NAME
@@ -114,7 +114,7 @@ class StdinSource:
         if sys.stdin is None:
             raise CaptureError(f"{self.name}: is closed")
         try:
-            # One read of what the pipe holds: packets are to be seen while tcpdump still runs.
+            # A single read of what the pipe holds: packets are shown while tcpdump is still running.
             data = sys.stdin.buffer.read1(size)  # type: ignore[union-attr]
         except OSError as error:
             raise unreadable(self.name, error) from error
@@ -129,12 +129,12 @@ class StdinSource:
 
 
 def open_source(path: str) -> Source:
-    """The source for a path as the user gave it; nothing is opened before the first read."""
+    """Source for a path as the user gave it; nothing is opened before the first read."""
     return StdinSource() if path == STDIN else FileSource(path)
 
 
 def can_reopen(path: str) -> bool:
-    """Whether what was read of `path` can be read again; also true of what cannot be read at all."""
+    """True if `path` can be opened and read again; also true if it cannot be read at all."""
     try:
         return path != STDIN and stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
@@ -142,7 +142,7 @@ def can_reopen(path: str) -> bool:
 
 
 def size_of(path: str) -> int | None:
-    """The bytes `path` holds; 0 if it cannot be looked at, None if that is not known (pipes)."""
+    """Size of `path` in bytes; 0 if it cannot be looked at, None if the size is not known (pipes)."""
     try:
         return os.stat(path).st_size if can_reopen(path) else None
     except OSError:
@@ -150,11 +150,11 @@ def size_of(path: str) -> int | None:
 
 
 class Begin:
-    """How a source begins, read as far as it is asked for and no further. `read`: the source's."""
+    """The beginning of a source, read only as far as it is asked for. `read`: the source's."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self.data = b""
-        """What was read so far."""
+        """Bytes read so far."""
         self._read = read
 
     def first(self, size: int) -> bytes:
@@ -165,9 +165,9 @@ class Begin:
 
 
 def fill(source: Source, data: bytes, need: int, size: int) -> bytes:
-    """`data` and the next read of about `size` bytes; more reads if that is what `need` bytes take.
+    """Return `data` with the next read of about `size` bytes appended; reads more often if `need` bytes require it.
 
-    Fewer than `need` bytes come back only at the end of the source.
+    Returns fewer than `need` bytes only at the end of the source.
     """
     parts = [data]
     have = len(data)

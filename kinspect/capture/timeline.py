@@ -15,7 +15,7 @@ from kinspect.capture.source import STDIN, STDIN_NAME, Source, can_reopen, open_
 from kinspect.errors import CaptureError, TruncatedCaptureError
 from kinspect.model import FRAME_BITS, Block, Counts
 
-# Where many files overlap, each holds two blocks: they get smaller ones, so that all together stay below this.
+# Limit in bytes on the blocks of all files: where many overlap, each holds two, so these are made smaller.
 _BUFFERED = 64 * 1024 * 1024
 _SMALLEST_BLOCK = 16 * 1024
 
@@ -26,21 +26,21 @@ def open_timeline(
     block_size: int = BLOCK_SIZE,
     open_input: Callable[[str], Source] = open_source,
 ) -> Timeline:
-    """The packets of all captures in `paths` (`-`: standard input), to be iterated once, in blocks.
+    """All captures in `paths` (`-`: standard input) as one timeline, to be iterated once, in blocks.
 
-    Nothing is opened before the first block is asked for, and nothing is raised for what cannot be read: see
-    `Timeline.errors`. `open_input` makes a source of a path, for paths that are not those of files.
+    Nothing is opened before the first block is asked for, and unreadable inputs raise nothing: see `Timeline.errors`.
+    `open_input` makes a source of a path, for paths that are not files.
     """
     return Timeline(paths, block_size=block_size, open_input=open_input)
 
 
 def may_bring_secrets(names: Sequence[str]) -> bool:
-    """Whether one of the inputs may have TLS secrets in it, perhaps behind the packets they are for."""
+    """True if one of the inputs may contain TLS secrets, perhaps behind the packets they are for."""
     return any(".pcapng" in name or name.endswith(".ntar") for name in names)
 
 
 def slice_block(block: Block, start: int, stop: int) -> Block:
-    """The packets `start` to `stop` (not included) of a block; the buffer is shared, not copied."""
+    """Packets from index `start` up to but not including `stop` of a block; the buffer is shared, not copied."""
     return Block(
         block.data,
         block.first_frame + start,
@@ -53,7 +53,7 @@ def slice_block(block: Block, start: int, stop: int) -> Block:
 
 
 class Packets(Protocol):
-    """Where packets come from: a `Timeline` of captures, or an interface."""
+    """A supplier of packets: a `Timeline` of captures, or an interface."""
 
     @property
     def files(self) -> list[str]: ...
@@ -80,7 +80,7 @@ class Packets(Protocol):
 
 
 def note_capture(counts: Counts, packets: Packets) -> None:
-    """Put into the counts how the capture stands that the packets come from."""
+    """Copy the state of the capture that the packets come from into the counts."""
     counts.kernel_drops = packets.kernel_drops
     counts.queue_drops = packets.queue_drops
     counts.captured_packets = packets.captured_packets
@@ -90,14 +90,14 @@ def note_capture(counts: Counts, packets: Packets) -> None:
 
 
 class Timeline:
-    """Iterates the blocks of all captures in the order of time.
+    """Iterates the blocks of all captures in order of time.
 
-    Each capture keeps its own order, whatever its times say. Between captures the earlier packet comes first,
-    and of two with the same time that of the capture named first. A packet without a time goes with the
-    packet before it, and so does one whose time is far ahead of what follows it in its capture (`merging`): it
-    holds nothing back. Where packets of several captures interleave, blocks are split.
+    Each capture keeps its own order, whatever its times are. Between captures the earlier packet comes first, and of
+    two with the same time that of the capture named first. A packet without a time goes with the packet before it, and
+    so does one whose time is far ahead of what follows it in its capture (`merging`): it holds nothing back. Where
+    packets of several captures interleave, blocks are split.
 
-    All attributes are up to date while the timeline is iterated, and final after it.
+    All attributes are up to date during iteration, and final after it.
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class Timeline:
         open_input: Callable[[str], Source] = open_source,
     ) -> None:
         self.files: list[str] = [os.fspath(path) for path in paths]
-        """The captures as they were named; the upper part of a frame reference is an index into it."""
+        """Captures as they were named; the upper part of a frame reference is an index into this list."""
         self.errors: list[CaptureError] = []
-        """What could not be read at all (CaptureError), or not to its end (often TruncatedCaptureError)."""
+        """Errors of inputs that could not be read at all, or not to the end (often TruncatedCaptureError)."""
         self.packets = 0
-        """Packets handed out."""
+        """Number of packets handed out."""
         sizes = [size_of(path) for path in self.files]
         self.bytes_total: int | None = None if None in sizes else sum(size or 0 for size in sizes)
-        """Bytes of all captures as they lie on disk; None if a pipe is among them."""
+        """Bytes of all captures on disk; None if a pipe is among them."""
         self._findings = Findings()
         block_size = min(block_size, max(_SMALLEST_BLOCK, _BUFFERED // max(2 * len(sizes), 1)))
         self._cursors: list[_Cursor] = []
@@ -132,38 +132,38 @@ class Timeline:
         return self._blocks
 
     def close(self) -> None:
-        """Close what is still open; for whoever stops before the end."""
+        """Close what is still open, if iteration stops before the end."""
         self._blocks.close()
 
     @property
     def kernel_drops(self) -> int | None:
-        """Packets that the kernel or the interface dropped; None if no capture says so."""
+        """Packets that the kernel or the interface dropped; None if no capture records it."""
         return sum(self._findings.drops.values()) if self._findings.drops else None
 
     @property
     def reached(self) -> None:
-        """Files do not say how time passes behind their packets."""
+        """None: files do not say how time passes after their packets."""
 
     @property
     def queue_drops(self) -> None:
-        """Files wait to be decoded."""
+        """None: files wait to be decoded."""
 
     @property
     def captured_packets(self) -> None:
-        """Whoever made the files knows."""
+        """None: only the program that wrote the files knows."""
 
     @property
     def saved_packets(self) -> None:
-        """They are saved."""
+        """None: the packets come from files."""
 
     @property
     def secrets(self) -> list[bytes]:
-        """The TLS key logs found so far; one may stand after the packets it is for."""
+        """TLS key logs found so far; one may stand behind the packets it is for."""
         return self._findings.secrets
 
     @property
     def descriptions(self) -> list[tuple[int, int, bytes]]:
-        """The blocks of pcapng files that say how packets behind them are to be read: file, offset, block."""
+        """Blocks of pcapng files that describe how the packets behind them are to be read: file, offset, block."""
         found = self._findings
         return [
             (place[0], place[1], text)
@@ -171,14 +171,14 @@ class Timeline:
         ]
 
     def offset(self, block: Block) -> int:
-        """Where the buffer of the block handed out last begins in its file; of a compressed one it is not told."""
+        """Offset in its file of the buffer of the block handed out last; meaningless for a compressed file."""
         file = block.first_frame >> FRAME_BITS
         cursor = next(cursor for cursor in self._cursors if cursor.index == file)
         return cursor.position - len(block.data)
 
     @property
     def bytes_read(self) -> int:
-        """How much of `bytes_total` was read."""
+        """Bytes read of `bytes_total`."""
         return sum(cursor.source.position for cursor in self._cursors)
 
     def _counted(self, blocks: Iterator[Block]) -> Generator[Block]:
@@ -209,7 +209,7 @@ class Timeline:
                 error.unread = True
                 self.errors.append(error)
                 continue
-            # What has no time stays behind the capture it was named after.
+            # A capture without a time follows the one named before it.
             time = cursor.time = time if first is None else first
             heap.append((time, cursor.index, cursor))
         heapify(heap)
@@ -217,7 +217,7 @@ class Timeline:
             _, index, cursor = heappop(heap)
             if self._has_packet(cursor):
                 yield cursor.take(heap[0][:2] if heap else None)
-                # Asked again before the heap is: the next packet's time is its place there.
+                # Checked before the push: the next packet's time is the cursor's place in the heap.
                 if self._has_packet(cursor):
                     heappush(heap, (cursor.time, index, cursor))
 
@@ -230,7 +230,7 @@ class Timeline:
 
 
 class _Cursor:
-    """One capture among several: its block at hand, the next packet in it, and blocks that were read ahead."""
+    """One capture among several: its current block, the next packet in it, and blocks read ahead."""
 
     def __init__(
         self, index: int, path: str, block_size: int, findings: Findings, open_input: Callable[[str], Source]
@@ -238,11 +238,11 @@ class _Cursor:
         self.index = index
         self.source = open_input(path)
         self.time = 0
-        """When the next packet takes its turn."""
+        """Merge time of the next packet (`merging`)."""
         self.position = 0
-        """Where in the capture the block at hand ends."""
+        """Position in the capture at which the current block ends."""
         self.ends: deque[int] = deque()
-        """Where those end that were read ahead."""
+        """Positions at which the blocks read ahead end."""
         self._path = path
         self._open_input = open_input
         self._block_size = block_size
@@ -253,7 +253,7 @@ class _Cursor:
         self._times: list[int] = []
 
     def open(self) -> Iterator[Block]:
-        """All blocks of the capture. Raises CaptureError, which tells whether there were any."""
+        """All blocks of the capture. Raises CaptureError, whose `unread` is true if there were none."""
         begun = False
         try:
             first_frame = (self.index << FRAME_BITS) + 1
@@ -266,10 +266,10 @@ class _Cursor:
             raise
 
     def first_time(self) -> int | None:
-        """The time of the first packet; None if it has none, or there is no packet.
+        """Time of the first packet; None if it has none, or there is no packet.
 
-        Looks into a file and closes it again, so that no more files are open than are being read. Raises
-        CaptureError for what is no capture.
+        Opens a file and closes it again, so that no more files are open than are being read. Raises CaptureError for an
+        input that is not a capture.
         """
         if not can_reopen(self._path):
             return self.time if self.has_packet() else None
@@ -278,13 +278,13 @@ class _Cursor:
             if peek.has_packet() and peek._block is not None and peek._block.times[0] is not None:
                 return peek.time
         except TruncatedCaptureError:
-            pass  # Told again, and recorded, when the timeline reaches this file.
+            pass  # Raised again, and recorded, when the timeline reaches this file.
         finally:
             peek.source.close()
         return None
 
     def has_packet(self) -> bool:
-        """Whether there is a next packet; reads the next block if need be. Raises CaptureError."""
+        """True if there is a next packet; reads the next block if necessary. Raises CaptureError."""
         if self._block is not None:
             return True
         if self._turns is None:
@@ -302,7 +302,7 @@ class _Cursor:
         return True
 
     def take(self, other: tuple[int, int] | None) -> Block:
-        """The next packets up to the one that the other capture's next (its time and index) comes before."""
+        """Take the next packets, up to the first that comes after the other capture's next one (its time and index)."""
         block = self._block
         assert block is not None
         start, size = self._next, len(block)

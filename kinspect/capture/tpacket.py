@@ -1,6 +1,5 @@
-"""What the kernel writes into the ring of a packet socket, version 3 (include/uapi/linux/if_packet.h, Linux's
-Documentation/networking/packet_mmap.rst), as blocks of packets.
-"""
+"""Blocks of a packet socket's ring, version 3 (include/uapi/linux/if_packet.h, Linux's
+Documentation/networking/packet_mmap.rst), as blocks of packets."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ LINK_TYPES = {
     519: RAW_IP,
     0xFFFE: RAW_IP,  # none: tun, WireGuard
 }
-"""The link types of hardware (ARPHRD_ values, linux/if_arp.h)."""
+"""LINKTYPE_ values by hardware type (ARPHRD_ values, linux/if_arp.h)."""
 LOOPBACK = 772
 _OUTGOING = 4
 
@@ -27,7 +26,7 @@ _OUTGOING = 4
 BLOCK_HEADER = Struct("=8x4I")
 
 # `tpacket3_hdr`: offset to the next packet, seconds, nanoseconds, captured and wire length, status, offset of the
-# packet, VLAN tag and its ethertype; behind it `sockaddr_ll`, of which the hardware and the packet type.
+# packet, VLAN tag and its ethertype; then `sockaddr_ll`, of which the hardware and the packet type are read.
 _PACKET = Struct("=6IH6xIH18xHB")
 _VLAN_VALID, _VLAN_TPID_VALID = 0x10, 0x40
 _VLAN = 0x8100
@@ -41,17 +40,17 @@ _ADDRESS = Struct("=IHBB8s")
 _COOKED = Struct(">H2xIHBB8s")
 
 ROOM_BYTES = _TAG_BYTES
-"""To be kept free before each packet, for the tag. The cooked header has room beside it (`tpacket_rcv`)."""
+"""Bytes kept free before each packet for the VLAN tag. The cooked header has room beside it (`tpacket_rcv`)."""
 
 _NS_PER_SECOND = 1_000_000_000
 
 
 def read_ring_block(data: bytes, link_type: int) -> Block:
-    """The packets of a block of the ring, numbered from 1.
+    """Packets of a block of the ring, numbered from 1.
 
-    Of the loopback interface each packet comes twice, as sent and as received; as with libpcap, the one sent is left
-    out. A VLAN tag that the kernel (or the network card) took out is put back. With `COOKED`, packets begin behind
-    their link header, and get one that tells their interface.
+    On the loopback interface each packet appears twice, as sent and as received; as with libpcap, the one sent is left
+    out. A VLAN tag that the kernel or the network card removed is put back. With `COOKED`, packets start behind their
+    link header, and get one that names their interface.
     """
     block = new_block(data, 1)
     cooked = link_type == COOKED
@@ -85,7 +84,7 @@ def read_ring_block(data: bytes, link_type: int) -> Block:
 
 
 def packet_blocks(block: Block, interface: int) -> list[bytes]:
-    """The packets as blocks of a pcapng file, of that interface."""
+    """The packets as pcapng packet blocks of that interface."""
     data = block.data
     return [
         packet_block(interface, time or 0, data[start:end], wire)
@@ -96,7 +95,7 @@ def packet_blocks(block: Block, interface: int) -> list[bytes]:
 
 
 def _put_tag(room: bytearray, start: int, tag_type: int, tag: int) -> int:
-    """Put a tag behind the addresses, which move to the front; gives where the packet starts now."""
+    """Insert a VLAN tag behind the addresses, which move to the front; returns the packet's new start."""
     moved = start - _TAG_BYTES
     tag_at = moved + _ADDRESSES_BYTES
     room[moved:tag_at] = room[start : start + _ADDRESSES_BYTES]
@@ -105,7 +104,7 @@ def _put_tag(room: bytearray, start: int, tag_type: int, tag: int) -> int:
 
 
 def _put_cooked(room: bytearray, at: int, start: int, tag_type: int, tag: int) -> int:
-    """Put a cooked header before a packet, with a tag if it had one; gives where it starts now."""
+    """Put a cooked header before a packet, with its VLAN tag if it had one; returns the packet's new start."""
     protocol = int.from_bytes(room[at + _PROTOCOL_AT : at + _ADDRESS_AT], "big")
     interface, hardware, kind, size, address = _ADDRESS.unpack_from(room, at + _ADDRESS_AT)
     if tag_type:

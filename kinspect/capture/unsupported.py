@@ -1,4 +1,4 @@
-"""Files that kinspect does not read, known by their first bytes: what they are, and what makes captures of them.
+"""Files that kinspect does not read, recognised by their first bytes: what they are, and how to make captures of them.
 
 The numbers are those of Wireshark's wiretap library, whose `editcap` converts the captures among them.
 """
@@ -12,7 +12,7 @@ from kinspect.capture.source import STDIN_NAME, Begin
 from kinspect.errors import CaptureError
 
 _CONVERT = "convert it: editcap -F pcapng {file} {file}.pcapng"
-# These formats tell the link type of each packet, which editcap does not know before it writes.
+# These formats give each packet its own link type, which editcap does not know before it writes.
 _CONVERT_ETHERNET = "convert it: editcap -T ether -F pcapng {file} {file}.pcapng"
 _TRACE_ANEW = "editcap does not convert it, but NetScaler can trace in .pcap format"
 
@@ -58,13 +58,13 @@ _LONGEST = max(kind.offset + len(kind.magic) for kind in _KINDS)
 
 
 def unsupported(name: str, what: str, remedy: str = _CONVERT) -> CaptureError:
-    """The input `name` is `what`, which is not read."""
+    """Error: the input `name` is `what`, which is not read."""
     file = "FILE" if name == STDIN_NAME else shlex.quote(name)
     return CaptureError(f"{name}: is {what}, which kinspect does not read; {remedy.format(file=file)}")
 
 
 def known(name: str, begin: Begin) -> CaptureError | None:
-    """The error of an input that is known not to be read; None for one that is not known at all.
+    """Error for an input of a format known not to be supported; None for an unknown one.
 
     Raises what its source raises.
     """

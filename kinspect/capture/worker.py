@@ -1,4 +1,4 @@
-"""The capturing process: packets from rings into files and to the decoding process, whatever that is doing."""
+"""The capturing process: moves packets from rings into files and to the decoding process, never waiting for it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from kinspect.errors import KinspectError
 
 _MS = 1_000_000
 VISIBLE_NS = 2 * RETIRE_MS * _MS
-"""After so long a packet is in a block that was handed over."""
+"""Time after which a packet is in a block that the kernel has handed over."""
 BEAT_NS = 100 * _MS
-"""The decoding process hears that often how the capture stands."""
+"""Interval at which the decoding process is told the state of the capture."""
 SECRETS_NS = 20 * _MS
-"""So often is looked for new TLS secrets."""
+"""Interval at which the key log is checked for new TLS secrets."""
 BLOCKS_A_TURN = 32
 LONGEST_END_NS = 10_000 * _MS
-"""The end is told by the packets' times, which never comes if the clock is set back; then this is how long it takes."""
+"""Longest time for ending. The end is found by the packets' times, and never if the clock is set back."""
 FOREVER = 1 << 63
 
 
 class Plan(NamedTuple):
-    """Until when is captured, and where the lines come from that a TLS key log has got since it was last asked."""
+    """Limits of a capture, and `secrets`: gives the lines added to a TLS key log since it was last called."""
 
     duration_ns: int | None = None
     packets: int | None = None
@@ -37,7 +37,7 @@ class Plan(NamedTuple):
 
 
 class Packets(Protocol):
-    """An interface that packets are taken from; see `Ring`."""
+    """An interface to take packets from; see `Ring`."""
 
     @property
     def interface(self) -> str: ...
@@ -49,8 +49,8 @@ class Packets(Protocol):
 
 
 class Worker:
-    """One capture. `run` returns when it has ended and all is handed over and written; `control` is readable when
-    somebody wants it to end. `prelude`: the pcapng blocks that describe the interfaces."""
+    """One capture. `run` returns when it has ended and everything is handed over and written. `control` becomes
+    readable when the capture is to end. `prelude`: the pcapng blocks that describe the interfaces."""
 
     def __init__(
         self,
@@ -94,14 +94,14 @@ class Worker:
         try:
             self._capture()
         except Exception as error:
-            # There is nobody here to tell it to.
+            # This process has no terminal to report it on.
             self._errors.append(f"internal error of the capturing process: {error!r}")
         self._finish()
 
     def stop(self) -> None:
-        """End with the packets up to now. A signal handler may call it."""
+        """End with the packets up to now. May be called from a signal handler."""
         if self._ended_at is None:
-            # Counted now: what is dropped while the rings are emptied was never asked for.
+            # Counted now: packets dropped while the rings are emptied came after the end.
             self._count_drops()
             self._patience = time.monotonic_ns() + VISIBLE_NS
             self._ended_at = time.time_ns()
@@ -118,7 +118,7 @@ class Worker:
                 self.stop()
 
     def _wait(self, longest: int) -> None:
-        """Until there is something to do, or some time has passed."""
+        """Wait until there is something to do, `longest` nanoseconds at most."""
         now = time.monotonic_ns()
         if self._order is not None or self._ended_at is not None:
             longest = min(longest, RETIRE_MS * _MS)
@@ -132,7 +132,7 @@ class Worker:
                 self.stop()
 
     def _turn(self, last: bool) -> bool:
-        """Hand on what is there now; tells whether there is more."""
+        """Hand on what is there now; returns True if there is more."""
         left = []
         now = min(time.time_ns(), time.monotonic_ns() + self._offset)
         for number in [*self._rings]:
@@ -150,7 +150,8 @@ class Worker:
         return bool(left)
 
     def _empty(self, number: int) -> int | None:
-        """Take what a ring holds, but not so much that others have to wait. Gives the latest time if there is more."""
+        """Take blocks from a ring, at most `BLOCKS_A_TURN`, so that the others are not kept waiting. Returns the latest
+        time if there is more, else None."""
         latest = None
         for _ in range(BLOCKS_A_TURN):
             data = None if self._enough else self._take(number)
@@ -181,7 +182,7 @@ class Worker:
             return None
 
     def _hand_on(self, batch: Batch) -> None:
-        """Into the files and to the other process."""
+        """Write packets to the files and send them to the decoding process."""
         batch = batch.first(self._wanted(batch.times))
         if not batch.blocks:
             return
@@ -194,7 +195,7 @@ class Worker:
         self._outbox.send()
 
     def _wanted(self, times: list[int]) -> int:
-        """How many of these packets come before the end; notes when it is reached."""
+        """Number of these packets that come before the end; notes when it is reached."""
         size = len(times)
         if self._ended_at is not None:
             end = self._ended_at
@@ -206,8 +207,8 @@ class Worker:
         return size
 
     def _save(self, act: Callable[[SaveFiles], None]) -> None:
-        """Do something with the files, if there are any. Where one cannot be written, the capture ends: what was
-        captured until then is still handed on."""
+        """Apply `act` to the files, if there are any. If one cannot be written, the capture ends: what was captured
+        until then is still handed on."""
         files = self._files
         if files is None:
             return
@@ -217,20 +218,20 @@ class Worker:
             self._errors.append(f"{error}: the capture ends")
             self._files = None
             self.stop()
-            # Of a full disk there may be room for the drop counts.
+            # A full disk may still have room for the drop counts.
             with suppress(KinspectError):
                 files.close(self._drops)
         self._saved = files.saved
 
     def _save_secrets(self, files: SaveFiles) -> None:
-        """What the key log got, before the packets that it may be for."""
+        """Save new lines of the key log before the packets that they may be for."""
         now = time.monotonic_ns()
         if now >= self._next_secrets:
             self._next_secrets = now + SECRETS_NS
             files.secrets(self._new_secrets())
 
     def _new_secrets(self) -> bytes:
-        """Where none can be read any more, the capture goes on without."""
+        """New lines of the key log. If it can no longer be read, the capture goes on without."""
         try:
             return self._plan.secrets()
         except KinspectError as error:
@@ -263,7 +264,7 @@ class Worker:
         )
 
     def _finish(self) -> None:
-        """Close the files, then wait for the other process to take the rest."""
+        """Close the files, then wait for the decoding process to take the rest."""
         self.stop()
         self._save(lambda files: files.secrets(self._new_secrets()))
         self._save(lambda files: files.close(self._drops))

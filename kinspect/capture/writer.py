@@ -5,7 +5,7 @@
         ethernet = writer.interface(1, "eth0")
         writer.packet(ethernet, time_ns, data, wire_length)
 
-The functions give the blocks alone, for those who put files together themselves.
+The functions return single blocks, for callers that assemble files themselves.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _NANOSECONDS = b"\x09"
 _ISB_ENDTIME = 3
 
 PACKET_OVERHEAD = 32
-"""What a packet's block has beside its bytes, which are padded to four."""
+"""Bytes of a packet block beside the packet, which is padded to a multiple of four."""
 LATEST_NS = read.LATEST
-"""The format has room for more, which kinspect would not read."""
+"""Latest time that kinspect would read; the format has room for later ones."""
 
 
 def section() -> bytes:
-    """The section header: what a file starts with."""
+    """Section header block, which a file starts with."""
     body = _SECTION.pack(_BYTE_ORDER, 1, 0, _LENGTH_UNKNOWN)
     return _block(read.SECTION, body + _options((_SHB_USERAPPL, b"kinspect")))
 
 
 def interface_block(link_type: int, name: str = "", snaplen: int = 0, filter_text: str = "") -> bytes:
-    """An interface; packets call it by its place among those of the section, from 0. `snaplen` 0: no limit."""
+    """Interface block; packets refer to it by its index within the section, from 0. `snaplen` 0: no limit."""
     options = [(read.IF_TSRESOL, _NANOSECONDS)]
     if name:
         options.append((_IF_NAME, _encoded(name)))
@@ -55,7 +55,7 @@ def interface_block(link_type: int, name: str = "", snaplen: int = 0, filter_tex
 
 
 def packet_block(interface: int, time_ns: int, data: bytes, original_length: int) -> bytes:
-    """A packet. Raises ValueError for a time that could not be read again."""
+    """Enhanced packet block. Raises ValueError for a time that could not be read again."""
     if not 0 <= time_ns <= LATEST_NS:
         raise ValueError(f"{time_ns} ns is no time that could be read again")
     captured = len(data)
@@ -74,7 +74,7 @@ def packet_block(interface: int, time_ns: int, data: bytes, original_length: int
 
 
 def statistics_block(interface: int, start_ns: int, end_ns: int, dropped: int) -> bytes:
-    """How many packets the operating system dropped of an interface, from the start of the capture on."""
+    """Statistics block: packets that the operating system dropped on an interface since the start of the capture."""
     return _block(
         read.STATISTICS,
         _STATISTICS.pack(interface, *_ticks(end_ns))
@@ -87,12 +87,12 @@ def statistics_block(interface: int, start_ns: int, end_ns: int, dropped: int) -
 
 
 def secrets_block(text: bytes) -> bytes:
-    """Lines of a TLS key log, to stand before the packets they are for."""
+    """Secrets block with lines of a TLS key log, to be placed before the packets they are for."""
     return _block(read.SECRETS, _FRAME.pack(read.TLS_KEY_LOG, len(text)) + _padded(text))
 
 
 class PcapngWriter:
-    """A file being written; whoever opened it closes it. Its errors are the file's OSErrors."""
+    """A file being written, to be closed by the caller. Raises the file's OSErrors."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -100,7 +100,7 @@ class PcapngWriter:
         file.write(section())
 
     def interface(self, link_type: int, name: str = "", snaplen: int = 0, filter_text: str = "") -> int:
-        """Describe an interface; gives the number that its packets name it by. `link_type`: LINKTYPE_ value."""
+        """Describe an interface; returns its number for `packet`. `link_type`: LINKTYPE_ value."""
         self._file.write(interface_block(link_type, name, snaplen, filter_text))
         self._interfaces += 1
         return self._interfaces - 1
@@ -134,7 +134,7 @@ def _padded(value: bytes) -> bytes:
 
 
 def _encoded(text: str) -> bytes:
-    """UTF-8, as the format wants it, at most what an option has room for."""
+    """UTF-8, as the format requires, cut to what an option has room for."""
     return text.encode(errors="replace")[:0xFFF0]
 
 
