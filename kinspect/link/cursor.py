@@ -1,4 +1,4 @@
-"""Where the walk through one packet's headers stands."""
+"""State of the walk through one packet's headers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Protocol, TypeAlias
 
 STOP = -1
 
-# What a layer announces as the next one: a number of one of these registries.
+# Codes of layers: a number of one of these registries, added to its base.
 ETHERTYPE = 0x10000
 IP_PROTOCOL = 0x20000
 UDP_PORT = 0x30000
 LINK_TYPE = 0x40000
 PPP = 0x50000
 
-# So many tunnels may lie in one another; a packet put together from fragments counts as one more.
+# Most tunnels within one another; a reassembled packet counts as one more.
 MAX_DEPTH = 8
 
 # A tunnel's number in a segment's key: the kind, then four bytes. The innermost four tell connections apart,
@@ -23,18 +23,18 @@ NETWORKS_SIZE = 4 * 5
 
 
 class Assembler(Protocol):
-    """What puts fragments together."""
+    """A reassembler of fragments."""
 
     def take(self, cursor: Cursor, key: bytes, offset: int, more: bool, protocol: int, /) -> int: ...
 
 
 class Cursor:
-    """The packet, how far it was read, and what was learned; one is reused for every packet.
+    """The packet, the position in it, and what was learned; one cursor is reused for all packets.
 
-    `data[at:end]` is what is captured and not yet read. `wire_end` is where the innermost layer that
-    states its length says the packet ended on the wire: before `end` if padding follows, behind it if the
-    snap length cut the packet. `networks` and `vlan` are the numbers of the tunnels and VLANs around the
-    innermost IP header; `mark` is `Segment.mark`.
+    `data[at:end]` is captured and not yet read. `wire_end` is where the packet ended on the wire according to the
+    innermost layer that states its length: before `end` if padding follows, after it if the snap length cut the packet.
+    `networks` and `vlan` are the numbers of the tunnels and VLANs around the innermost IP header; `mark` is
+    `Segment.mark`.
     """
 
     __slots__ = (
@@ -78,27 +78,27 @@ class Cursor:
         self.reason = ""
 
     def stop(self, reason: str) -> int:
-        """Ends the walk without a segment."""
+        """End the walk without a segment."""
         self.reason = reason
         return STOP
 
     def has(self, size: int) -> bool:
-        """Whether `size` bytes from here on were captured and belong to the packet."""
+        """True if the next `size` bytes were captured and belong to the packet."""
         return self.at + size <= self.end and self.at + size <= self.wire_end
 
     def stop_short(self) -> int:
-        """Ends the walk because a header does not fit: cut by the snap length, or wrong."""
+        """End the walk because a header does not fit: cut by the snap length, or malformed."""
         return self.stop("truncated" if self.wire_end > self.end else "malformed")
 
     def bound(self, wire_end: int) -> None:
-        """Takes over the end of the packet as a header states it; padding and trailers fall off."""
+        """Set the end of the packet as stated by a header; padding and trailers fall off."""
         self.wire_end = wire_end
         self.end = min(self.end, wire_end)
 
     def enter(self, code: int, network: bytes = b"") -> int:
-        """Goes into a tunnel, whose number is `network` if it has one. Out: `code`, or `STOP` if this is too deep.
+        """Enter a tunnel; `network` is its number, if it has one. Returns `code`, or `STOP` if this is too deep.
 
-        The VLANs outside belong to the network that carries the tunnel and say nothing of what is inside.
+        The VLANs outside belong to the network that carries the tunnel, and do not matter inside.
         """
         self.depth += 1
         if self.depth > MAX_DEPTH:
@@ -109,5 +109,5 @@ class Cursor:
 
 
 Layer: TypeAlias = Callable[[Cursor], int]
-"""Reads one header at the cursor and moves behind it. Returns the code of what follows, or `STOP`: either the
+"""Reads one header at the cursor and moves behind it. Returns the code of the next layer, or `STOP`: then either the
 segment is complete, or `reason` says why there is none."""

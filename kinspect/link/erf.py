@@ -1,5 +1,5 @@
 """ERF records of Endace's cards (ERF types reference, endace.com/erf-extensible-record-format-types.pdf): a header, its
-extensions, a packet."""
+extension headers, a packet."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from .cursor import LINK_TYPE, Cursor
 
 HEADER = 16
 EXTENSION = 8
-MORE = 0x80  # of a record's type, and of an extension's first byte: another extension follows
+MORE = 0x80  # bit of a record's type, and of an extension header's first byte: another one follows
 
 _ETHERNET, _PPP_HDLC, _IPV4, _IPV6, _INFINIBAND = 1, 50, 228, 229, 247
 
 OTHERS = {3: "erf atm", 4: "erf aal5", 27: "erf metadata"}
-"""How the summary calls records of other types, those that people meet."""
+"""Names in the summary of common record types that carry no packet."""
 
 PAD = 48
-"""The type of a record that holds nothing."""
+"""Record type of padding."""
 
-# By a record's type: the LINKTYPE_ value of the packet, and how much stands before it behind the extensions.
+# By record type: the LINKTYPE_ value of the packet, and the bytes between the extension headers and the packet.
 CARRIED = {
     1: (_PPP_HDLC, 0),  # HDLC_POS
     2: (_ETHERNET, 2),  # ETH
@@ -37,13 +37,14 @@ CARRIED = {
 }
 
 COUNTS_LOSS = frozenset({1, 2, 5, 21, 22, 23})
-"""The types that count packets lost since the last record where the others have a color or a hash."""
+"""Record types that count packets lost since the last record, in the field where the others have a color or a hash."""
 
 _LENGTHS = struct.Struct(">8xBxHxxH")  # type, record length, wire length
 
 
 def headers_end(data: bytes, start: int, end: int) -> int:
-    """Where the extensions of the record that begins at `start` end; beyond `end` if they do not end before."""
+    """Position at which the extension headers of the record that starts at `start` end; greater than `end` if they are
+    not complete before it."""
     at = start + HEADER
     more = data[start + 8] & MORE
     while more and at < end:
@@ -53,7 +54,7 @@ def headers_end(data: bytes, start: int, end: int) -> int:
 
 
 def erf(cursor: Cursor) -> int:
-    """LINKTYPE_ERF: a record. The wire length counts from behind its headers."""
+    """LINKTYPE_ERF: one record. Its wire length counts from behind the headers."""
     if not cursor.has(HEADER):
         return cursor.stop_short()
     data, at = cursor.data, cursor.at

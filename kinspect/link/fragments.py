@@ -1,9 +1,9 @@
-"""IPv4 and IPv6 fragments put together (RFC 791 §3.2, RFC 8200 §4.5).
+"""Reassembly of IPv4 and IPv6 fragments (RFC 791 §3.2, RFC 8200 §4.5).
 
-Fragments come in any order. Where they overlap, the bytes that came first win (a receiver of IPv6 would drop
-the packet, RFC 5722). A packet is given up and begun anew if its next fragment comes `Caps.fragment_ns` after its
-last one; the times of other packets say nothing of it. What waits, and the packets that are remembered to know
-copies of their fragments, are bounded together by `Caps.fragment_bytes`, and each by `Caps.fragments`.
+Fragments come in any order. Where they overlap, the bytes that came first win (an IPv6 receiver would drop the packet,
+RFC 5722). A packet is given up and begun anew if its next fragment comes `Caps.fragment_ns` after its last one; the
+times of other packets do not matter. Incomplete packets, and complete ones remembered to recognise copies of their
+fragments, are bounded together by `Caps.fragment_bytes`, and each by `Caps.fragments`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from ..model import COPY_NS, Caps, Counts
 from ..state import fields, fill
 from .cursor import IP_PROTOCOL, MAX_DEPTH, Cursor
 
-UNIT = 8  # offsets count 8 bytes; every fragment but the last is a multiple long
+UNIT = 8  # offsets count units of 8 bytes; all fragments but the last are a multiple of that
 MAX_PACKET = 65535
 
-# The reason of a packet that is no segment but part of one, or a copy of such a part. It is counted already,
-# or will be when it is known what came of it.
+# Reason for a packet that is only part of a segment, or a copy of such a part. It is counted already, or will be
+# when its packet is complete or given up.
 PART = "part"
 INCOMPLETE = "fragment incomplete"
 
-# So many others have to tell that a packet is too old to be of use, so that no wrong time does.
+# Number of later entries that must agree that one is too old to be of use, so that no single wrong time decides.
 OTHERS = 8
 
 
 class Parts:
-    """A packet of which some fragments came.
+    """A packet of which some fragments have come.
 
-    `have` has a byte a unit of `data`: whether it came. `total` is the packet's size, 0 if the last fragment is
-    still to come; `cut` where the snap length first took something; `count` how many fragments came; `time` the last
-    one's, None if no fragment has one.
+    `have` has one byte per unit of `data`: 1 if it has come. `total` is the packet's size, 0 while the last fragment is
+    missing; `cut` the first offset that the snap length took away; `count` the number of fragments; `time` that of the
+    last one, None if no fragment has one.
     """
 
     STATE: ClassVar = ("count", "cut", "data", "have", "protocol", "time", "total")
@@ -57,13 +57,13 @@ class Parts:
         return self.total == len(self.data) > 0 and 0 not in self.have
 
     def fits(self, end: int, more: bool) -> bool:
-        """Whether a fragment up to `end` agrees with what the others say about the packet's size."""
+        """True if a fragment that ends at `end` agrees with the packet's size as far as it is known."""
         if more:
             return not self.total or end <= self.total
         return end == self.total if self.total else end >= len(self.data)
 
     def state(self) -> list[Any]:
-        """What `from_state` goes on with."""
+        """State for `from_state`."""
         return fields(self, self.STATE)
 
     @classmethod
@@ -73,9 +73,9 @@ class Parts:
         return parts
 
     def add(self, offset: int, data: bytes, size: int) -> int:
-        """Puts in what is new of a fragment of `size` bytes, of which `data` was captured.
+        """Insert the new parts of a fragment of `size` bytes, of which `data` was captured.
 
-        Out: how many of its units were there already.
+        Returns the number of its units that were there already.
         """
         end = offset + size
         if end > len(self.data):
@@ -98,7 +98,7 @@ class Parts:
 
 
 class Whole(NamedTuple):
-    """A packet that was put together, and the time of the fragment that completed it."""
+    """A reassembled packet, and the time of the fragment that completed it."""
 
     time: int | None
     data: bytes
@@ -108,7 +108,7 @@ Held: TypeAlias = dict[bytes, Parts] | dict[bytes, Whole]
 
 
 class Fragments:
-    """The packets of which some fragments came, and those that were put together last, each oldest first."""
+    """Incomplete packets, and those reassembled last, each oldest first."""
 
     def __init__(self, caps: Caps, counts: Counts) -> None:
         self._caps = caps
@@ -118,10 +118,10 @@ class Fragments:
         self._held = 0
 
     def take(self, cursor: Cursor, key: bytes, offset: int, more: bool, protocol: int) -> int:
-        """Takes the fragment at the cursor; `key` names its packet.
+        """Take the fragment at the cursor; `key` names its packet.
 
-        If it is the one that was missing, the cursor moves into the whole packet. The time and frame of the
-        segment are so those of the fragment that completed it.
+        If it completes the packet, the cursor moves into the whole packet. The segment thus has the time and frame of
+        the fragment that completed it.
         """
         size = cursor.wire_end - cursor.at
         if size <= 0 or offset + size > MAX_PACKET or (more and size % UNIT):
@@ -141,11 +141,11 @@ class Fragments:
         return code
 
     def state(self) -> list[Any]:
-        """What `restore` goes on with."""
+        """State for `restore`."""
         return [[*((key, parts.state()) for key, parts in self._waiting.items())], [*self._whole.items()]]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Goes on with the packets of `state`."""
+        """Go on with the packets of `state`."""
         waiting, whole = state
         self._waiting = {key: Parts.from_state(of_parts) for key, of_parts in waiting}
         self._whole = {key: Whole(*of_whole) for key, of_whole in whole}
@@ -153,14 +153,14 @@ class Fragments:
         self._held += sum(len(each.data) for each in self._whole.values())
 
     def flush(self) -> None:
-        """The end of the capture: nothing will be completed any more."""
+        """End of the capture: give up all incomplete packets."""
         while self._waiting:
             self._give_up(next(iter(self._waiting)))
         while self._whole:
             self._forget(next(iter(self._whole)))
 
     def _is_copy(self, key: bytes, offset: int, data: bytes, time: int | None) -> bool:
-        """Whether the fragment is one of a packet that was just completed, over again."""
+        """True if the fragment repeats part of a packet that was just completed."""
         whole = self._whole.get(key)
         return (
             whole is not None
@@ -170,7 +170,7 @@ class Fragments:
         )
 
     def _packet(self, key: bytes, time: int | None) -> Parts:
-        """The packet that a fragment with this time belongs to."""
+        """The packet that a fragment with this time belongs to, a new one if necessary."""
         parts = self._waiting.get(key)
         if parts is not None and _is_later(time, parts.time, self._caps.fragment_ns):
             self._give_up(key)
@@ -182,7 +182,7 @@ class Fragments:
         return parts
 
     def _add(self, parts: Parts, offset: int, data: bytes, size: int, more: bool, protocol: int) -> bool:
-        """Puts the fragment in; whether it brought something."""
+        """Insert the fragment; returns False if it contradicts the packet's size."""
         if not parts.fits(offset + size, more):
             self._counts.overlapping_fragments += 1
             return False
@@ -235,7 +235,7 @@ class Fragments:
                 self._let_go(held, "fragments")
 
     def _let_go(self, held: Held, cap: str) -> None:
-        """Lets the oldest go; the cap is hit unless that one is of no use any more."""
+        """Drop the oldest entry; the cap is hit unless that entry is too old to be of use."""
         let_go, age = (
             (self._forget, COPY_NS) if held is self._whole else (self._give_up, self._caps.fragment_ns)
         )
@@ -249,7 +249,7 @@ def _is_later(time: int | None, than: int | None, by: int) -> bool:
 
 
 def _is_over(held: Held, age: int) -> bool:
-    """Whether the latest `OTHERS` have all gone beyond the age of the oldest, twice over."""
+    """True if the latest `OTHERS` entries are all later than the oldest by more than twice `age`."""
     oldest = held[next(iter(held))].time
     others = (held[key].time for key in islice(reversed(held), OTHERS))
     return len(held) > OTHERS and all(_is_later(time, oldest, 2 * age) for time in others)

@@ -1,4 +1,4 @@
-"""Link layers: what stands before the network header.
+"""Link layers: the headers before the network layer.
 
 Sources: the LINKTYPE_ registry (tcpdump.org/linktypes.html), IEEE 802.3, 802.1Q and 802.1BR (E-Tag), RFC 1042 (SNAP),
 RFC 4391 (IPoIB), new-pelissier-vntag-seg-0508 of IEEE 802.1 (VN-Tag).
@@ -32,7 +32,7 @@ def ethernet(cursor: Cursor) -> int:
 
 
 def vlan(cursor: Cursor) -> int:
-    """An 802.1Q or 802.1ad tag; tags stack, and the innermost two tell networks apart."""
+    """802.1Q or 802.1ad tag; tags stack, and the innermost two tell networks apart."""
     if not cursor.has(4):
         return cursor.stop_short()
     at = cursor.at
@@ -43,17 +43,17 @@ def vlan(cursor: Cursor) -> int:
 
 
 def vn_tag(cursor: Cursor) -> int:
-    """A VN-Tag: flags and two virtual interfaces."""
+    """VN-Tag: flags and two virtual interfaces."""
     return _tag(cursor, 6)
 
 
 def e_tag(cursor: Cursor) -> int:
-    """An E-Tag: flags and two E-channel identifiers."""
+    """E-Tag: flags and two E-channel identifiers."""
     return _tag(cursor, 8)
 
 
 def _tag(cursor: Cursor, size: int) -> int:
-    """A tag of so many bytes, the last two of which are the next ethertype."""
+    """Tag of `size` bytes, the last two of which are the next ethertype."""
     if not cursor.has(size):
         return cursor.stop_short()
     cursor.at = at = cursor.at + size
@@ -100,7 +100,7 @@ def null(cursor: Cursor) -> int:
 
 
 def raw_ip(cursor: Cursor) -> int:
-    """LINKTYPE_RAW: an IPv4 or IPv6 header comes first, its version nibble says which."""
+    """LINKTYPE_RAW: an IPv4 or IPv6 header comes first, told apart by its version nibble."""
     if not cursor.has(1):
         return cursor.stop_short()
     version = cursor.data[cursor.at] >> 4
@@ -120,7 +120,7 @@ def raw_ipv6(cursor: Cursor) -> int:
 
 
 def _typed(cursor: Cursor, value: int) -> int:
-    """An ethertype field, which below 0x600 is the length of an 802.3 frame with an LLC header."""
+    """Ethertype field, which below 0x600 is the length of an 802.3 frame with an LLC header."""
     if value >= 0x600:
         return ETHERTYPE + value
     if value > LLC_ETHERTYPE:

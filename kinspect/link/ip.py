@@ -1,5 +1,5 @@
-"""IPv4 (RFC 791) and IPv6 (RFC 8200) with extension headers. Header checksums are not looked at: hardware
-fills them in behind the capture."""
+"""IPv4 (RFC 791) and IPv6 (RFC 8200) with extension headers. Header checksums are not verified: hardware fills them in
+after the packet was captured."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FRAGMENT_BITS = (MORE_FRAGMENTS | OFFSET) << 32
 
 
 def ipv4(cursor: Cursor) -> int:
-    """An IPv4 header; what follows ends where its total length says.
+    """IPv4 header; its total length tells where the packet ends.
 
-    Total length 0 comes from segmentation offload: the packet then ends where its capture says it ended.
+    Total length 0 comes from segmentation offload: then the packet ends where the capture says.
     """
     if not cursor.has(20):
         return cursor.stop_short()
@@ -49,7 +49,7 @@ def ipv4(cursor: Cursor) -> int:
 
 
 def ipv6(cursor: Cursor) -> int:
-    """An IPv6 header. Payload length 0 (a jumbogram, or segmentation offload) means the captured length."""
+    """IPv6 header. Payload length 0 (a jumbogram, or segmentation offload) means the captured length."""
     if not cursor.has(40):
         return cursor.stop_short()
     data, at = cursor.data, cursor.at
@@ -65,17 +65,17 @@ def ipv6(cursor: Cursor) -> int:
 
 
 def extension(cursor: Cursor) -> int:
-    """An IPv6 extension header that is skipped by its length in units of 8 bytes."""
+    """IPv6 extension header, skipped by its length in units of 8 bytes."""
     return _skip(cursor, unit=8, more=1)
 
 
 def authentication(cursor: Cursor) -> int:
-    """An authentication header (RFC 4302), whose length is in units of 4 bytes."""
+    """Authentication header (RFC 4302), whose length is in units of 4 bytes."""
     return _skip(cursor, unit=4, more=2)
 
 
 def fragment_header(cursor: Cursor) -> int:
-    """An IPv6 fragment header; an atomic fragment (RFC 6946) is a whole packet."""
+    """IPv6 fragment header; an atomic fragment (RFC 6946) is a whole packet."""
     if not cursor.has(8):
         return cursor.stop_short()
     protocol, fragment, identification = _FRAGMENT.unpack_from(cursor.data, cursor.at)

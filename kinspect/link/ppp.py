@@ -1,7 +1,7 @@
 """PPP (RFC 1661), in HDLC-like framing (RFC 1662), over Ethernet (RFC 2516) and in GRE (PPTP, RFC 2637), and Cisco's
 HDLC (RFC 1547 §4.3.1).
 
-A PPPoE session or a PPTP call belongs to one link, and a new one takes its place while the connections on it go on:
+A PPPoE session or a PPTP call belongs to one link, and may be replaced by a new one while the connections on it go on:
 their numbers do not tell connections apart.
 """
 
@@ -23,7 +23,7 @@ PPTP_SEQUENCE, PPTP_ACKNOWLEDGMENT = 0x1000, 0x0080
 
 
 def ppp(cursor: Cursor) -> int:
-    """LINKTYPE_PPP: address and control may be left out, and the first byte of a protocol below 256."""
+    """LINKTYPE_PPP: address and control may be left out, and so may the first byte of a protocol number below 256."""
     if cursor.data[cursor.at : cursor.at + 2] == ADDRESS_AND_CONTROL and cursor.has(2):
         cursor.at += 2
     if not cursor.has(2):
@@ -53,7 +53,7 @@ def cisco_hdlc(cursor: Cursor) -> int:
 
 
 def pppoe(cursor: Cursor) -> int:
-    """A PPPoE session's packet, also LINKTYPE_PPP_ETHER."""
+    """PPPoE session packet, also LINKTYPE_PPP_ETHER."""
     if not cursor.has(6):
         return cursor.stop_short()
     version, code, size = _PPPOE.unpack_from(cursor.data, cursor.at)
@@ -65,7 +65,7 @@ def pppoe(cursor: Cursor) -> int:
 
 
 def pptp(cursor: Cursor) -> int:
-    """GRE version 1, whose key holds the size of what it carries. Without a sequence number it carries nothing."""
+    """GRE version 1, whose key holds the payload length. Without a sequence number it carries nothing."""
     if not cursor.has(8):
         return cursor.stop_short()
     flags, size = _PPTP.unpack_from(cursor.data, cursor.at)

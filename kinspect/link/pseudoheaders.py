@@ -27,7 +27,7 @@ HIGHEST_NFLOG_TYPE = 0xFF
 def pktap(cursor: Cursor) -> int:
     """LINKTYPE_PKTAP: the header names the link type of the packet behind it.
 
-    The interface and the process that it names say who saw the packet, and do not tell connections apart.
+    The interface and the process in it describe the capture point, and do not tell connections apart.
     """
     if not cursor.has(PKTAP_HEADER):
         return cursor.stop_short()
@@ -58,7 +58,7 @@ def _is_pktap(cursor: Cursor) -> bool:
 def nflog(cursor: Cursor) -> int:
     """LINKTYPE_NFLOG: fields in the byte order of the capturing host, one of which holds the IP packet.
 
-    The kernel may have copied less of the packet than there was: then IP's length reaches beyond the field.
+    The kernel may have copied only part of the packet: then IP's length reaches beyond the field.
     """
     if not cursor.has(NFLOG_HEADER + NFLOG_FIELD):
         return cursor.stop_short()

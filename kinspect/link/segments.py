@@ -1,4 +1,4 @@
-"""A block of packets to rows of TCP segments."""
+"""Dissection of a block of packets into rows of TCP segments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .cursor import LINK_TYPE, Assembler, Cursor
 from .fragments import PART, Fragments
 from .tables import LAYERS, layer_name
 
-# What nearly every packet is: an ethertype, IPv4 without options, TCP. Ethertype, version and header length,
+# Layout of nearly every packet: an ethertype, IPv4 without options, TCP. Ethertype, version and header length,
 # total length, `Segment.mark` (identification, fragment, time to live, protocol, checksum), then (behind
 # addresses and ports) sequence, acknowledgment, and data offset and flags.
 _USUAL = struct.Struct(">HBxHQ12xIIH")
@@ -24,21 +24,21 @@ _NOWHERE = 1 << 62
 
 
 class Dissector:
-    """Packets in, rows of TCP segments out. Fragments wait here for those of other blocks, or go to `assembler`."""
+    """Packets in, rows of TCP segments out. Fragments are kept for those of later blocks, or go to `assembler`."""
 
     def __init__(self, caps: Caps, counts: Counts, assembler: Assembler | None = None) -> None:
         self._counts = counts
         self.fragments = Fragments(caps, counts)
-        """Those that wait for others."""
+        """Fragments that wait for others."""
         self._cursor = Cursor(assembler or self.fragments)
 
     def segments(self, block: Block) -> list[Segment]:
-        """The TCP segments of a block, in packet order; adds every packet to the counts.
+        """TCP segments of a block, in packet order; adds every packet to the counts.
 
-        A row holds offsets into the block's buffer, no copy of payload; only what was put together from
-        fragments has a buffer of its own. A packet that gives no row is counted in
-        `counts.undecoded_packets` by its reason (`arp`, `udp`, `truncated`, `link type 147`, ...), or in
-        `counts.fragments` once the packet that it is part of is complete. Never raises, whatever the bytes.
+        A row holds offsets into the block's buffer, no copy of payload; only reassembled packets have a buffer of their
+        own. A packet that gives no row is counted in `counts.undecoded_packets` by its reason (`arp`, `udp`,
+        `truncated`, `link type 147`, ...), or in `counts.fragments` once the packet that it is part of is complete.
+        Never raises, whatever the bytes.
         """
         # A plain tuple in Segment's order: making the named one would cost as much as all the rest.
         rows: list[tuple[bytes, int | None, int, int, int, bytes, int, int, int, int, int]] = []
@@ -109,12 +109,12 @@ class Dissector:
         return cast(list[Segment], rows)
 
     def flush(self) -> None:
-        """The end of the capture: counts the fragments that were never completed."""
+        """End of the capture: count the fragments that were never completed."""
         self.fragments.flush()
 
 
 def segments(block: Block, counts: Counts) -> list[Segment]:
-    """The TCP segments of a block that stands alone."""
+    """TCP segments of a single block on its own."""
     dissector = Dissector(Caps(), counts)
     rows = dissector.segments(block)
     dissector.flush()
@@ -130,7 +130,7 @@ def walk(
     link_type: int,
     time: int | None,
 ) -> bool:
-    """Reads one packet layer by layer. True: the cursor holds a segment. False: `cursor.reason` says why."""
+    """Read one packet layer by layer. True: the cursor holds a segment. False: `cursor.reason` says why it does not."""
     cursor.reset(data, start, end, wire_length, time)
     code = LINK_TYPE + link_type
     while (layer := LAYERS.get(code)) is not None:

@@ -1,4 +1,4 @@
-"""Which function reads which layer, and what the others are called in the summary.
+"""Tables of layers: the function that reads each, and the names of all others in the summary.
 
 A new link type or encapsulation is a function and a line here.
 """
@@ -40,7 +40,7 @@ from .tunnels import (
     wccp,
 )
 
-# LINKTYPE_ values. 12 and 14 are what some systems wrote for raw IP.
+# LINKTYPE_ values. Some systems wrote 12 or 14 for raw IP.
 LINK_TYPES: dict[int, Layer] = {
     0: null,
     1: ethernet,
@@ -131,7 +131,7 @@ NAMES: dict[int, str] = {
     PPP + 0xC021: "ppp lcp",
 }
 
-# Link types without a function: their names in the registry, of those that people meet.
+# Names in the registry of common link types without a function.
 LINK_TYPE_NAMES = {
     3: "AX25",
     6: "IEEE802_5",
@@ -202,7 +202,7 @@ LINK_TYPE_NAMES = {
 
 
 def layer_name(code: int) -> str:
-    """What the summary calls a layer that holds no TCP."""
+    """Name in the summary of a layer that no TCP segment was found in."""
     name = NAMES.get(code)
     if name is not None:
         return name

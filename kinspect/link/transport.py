@@ -1,5 +1,5 @@
-"""TCP (RFC 9293 §3.1) and, for the tunnels in it, UDP (RFC 768). Checksums are not looked at: hardware fills them
-in behind the capture."""
+"""TCP (RFC 9293 §3.1) and, for the tunnels in it, UDP (RFC 768). Checksums are not verified: hardware fills them in
+after the packet was captured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IPV4_ADDRESSES = 8
 
 
 def tcp(cursor: Cursor) -> int:
-    """Fills in the cursor's key and numbers and leaves it at the first byte of payload."""
+    """Fill in the cursor's key and numbers, and leave it at the first byte of payload."""
     if not cursor.has(20):
         return cursor.stop_short()
     data, at = cursor.data, cursor.at
@@ -29,7 +29,7 @@ def tcp(cursor: Cursor) -> int:
     if cursor.vlan:
         cursor.key += cursor.vlan.to_bytes(3, "big")
     if len(cursor.addresses) > IPV4_ADDRESSES:
-        # IPv6 has no identification: the header with its timestamp tells a packet from the next sending.
+        # IPv6 has no identification: the TCP header with its timestamp tells one transmission from the next.
         cursor.mark |= crc32(data[at : at + header]) << 32
     cursor.seq = seq
     cursor.ack = ack
@@ -39,9 +39,9 @@ def tcp(cursor: Cursor) -> int:
 
 
 def udp(cursor: Cursor) -> int:
-    """What follows is known by the destination port; tunnels draw the source port at random.
+    """UDP header. The destination port tells the next layer; tunnels choose the source port at random.
 
-    A length below that of the header comes from segmentation offload: IP's holds.
+    A length below that of the header comes from segmentation offload: then IP's length holds.
     """
     if not cursor.has(8):
         return cursor.stop_short()

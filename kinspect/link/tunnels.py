@@ -4,9 +4,9 @@ Sources: VXLAN RFC 7348, Geneve RFC 8926, GRE RFC 2784 and 2890 (NVGRE RFC 7637)
 draft-foschiano-erspan-03, IP in IP RFC 2003 and 4213, MPLS RFC 3032 (in UDP RFC 7510), PBB IEEE 802.1ah,
 WCCP draft-mclaggan-wccp-v2rev1, FabricPath as Cisco describes it.
 
-A VXLAN or Geneve VNI, a GRE key and a PBB I-SID name the network that is inside: they go into the segment's key. An
-ERSPAN session only says who mirrored the packet, a WCCP service why it was redirected, a FabricPath tag which tree it
-took, and an MPLS label belongs to one direction of a path, so none of them tells connections apart.
+A VXLAN or Geneve VNI, a GRE key and a PBB I-SID name the network inside, and go into the segment's key. An ERSPAN
+session only says who mirrored the packet, a WCCP service why it was redirected, a FabricPath tag which tree it took,
+and an MPLS label belongs to one direction of a path, so none of these tells connections apart.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GRE_FIXED = GRE_CHECKSUM | GRE_ROUTING | GRE_KEY | GRE_VERSION
 
 
 def vxlan(cursor: Cursor) -> int:
-    """VXLAN: an Ethernet frame. A datagram on its port without the flag for the VNI is something else."""
+    """VXLAN: an Ethernet frame. A datagram on its port without the VNI flag is something else."""
     if not cursor.has(8):
         return cursor.stop_short()
     flags, vni = _VXLAN.unpack_from(cursor.data, cursor.at)
@@ -42,7 +42,7 @@ def vxlan(cursor: Cursor) -> int:
 
 
 def geneve(cursor: Cursor) -> int:
-    """Geneve, its options skipped; what follows is named by ethertype."""
+    """Geneve; its options are skipped, and an ethertype names what follows."""
     if not cursor.has(8):
         return cursor.stop_short()
     version_length, ethertype, vni = _GENEVE.unpack_from(cursor.data, cursor.at)
@@ -56,7 +56,7 @@ def geneve(cursor: Cursor) -> int:
 
 
 def gre(cursor: Cursor) -> int:
-    """GRE with its optional checksum, key and sequence number; version 1 is PPTP's. Source routes are not read."""
+    """GRE with its optional checksum, key and sequence number; version 1 is PPTP's. Source routes are not supported."""
     if not cursor.has(4):
         return cursor.stop_short()
     flags, ethertype = _GRE.unpack_from(cursor.data, cursor.at)
@@ -76,7 +76,7 @@ def gre(cursor: Cursor) -> int:
 
 
 def erspan_2(cursor: Cursor) -> int:
-    """The header of ERSPAN type II."""
+    """ERSPAN type II header."""
     if not cursor.has(8):
         return cursor.stop_short()
     cursor.at += 8
@@ -84,7 +84,7 @@ def erspan_2(cursor: Cursor) -> int:
 
 
 def erspan_3(cursor: Cursor) -> int:
-    """The header of ERSPAN type III, behind which a platform's own one may stand."""
+    """ERSPAN type III header, which a platform-specific subheader may follow."""
     if not cursor.has(12):
         return cursor.stop_short()
     size = 20 if cursor.data[cursor.at + 11] & 1 else 12
@@ -95,9 +95,9 @@ def erspan_3(cursor: Cursor) -> int:
 
 
 def wccp(cursor: Cursor) -> int:
-    """A packet that WCCP redirects, in GRE. Version 2 puts a redirect header of four bytes before it, version 1 none.
+    """Packet redirected by WCCP, in GRE. Version 2 puts a redirect header of four bytes before it, version 1 none.
 
-    That header begins with two flags and zeros: no IP header of a length that IP allows begins so.
+    That header begins with two flags and zeros, as no valid IP header does.
     """
     if not cursor.has(4):
         return cursor.stop_short()
@@ -117,7 +117,7 @@ def pbb(cursor: Cursor) -> int:
 
 
 def fabricpath(cursor: Cursor) -> int:
-    """The tag of Cisco's FabricPath, the tree and the time to live, then the frame as it entered."""
+    """Cisco FabricPath tag (tree and time to live), then the frame as it entered."""
     if not cursor.has(2):
         return cursor.stop_short()
     cursor.at += 2
@@ -133,7 +133,7 @@ def ipv6_in_ip(cursor: Cursor) -> int:
 
 
 def mpls(cursor: Cursor) -> int:
-    """A stack of labels; nothing names what follows, so the version nibble of an IP header must."""
+    """MPLS label stack; nothing names what follows, so it is recognised by the version nibble of an IP header."""
     bottom = 0
     while not bottom:
         if not cursor.has(4):
