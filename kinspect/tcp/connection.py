@@ -17,10 +17,10 @@ NEVER = 1 << 62
 
 
 class StreamHandler(Protocol):
-    """What takes a connection's two byte streams, in order and without overlap.
+    """Receiver of a connection's two byte streams, in order and without overlap.
 
-    `direction` 0 is what the sender of the SYN (else the first seen sender) sends, 1 the other. `time` and
-    `frame` are those of the packet that first delivered the bytes. `buffer` is valid during the call.
+    `direction` 0 is from the sender of the SYN (else the first seen sender), 1 the other. `time` and `frame` are those
+    of the packet that first delivered the bytes. `buffer` is valid only during the call.
     """
 
     def data(
@@ -32,17 +32,17 @@ class StreamHandler(Protocol):
         """`size` bytes of the stream are not in the capture: `capture_loss` or `snaplen`."""
 
     def conflict(self, direction: int, size: int, /) -> None:
-        """`size` bytes came again with another value; those handed on first hold."""
+        """`size` bytes came again with another value; those handed on first are kept."""
 
     def fin(self, direction: int, time: int | None, frame: int, /) -> None:
-        """The stream ended, as its sender said; it may go on all the same."""
+        """The sender ended the stream; it may still go on."""
 
     def closed(self, time: int | None, frame: int, reason: str, /) -> None:
-        """Nothing comes any more: `fin`, `reset`, `idle`, `cap`, `reuse` or `capture_end`."""
+        """End of the connection, by `fin`, `reset`, `idle`, `cap`, `reuse` or `capture_end`."""
 
 
 class Nobody:
-    """Takes what comes after the end of a connection."""
+    """Handler that ignores everything after the end of a connection."""
 
     def data(self, *_: object) -> None: ...
     def gap(self, *_: object) -> None: ...
@@ -54,12 +54,12 @@ class Nobody:
 class Half:
     """One direction: the sender's side of a connection.
 
-    `next` is the sequence number of the first byte not handed on; as long as the direction was not `seen`, what its
-    peer acknowledged (-1: nothing). `calm`: nothing waits on the connection and the direction is open, so a packet
+    `next` is the sequence number of the first byte not handed on; while the direction was not `seen`, the number that
+    its peer acknowledged (-1: none). `calm`: nothing waits on the connection and the direction is open, so a packet
     with the expected number can be handed on at once. `fin_guessed`: no FIN was seen, but one number more was
     acknowledged than there were bytes. `ack` is the last acknowledgment it sent, `isn` the sequence number of its SYN,
-    -1 for none. `scope` and `hops` (the time to live) are those of its first packet; `scope` is None as long as there
-    was none. `row` leads to its last packets (`Recent`).
+    -1 for none. `scope` and `hops` (the time to live) are those of its first packet; `scope` is None while there was
+    none. `row` is the number of its last packet in `Recent`.
     """
 
     STATE: ClassVar = (
@@ -95,28 +95,28 @@ class Half:
         self.held: Held | None = None
 
     def state(self) -> list[Any]:
-        """What `fill` goes on with; its last packets are the table's."""
+        """State for `fill`, without its last packets, which belong to the table."""
         return [fields(self, self.STATE), self.held and self.held.state()]
 
     def fill(self, state: Sequence[Any]) -> None:
-        """Goes on with the direction of `state`."""
+        """Go on with the direction of `state`."""
         own, held = state
         fill(self, self.STATE, own)
         self.held = held and Held.from_state(held)
 
     def hold(self) -> Held:
-        """What it holds back, to which something comes."""
+        """The held packets, created if there are none yet."""
         if self.held is None:
             self.held = Held()
         return self.held
 
     @property
     def offset(self) -> int:
-        """How many bytes of the stream were handed on or given up."""
+        """Bytes of the stream that were handed on or given up."""
         return self.bytes + self.gap_bytes
 
     def has_reached(self, number: int) -> bool:
-        """Whether all before the sequence number was seen, or lies before something seen."""
+        """True if everything before the sequence number was seen, or lies before something seen."""
         if not self.seen:
             return False
         ahead = distance(number, self.next)
@@ -129,18 +129,18 @@ class Half:
 class Connection:
     """One TCP connection, from its first packet to its close.
 
-    `syn` is the direction that sent a SYN without ACK (known from the SYN-ACK too), or None for a connection that was
+    `syn` is the direction that sent a SYN without ACK (also known from the SYN-ACK), or None for a connection that was
     open before the capture. `end_reason` is None while it is open. `opening`: a packet other than a SYN came first, and
-    what came before may still come. `skewed`: the directions' times may come from two clocks, as no handshake shows
-    that the capture has them in the order in which they were sent, or bytes came long after their acknowledgment.
-    `aliases` are the keys of its packets in other scopes. `reset` is the time and frame of the reset that ends it, and
-    its direction. `file`: all its packets are of this input file, as another connection has the same numbers in another
-    file; None: of any. `superseded`: how many packets it had when another connection began on its ends, and the time
-    and frame of that one's first packet.
+    earlier ones may still come. `skewed`: the directions' times may come from two clocks, as no handshake shows that
+    the capture has them in the order of sending, or bytes came long after their acknowledgment. `aliases` are the keys
+    of its packets in other scopes. `reset` is the time and frame of the reset that ends it, and its direction. `file`:
+    all its packets are from this input file, as another connection has the same numbers in another file; None: from
+    any. `superseded`: the number of packets it had when another connection began on its ends, and the time and frame of
+    that one's first packet.
 
-    `may_wait`: packets around its begin or end may be out of order, and it does not wait for them yet. It waits until
-    `linger_packet` of its island, or `linger_at` by its clock. `hole_at`: when its oldest hole is given up;
-    `superseded_at`: when it is closed if it was superseded.
+    `may_wait`: packets around its beginning or end may be out of order, and it does not wait for them yet. It waits
+    until `linger_packet` of its island, or `linger_at` by its clock. `hole_at`: the time at which its oldest hole is
+    given up; `superseded_at`: the time at which it is closed if it was superseded.
     """
 
     STATE: ClassVar = (
@@ -174,7 +174,7 @@ class Connection:
         self.halves = first, second
 
     def state(self) -> list[Any]:
-        """What `from_state` goes on with; the handler has its own."""
+        """State for `from_state`; the handler has its own."""
         halves = [half.state() for half in self.halves]
         return [self.key, self.start_frame, fields(self, self.STATE), halves]
 
@@ -198,23 +198,23 @@ class Connection:
 
     @property
     def is_superseded(self) -> bool:
-        """Another connection began on its ends, and it was not heard of since."""
+        """True if another connection began on its ends and it has had no packet since."""
         return self.superseded is not None and self.superseded[0] == sum(self.packets)
 
     @property
     def lingers(self) -> bool:
-        """What the capture put in the wrong order around its begin or end may still come."""
+        """True while packets around its beginning or end that are out of order may still come."""
         return self.linger_at != NEVER
 
     @property
     def holds(self) -> bool:
-        """It keeps something back."""
+        """True if it holds something back."""
         first, second = self.halves
         return self.opening or self.reset is not None or first.held is not None or second.held is not None
 
     @property
     def last(self) -> Half:
-        """The direction that sent the last packet."""
+        """Direction of the last packet."""
         first, second = self.halves
         return first if (first.clock, first.frame) > (second.clock, second.frame) else second
 
@@ -224,10 +224,10 @@ class Connection:
 
     @property
     def bytes(self) -> tuple[int, int]:
-        """Bytes of each stream that were handed on."""
+        """Bytes handed on of each stream."""
         return self.halves[0].bytes, self.halves[1].bytes
 
     @property
     def conflicts(self) -> tuple[int, int]:
-        """Bytes that came again with another value, as far as that was noticed."""
+        """Bytes of each stream that came again with another value, as far as noticed."""
         return self.halves[0].conflicts, self.halves[1].conflicts

@@ -1,13 +1,12 @@
-"""One connection's packets to its handler: order, overlap, holes, ends. Knows no other connection.
+"""Delivery of one connection's packets to its handler: order, overlap, holes, ends. Independent of other connections.
 
-A packet is handed on when every byte before it was (or was given up as a gap), and when every byte of the
-other direction that it acknowledges was: what a capture put in the wrong order comes out in the right one.
-A hole that the peer acknowledged is the capture's loss, not the network's: only a packet that the capture
-delayed can still fill it, so it is given up `Caps.reorder_packets` packets of the connection, or
-`Caps.reorder_ns`, after the acknowledgment. A hole nobody acknowledged may be retransmitted: it waits
-`PATIENCE` times as long, by packets only if no acknowledgment could be seen. Where the two directions were
-captured with different clocks, a hole waits `Caps.skew_ns` at least. The end of the connection and the caps
-on what waits give up every hole.
+A packet is handed on when every byte before it was (or was given up as a gap), and when every byte of the other
+direction that it acknowledges was: packets that the capture has in the wrong order come out in the right one. A hole
+that the peer acknowledged is the capture's loss, not the network's: only a packet that the capture delayed can still
+fill it, so it is given up `Caps.reorder_packets` packets of the connection, or `Caps.reorder_ns`, after the
+acknowledgment. A hole that nobody acknowledged may be retransmitted: it waits `PATIENCE` times as long, by packets only
+if no acknowledgment could be seen. Where the two directions were captured with different clocks, a hole waits at least
+`Caps.skew_ns`. The end of the connection and the caps on held bytes give up every hole.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from .held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival
 from .sequence import MASK, MAX_WINDOW, distance
 
 PATIENCE = 8
-# How many packets of its island a connection waits for what the capture put in the wrong order around its
-# ends: before anything is handed on if its first packet was no SYN (the request may come behind its
+# Packets of its island for which a connection waits, since the capture may have packets around its ends in the
+# wrong order: before anything is handed on if its first packet was no SYN (the request may come behind its
 # response), and before a reset closes it (the data that was answered with the reset may come behind it).
 LINGER_PACKETS = 8
-# How many packets of a connection late a packet may be where packets next to each other changed places.
+# Packets of a connection by which a packet may be late where adjacent packets changed places.
 SWAPPED_PACKETS = 4
-# How many packets a hole that is too old by the clock still waits for.
+# Packets that a hole that is too old by the clock still waits for.
 LATE_PACKETS = 8
 NOBODY = Nobody()
 
-# How far ahead of what the peer acknowledged the first packet of a direction may be and still show a loss,
-# rather than a peer whose acknowledgments mean nothing.
+# Greatest distance of a direction's first packet from the peer's acknowledgment that still shows a loss, rather
+# than a peer whose acknowledgments mean nothing.
 FIRST_WINDOW = 1 << 24
 
 # A reset is taken if it carries the number its receiver expects (RFC 5961 §3). That lies between what the
@@ -39,7 +38,7 @@ RESET_SLACK = 0xFFFF
 
 
 class Delivery:
-    """Hands packets on; `clock` is to be set to the island's running time before each call."""
+    """Hands packets on; set `clock` to the island's running time before each call."""
 
     def __init__(self, caps: Caps, counts: Counts) -> None:
         self.caps = caps
@@ -48,7 +47,7 @@ class Delivery:
         self.held_bytes = 0
 
     def take(self, half: Half, segment: Segment) -> None:
-        """Takes any packet of an open connection. A SYN must belong to this connection."""
+        """Take any packet of an open connection. A SYN must belong to this connection."""
         _, time, seq, ack, flags, data, start, end, missing, frame, _ = segment
         half.packets += 1
         half.clock = self.clock
@@ -84,7 +83,7 @@ class Delivery:
         self.advance(half.connection)
 
     def advance(self, connection: Connection) -> None:
-        """Hands on all that may be handed on now, and gives up the holes that enough packets passed."""
+        """Hand on everything that may be handed on now, and give up the holes that enough packets have passed."""
         first, second = connection.halves
         number = first.packets + second.packets
         while connection.end_reason is None:
@@ -94,14 +93,14 @@ class Delivery:
                 continue
             if not connection.opening and _waits(first) and _waits(second):
                 # Each acknowledges the other: a retransmission overtook its original, or the numbers are
-                # wrong. The order of packets counts.
+                # wrong. The order of packets decides.
                 self._hand_on(first if _head_number(first) < _head_number(second) else second)
                 continue
             break
         self._settle(connection)
 
     def expire(self, connection: Connection) -> None:
-        """Gives up the holes that are too old by the clock."""
+        """Give up the holes that are too old by the clock."""
         wait = self.caps.reorder_ns
         for half in connection.halves:
             while connection.end_reason is None and self.deadline(half) <= self.clock:
@@ -110,7 +109,7 @@ class Delivery:
                 self.advance(connection)
 
     def is_passed(self, connection: Connection) -> bool:
-        """Whether enough packets came behind the hole that is too old."""
+        """True if enough packets came after the hole that is too old."""
         number = sum(connection.packets)
         return any(
             number - (half.held.acks or half.held.pieces)[0].number >= LATE_PACKETS
@@ -119,7 +118,7 @@ class Delivery:
         )
 
     def deadline(self, half: Half) -> int:
-        """When the hole at which a direction waits is too old by the clock; `NEVER` if there is none."""
+        """Time at which the hole that a direction waits at is too old by the clock; `NEVER` if there is none."""
         held = half.held
         if held is None or _hole_end(half) < 0:
             return NEVER
@@ -128,7 +127,7 @@ class Delivery:
         return held.pieces[0].arrival.clock + self.caps.reorder_ns * PATIENCE
 
     def close(self, connection: Connection, time: int | None, frame: int, reason: str) -> None:
-        """Hands on all that waits, with its gaps, and ends the connection."""
+        """Hand on everything that waits, with its gaps, and end the connection."""
         first, second = connection.halves
         connection.opening = False
         connection.end_reason = reason
@@ -155,7 +154,7 @@ class Delivery:
         return Arrival(half.packets + half.peer.packets, self.clock, half.time, half.frame, ack)
 
     def _acknowledge(self, half: Half, ack: int) -> int:
-        """Notes what `half` acknowledged. Out: `ack` if the packet has to wait for it, else -1."""
+        """Note what `half` acknowledged. Returns `ack` if the packet has to wait for it, else -1."""
         peer = half.peer
         half.ack = ack
         if not peer.seen:
@@ -169,19 +168,19 @@ class Delivery:
         return ack
 
     def _acknowledged(self, half: Half, end: int) -> None:
-        """The current packet tells that all before the offset `end` was received."""
+        """Note that the current packet acknowledges everything before the offset `end`."""
         half.hold().acknowledge(Acknowledged(end, half.packets + half.peer.packets, self.clock))
 
     def _answered_early(self, connection: Connection) -> None:
-        """A SYN-ACK was acknowledged that has not come yet: the peer's packets may be late by its clock."""
+        """A SYN-ACK was acknowledged before it came: the peer's packets may be late by its clock."""
         if not connection.skewed:
             connection.skewed = connection.opening = connection.may_wait = True
 
     def _begin(self, half: Half, seq: int, length: int, syn: bool) -> None:
-        """Decides where a direction's stream starts, at its first packet.
+        """Decide where a direction's stream starts, at its first packet.
 
-        The SYN says it, or the answer to it. Without them it is the first byte seen while the connection was
-        opening, or, where the peer was seen before, the first byte that the peer had not acknowledged.
+        The SYN tells it, or the answer to it. Without them it is the first byte seen while the connection was opening,
+        or, where the peer was seen before, the first byte that the peer had not acknowledged.
         """
         known = half.next
         if half.isn >= 0 and 0 <= distance(seq, (half.isn + 1) & MASK) < FIRST_WINDOW:
@@ -197,7 +196,7 @@ class Delivery:
             half.next = known
 
     def _begin_earlier(self, half: Half, seq: int) -> None:
-        """Moves a stream's start back: its first packet came behind a later one, and nothing was handed on."""
+        """Move a stream's start back: its first packet came after a later one, and nothing was handed on."""
         half.hold().shift(distance(half.next, seq))
         half.next = seq
         acknowledged = distance(half.peer.ack, seq)
@@ -205,7 +204,7 @@ class Delivery:
             self._acknowledged(half, acknowledged)
 
     def _place(self, half: Half, at: int, data: bytes, missing: int, fin: bool, arrival: Arrival) -> None:
-        """Puts a packet's bytes into the stream at offset `at`, as far as they are new."""
+        """Insert the new ones of a packet's bytes into the stream at offset `at`."""
         end = at + len(data) + missing
         if half.finished and end > half.offset + (end - at == 1):
             at = self._withdraw_finish(half, at)
@@ -224,7 +223,7 @@ class Delivery:
         counts.repeated_bytes += max(0, min(captured, offset) - at - before)
         held = half.hold()
         if offset < end <= held.acked and arrival.number - held.acks[0].number > SWAPPED_PACKETS:
-            # It was acknowledged long before it came, longer than packets are out of order.
+            # Acknowledged so long before it came that it is not merely out of order.
             half.connection.skewed = True
         before = held.weight
         if captured > offset:
@@ -253,7 +252,7 @@ class Delivery:
         self.held_bytes += held.weight - before
 
     def conflict(self, half: Half, size: int) -> None:
-        """Counts bytes that came again with another value."""
+        """Count bytes that came again with another value."""
         if size:
             half.conflicts += size
             self.counts.conflicting_bytes += size
@@ -272,7 +271,7 @@ class Delivery:
         return half.offset + ahead <= reach + RESET_SLACK
 
     def _drain(self, half: Half) -> bool:
-        """Hands on what comes next in the stream and need not wait for the peer's. Out: was there any?"""
+        """Hand on the next pieces of the stream that need not wait for the peer's. Returns True if there were any."""
         drained = False
         while (held := half.held) is not None and held.pieces and held.pieces[0].start == half.offset:
             if _blocked(half, held.pieces[0].arrival.ack):
@@ -282,7 +281,7 @@ class Delivery:
         return drained
 
     def _hand_on(self, half: Half) -> None:
-        """Hands on the first piece that waits."""
+        """Hand on the first waiting piece."""
         held = half.held
         assert held is not None
         piece = held.pop()
@@ -292,7 +291,7 @@ class Delivery:
             size = len(piece.data)
             reset = half.connection.reset
             if reset is not None and reset[2] == half.direction:
-                half.connection.reset = None  # who sends on has not reset the connection
+                half.connection.reset = None  # a sender that goes on has not reset the connection
             half.bytes += size
             half.next = (half.next + size) & MASK
             half.handler.data(half.direction, time, frame, piece.data, 0, size)
@@ -304,7 +303,7 @@ class Delivery:
             self._reset(half, piece.arrival)
 
     def _reset(self, half: Half, arrival: Arrival) -> None:
-        """The first reset counts; the data it answers may come behind it."""
+        """Note a reset. The first one counts; the data it answers may come after it."""
         connection = half.connection
         if connection.reset is None:
             connection.reset = arrival.time, arrival.frame, half.direction
@@ -330,7 +329,7 @@ class Delivery:
             self.close(half.connection, time, frame, "fin")
 
     def _withdraw_finish(self, half: Half, at: int) -> int:
-        """Its sender goes on, with bytes at the offset `at`, counted from the FIN. Out: their offset in the stream."""
+        """Undo a FIN: its sender goes on at offset `at`, counted from the FIN. Returns the offset in the stream."""
         half.finished = False
         if at > half.offset and not half.fin_guessed:
             return at - 1  # the FIN took a number
@@ -338,7 +337,7 @@ class Delivery:
         return at
 
     def _drop(self, half: Half) -> None:
-        """Lets go of what waits."""
+        """Drop everything that waits."""
         if half.held is not None:
             self.held_bytes -= half.held.weight
             self.counts.ignored_bytes += half.held.size
@@ -350,7 +349,7 @@ class Delivery:
         half.handler.gap(half.direction, time, frame, size, cause)
 
     def _skip(self, half: Half, end: int) -> bool:
-        """Gives up the hole before the offset `end`. Out: was there one?"""
+        """Give up the hole before the offset `end`. Returns True if there was one."""
         size, held = end - half.offset, half.held
         if size <= 0 or held is None:
             return False
@@ -364,7 +363,7 @@ class Delivery:
         return True
 
     def _skip_passed(self, half: Half, number: int) -> bool:
-        """Gives up a hole that enough packets of the connection passed. Out: was there one?"""
+        """Give up a hole that enough packets of the connection have passed. Returns True if there was one."""
         held = half.held
         if held is None:
             return False
@@ -382,9 +381,9 @@ class Delivery:
         return self._skip(half, end)
 
     def _may_be_late(self, half: Half, since: int) -> bool:
-        """Whether what is missing since then may still come because the directions have different clocks.
+        """True if bytes missing since then may still come because the directions have different clocks.
 
-        Only so much is held for that, so that a loss on a fast connection does not cost a cap.
+        The amount held for that is limited, so that a loss on a fast connection does not hit a cap.
         """
         return (
             half.connection.skewed
@@ -408,7 +407,7 @@ class Delivery:
                 pass
 
     def _cap_hit(self, half: Half) -> str:
-        """The cap that what waits is above, if any."""
+        """Name of the cap that the held bytes exceed; empty if none."""
         held, caps = half.held, self.caps
         if held is None or not held.pieces:
             return ""
@@ -419,13 +418,13 @@ class Delivery:
         return "total_bytes" if self.held_bytes > caps.total_bytes // BEHIND_HOLES else ""
 
     def _force(self, half: Half) -> None:
-        """Makes room: gives up what keeps the first piece of `half` waiting."""
+        """Make room: give up the hole that keeps the first piece of `half` waiting."""
         peer = half.peer
         if not self._skip(half, _hole_end(half)) and not self._skip(peer, _hole_end(peer)):
             self._hand_on(half)
 
     def _settle(self, connection: Connection) -> None:
-        """Frees what waits no more, and says whether packets may again be handed on as they come."""
+        """Free what waits no more, and determine if packets may again be handed on as they come."""
         if connection.end_reason is not None:
             return
         first, second = connection.halves
@@ -445,7 +444,7 @@ class Delivery:
 
 
 def _hole_end(half: Half) -> int:
-    """Where the stream goes on behind the hole at its current offset; -1 if there is no hole."""
+    """Offset at which the stream goes on behind the hole at its current offset; -1 if there is no hole."""
     held = half.held
     if held is None or half.finished:
         return -1
@@ -454,10 +453,10 @@ def _hole_end(half: Half) -> int:
 
 
 def _acknowledged_part(half: Half, number: int, clock: int) -> int:
-    """Up to where the hole was acknowledged by then; 0 if it was not.
+    """Offset up to which the hole was acknowledged by then; 0 if it was not.
 
-    What was lost in one go is acknowledged in parts. Once the first one is given up, the parts that have
-    waited half as long go with it.
+    Bytes lost in one go are acknowledged in parts. Once the first part is given up, those that have waited half as long
+    are given up with it.
     """
     held = half.held
     assert held is not None
@@ -470,7 +469,7 @@ def _acknowledged_part(half: Half, number: int, clock: int) -> int:
 
 
 def _blocked(half: Half, ack: int) -> bool:
-    """Whether bytes of the peer that `ack` acknowledges are still to come, or may be."""
+    """True if bytes of the peer that `ack` acknowledges have not come, or may not have."""
     peer = half.peer
     if half.connection.opening:
         return True
@@ -478,12 +477,12 @@ def _blocked(half: Half, ack: int) -> bool:
 
 
 def _may_begin_earlier(half: Half) -> bool:
-    """Whether where the stream starts is still a guess."""
+    """True while the start of the stream is still a guess."""
     return half.connection.opening and half.isn < 0 and half.offset == 0
 
 
 def _waits(half: Half) -> bool:
-    """Whether the next bytes are there and wait for the peer's."""
+    """True if the next bytes are there and wait for the peer's."""
     held = half.held
     return held is not None and bool(held.pieces) and held.pieces[0].start == half.offset
 

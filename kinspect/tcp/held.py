@@ -1,4 +1,4 @@
-"""What one direction of a connection holds back: packets behind a hole, or ahead of what they answer."""
+"""Packets that one direction of a connection holds back: behind a hole, or ahead of what they answer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, ClassVar, NamedTuple
 from ..state import fields, fill
 
 DATA, CUT, FINISH, RESET = range(4)
-# What a piece takes beside its bytes, about.
+# Approximate overhead of a piece beside its bytes.
 PIECE_BYTES = 400
 
 
 class Arrival(NamedTuple):
-    """When a packet came: its own time and frame, the running clock, and its number on the connection.
+    """Arrival of a packet: its own time and frame, the running clock, and its number on the connection.
 
     `ack` is the acknowledgment that must be satisfied before the packet may be handed on, or -1.
     """
@@ -27,10 +27,10 @@ class Arrival(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A run of one packet's bytes that waits.
+    """Waiting bytes of one packet.
 
-    `start` and `end` are offsets in the stream of the direction. `kind`: `DATA` with its bytes, `CUT` (bytes
-    the snap length took), `FINISH` or `RESET` (no bytes).
+    `start` and `end` are offsets in the stream of the direction. `kind`: `DATA` with its bytes, `CUT` (bytes that the
+    snap length cut off), `FINISH` or `RESET` (no bytes).
     """
 
     start: int
@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """The peer acknowledged everything before `end`: with which packet of the connection, and when."""
+    """Acknowledgment by the peer of everything before `end`: its packet's number on the connection, and its time."""
 
     end: int
     number: int
@@ -50,10 +50,10 @@ class Acknowledged(NamedTuple):
 
 
 class Held:
-    """The pieces of one direction that wait, in stream order and without overlap.
+    """The waiting pieces of one direction, in stream order and without overlap.
 
-    `acks` are the peer's acknowledgments of bytes that were not handed on yet, rising. `conflicting` counts
-    bytes that came again with another value.
+    `acks` are the peer's acknowledgments of bytes not yet handed on, rising. `conflicting` counts bytes that came again
+    with another value.
     """
 
     STATE: ClassVar = ("acks", "conflicting", "pieces", "size")
@@ -66,7 +66,7 @@ class Held:
         self.acks: list[Acknowledged] = []
 
     def state(self) -> list[Any]:
-        """What `from_state` goes on with."""
+        """State for `from_state`."""
         return fields(self, self.STATE)
 
     @classmethod
@@ -79,17 +79,17 @@ class Held:
 
     @property
     def acked(self) -> int:
-        """Before which offset everything was acknowledged; 0 if that is nothing new."""
+        """Offset before which everything was acknowledged; 0 if that is nothing new."""
         return self.acks[-1].end if self.acks else 0
 
     @property
     def end(self) -> int:
-        """Where the last piece ends; 0 if none waits."""
+        """End of the last piece; 0 if none waits."""
         return self.pieces[-1].end if self.pieces else 0
 
     @property
     def weight(self) -> int:
-        """About how much memory the pieces take."""
+        """Approximate memory that the pieces take, in bytes."""
         return self.size + PIECE_BYTES * len(self.pieces)
 
     def acknowledge(self, ack: Acknowledged) -> None:
@@ -97,14 +97,14 @@ class Held:
             self.acks.append(ack)
 
     def forget_acks(self, offset: int) -> None:
-        """Drops what says nothing about the bytes behind `offset`."""
+        """Drop acknowledgments that cover nothing behind `offset`."""
         while self.acks and self.acks[0].end <= offset:
             del self.acks[0]
 
     def add(self, start: int, end: int, kind: int, data: bytes, arrival: Arrival) -> int:
-        """Keeps what of the bytes from `start` to `end` is not held already (the first seen win).
+        """Keep those bytes from `start` to `end` that are not held already (the first seen win).
 
-        Out: how many bytes were held already. `conflicting` counts those with another value.
+        Returns the number of bytes that were held already. `conflicting` counts those with another value.
         """
         pieces = self.pieces
         origin = start
@@ -128,21 +128,22 @@ class Held:
         return repeated
 
     def _compare(self, piece: Piece, origin: int, start: int, stop: int, data: bytes) -> int:
-        """Compares the bytes from `start` to `stop` with what is held of them; `data` begins at `origin`."""
+        """Count in `conflicting` the bytes from `start` to `stop` that differ from the held ones; `data` begins at
+        `origin`. Returns their number, equal or not."""
         if piece.data and data:
             held = piece.data[start - piece.start : stop - piece.start]
             self.conflicting += differing(held, data[start - origin : stop - origin])
         return stop - start
 
     def add_mark(self, at: int, kind: int, arrival: Arrival) -> None:
-        """Keeps a `FINISH` or `RESET` before the byte at offset `at`, behind the piece that holds that byte if there is
-        one; a repeated one is dropped."""
+        """Keep a `FINISH` or `RESET` before the byte at offset `at`, or behind the piece that holds that byte; a
+        repeated mark is dropped."""
         pieces = self.pieces
         place = bisect_left(pieces, (at,))
         if place and pieces[place - 1].end > at:
             at = pieces[place - 1].end
             place = bisect_left(pieces, (at,))
-        # Before the bytes that begin here, or what comes again would not be found among them.
+        # Before the bytes that begin here, or a repeated mark would not be found among them.
         while place < len(pieces) and pieces[place].end == at:
             if pieces[place].kind == kind:
                 return
@@ -150,19 +151,19 @@ class Held:
         pieces.insert(place, Piece(at, arrival.number, at, kind, b"", arrival))
 
     def shift(self, size: int) -> None:
-        """Counts offsets from `size` bytes earlier."""
+        """Increase all offsets by `size`: the stream begins that much earlier."""
         self.pieces = [
             piece._replace(start=piece.start + size, end=piece.end + size) for piece in self.pieces
         ]
         self.acks = [ack._replace(end=ack.end + size) for ack in self.acks]
 
     def pop(self) -> Piece:
-        """Takes out the first piece."""
+        """Remove and return the first piece."""
         piece = self.pieces.pop(0)
         self.size -= len(piece.data)
         return piece
 
 
 def differing(one: bytes | bytearray, other: bytes | bytearray) -> int:
-    """At how many places two runs of bytes differ."""
+    """Number of positions at which two byte strings of equal length differ."""
     return 0 if one == other else sum(a != b for a, b in zip(one, other, strict=True))

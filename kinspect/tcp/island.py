@@ -1,9 +1,9 @@
-"""The connections on one pair of addresses and ports, and which of them a packet belongs to.
+"""The connections on one pair of addresses and ports, and the choice among them for each packet.
 
 Two connections may have the same ends at once: two hosts' captures read together, a forged packet, or ports used again
-while the old connection still speaks. Their sequence numbers tell them apart: a packet belongs where its numbers are
-`NEAR` those expected, and of several to the nearest. A connection that has its bytes from one input file alone, as
-others stood in their place in another file, takes packets of that file only.
+while the old connection is still active. Their sequence numbers tell them apart: a packet belongs to a connection if
+its numbers are `NEAR` those expected, and to the nearest of several. A connection that takes its bytes from one input
+file alone, because another file has others in their place, takes packets of that file only.
 
 The same addresses and ports may be used in two VLANs or tunnels at once, and one connection may be seen in
 several: its directions take different VLANs or tunnels, a mirror port shows it before and behind a router, a
@@ -29,27 +29,27 @@ from .strays import Stray
 # A SYN-ACK acknowledges the SYN and perhaps as much data in it.
 SYN_DISTANCE = 0xFFFF
 
-# So many connections on the same ends are looked at, the newest ones.
+# Number of connections on the same ends that are considered, the newest ones.
 LOOKED_AT = 16
 
-# Numbers so close to those of the connection that sent last on a key are taken for its own.
+# Greatest distance at which numbers are taken for those of the connection that sent last on a key.
 CLOSE = 1 << 16
 
 FAR = 1 << 62
 
 
 NO_STRAYS: list[Stray] = []
-"""Of most islands; nothing is added to it."""
+"""Shared empty list of islands without strays; never appended to."""
 
 
 class Island:
-    """Two addresses and ports, and the connections on them: what is said of one depends on the packets of its island
-    alone. They follow one another, or are copies of one, or overlap where two hosts' captures or tunnels are mixed.
+    """Two addresses and ports, and the connections on them: results for one depend on the packets of its island alone.
+    They follow one another, or are copies of one, or overlap where two hosts' captures or tunnels are mixed.
 
     `clock`: the latest time of its packets, plus a nanosecond for each without a time, so that it tells their order
-    too. `connections`: those that are open or ended lately, in the order of their first packets. `deadline`: at which
-    time something is due; -1: with its next packet. `queued`: for which time it waits in the run's queue. `packets`
-    counts its packets while a connection lingers.
+    too. `connections`: those that are open or ended recently, in the order of their first packets. `deadline`: the time
+    at which something is due; -1: with its next packet. `queued`: the time for which it waits in the run's queue.
+    `packets` counts its packets while a connection lingers.
     """
 
     __slots__ = ("clock", "connections", "deadline", "packets", "pair", "queued", "strays")
@@ -63,18 +63,18 @@ class Island:
         self.packets = 0
 
     def __lt__(self, other: Island) -> bool:
-        """Any order will do, of those for which something is due at once."""
+        """An arbitrary order, for heap entries with the same time."""
         return self.pair < other.pair
 
     def see(self, time: int | None) -> None:
-        """A packet came at that time."""
+        """Advance the clock for a packet with that time."""
         if time is None:
             self.clock += 1
         elif time > self.clock:
             self.clock = time
 
     def halves(self, key: bytes) -> list[Half]:
-        """The senders of the key's packets in the newest connections, the newest first."""
+        """Senders of the key's packets in the newest connections, the newest first."""
         here = ends(key)
         return [
             connection.halves[ends(connection.key) != here]
@@ -82,7 +82,7 @@ class Island:
         ]
 
     def has_nearer(self, half: Half, segment: Segment) -> bool:
-        """Whether a packet may be of another connection than the one its key leads to, though its numbers fit there."""
+        """True if a packet may belong to another connection than its key leads to, although its numbers fit there."""
         if len(self.connections) == 1:
             return False
         key, _, seq, ack, flags, _, _, _, _, frame, _ = segment
@@ -92,7 +92,7 @@ class Island:
         return any(other is not half and other.scope in (None, scope(key)) for other in self.halves(key))
 
     def find(self, segment: Segment, but: Connection | None, open_only: bool) -> Half | None:
-        """The direction of a connection, other than `but`, that a packet belongs to; the nearest of several."""
+        """Direction of a connection other than `but` that a packet belongs to; the nearest of several."""
         key, _, seq, ack, flags, _, start, end, missing, frame, mark = segment
         packets, size, hops = scope(key), end - start + missing, mark >> 24 & 0xFF
         best, least = None, FAR
@@ -101,7 +101,7 @@ class Island:
             if open_only and connection.end_reason is not None:
                 continue
             if connection is not but and _may_be_in(half, packets, seq, flags, size, hops):
-                # One that was seen in the packet's own scope comes first, and one that is open.
+                # Connections seen in the packet's own scope come first, and open ones.
                 behind = (half.scope not in (None, packets)) * 2 + (connection.end_reason is not None)
                 away = distance_from(half, seq, ack, flags, frame) + behind * 2 * NEAR
                 if away < least:
@@ -110,7 +110,7 @@ class Island:
 
 
 def _may_be_in(half: Half, packets: bytes, seq: int, flags: int, size: int, hops: int) -> bool:
-    """Whether the direction may be seen in the packet's scope as well."""
+    """True if the direction may also be seen in the packet's scope."""
     own = half.scope
     if own is None or own == packets:
         return True
@@ -124,7 +124,7 @@ def _may_be_in(half: Half, packets: bytes, seq: int, flags: int, size: int, hops
 
 
 def _away(half: Half, seq: int, ack: int, flags: int) -> tuple[int | None, int | None]:
-    """How far a packet's sequence number and its acknowledgment are from those expected, as far as any are."""
+    """Distances of a packet's sequence number and acknowledgment from those expected; None where none is expected."""
     peer = half.peer
     return (
         abs(distance(seq, half.next)) if half.next >= 0 else None,
@@ -133,7 +133,7 @@ def _away(half: Half, seq: int, ack: int, flags: int) -> tuple[int | None, int |
 
 
 def distance_from(half: Half, seq: int, ack: int, flags: int, frame: int) -> int:
-    """How far a packet's numbers are from where a connection stands; `FAR` if it is not one of the connection's."""
+    """Distance of a packet's numbers from a connection's expected ones; `FAR` if the packet is not one of its own."""
     connection, peer = half.connection, half.peer
     if connection.file is not None and frame >> FRAME_BITS != connection.file:
         return FAR
@@ -147,10 +147,10 @@ def distance_from(half: Half, seq: int, ack: int, flags: int, frame: int) -> int
 
 
 def is_near(half: Half, seq: int, ack: int, flags: int, frame: int) -> bool:
-    """Whether a packet other than a SYN may be of the connection that its key leads to.
+    """True if a packet other than a SYN may belong to the connection that its key leads to.
 
     A loss may be longer than `NEAR`, but not in both directions. Where the peer's acknowledgments mean nothing, as in
-    made-up captures, the sequence number alone tells.
+    made-up captures, the sequence number alone decides.
     """
     connection, peer = half.connection, half.peer
     if connection.file is not None and frame >> FRAME_BITS != connection.file:

@@ -1,6 +1,7 @@
-"""The connection table: which packet belongs to which connection, and how many may be open.
+"""Connection table: assigns packets to connections, and limits the number of open ones.
 
-What becomes of a connection depends on the packets of its island alone. The run's clock only does early what is due.
+The results for a connection depend on the packets of its island alone. The run's clock only does early what is due
+anyway.
 """
 
 from __future__ import annotations
@@ -21,48 +22,48 @@ from .runclock import LOOK_EACH, RunClock
 from .sequence import MASK, NEAR, distance
 from .strays import Stray, Strays, waiting_since
 
-# An ended connection is remembered for packets that come late: so long by its island's clock (TIME_WAIT, RFC 9293
-# §3.6.1, is shorter everywhere), so many on one island, and so many in all.
+# An ended connection is remembered for late packets. Limits: time by its island's clock (TIME_WAIT, RFC 9293 §3.6.1,
+# is shorter everywhere), number per island, and number in all.
 LATE_NS = 60 * 1_000_000_000
 REMEMBERED_HERE, REMEMBERED = 16, 4096
 
-# A SYN that comes again is the same connection's if it comes within so many packets of it (and
-# `Caps.reorder_ns`): a capture that holds the packet twice, or out of order. Later it is a new connection.
+# A SYN that comes again belongs to the same connection within its first packets, at most so many, and
+# `Caps.reorder_ns`: the capture holds it twice, or out of order. Later it opens a new connection.
 SYN_PACKETS = 8
 
-# A capture may be quiet for long between packets that it swapped. So a hole that is too old waits for some packets of
-# its connection more (`delivery.LATE_PACKETS`), but no longer than this: many times what a capture's buffers hold back,
-# and short enough that nobody who watches live waits long for a connection that fell silent.
+# A capture may be quiet for long between packets that it swapped. So a hole that is too old still waits for some
+# packets of its connection (`delivery.LATE_PACKETS`), but no longer than this: many times what a capture's buffers hold
+# back, and short enough for someone who watches a connection that fell silent live.
 GRACE_NS = 5 * 1_000_000_000
 
-# So many scopes beside the first are remembered of a connection; it may be seen in more.
+# Scopes of a connection that are remembered beside the first; it may be seen in more.
 ALIASES = 16
 
 SPECIAL = FIN | SYN | RST | ACK
 
-# So many of the connections that were silent for longest are looked up at once.
+# Number of the longest silent connections that are looked up at once.
 SILENT = 1024
 
-# Keys of islands that others take lead here; so many are remembered.
+# Keys of islands that another reassembler takes lead to this half; the number remembered is limited.
 FOREIGN = Half(0)
 FOREIGN_KEYS = 65_536
 
 
 def takes_all(of_pair: bytes) -> bool:
-    """Every island."""
+    """True for every island."""
     return True
 
 
 def _is_syn(flags: int) -> bool:
-    """Whether a packet begins a connection; a reset never does."""
+    """True if a packet opens a connection; a reset never does."""
     return flags & (SYN | RST) == SYN
 
 
 class Reassembler:
     """Segments of all connections in, each connection's streams to its handler out.
 
-    `open_connection` is called with each new `Connection` and gives the handler of its streams; `takes` says of which
-    islands (`keys.pair`). Results depend on the packets alone, not on how they are cut into calls of `feed`.
+    `open_connection` is called with each new `Connection` and returns the handler of its streams; `takes` selects the
+    islands by `keys.pair`. Results depend on the packets alone, not on how they are divided among calls of `feed`.
     """
 
     def __init__(
@@ -86,10 +87,10 @@ class Reassembler:
         self._strays = Strays(counts)
         self._run = RunClock()
         self._until_look = 0
-        # Islands by when something is due by their clock. Of an island only the entry for which it is `queued` counts.
+        # Islands by the time at which something is due. Only the entry of an island for which it is `queued` counts.
         self._queue: list[tuple[int, Island]] = []
         self._open = 0
-        # The open connections that were silent for longest, by when they were heard of last; all others were heard of
+        # The open connections that were silent for longest, by the time of their last packet; all others had one
         # later than `_heard`.
         self._silent: list[tuple[int, int, Connection]] = []
         self._heard = (NEVER, 0)
@@ -97,16 +98,16 @@ class Reassembler:
 
     @property
     def open_connections(self) -> int:
-        """How many connections are open."""
+        """Number of open connections."""
         return self._open
 
     @property
     def reached(self) -> int:
-        """The run's clock."""
+        """Time of the run's clock."""
         return self._run.time
 
     def feed(self, segments: list[Segment]) -> None:
-        """Takes segments in the order of the capture. Raises only what a handler raises."""
+        """Take segments in capture order. Raises only what a handler raises."""
         find, progress = self._halves.get, self._progress
         number, links = self._recent.add(segments)
         reached = self._run.time
@@ -169,12 +170,12 @@ class Reassembler:
         self._do_due()
 
     def pass_to(self, time: int) -> None:
-        """The run has come to a time, whether or not there were packets."""
+        """Advance the run's clock to a time, with or without packets."""
         self._run.pass_to(time)
         self._do_due()
 
     def _do_due(self) -> None:
-        """Does what is due by the run's clock, on islands whose own packets may never say so."""
+        """Run the timers that are due by the run's clock, also of islands that get no more packets."""
         reached, queue = self._run.time, self._queue
         while queue and queue[0][0] <= reached:
             at, island = heappop(queue)
@@ -184,10 +185,11 @@ class Reassembler:
                 self._set_deadline(island)
 
     def closing(self, time: int | None = None, frame: int | None = None) -> Iterator[Connection]:
-        """The end of the capture: hands on what waits and closes every connection, one for each that is taken.
+        """End of the capture: hand on everything held back and close all connections, one for each item taken.
 
-        Those that keep something back come first, for its packets lie before the end. `time` and `frame` are the
-        capture's last packet's; without them each connection ends with its own last. Nothing may be fed afterwards.
+        Connections that hold something back come first, since its packets lie before the end. `time` and `frame` are
+        those of the capture's last packet; without them each connection ends with its own last one. Nothing may be fed
+        afterwards.
         """
         for island in [*self._islands.values()]:
             if time is not None:
@@ -207,14 +209,14 @@ class Reassembler:
             yield connection
 
     def flush(self, time: int | None = None, frame: int | None = None) -> None:
-        """`closing`, all at once."""
+        """Run `closing` to its end."""
         for _ in self.closing(time, frame):
             pass
 
     # ------------------------------------------------------------------ state
 
     def put_away(self) -> Iterator[tuple[Island, list[Any]]]:
-        """Each island, and what `take_back` goes on with but the handlers' state. Nothing may be fed afterwards."""
+        """Each island with its state for `take_back`, except for the handlers' state. Nothing may be fed afterwards."""
         for island in self._islands.values():
             connections = [
                 [connection.state(), self._keys(connection), [*map(self._recent.rows, connection.halves)]]
@@ -224,7 +226,7 @@ class Reassembler:
             yield island, [island.pair, island.clock, island.packets, connections, strays]
 
     def take_back(self, state: Sequence[Any], handler: Callable[[Connection, int], StreamHandler]) -> None:
-        """Goes on with an island. `handler` gives the handler of each open connection and its number there."""
+        """Go on with an island. `handler` returns the handler of an open connection, given its index on the island."""
         of_pair, clock, packets, connections, strays = state
         island = self._open_island(of_pair)
         island.clock, island.packets = clock, packets
@@ -249,14 +251,14 @@ class Reassembler:
         self._set_deadline(island)
 
     def _keys(self, connection: Connection) -> list[bytes]:
-        """Those that lead to the connection."""
+        """Keys that lead to the connection."""
         keys = (connection.key, reverse_key(connection.key), *connection.aliases)
         return [key for key in keys if (half := self._halves.get(key)) and half.connection is connection]
 
     # ------------------------------------------------------------------ packets
 
     def _unusual(self, half: Half | None, segment: Segment, number: int) -> None:
-        """Any packet that is not simply the next one of its direction; `number`: its own in the run."""
+        """Take a packet that is not simply the next one of its direction; `number`: its index in the run."""
         key = segment[0]
         island = self._island(key) if half is None else half.island
         if island is None:
@@ -264,13 +266,13 @@ class Reassembler:
         self._progress.place = number
         island.see(segment[1])
         if island.clock >= island.deadline:
-            # What is due by the clock is done as before the packet came: the run's clock may have done it then.
+            # Timers that are due run as before the packet came: the run's clock may have run them then.
             self._run_timers(island, island.clock)
             for connection in [*island.connections]:
                 if connection.linger_packet <= island.packets + 1:
                     self._end_lingering_by_packets(connection)
             if not island.connections:
-                # As if it had been forgotten before: of what was, nothing counts any more.
+                # As if the island had been forgotten before: nothing of its past counts any more.
                 island = self._open_island(island.pair)
                 island.see(segment[1])
             half = self._halves.get(key)
@@ -285,7 +287,7 @@ class Reassembler:
             self._drop_island(island)
 
     def _island(self, key: bytes) -> Island | None:
-        """The island of a packet whose key is new, None if others take it."""
+        """Island of a packet with a new key; None if another reassembler takes it."""
         of_pair = pair(key)
         island = self._islands.get(of_pair)
         if island is not None or self._takes(of_pair):
@@ -303,8 +305,8 @@ class Reassembler:
         return island
 
     def _place(self, island: Island, half: Half | None, segment: Segment) -> Half | None:
-        """Finds the connection of a packet, or opens it, and hands the packet to it. `half`: where its key leads. Out:
-        its direction, None if it is a copy or was not taken."""
+        """Find or open the connection of a packet, and hand the packet to it. `half`: the direction its key leads to.
+        Returns its direction, None if it is a copy or was not taken."""
         taker = self._find(island, half, segment)
         if taker is None and half is not None:
             self._take_stray(island, segment, True)
@@ -321,7 +323,7 @@ class Reassembler:
         return taker
 
     def _find(self, island: Island, half: Half | None, segment: Segment) -> Half | None:
-        """The direction a packet belongs to, if any; where its key leads comes first."""
+        """Direction that a packet belongs to, if any; the one its key leads to is tried first."""
         _, _, seq, ack, flags, _, _, _, _, frame, _ = segment
         if half is None:
             return self._join(island, segment, None)
@@ -337,7 +339,7 @@ class Reassembler:
         return reached and not tells and self._recent.is_copy(half, segment)
 
     def _take_new(self, island: Island, known: Half | None, segment: Segment) -> Half | None:
-        """A packet that is of no connection yet, or begins another on the ends of a `known` one."""
+        """Take a packet that belongs to no connection yet, or opens another one on the ends of `known`."""
         half = None
         if known is not None:
             half = self._join(island, segment, known.connection, open_only=True)
@@ -371,7 +373,7 @@ class Reassembler:
         return half
 
     def _take_late(self, island: Island, half: Half, segment: Segment) -> Half | None:
-        """A packet that comes behind the end of its connection."""
+        """Take a packet that comes after the end of its connection."""
         _, _, seq, ack, flags, _, start, end, _, _, _ = segment
         connection = half.connection
         if flags & ACK and distance(ack, half.ack) > 0:
@@ -382,13 +384,13 @@ class Reassembler:
             else:
                 self._counts.ignored_bytes += end - start
             return half
-        # Who was told of a reset may have sent before; who sent it, and goes on, did not mean it.
+        # The receiver of a reset may have sent this before it; a sender of one that goes on did not mean it.
         reset = connection.reset
         self._take_stray(island, segment, not flags & RST and (reset is None or reset[2] == half.direction))
         return None
 
     def _take_stray(self, island: Island, segment: Segment, may_wait: bool) -> None:
-        """A packet that fits no open connection: with another that agrees it is one; until then it may wait."""
+        """Take a packet that fits no open connection: with another that agrees it opens one; until then it may wait."""
         if not island.strays:
             island.strays = []
         found = self._strays.agreeing(island.strays, segment)
@@ -406,7 +408,7 @@ class Reassembler:
         self._place(island, self._halves.get(segment[0]), segment)
 
     def _supersede(self, connection: Connection, segment: Segment) -> None:
-        """Another connection begins on its ends. If it spoke just before it may go on beside that one."""
+        """Another connection begins on the same ends. If this one was active just before, both may go on."""
         _, time, seq, _, flags, _, _, _, _, frame, _ = segment
         clock = connection.halves[0].island.clock
         numbers = [half.isn for half in connection.halves]
@@ -420,7 +422,7 @@ class Reassembler:
     def _join(
         self, island: Island, segment: Segment, but: Connection | None, open_only: bool = False
     ) -> Half | None:
-        """The connection, other than `but`, that a packet belongs to although its key does not lead there."""
+        """Direction of a connection other than `but` that a packet belongs to although its key does not lead there."""
         key = segment[0]
         half = island.find(segment, but, open_only)
         if half is not None and self._halves.get(key) is not half:
@@ -433,7 +435,8 @@ class Reassembler:
         return half
 
     def _conflicts(self, half: Half, segment: Segment, elsewhere: bool = False) -> int:
-        """How many bytes of a packet were handed on with another value; keep-alives repeat a byte of no value."""
+        """Number of a packet's bytes that were handed on with another value; keep-alives, which repeat a byte of no
+        value, are left out."""
         _, _, seq, _, flags, _, start, end, _, _, _ = segment
         behind = distance((half.next - half.finished) & MASK, seq)
         size = min(end - start, behind)
@@ -443,7 +446,7 @@ class Reassembler:
         return 0
 
     def _is_new(self, half: Half, segment: Segment) -> bool:
-        """Whether a packet on known addresses and ports begins another connection."""
+        """True if a packet on known addresses and ports opens another connection."""
         _, _, seq, ack, flags, _, start, end, _, _, _ = segment
         if not _is_syn(flags):
             return end - start > 1 and self._is_replayed(half, seq, end - start)
@@ -459,8 +462,8 @@ class Reassembler:
             waiting = half.offset == 0 and not half.finished and connection.end_reason is None
             return not waiting and not late
         if half.seen:
-            # Its stream was first seen without a SYN. Is this the SYN of that stream, delayed? The very number before
-            # its first byte says so after a silence too.
+            # Its stream was first seen without a SYN. Is this the SYN of that stream, delayed? The number just before
+            # its first byte shows it even after a silence.
             ahead = distance(half.next - half.offset, seq + 1)
             return not (few and ahead == 0) and not (late and 0 <= ahead <= SYN_DISTANCE)
         if flags & ACK and peer.isn >= 0:
@@ -469,9 +472,9 @@ class Reassembler:
         return not late
 
     def _is_replayed(self, half: Half, seq: int, size: int) -> bool:
-        """Whether bytes are the begin of a stream without a SYN over again: the capture holds the connection twice.
+        """True if the bytes are the start of a stream without a SYN again: the capture holds the connection twice.
 
-        No sender repeats so late what was acknowledged long ago.
+        No sender retransmits so late what was acknowledged long ago.
         """
         connection, peer = half.connection, half.peer
         return (
@@ -486,7 +489,7 @@ class Reassembler:
     # ------------------------------------------------------------------ begin and end
 
     def _open_at(self, island: Island, segment: Segment) -> Half:
-        """Opens a connection at its first packet. Out: the packet's direction."""
+        """Open a connection at its first packet. Returns the packet's direction."""
         key, time, _, ack, flags, _, _, _, _, frame, _ = segment
         self._make_room(time, frame)
         answer = flags & (SYN | ACK) == SYN | ACK
@@ -511,7 +514,7 @@ class Reassembler:
         return second if answer else first
 
     def _make_room(self, time: int | None, frame: int) -> None:
-        """Closes the longest silent connection if there may be no more."""
+        """Close the connection that was silent for longest while there are as many as allowed."""
         while self._open >= self._caps.connections and self._open:
             connection = self._longest_silent()
             if connection is not None:
@@ -520,7 +523,7 @@ class Reassembler:
                 self._set_deadline(connection.halves[0].island)
 
     def _longest_silent(self) -> Connection | None:
-        """Takes the connection that is looked up first; None if it ended or was heard of since."""
+        """Take the first candidate of the silent connections; None if it ended or had packets since."""
         silent = self._silent
         if not silent:
             still_open = (
@@ -529,7 +532,7 @@ class Reassembler:
                 for connection in island.connections
                 if connection.end_reason is None
             )
-            # Sorted, which a heap may be.
+            # A sorted list is a valid heap.
             silent += nsmallest(SILENT, still_open, key=itemgetter(0, 1))
             self._heard = silent[-1][:2]
         recorded, _, connection = heappop(silent)
@@ -554,7 +557,7 @@ class Reassembler:
         self._remember(connection)
 
     def _remember(self, connection: Connection) -> None:
-        """Keeps an ended connection for a while, so that its late packets are not taken for a new one."""
+        """Keep an ended connection for a while, so that late packets do not open a new one."""
         self._open -= 1
         connection.hole_at = connection.linger_at = connection.linger_packet = connection.superseded_at = (
             NEVER
@@ -586,7 +589,7 @@ class Reassembler:
             self._strays.let_go(stray)
 
     def _drop_aliases(self, key: bytes) -> None:
-        """Before another connection takes the ends: its packets in other scopes are not the old one's."""
+        """Forget aliases before another connection takes the ends: packets in those scopes are not the old one's."""
         half = self._halves.get(key)
         if half is not None:
             for alias in half.connection.aliases:
@@ -601,7 +604,7 @@ class Reassembler:
     # ------------------------------------------------------------------ timers
 
     def _go_on(self, connection: Connection, now: int) -> None:
-        """Sets the times of an open connection anew, as of `now`."""
+        """Reset the timers of an open connection, as of `now`."""
         if connection.may_wait:
             connection.may_wait = False
             connection.linger_packet = connection.halves[0].island.packets + LINGER_PACKETS
@@ -609,7 +612,7 @@ class Reassembler:
         connection.hole_at = min(map(self._delivery.deadline, connection.halves))
 
     def _set_deadline(self, island: Island) -> None:
-        """When something is due on the island: by its own packets, and in the run's queue."""
+        """Set the next due time of an island: for its own packets, and in the run's queue."""
         due = self._due(island, 0)
         lingers = any(connection.linger_packet != NEVER for connection in island.connections)
         island.deadline = -1 if lingers else due
@@ -622,7 +625,7 @@ class Reassembler:
                 heapify(self._queue)
 
     def _due(self, island: Island, grace: int) -> int:
-        """When something is to be done about an island; what is waited for may come so much later."""
+        """Time at which something is due on an island; a hole may wait `grace` longer."""
         due = min((self._due_of(connection, grace) for connection in island.connections), default=NEVER)
         since = waiting_since(island.strays)
         return due if since is None else min(due, since + self._caps.reorder_ns)
@@ -639,7 +642,7 @@ class Reassembler:
         )
 
     def _give_up_holes(self, island: Island) -> None:
-        """Gives up holes that are too old by the island's clock, and that enough packets passed."""
+        """Give up the holes that are too old by the island's clock and that enough packets have passed."""
         for connection in [*island.connections]:
             if connection.hole_at <= island.clock and self._delivery.is_passed(connection):
                 self._expire(connection, island.clock)
@@ -650,7 +653,7 @@ class Reassembler:
         self._after_timer(connection, now)
 
     def _run_timers(self, island: Island, now: int) -> None:
-        """Does all that is due by `now`, in the order of time, whoever says that it is `now`."""
+        """Run all timers due by `now`, in order of time, no matter which clock `now` is from."""
         while island.connections:
             due = [self._due_of(connection, GRACE_NS) for connection in island.connections]
             at = min(due)
@@ -663,7 +666,7 @@ class Reassembler:
             since = waiting_since(island.strays)
 
     def _do(self, connection: Connection, at: int) -> None:
-        """What is due first."""
+        """Run the connection's first due timer."""
         last = connection.last
         if connection.end_reason is not None:
             self._forget(connection)
@@ -681,7 +684,7 @@ class Reassembler:
             self._close(connection, None if last.time is None else last.time + idle, last.frame, "idle")
 
     def _end_lingering_by_packets(self, connection: Connection) -> None:
-        """Enough packets came; one whose directions have two clocks waits for the other clock as well."""
+        """End lingering after enough packets; a connection with two clocks waits for the other clock as well."""
         connection.linger_packet = NEVER
         last = connection.last
         if connection.skewed and last.time is not None:

@@ -1,8 +1,8 @@
-"""The packets just before the current one, to know copies and to compare what comes again.
+"""The last packets before the current one, to recognise copies and to compare retransmitted bytes.
 
 Nothing is copied: the rows and their buffers are those that were fed. Each direction's last packets are linked, and
-looked at by its own packets and times alone. What all of them may keep in memory is bounded; where that cuts a look
-back short it is counted as the cap `compared_packets`.
+compared with its own packets and times alone. Memory for all of them is bounded; a comparison that this cuts short
+counts as the cap `compared_packets`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from .held import differing
 from .sequence import distance
 
 LOOKED_AT = 32
-"""Packets of a direction that are looked at."""
+"""Number of packets of a direction that are compared."""
 LOOK_BACK_NS = 1_000_000_000
-"""They are no older than this."""
+"""Greatest age of a packet that is compared."""
 KEPT_ROWS, KEPT_BYTES = 4096, 8 * 1024 * 1024
-"""What is kept of the run: packets, and bytes of the buffers they lie in, each counted whole, as it is kept whole."""
+"""Limits on what is kept: packets, and bytes of their buffers, each counted whole, since it is kept whole."""
 
 
 class _Rows:
-    """Packets that were fed at once. `first`: the number of the first one in the run. `links`: for each the number of
-    the packet before it in its direction, -1 for none."""
+    """Packets fed in one call. `first`: the number of the first one in the run. `links`: for each packet the number of
+    the one before it in its direction, -1 for none."""
 
     __slots__ = ("first", "links", "rows", "size")
 
@@ -37,7 +37,7 @@ class _Rows:
 
     @property
     def last_time(self) -> int:
-        """The latest time of any of them, 0 if none has one."""
+        """Latest time of any of them, 0 if none has one."""
         return max([row[1] or 0 for row in self.rows], default=0)
 
 
@@ -53,7 +53,7 @@ class Recent:
         self._dropped_time = 0
 
     def add(self, rows: list[Segment]) -> tuple[int, list[int]]:
-        """Takes the next packets. Out: the number of the first one, and the links of all, to be filled."""
+        """Append the next packets. Returns the number of the first one, and the links of all, to be filled."""
         added = _Rows(self._number, rows)
         self._number += len(rows)
         self._kept.append(added)
@@ -67,14 +67,14 @@ class Recent:
         return added.first, added.links
 
     def link(self, half: Half, number: int) -> None:
-        """The packet of that number, one of those that were added last, is the direction's."""
+        """Assign the packet with that number, one of those added last, to the direction."""
         newest = self._kept[-1]
         newest.links[number - newest.first] = half.row
         half.row = number
 
     def rows(self, half: Half) -> list[Segment]:
-        """The direction's last packets, the oldest first, each with its own payload alone. All of them: which ones are
-        looked at depends on the time of the packet to come, which may be any."""
+        """The direction's last packets, the oldest first, each with only its own payload. Includes those too old to be
+        compared now: that depends on the time of the next packet, which may be any."""
         return [
             Segment(key, time, seq, ack, flags, data[start:end], 0, end - start, missing, frame, mark)
             for key, time, seq, ack, flags, data, start, end, missing, frame, mark in filter(
@@ -83,14 +83,14 @@ class Recent:
         ][::-1]
 
     def restore(self, half: Half, rows: list[Segment]) -> None:
-        """Goes on with what `rows` gave."""
+        """Go on with the result of `rows`."""
         number, links = self.add(rows)
         for index in range(len(rows)):
             links[index] = half.row
             half.row = number + index
 
     def is_copy(self, half: Half, segment: Segment) -> bool:
-        """Whether a packet is one of the last ones as it was: a copy that the capture made."""
+        """True if a packet equals one of the last ones: a copy made by the capture."""
         _, time, seq, ack, flags, _, start, end, missing, _, mark = segment
         size = end - start + missing
         sending = mark >> 32
@@ -108,8 +108,8 @@ class Recent:
         return False
 
     def conflicts(self, half: Half, segment: Segment, size: int, elsewhere: bool) -> int:
-        """How many of the first `size` bytes of a packet were others when they came first; `elsewhere`: of those that
-        came in another file."""
+        """Number of the first `size` bytes of a packet that differ from those that came first; `elsewhere`: compared
+        only with packets of other files."""
         time, seq, data, start, frame = segment[1], segment[2], segment[5], segment[6], segment[9]
         known = bytearray(data[start : start + size])
         for row in self._last(half, time):
@@ -117,7 +117,7 @@ class Recent:
                 at = distance(row[2], seq)
                 begin, stop = max(0, at), min(size, at + row[7] - row[6])
                 if begin < stop:
-                    # Going back, so that the bytes that came first are left in the end.
+                    # The newest packet comes first, so that the bytes that came first overwrite the others.
                     known[begin:stop] = row[5][row[6] + begin - at : row[6] + stop - at]
         return differing(known, data[start : start + size])
 
@@ -133,7 +133,7 @@ class Recent:
                 yield row
 
     def _kept_of(self, half: Half) -> Iterator[Segment | None]:
-        """The direction's last packets, the newest first; None for those that are not kept any more."""
+        """The direction's last packets, the newest first; None in place of those no longer kept."""
         number = half.row
         at = len(self._kept) - 1
         for _ in range(LOOKED_AT):
@@ -150,7 +150,7 @@ class Recent:
 
 
 def _same_bytes(one: Segment, other: Segment) -> bool:
-    """Whether the payloads are the same, as far as the capture has both."""
+    """True if the payloads are equal, as far as both were captured."""
     start, end, other_start, other_end = one[6], one[7], other[6], other[7]
     size = min(end - start, other_end - other_start)
     return one[5][start : start + size] == other[5][other_start : other_start + size]

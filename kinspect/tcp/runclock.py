@@ -1,4 +1,4 @@
-"""The run's clock: how far the run has got, whatever single packets say of their time."""
+"""The run's clock: the progress of the run, independent of wrong times of single packets."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ from ..model import Segment
 from .keys import pair
 
 ISLANDS = 8
-"""So many islands must have reached a time."""
+"""Number of islands that must have reached a time."""
 SLACK_NS = 1_000_000_000
-"""The clock runs so far behind, as captures hold packets out of order."""
+"""Nanoseconds by which the clock lags, as captures hold packets out of order."""
 LOOK_EACH = 17
-"""One packet in so many is looked at."""
+"""Sampling interval: one packet in so many is looked at."""
 NO_TIME = -(1 << 62)
 
 
 class RunClock:
-    """`time`: what `ISLANDS` islands have reached, less the slack. It lets things go early that are due by their own
-    island's clock, which alone may never come there; `late_packets` that come behind it could have changed what."""
+    """`time`: the time that `ISLANDS` islands have reached, less the slack. It releases early what is due by an
+    island's own clock, which may never get there without packets; `late_packets` that come behind it could have changed
+    that."""
 
     def __init__(self) -> None:
         self.time = NO_TIME
         self._ahead: dict[bytes, int] = {}
 
     def look(self, segment: Segment) -> None:
-        """A packet of the run was reached."""
+        """Take a packet of the run as a sample."""
         time = segment[1]
         if time is None or time - SLACK_NS <= self.time:
             return
@@ -36,5 +37,5 @@ class RunClock:
             self._ahead = {pair: time for pair, time in ahead.items() if time > reached}
 
     def pass_to(self, time: int) -> None:
-        """The run has come to a time."""
+        """Advance the clock to a time, less the slack; never back."""
         self.time = max(self.time, time - SLACK_NS)

@@ -1,7 +1,7 @@
-"""Packets with payload that fit no connection of their island, until another one agrees with them.
+"""Packets with payload that fit no connection of their island, kept until another one agrees with them.
 
-One packet proves nothing: it may be forged, damaged, or late. Two that go on from one another, or of which one answers
-the other, are a connection whose begin the capture does not hold.
+One packet proves nothing: it may be forged, damaged, or late. Two of which the second continues or answers the first
+are a connection whose beginning is not in the capture.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from ..model import ACK, RST, Counts, Segment
 from .keys import ends
 from .sequence import NEAR, distance
 
-# So many are remembered of an island, the newest ones.
+# Number of strays remembered per island, the newest ones.
 KEPT = 4
-# So many bytes of them are held over all islands, of so many packets.
+# Limits over all islands: bytes held, and packets they are of.
 HELD_BYTES, HELD_PACKETS = 4 * 1024 * 1024, 4096
 
 
 class Stray:
-    """A packet that waits for another since `clock`. `data` is let go when it waited too long: then its numbers alone
-    remain."""
+    """A packet that has waited for another since `clock`. After too long `data` is dropped: only its numbers remain."""
 
     __slots__ = ("clock", "data", "segment")
 
@@ -31,12 +30,12 @@ class Stray:
         self.clock = clock
 
     def state(self) -> list[Any]:
-        """What it is made of again."""
+        """State to create it again."""
         return [self.segment, self.data, self.clock]
 
 
 class Strays:
-    """Adds strays to islands' lists and takes them out; bytes that are let go are counted as ignored."""
+    """Adds strays to islands' lists and removes them; bytes that are dropped count as ignored."""
 
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
@@ -44,7 +43,7 @@ class Strays:
         self._bytes = 0
 
     def add(self, strays: list[Stray], segment: Segment, clock: int) -> None:
-        """Keeps a packet, at the cost of the oldest one."""
+        """Keep a packet, dropping the oldest one if there are too many."""
         key, time, seq, ack, flags, data, start, end, missing, frame, mark = segment
         bare = Segment(key, time, seq, ack, flags, b"", 0, end - start, missing, frame, mark)
         self.keep(strays, Stray(bare, data[start:end], clock))
@@ -52,7 +51,7 @@ class Strays:
             self.let_go(strays.pop(0))
 
     def keep(self, strays: list[Stray], stray: Stray) -> None:
-        """Goes on with one."""
+        """Add a stray to its island's list and to the bounds on memory."""
         strays.append(stray)
         if stray.data is None:
             return
@@ -65,7 +64,7 @@ class Strays:
                 self.let_go(oldest)
 
     def agreeing(self, strays: list[Stray], segment: Segment) -> Stray | None:
-        """Takes out the newest packet that is of one connection with this one."""
+        """Remove and return the newest packet that belongs to one connection with this one."""
         if segment[4] & RST:
             return None
         for at in range(len(strays) - 1, -1, -1):
@@ -74,7 +73,7 @@ class Strays:
         return None
 
     def take(self, stray: Stray) -> Segment | None:
-        """The packet as it came, to be handed on; None if its bytes were let go."""
+        """The packet as it came, to be handed on; None if its bytes were dropped."""
         data = stray.data
         if data is None:
             return None
@@ -82,13 +81,13 @@ class Strays:
         return stray.segment._replace(data=data, start=0, end=len(data))
 
     def let_go(self, stray: Stray) -> None:
-        """Counts its bytes as ignored."""
+        """Drop its bytes and count them as ignored."""
         if stray.data is not None:
             self._counts.ignored_bytes += len(stray.data)
             self.release(stray)
 
     def release(self, stray: Stray) -> None:
-        """Holds its bytes no more."""
+        """Stop holding its bytes."""
         self._bytes -= len(stray.data or b"")
         stray.data = None
         while self._waiting and self._waiting[0].data is None:
@@ -96,12 +95,12 @@ class Strays:
 
 
 def waiting_since(strays: list[Stray]) -> int | None:
-    """Since when by its island's clock the oldest one waits that has its bytes; None if none does."""
+    """Time, by its island's clock, since which the oldest stray with its bytes has waited; None if there is none."""
     return next((stray.clock for stray in strays if stray.data is not None), None)
 
 
 def _agree(first: Segment, second: Segment) -> bool:
-    """Whether the second packet goes on from the first, or answers it."""
+    """True if the second packet continues the first, or answers it."""
     key, _, seq, ack, flags, _, start, end, missing, _, _ = first
     other_key, _, other_seq, other_ack, other_flags, _, other_start, other_end, _, _, _ = second
     if ends(other_key) == ends(key):
