@@ -1,4 +1,4 @@
-"""TLS 1.2 and 1.3 records to plaintext, with the secrets of a key log; no key is ever guessed or derived from traffic.
+"""Decryption of TLS 1.2 and 1.3 with the secrets of a key log; no key is ever guessed or derived from traffic.
 
     keylog = KeyLog()
     keylog.add(text)

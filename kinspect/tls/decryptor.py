@@ -1,4 +1,4 @@
-"""One TLS connection: encrypted streams in, plaintext in order out, or a status that says why not."""
+"""Decryption of one TLS connection: encrypted streams in, plaintext in order out, or a status and the reason."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ HANDSHAKE, DECRYPTING, NO_SECRETS = "handshake", "decrypting", "no_secrets"
 UNSUPPORTED, FAILED = "unsupported", "failed"
 
 HELD_BYTES = 1024 * 1024
-# What a held piece costs beside its bytes.
+# Overhead of a held piece beside its bytes.
 _ITEM_BYTES = 128
-# Records of early data that are passed over; a server takes far less (RFC 8446 §4.2.10, §8).
+# Bytes of early data that are skipped; a server accepts far less (RFC 8446 §4.2.10, §8).
 _EARLY_BYTES = 1024 * 1024
 
 TLS_12, TLS_13 = 0x0303, 0x0304
@@ -45,7 +45,7 @@ _NOT_AUTHENTIC = "a record does not authenticate: damage"
 _FIRST_NOT_AUTHENTIC = "the first protected record does not authenticate: damage, or other secrets"
 _NOTHING_FOUND = "records were lost, and none after them authenticates"
 
-# What the connection waits for.
+# States: the event that the connection waits for.
 _CLIENT_HELLO, _SERVER_HELLO, _SECRETS, _NOTHING, _OVER = range(5)
 
 Deliver = Callable[[int, int | None, int, bytes], None]
@@ -59,18 +59,18 @@ def _ignore(direction: int, time: int | None, frame: int, size: int | None) -> N
 class Decryptor:
     """Decrypts a connection that was seen from its ClientHello on.
 
-    `client` is the client's direction. `deliver(direction, time, frame, plaintext)` takes the application data of each
-    record, in order, with time and frame of the packet that completed the record. `lost(direction, time, frame, size)`
-    says that plaintext is missing here: `size` bytes of it, provided that all lost records carried application data
-    without padding, None if it cannot be told; time and frame are those of the loss. No data of a direction that
-    failed follows.
+    `client` is the client's direction. `deliver(direction, time, frame, plaintext)` receives the application data of
+    each record, in order, with time and frame of the packet that completed the record. `lost(direction, time, frame,
+    size)` is called where plaintext is missing: `size` is its number of bytes, provided that all lost records carried
+    application data without padding, or None if not known; time and frame are those of the loss. No data follows in a
+    direction that failed.
 
-    As long as the key log has no secrets for the connection, what comes is held, up to `held_bytes`; when the key log
-    has grown, `retry()` looks again.
+    While the key log has no secrets for the connection, its data is held, up to `held_bytes`; when the key log has
+    grown, `retry()` looks again.
 
     `status` is `handshake`, `decrypting`, `no_secrets`, `unsupported` or `failed` (at least one direction cannot be
-    read on), `reason` says why in one line. `version`, `cipher_suite` and `alpn` are what the server chose,
-    `server_name` and `offered_alpn` what the client asked for.
+    read on), `reason` the explanation in one line. `version`, `cipher_suite` and `alpn` are the server's choices,
+    `server_name` and `offered_alpn` the client's offers.
     """
 
     STATE: ClassVar = (
@@ -116,12 +116,12 @@ class Decryptor:
         self._early_accepted = False
 
     def state(self) -> list[Any]:
-        """What `restore` goes on with."""
+        """State for `restore`."""
         told = self._hello, self._server_hello, self._suite
         return [fields(self, self.STATE), told, [self._client.state(), self._server.state()]]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Goes on with the connection of `state`."""
+        """Go on with the connection of `state`."""
         own, (hello, server_hello, chosen), (client, server) = state
         fill(self, self.STATE, own)
         self._hello = hello and ClientHello(*hello)
@@ -133,7 +133,7 @@ class Decryptor:
     # ------------------------------------------------------------------ what comes in
 
     def data(self, direction: int, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
-        """`buffer[start:end]` comes next in a direction."""
+        """Take `buffer[start:end]`, the next bytes of a direction."""
         side = self._sides[direction]
         if side.over:
             return
@@ -156,13 +156,13 @@ class Decryptor:
                 self._broken(side, time, frame)
                 return
             if record is not None and not self._take(side, time, frame, record):
-                # A message of the handshake was lost, and a change of keys with it.
+                # A handshake message was lost, and a change of keys with it.
                 side.lose(time, frame, 0)
                 buffer = record + buffer[position:end]
                 position, end = 0, len(buffer)
 
     def gap(self, direction: int, time: int | None, frame: int, size: int) -> None:
-        """`size` bytes of a direction are missing here."""
+        """Note that `size` bytes of a direction are missing here."""
         side = self._sides[direction]
         if side.over:
             return
@@ -176,21 +176,20 @@ class Decryptor:
             side.lose(time, frame, size)
 
     def retry(self) -> None:
-        """The key log has grown: look for the connection's secrets again."""
+        """Look for the connection's secrets again, after the key log has grown."""
         if self._waits == _SECRETS:
             self._look_up()
 
     @property
     def books(self) -> tuple[int, int]:
-        """How many bytes of both streams could be read, and how many bytes of plaintext were in them; nothing where
-        there were no secrets."""
+        """Bytes of both streams that could be read, and of plaintext in them; zeros where there were no secrets."""
         if self._client.epoch is None:
             return 0, 0
         sides = self._sides
         return sum(side.read_bytes for side in sides), sum(side.plain_bytes for side in sides)
 
     def closed(self) -> None:
-        """The connection ended."""
+        """Note the end of the connection."""
         for side in self._sides:
             search = side.search
             if search is not None:
@@ -205,7 +204,7 @@ class Decryptor:
     # ------------------------------------------------------------------ ends and holds
 
     def _stop(self, status: str, reason: str) -> None:
-        """Neither direction can be read on."""
+        """Give up both directions."""
         self.status = status
         self.reason = reason
         self._end()
@@ -218,7 +217,7 @@ class Decryptor:
             side.end()
 
     def _fail(self, side: Side, time: int | None, frame: int, reason: str) -> None:
-        """One direction cannot be read on."""
+        """Give up one direction."""
         self.status = FAILED
         self.reason = f"{side.name}: {reason}"
         side.end()
@@ -246,7 +245,7 @@ class Decryptor:
             self._stop(FAILED, "the client sent too much before the server's side of the handshake was seen")
 
     def _release(self) -> None:
-        """Read what waited."""
+        """Read the data that was held."""
         held, self._held, self.held = self._held, [], 0
         for direction, time, frame, item in held:
             if isinstance(item, int):
@@ -257,7 +256,7 @@ class Decryptor:
     # ------------------------------------------------------------------ records
 
     def _take(self, side: Side, time: int | None, frame: int, record: bytes) -> bool:
-        """Read a record; False if it should be searched for its sequence number."""
+        """Read a record; returns False if its sequence number has to be searched for."""
         kind = record[0]
         if side.encrypted and (kind == records.APPLICATION_DATA or not self._is_13):
             opened = side.open(record)
@@ -295,7 +294,7 @@ class Decryptor:
         return True
 
     def _search(self, side: Side, time: int | None, frame: int, data: bytes) -> bytes:
-        """Search for a record after a loss; returns what follows it."""
+        """Search for a record after a loss; returns the data behind it."""
         search = side.search
         assert search is not None
         found = side.find(search, data)
@@ -310,7 +309,7 @@ class Decryptor:
         return b""
 
     def _read(self, side: Side, time: int | None, frame: int, kind: int, plain: bytes) -> None:
-        """A record that is authentic."""
+        """Read an authenticated record."""
         if kind == records.APPLICATION_DATA:
             if plain:
                 side.delivered = True
@@ -329,13 +328,13 @@ class Decryptor:
             self._stop(UNSUPPORTED, "renegotiation is not supported")
 
     def _hear(self, side: Side, messages: list[tuple[int, bytes]]) -> None:
-        """Messages of a record of the protected part of the handshake, or after it."""
+        """Take messages from a record of the protected part of the handshake, or after it."""
         for message, body in messages:
             if message == ENCRYPTED_EXTENSIONS:
                 self.alpn, self._early_accepted = parse_encrypted_extensions(body)
             elif message == KEY_UPDATE or (message == FINISHED and side.is_in_handshake):
                 side.advance()
-                return  # With the key the record ends (RFC 8446 §5.1).
+                return  # A message that changes the key ends its record (RFC 8446 §5.1).
 
     def _alert(self, side: Side, body: bytes) -> None:
         if len(body) == 2 and body[0] == _FATAL and self.reason is None:
@@ -344,7 +343,7 @@ class Decryptor:
     # ------------------------------------------------------------------ the first two messages
 
     def _greet(self, side: Side, kind: int, fragment: bytes) -> None:
-        """A record of the handshake up to the ServerHello."""
+        """Take a handshake record up to the ServerHello."""
         if kind == records.CHANGE_CIPHER_SPEC and self._waits == _SERVER_HELLO:
             return  # For middleboxes, after a HelloRetryRequest (RFC 8446 §D.4).
         expected = CLIENT_HELLO if side is self._client else SERVER_HELLO
@@ -395,7 +394,7 @@ class Decryptor:
             self._look_up()
 
     def _look_up(self) -> None:
-        """Take the secrets out of the key log, or wait for them."""
+        """Fetch the secrets from the key log, or wait for them."""
         assert self._hello is not None
         wanted = (CLIENT_TRAFFIC, SERVER_TRAFFIC) if self._is_13 else (CLIENT_RANDOM,)
         secrets = [secret for label in wanted if (secret := self._keylog.secret(label, self._hello.random))]
@@ -408,7 +407,7 @@ class Decryptor:
             self._end()
 
     def _begin(self, secrets: list[bytes]) -> None:
-        """The secrets are here: make keys of them, and read what waited."""
+        """Derive the keys from the secrets, and read the data that was held."""
         hello, answer, chosen = self._hello, self._server_hello, self._suite
         assert hello is not None
         assert answer is not None

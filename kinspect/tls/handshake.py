@@ -1,4 +1,4 @@
-"""The handshake messages that tell how a connection is protected (RFC 8446 §4, RFC 5246 §7.4)."""
+"""Handshake messages that determine how a connection is protected (RFC 8446 §4, RFC 5246 §7.4)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 from .records import HANDSHAKE, HEADER_BYTES
 
 CLIENT_HELLO, SERVER_HELLO, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = 1, 2, 8, 20, 24
-# Messages that somebody asks for; of others only the length is read.
+# Message types that are used; others are skipped by their length.
 _WANTED = frozenset({CLIENT_HELLO, SERVER_HELLO, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE})
 _MESSAGE_HEADER = 4
 MESSAGE_BYTES = 256 * 1024
@@ -54,7 +54,7 @@ ALERTS = {
 
 
 class MessageReader:
-    """Puts messages together that lie in several records, or several in one."""
+    """Reassembles messages that span several records, and splits records with several messages."""
 
     STATE: ClassVar = ("_pending", "_skip", "adrift")
     __slots__ = STATE
@@ -63,15 +63,15 @@ class MessageReader:
         self._pending = bytearray()
         self._skip = 0
         self.adrift = False
-        """Bytes were lost: where a message begins is not known."""
+        """True after a loss, while the start of the next message is not known."""
 
     def drop(self) -> None:
-        """Forget the unfinished message."""
+        """Discard the incomplete message."""
         self._pending.clear()
         self._skip = 0
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Type and body of each message that is now whole and of a wanted type.
+        """Type and body of each message that is complete now and of a wanted type.
 
         Raises ValueError if one is too long.
         """
@@ -104,7 +104,7 @@ class MessageReader:
 
 
 class ClientHello(NamedTuple):
-    """What a ClientHello tells: `server_name` (SNI), the offered `alpn` protocols, whether early data may follow."""
+    """A ClientHello: `server_name` (SNI), the offered `alpn` protocols, and `early_data`: early data may follow."""
 
     random: bytes
     server_name: str | None
@@ -113,7 +113,7 @@ class ClientHello(NamedTuple):
 
 
 class ServerHello(NamedTuple):
-    """What a ServerHello chose. `retry`: it is a HelloRetryRequest."""
+    """Choices of a ServerHello. `retry`: it is a HelloRetryRequest."""
 
     version: int
     suite: int
@@ -125,7 +125,7 @@ class ServerHello(NamedTuple):
 
 
 def looks_like_tls(data: bytes) -> bool:
-    """Whether the first bytes of a stream are a TLS handshake record with a ClientHello."""
+    """True if the first bytes of a stream are a TLS handshake record with a ClientHello."""
     return (
         len(data) > HEADER_BYTES
         and data[0] == HANDSHAKE
@@ -135,7 +135,7 @@ def looks_like_tls(data: bytes) -> bool:
 
 
 def parse_client_hello(body: bytes) -> ClientHello:
-    """Read a ClientHello's body, as far as it is there; what is not is None or empty."""
+    """Parse a ClientHello's body, which may be incomplete; missing parts are None or empty."""
     random, position = body[_RANDOM], _RANDOM.stop
     try:
         position += 1 + body[position]  # session id
@@ -154,7 +154,7 @@ def parse_client_hello(body: bytes) -> ClientHello:
 
 
 def parse_server_hello(body: bytes) -> ServerHello | None:
-    """Read a ServerHello's body; None if it is cut short."""
+    """Parse a ServerHello's body; None if it is cut short."""
     position = _RANDOM.stop
     if len(body) <= position or len(body) < (choice := position + 1 + body[position]) + 3:
         return None
@@ -172,7 +172,7 @@ def parse_server_hello(body: bytes) -> ServerHello | None:
 
 
 def parse_encrypted_extensions(body: bytes) -> tuple[str | None, bool]:
-    """The protocol that the server of TLS 1.3 chose, and whether it takes early data."""
+    """The protocol (ALPN) that the TLS 1.3 server chose, and True if it accepts early data."""
     extensions = _extensions(body, 0)
     return next(iter(_alpn(extensions.get(_ALPN, b""))), None), _EARLY_DATA in extensions
 

@@ -1,4 +1,4 @@
-"""The NSS key log format (SSLKEYLOGFILE, RFC 9850): one secret a line, `<label> <client random> <secret>` in hex."""
+"""The NSS key log format (SSLKEYLOGFILE, RFC 9850): one secret per line, `<label> <client random> <secret>` in hex."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SERVER_TRAFFIC = "SERVER_TRAFFIC_SECRET_0"
 
 RANDOM_BYTES = 32
 LINE_BYTES = 1024
-"""A line with a secret that is used takes less."""
-# How long a secret of each label may be: a master secret (RFC 5246 §8.1), or a hash of TLS 1.3.
+"""Upper bound on the length of a line with a secret that is used."""
+# Valid lengths of a secret by label: a master secret (RFC 5246 §8.1), or a hash of TLS 1.3.
 _HASH_SIZES = frozenset({32, 48})
 _SIZES = {
     CLIENT_RANDOM: frozenset({48}),
@@ -22,7 +22,7 @@ _SIZES = {
     CLIENT_TRAFFIC: _HASH_SIZES,
     SERVER_TRAFFIC: _HASH_SIZES,
 }
-# Lines of the format that decrypt no application data, or that no library of today writes.
+# Labels of secrets that decrypt no application data, or that no current library writes.
 _UNUSED = frozenset(
     {
         "CLIENT_EARLY_TRAFFIC_SECRET",
@@ -37,15 +37,15 @@ _UNUSED = frozenset(
         "SERVER_TRAFFIC_SECRET_N",
     }
 )
-# The table key of a secret is one `bytes`: a long log is millions of them.
+# The dict key of a secret is one `bytes`: a long log has millions of them.
 _PREFIXES = {label: bytes([index]) for index, label in enumerate(_SIZES)}
 
 
 class KeyLog:
-    """The secrets of any number of key logs, by the client random of the connection they are for.
+    """Secrets of any number of key logs, by the client random of their connection.
 
-    `unused` counts lines of the format that are not needed, `junk` lines that are none. Of two secrets
-    for the same use the first stays: what a capture brings along cannot displace the user's own.
+    `unused` counts lines of the format that are not needed, `junk` lines that are not of the format. Of two secrets for
+    the same use the first is kept: one that a capture brings along cannot displace the user's own.
     """
 
     __slots__ = ("_secrets", "junk", "unused")
@@ -63,10 +63,10 @@ class KeyLog:
         return f"<KeyLog of {len(self)} secrets>"
 
     def add(self, text: str | bytes) -> int:
-        """Take a key log, or some whole lines of one that is still being written; returns how many secrets are new."""
+        """Take a key log, or complete lines of one that is still being written; returns the number of new secrets."""
         before = len(self._secrets)
         for line in BytesIO(text.encode() if isinstance(text, str) else text):
-            # A longer line holds nothing of use.
+            # A longer line holds nothing useful.
             words = line[:LINE_BYTES].decode("ascii", "replace").split()
             if words and not words[0].startswith("#"):
                 self._add_line(words)
@@ -88,5 +88,5 @@ class KeyLog:
         self._secrets.setdefault(_PREFIXES[label] + random, secret)
 
     def secret(self, label: str, random: bytes) -> bytes | None:
-        """The secret that `label` names of the connection with this client random."""
+        """The secret with this label of the connection with this client random; None if there is none."""
         return self._secrets.get(_PREFIXES[label] + random)

@@ -1,4 +1,4 @@
-"""From the secrets of a key log to the keys of a direction: the PRF of TLS 1.2 and the HKDF of TLS 1.3."""
+"""Derivation of a direction's keys from the secrets of a key log: the PRF of TLS 1.2 and the HKDF of TLS 1.3."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import NamedTuple
 from .suites import CBC, CHACHA, Suite
 
 IV_BYTES = 12
-# What the key block of TLS 1.2 holds of an IV: the rest stands in each record (RFC 5288 §3, RFC 5246 §6.2.3.2).
+# IV bytes in the key block of TLS 1.2: the rest stands in each record (RFC 5288 §3, RFC 5246 §6.2.3.2).
 _BLOCK_IV_BYTES = {CBC: 0, CHACHA: IV_BYTES}
 _SALT_BYTES = 4
 _MAC_BYTES = {None: 0, "sha1": 20, "sha256": 32, "sha384": 48}
 
 
 class Keys(NamedTuple):
-    """What protects one direction. Never shown."""
+    """Keys of one direction. Never shown."""
 
     mac: bytes
     key: bytes
@@ -26,7 +26,7 @@ class Keys(NamedTuple):
 
 
 def prf(secret: bytes, label: bytes, seed: bytes, size: int, digest: str) -> bytes:
-    """The pseudorandom function of TLS 1.2 (RFC 5246 §5)."""
+    """Pseudorandom function of TLS 1.2 (RFC 5246 §5)."""
     seed = label + seed
     out, link = b"", seed
     while len(out) < size:
@@ -48,9 +48,9 @@ def expand_label(secret: bytes, label: bytes, size: int, digest: str) -> bytes:
 
 
 def keys_12(suite: Suite, master: bytes, client_random: bytes, server_random: bytes) -> tuple[Keys, Keys]:
-    """The keys of client and server under TLS 1.2 (RFC 5246 §6.3).
+    """Keys of client and server under TLS 1.2 (RFC 5246 §6.3).
 
-    The master secret of the key log is the same whether it was made by RFC 5246 §8.1 or extended (RFC 7627).
+    The key log's master secret is used in the same way, be it derived by RFC 5246 §8.1 or extended (RFC 7627).
     """
     sizes = _MAC_BYTES[suite.mac], suite.key_bytes, _BLOCK_IV_BYTES.get(suite.mode or "", _SALT_BYTES)
     block = prf(master, b"key expansion", server_random + client_random, 2 * sum(sizes), suite.digest)
@@ -63,7 +63,7 @@ def keys_12(suite: Suite, master: bytes, client_random: bytes, server_random: by
 
 
 def keys_13(suite: Suite, secret: bytes) -> Keys:
-    """The keys of a direction under TLS 1.3 (RFC 8446 §7.3)."""
+    """Keys of a direction under TLS 1.3 (RFC 8446 §7.3)."""
     return Keys(
         b"",
         expand_label(secret, b"key", suite.key_bytes, suite.digest),
@@ -72,5 +72,5 @@ def keys_13(suite: Suite, secret: bytes) -> Keys:
 
 
 def next_secret(suite: Suite, secret: bytes) -> bytes:
-    """The traffic secret after a KeyUpdate (RFC 8446 §7.2)."""
+    """Traffic secret after a KeyUpdate (RFC 8446 §7.2)."""
     return expand_label(secret, b"traffic upd", len(secret), suite.digest)

@@ -1,6 +1,6 @@
-"""Opens records: one object a direction and key, `open(sequence, record)` gives type and plaintext, or None.
+"""Record protection: one object per direction and key; `open(sequence, record)` returns type and plaintext, or None.
 
-None means that the record is not what its sender protected as number `sequence` with this key: nothing
+None means that the record is not the one its sender protected as number `sequence` with this key: nothing
 unauthenticated is ever handed out.
 """
 
@@ -35,7 +35,7 @@ class _Aead(Protocol):
     def decrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None, /) -> bytes: ...
 
 
-# How a mode is made of a key, and the size of its tag.
+# Constructor of each mode's cipher, and the size of its tag.
 _AEADS: dict[str | None, tuple[Callable[[bytes], _Aead], int]] = {
     GCM: (AESGCM, 16),
     CHACHA: (ChaCha20Poly1305, 16),
@@ -45,8 +45,8 @@ _AEADS: dict[str | None, tuple[Callable[[bytes], _Aead], int]] = {
 
 
 class Opener(Protocol):
-    """`smallest` is the size of the shortest record, `overhead` by how much records exceed their plaintext, None if
-    that differs."""
+    """Opens the records of one key. `smallest` is the size of the shortest record, `overhead` the bytes by which
+    records exceed their plaintext, None if that varies."""
 
     smallest: int
     overhead: int | None
@@ -111,14 +111,14 @@ class Aead12:
 
 
 class Cbc12:
-    """TLS 1.2 with CBC and HMAC: the MAC of the plaintext within (RFC 5246 §6.2.3.2), or of the ciphertext behind it
-    (RFC 7366)."""
+    """TLS 1.2 with CBC and HMAC: the MAC covers the plaintext and is encrypted (RFC 5246 §6.2.3.2), or covers the
+    ciphertext and follows it (RFC 7366)."""
 
     __slots__ = ("_decrypt", "_mac", "_mac_bytes", "_mac_outside", "overhead", "smallest")
 
     def __init__(self, suite: Suite, keys: Keys, encrypt_then_mac: bool) -> None:
-        # One context for all records: CBC needs of what came before only the last block of ciphertext, which each
-        # record brings along as its IV. What the IV itself decrypts to is cut off.
+        # One context for all records: CBC depends only on the last block of ciphertext before, and each record brings
+        # that along as its IV. The IV's own decryption is cut off.
         self._decrypt = Cipher(algorithms.AES(keys.key), modes.CBC(bytes(_BLOCK))).decryptor().update
         self._mac = hmac.new(keys.mac, digestmod=getattr(hashlib, suite.mac or ""))
         self._mac_bytes = self._mac.digest_size
@@ -162,10 +162,10 @@ class Cbc12:
 
 
 class Epoch:
-    """How long one key of a direction lasts. `is_handshake`: it protects the handshake of TLS 1.3.
+    """Lifetime of one key of a direction. `is_handshake`: the key protects the handshake of TLS 1.3.
 
-    `successor()` gives the epoch that follows; TLS 1.2 has none. `origin` is what `epoch_of` makes it of again: the
-    cipher suite, the keys or secrets, and whether the MAC is outside.
+    `successor()` returns the next epoch; TLS 1.2 has none. `origin` holds the arguments with which `epoch_of` creates
+    it again: the cipher suite, the keys or secrets, and True for encrypt-then-MAC.
     """
 
     __slots__ = ("is_handshake", "opener", "origin", "successor")
@@ -186,13 +186,13 @@ class Epoch:
 def epochs_12(
     suite: Suite, master: bytes, client_random: bytes, server_random: bytes, encrypt_then_mac: bool
 ) -> list[Epoch]:
-    """The epochs of client and server under TLS 1.2."""
+    """Epochs of client and server under TLS 1.2."""
     pair = keys_12(suite, master, client_random, server_random)
     return [_epoch_12(suite, keys, encrypt_then_mac) for keys in pair]
 
 
 def epoch_13(suite: Suite, traffic: bytes, handshake: bytes | None = None) -> Epoch:
-    """The first epoch of a direction under TLS 1.3 whose secret is known: the handshake's, or that of its data."""
+    """First epoch with a known secret of a direction under TLS 1.3: the handshake's, or that of application data."""
     return Epoch(
         Aead13(suite, keys_13(suite, handshake or traffic)),
         (suite, traffic, handshake),
@@ -202,7 +202,7 @@ def epoch_13(suite: Suite, traffic: bytes, handshake: bytes | None = None) -> Ep
 
 
 def epoch_of(suite: Suite, *made_of: Any) -> Epoch:
-    """The epoch with this `origin`."""
+    """Epoch with this `origin`."""
     if suite.is_13:
         return epoch_13(suite, *made_of)
     *keys, encrypt_then_mac = made_of

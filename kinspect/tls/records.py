@@ -1,20 +1,20 @@
-"""The record layer (RFC 8446 §5.1, RFC 5246 §6.2): one direction of a connection cut into records."""
+"""Record layer (RFC 8446 §5.1, RFC 5246 §6.2): splits one direction of a connection into records."""
 
 from __future__ import annotations
 
 CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE, APPLICATION_DATA, HEARTBEAT = 20, 21, 22, 23, 24
 
 HEADER_BYTES = 5
-# 2^14 bytes of plaintext and 2048 for what protects them (RFC 5246 §6.2.3); TLS 1.3 allows less.
+# 2^14 bytes of plaintext and 2048 of overhead for their protection (RFC 5246 §6.2.3); TLS 1.3 allows less.
 FRAGMENT_BYTES = 2**14 + 2048
 
 
 class BrokenRecordError(Exception):
-    """Where a record should begin is none."""
+    """No record at a position where one should begin."""
 
 
 class RecordReader:
-    """Hands out whole records, header and all; keeps no more than the one that is not whole."""
+    """Hands out complete records with their headers; buffers only the incomplete one."""
 
     __slots__ = ("_pending",)
 
@@ -22,21 +22,21 @@ class RecordReader:
         self._pending = bytearray()
 
     def state(self) -> bytes:
-        """What `restore` goes on with."""
+        """State for `restore`."""
         return bytes(self._pending)
 
     def restore(self, state: bytes) -> None:
-        """Goes on with the unfinished record of `state`."""
+        """Go on with the incomplete record of `state`."""
         self._pending = bytearray(state)
 
     def drop(self) -> int:
-        """Forget the unfinished record; returns how many bytes of it there were."""
+        """Discard the incomplete record; returns the number of bytes it had."""
         size = len(self._pending)
         self._pending.clear()
         return size
 
     def take(self, buffer: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-        """The next record, None if it is not whole, and the position behind what was taken.
+        """The next record, None if it is not complete, and the position behind the bytes taken.
 
         Raises BrokenRecordError.
         """

@@ -1,4 +1,4 @@
-"""One direction of a connection: its records, its key, its place in the sequence, and the way back after a loss."""
+"""One direction of a TLS connection: its records, key, sequence number, and resynchronisation after a loss."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .suites import Suite
 if TYPE_CHECKING:
     from .protection import Epoch
 
-# After a loss: how many sequence numbers are tried on a record, how much of the stream is searched for one that
-# authenticates, and how many bytes may be decrypted in vain, and how many more for each byte of the stream. A
-# try costs as much as some bytes more than those of the record.
+# Limits after a loss: sequence numbers tried on a record, bytes of the stream searched for one that authenticates,
+# bytes decrypted in vain, and how many more of these per byte of the stream. A try counts as `TRY_BYTES` bytes
+# more than the record has.
 TRIES = 1024
 SEARCH_BYTES = 1024 * 1024
 WASTED_BYTES = 64 * 1024 * 1024
@@ -28,8 +28,8 @@ _CANDIDATE = re.compile(rb"[\x15-\x17]\x03\x03[\x00-\x48][\x00-\xff]")
 
 
 class Found(NamedTuple):
-    """The record that was found after a loss: its type and plaintext, its size, what follows it in the stream, and how
-    many bytes of plaintext were lost, if that can be told."""
+    """Record found after a loss: its type and plaintext, its size, the rest of the data behind it, and the number of
+    plaintext bytes lost, None if not known."""
 
     kind: int
     plain: bytes
@@ -39,9 +39,9 @@ class Found(NamedTuple):
 
 
 class Side:
-    """`read_bytes`: of records that could be read; `plain_bytes`: of application data in them. `encrypted`: its records
-    are protected from here on. `skipping`: records that do not authenticate are passed over until one does.
-    `delivered`: application data was handed on. `over`: nothing of it is read any more."""
+    """State of one direction. `read_bytes`: size of the records that could be read; `plain_bytes`: application data in
+    them. `encrypted`: records are protected from here on. `skipping`: records that do not authenticate are skipped
+    until one does. `delivered`: application data was handed on. `over`: nothing more is read."""
 
     STATE: ClassVar = (
         *("delivered", "encrypted", "had_loss", "over", "plain_bytes", "read_bytes", "seen"),
@@ -69,7 +69,7 @@ class Side:
         self._wasted = 0
 
     def state(self) -> list[Any]:
-        """What `restore` goes on with."""
+        """State for `restore`."""
         return [
             fields(self, self.STATE),
             self.reader.state(),
@@ -79,7 +79,7 @@ class Side:
         ]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Goes on with the direction of `state`."""
+        """Go on with the direction of `state`."""
         own, reader, messages, epoch, search = state
         fill(self, self.STATE, own)
         self.reader.restore(reader)
@@ -95,18 +95,18 @@ class Side:
 
     @property
     def is_in_handshake(self) -> bool:
-        """Its records are protected with the key of the handshake of TLS 1.3."""
+        """True while its records are protected with the handshake key of TLS 1.3."""
         return self.epoch is not None and self.epoch.is_handshake
 
     def end(self) -> None:
-        """Nothing more is read."""
+        """Stop reading."""
         self.over = True
         self.search = None
         self.reader.drop()
         self.messages.drop()
 
     def open(self, record: bytes) -> tuple[int, bytes] | None:
-        """Type and plaintext of the next record, None if it does not authenticate."""
+        """Type and plaintext of the next record; None if it does not authenticate."""
         assert self.epoch is not None
         opened = self.epoch.opener.open(self.sequence, record)
         if opened is not None:
@@ -114,17 +114,17 @@ class Side:
         return opened
 
     def advance(self) -> None:
-        """Go on to the next key."""
+        """Switch to the next key."""
         following = self.epoch and self.epoch.successor()
         if following:
             self.epoch = following
             self.sequence = 0
 
     def lose(self, time: int | None, frame: int, size: int) -> None:
-        """`size` bytes are missing here: search for the next record that authenticates."""
+        """Note that `size` bytes are missing here, and search for the next record that authenticates."""
         size += self.reader.drop()
         self.messages.drop()
-        # A message of the handshake may have lost its beginning; later ones have a record each.
+        # A handshake message may have lost its beginning; later messages have a record each.
         self.messages.adrift = self.is_in_handshake
         self.had_loss = True
         if self.search is None:
@@ -133,11 +133,11 @@ class Side:
 
     @property
     def hopeless(self) -> bool:
-        """The search has cost as much as it may."""
+        """True if the search has cost as much as it may."""
         return self._wasted > WASTED_BYTES + WASTED_PER_BYTE * self.seen
 
     def find(self, search: Search, data: bytes) -> Found | None:
-        """Look for a record that authenticates in what was not searched yet and `data`."""
+        """Search `data`, and what was not searched before, for a record that authenticates."""
         search.window += data
         while (start := search.candidate()) is not None:
             record = search.record(start)
@@ -156,7 +156,7 @@ class Side:
         return None
 
     def _attempt(self, lost: int, record: bytes) -> tuple[tuple[int, bytes], int | None] | None:
-        """Try all sequence numbers that `record` can have after a loss of so many bytes, and under the next key too."""
+        """Try all sequence numbers that `record` can have after a loss of `lost` bytes, also under the next key."""
         assert self.epoch is not None
         smallest = self.epoch.opener.smallest
         if len(record) < smallest:
@@ -181,8 +181,8 @@ class Side:
         return None
 
     def _lost_plaintext(self, epoch: Epoch, sequence: int, lost: int) -> int | None:
-        """How many bytes of application data are missing before record `sequence` of an epoch, if `lost` bytes of the
-        stream are."""
+        """Bytes of application data missing before record `sequence` of an epoch, given that `lost` bytes of the stream
+        are; None if not known."""
         old = self.epoch
         assert old is not None
         if epoch.is_handshake or (not sequence and (epoch is old or old.is_handshake)):
@@ -196,7 +196,7 @@ class Side:
 
 
 class Search:
-    """What was lost and is being searched. `time` and `frame` are those of the loss, `lost` the bytes that were lost or
+    """Search for a record after a loss. `time` and `frame` are those of the loss, `lost` is the number of bytes lost or
     searched in vain, `window` what may still hold a record, `position` where in it the search goes on."""
 
     STATE: ClassVar = ("frame", "lost", "position", "searched", "time", "window")
@@ -215,14 +215,14 @@ class Search:
         self.lost += size
 
     def drop(self, size: int) -> None:
-        """No record begins in the first `size` bytes of the window."""
+        """Remove the first `size` bytes of the window, in which no record begins."""
         del self.window[:size]
         self.lost += size
         self.searched += size
         self.position = 0
 
     def candidate(self) -> int | None:
-        """Where the next record may begin; drops what cannot belong to one."""
+        """Position at which the next record may begin; drops bytes that cannot belong to one."""
         match = _CANDIDATE.search(self.window, self.position)
         if match is None:
             self.drop(max(self.position, len(self.window) - HEADER_BYTES + 1))
@@ -230,6 +230,6 @@ class Search:
         return match.start()
 
     def record(self, start: int) -> bytes | None:
-        """The record that begins at `start`, None if it is not whole."""
+        """The record that begins at `start`; None if it is not complete."""
         size = HEADER_BYTES + int.from_bytes(self.window[start + 3 : start + HEADER_BYTES])
         return bytes(self.window[start : start + size]) if start + size <= len(self.window) else None

@@ -1,4 +1,4 @@
-"""Cipher suites by their numbers (IANA, "TLS Cipher Suites"), and what the decryption needs to know of each."""
+"""Cipher suites by number (IANA, "TLS Cipher Suites"), with the parameters needed for decryption."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ GCM, CCM, CCM_8, CHACHA, CBC = "gcm", "ccm", "ccm_8", "chacha", "cbc"
 
 
 class Suite(NamedTuple):
-    """`mode` is None of a suite that cannot be decrypted here.
+    """A cipher suite. `mode` is None if it cannot be decrypted here.
 
-    `mac` is the hash of the HMAC of a CBC suite, `digest` that of the key derivation.
+    `mac` is the hash of a CBC suite's HMAC, `digest` that of the key derivation.
     """
 
     name: str
@@ -21,12 +21,12 @@ class Suite(NamedTuple):
 
     @property
     def is_13(self) -> bool:
-        """It is one of TLS 1.3, which name no key exchange."""
+        """True for a suite of TLS 1.3, whose names contain no key exchange."""
         return "_WITH_" not in self.name
 
 
 def suite(number: int) -> Suite:
-    """The suite of a ServerHello."""
+    """The suite with the number in a ServerHello."""
     name = _NAMES.get(number)
     if name is None:
         return Suite(f"0x{number:04X}")
@@ -34,7 +34,7 @@ def suite(number: int) -> Suite:
     return Suite(name, *_CIPHERS.get(cipher, ()))
 
 
-# What stands behind WITH in a suite's name. RFC 5246, 5288, 5289, 6655, 7251, 7905, 8446.
+# Parameters by the part of a suite's name after WITH. RFC 5246, 5288, 5289, 6655, 7251, 7905, 8446.
 _CIPHERS: dict[str, tuple[str, int, str | None, str]] = {
     "AES_128_GCM_SHA256": (GCM, 16, None, "sha256"),
     "AES_256_GCM_SHA384": (GCM, 32, None, "sha384"),
@@ -52,7 +52,7 @@ _CIPHERS: dict[str, tuple[str, int, str | None, str]] = {
     "AES_256_CBC_SHA384": (CBC, 32, "sha384", "sha384"),
 }
 
-# Suites with these ciphers, and those without protection that a broker may be set to.
+# Suites with these ciphers, and unsupported or unprotected ones that a broker may be configured for.
 _NAMES = {
     0x0001: "TLS_RSA_WITH_NULL_MD5",
     0x0002: "TLS_RSA_WITH_NULL_SHA",
