@@ -18,14 +18,14 @@ from functools import cache
 from types import ModuleType
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Names by codec number, the low three bits of a batch's attributes; 5 to 7 are not given out."""
+"""Names by codec number, the low three bits of a batch's attributes; 5 to 7 are not assigned."""
 
 _CHUNK = 16 * 1024
 _U32_LE = struct.Struct("<I")
 _I32 = struct.Struct(">i")
 
-# snappy-java's stream: 8 bytes magic, version and lowest compatible version (int32, not checked by other
-# writers' example), then chunks: int32 length, raw snappy block.
+# snappy-java's stream: 8 bytes magic, version and lowest compatible version (int32, not checked, like other
+# implementations), then chunks: int32 length, raw snappy block.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 # A copy element of three bytes yields at most 64, so nothing expands further than this.
@@ -41,14 +41,14 @@ _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_BLOCK = 128 * 1024
 _SKIPPABLE, _SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0  # zstd and lz4 share them
 _WALK_BLOCKS = 65536
-"""Block headers looked at before the fixed buffer is the cheaper way to be safe."""
+"""Number of block headers read before a fixed buffer becomes the cheaper safeguard."""
 
 
 class CompressionError(Exception):
     """Compressed bytes that cannot be expanded.
 
-    `code` is the problem's code, `decompression` or `cap`; `spent` the most bytes that were expanded before
-    it was noticed: whoever has many of them to expand counts those too.
+    `code` is the problem's code, `decompression` or `cap`; `spent` an upper bound of the bytes that were expanded
+    before the failure: a caller that expands many batches counts those too.
     """
 
     def __init__(self, code: str, message: str, spent: int) -> None:
@@ -58,15 +58,15 @@ class CompressionError(Exception):
 
 
 def codec_name(codec: int) -> str:
-    """The codec's name, `unknown_5` for a number without one."""
+    """Name of a codec, `unknown_5` for a number without one."""
     return CODECS[codec] if codec < len(CODECS) else f"unknown_{codec}"
 
 
 def decompress(codec: int, data: bytes, limit: int, *, any_lz4_checksum: bool = False) -> bytes:
     """Expand `data`, written with codec number `codec`, to at most `limit` bytes.
 
-    `any_lz4_checksum`: accept any checksum of the lz4 frame header; message format 0 writes wrong ones.
-    Raises `CompressionError` alone, whatever the bytes.
+    `any_lz4_checksum`: accept any checksum of the lz4 frame header; writers of message format 0 get it wrong. Raises
+    only `CompressionError`, whatever the bytes.
     """
     if codec == 0:
         return data
@@ -95,12 +95,12 @@ def _too_large(name: str, limit: int) -> CompressionError:
 
 
 def _gzip(data: bytes, limit: int) -> bytes:
-    """Any number of members; what follows the last and is no member is ignored, as java.util.zip does."""
+    """Any number of members; bytes after the last one that are no member are ignored, as java.util.zip does."""
     parts: list[bytes] = []
     room, position, end = limit, 0, len(data)
     stream = zlib.decompressobj(31)
     while True:
-        # Fed by chunks: `unused_data` copies the rest, which many small members would make quadratic.
+        # Fed in chunks: `unused_data` copies the rest, which would be quadratic for many small members.
         chunk = data[position : position + _CHUNK]
         position += len(chunk)
         while True:
@@ -126,7 +126,7 @@ def _gzip(data: bytes, limit: int) -> bytes:
 
 
 def _snappy(data: bytes, limit: int) -> bytes:
-    """snappy-java's stream of chunks (also several, one behind the other), else one raw block."""
+    """snappy-java's stream of chunks (or several streams in a row), else one raw block."""
     if not data.startswith(_XERIAL_MAGIC):
         return _snappy_block(data, limit, limit)
     parts: list[bytes] = []
@@ -176,11 +176,11 @@ _DECODERS: tuple[Callable[[bytes, int], bytes], ...] = (lambda data, limit: data
 
 
 def _bounded(name: str, data: bytes, bound: int, limit: int) -> bytes:
-    """Expand `data`; `bound` is the most it can expand to, or anything above `limit` if that is not known."""
+    """Expand `data`; `bound` is the most it can expand to, or anything above `limit` if not known."""
     codec = getattr(_cramjam(), name)
     try:
         if bound <= limit:
-            # The one copy: slices of a cramjam buffer are no bytes, and a batch is cut into many.
+            # The only copy: slices of a cramjam buffer are not bytes, and a batch is sliced many times.
             return bytes(codec.decompress(data))
         buffer = bytearray(limit)
         size = codec.decompress_into(data, buffer)
@@ -193,14 +193,14 @@ def _bounded(name: str, data: bytes, bound: int, limit: int) -> bytes:
 
 
 _Blocks = Generator[int, None, int]
-"""The most that each block of a frame can expand to; returns where the frame ends."""
+"""Upper bounds of the expanded size of each block of a frame; returns the frame's end."""
 
 
 def _bound(data: bytes, limit: int, magic: int, blocks: Callable[[bytes, int], _Blocks]) -> int:
-    """The most that frames can expand to, by their block headers.
+    """Upper bound of the expanded size of frames, from their block headers.
 
-    Above `limit` if that needs too many looks. Bytes that are no frames, or a cut-off one, end the walk: the decoder
-    gets no further either.
+    Above `limit` if too many headers would have to be read. Bytes that are not a frame, or a cut-off one, end the walk:
+    the decoder gets no further either.
     """
     bound = 0
     try:
@@ -214,7 +214,7 @@ def _bound(data: bytes, limit: int, magic: int, blocks: Callable[[bytes, int], _
 
 
 def _frames(data: bytes, magic: int, blocks: Callable[[bytes, int], _Blocks]) -> Iterator[int]:
-    """The blocks of all frames; a skippable frame is one of nothing (RFC 8878 §3.1.2)."""
+    """Blocks of all frames; a skippable frame counts as one empty block (RFC 8878 §3.1.2)."""
     position = 0
     while position < len(data):
         (found,) = _U32_LE.unpack_from(data, position)
@@ -228,7 +228,7 @@ def _frames(data: bytes, magic: int, blocks: Callable[[bytes, int], _Blocks]) ->
 
 
 def _zstd_blocks(data: bytes, position: int) -> _Blocks:
-    """RFC 8878 §3.1.1."""
+    """Blocks of a zstd frame (RFC 8878 §3.1.1)."""
     descriptor = data[position + 4]
     single = descriptor >> 5 & 1
     content_size = (single, 2, 4, 8)[descriptor >> 6]
@@ -256,12 +256,12 @@ def _lz4_blocks(data: bytes, position: int) -> _Blocks:
 
 
 def _lz4_options(flags: int) -> int:
-    """Bytes of the frame header's optional fields: content size and dictionary id."""
+    """Size in bytes of the frame header's optional fields: content size and dictionary id."""
     return 8 * (flags >> 3 & 1) + 4 * (flags & 1)
 
 
 def _with_right_checksum(data: bytes) -> bytes:
-    """The same lz4 frame with the header checksum it should have.
+    """The same lz4 frame with the correct header checksum.
 
     Kafka before 0.10 computed it over the magic number too, and so do all writers of message format 0
     (KAFKA-3160).
@@ -276,7 +276,7 @@ def _with_right_checksum(data: bytes) -> bytes:
 
 
 def _xxh32_short(data: bytes) -> int:
-    """xxHash32, seed 0, of fewer than 16 bytes: all that an lz4 frame header needs."""
+    """xxHash32, seed 0, of fewer than 16 bytes, which is enough for an lz4 frame header."""
     mask = 0xFFFFFFFF
     value = 0x165667B1 + len(data)
     whole = len(data) & ~3

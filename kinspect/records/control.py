@@ -1,11 +1,10 @@
 """Control records: the markers that brokers write into partitions for transactions and for KRaft.
 
-The key of a record in a control batch is an int16 version and an int16 type. The value of a transaction
-marker is an int16 version and `EndTxnMarker`; those of the others are the message alone, whose first field
-is its version.
+The key of a record in a control batch is an int16 version and an int16 type. The value of a transaction marker is an
+int16 version and `EndTxnMarker`; values of other types are the message alone, whose first field is its version.
 
-Kafka 2.7 and 2.8 numbered differently: 2 was QUORUM_REASSIGNMENT, never written, and 3 LEADER_CHANGE, whose
-message had no version field then. So a value of type 3 that is no snapshot header is such a message.
+Kafka 2.7 and 2.8 numbered differently: 2 was QUORUM_REASSIGNMENT, never written, and 3 LEADER_CHANGE, whose message had
+no version field then. So a value of type 3 that is not a snapshot header is such a message.
 
 Source: Kafka's ControlRecordType.java, EndTransactionMarker.java, ControlRecordUtils.java.
 """
@@ -38,10 +37,10 @@ _LEADER_CHANGE, _SNAPSHOT_HEADER = _TYPES[2], _TYPES[3]
 
 
 def decode(key: bytes | None, value: bytes | None) -> tuple[Reading | None, Reading | None]:
-    """Key and value of a record in a control batch.
+    """Decode key and value of a record in a control batch.
 
-    The key is `{"type": "COMMIT", "version": 0}` (`UNKNOWN_7` for a type without a name), the value
-    `{"type": "EndTxnMarker", "version": 0, "data": {...}}`. None for what does not parse exactly. Never raises.
+    The key is `{"type": "COMMIT", "version": 0}` (`UNKNOWN_7` for a type without a name), the value `{"type":
+    "EndTxnMarker", "version": 0, "data": {...}}`. None for a part that does not parse exactly. Never raises.
     """
     if key is None or len(key) != _KEY.size:
         return None, None

@@ -1,8 +1,8 @@
-"""The consumer protocol: what classic consumer groups carry as opaque bytes in JoinGroup and SyncGroup.
+"""The consumer protocol: the opaque bytes of classic consumer groups in JoinGroup and SyncGroup.
 
-Both are an int16 version and a message, `ConsumerProtocolSubscription` or `ConsumerProtocolAssignment`.
-Kafka reads a version it does not know as the highest it knows, and ignores what follows. Some clients leave
-out trailing fields of the version they name (kafka-go, kafkajs, pykafka): those have their defaults.
+Both are an int16 version and a message, `ConsumerProtocolSubscription` or `ConsumerProtocolAssignment`. Kafka reads a
+version it does not know as the highest it knows, and ignores what follows. Some clients leave out trailing fields of
+the version they name (kafka-go, kafkajs, pykafka): these fields take their defaults.
 
 Source: Kafka's ConsumerProtocol.java.
 """
@@ -22,17 +22,15 @@ Read = tuple[Any, int]
 
 
 def decode_subscription(data: bytes | None) -> dict[str, Any] | None:
-    """A member's subscription: `version`, `topics`, `user_data`, `owned_partitions`, `generation_id`, `rack_id`,
-    as far as the version has them. None for no bytes and for bytes that do not fit exactly. Never raises.
-    """
+    """Decode a member's subscription: `version`, `topics`, `user_data`, `owned_partitions`, `generation_id`, `rack_id`,
+    as far as the version has them. None for no bytes and for bytes that do not fit exactly. Never raises."""
     return _decode("ConsumerProtocolSubscription", data)
 
 
 def decode_assignment(data: bytes | None) -> dict[str, Any] | None:
-    """A member's assignment: `version`, `assigned_partitions`, `user_data`.
+    """Decode a member's assignment: `version`, `assigned_partitions`, `user_data`.
 
-    None for no bytes, which is how no assignment is written, and for bytes that do not fit exactly. Never
-    raises.
+    None for no bytes, which stand for no assignment, and for bytes that do not fit exactly. Never raises.
     """
     return _decode("ConsumerProtocolAssignment", data)
 
@@ -65,7 +63,7 @@ def _highest(name: str) -> int:
 
 
 def _field(data: bytes, position: int, field: schema.Field) -> Read:
-    """The value of a field of a version that is not flexible, and where it ends.
+    """Value of a field of a non-flexible version, and the position behind it.
 
     Raises ValueError or struct.error if it does not fit.
     """

@@ -1,8 +1,8 @@
-"""Keys and values of the topics that Kafka keeps its own state in.
+"""Keys and values of records in the topics in which Kafka keeps its own state.
 
-The coordinators' topics: a key is an int16 record type and the key message, a value an int16 version and the
-value message; which one, only the key tells. The metadata topics: no key; a value is a frame version, a
-record type and a message version, all unsigned varints, and the message.
+The coordinators' topics: a key is an int16 record type and the key message, a value an int16 version and the value
+message, whose type only the key tells. The metadata topics: no key; a value is a frame version, a record type and a
+message version, all unsigned varints, and the message.
 
 Sources: Kafka's CoordinatorRecordSerde.java, AbstractApiMessageSerde.java, GroupMetadataManager.scala.
 """
@@ -23,7 +23,7 @@ METADATA_TOPICS = {
     "@metadata": "__cluster_metadata",  # its name in 2.8
     "__remote_log_metadata": "__remote_log_metadata",
 }
-"""Topics and whose record types theirs are."""
+"""Metadata topics, and the topic whose record types they use."""
 TOPICS = COORDINATOR_TOPICS | frozenset(METADATA_TOPICS)
 
 _TYPE = struct.Struct(">h")
@@ -31,9 +31,9 @@ _UVARINT_BYTES = 5
 
 
 def decode_key(topic: str, key: bytes | None) -> Reading | None:
-    """The key of a record of `topic`: `{"type": "OffsetCommitKey", "version": 0, "data": {...}}`.
+    """Decode the key of a record of `topic`: `{"type": "OffsetCommitKey", "version": 0, "data": {...}}`.
 
-    None if the topic has none, or it does not parse exactly. Never raises.
+    None if the topic has no keys, or the key does not parse exactly. Never raises.
     """
     kind = _kind(topic, key)
     if kind is None or kind.key is None or key is None:
@@ -42,10 +42,10 @@ def decode_key(topic: str, key: bytes | None) -> Reading | None:
 
 
 def decode_value(topic: str, key: bytes | None, value: bytes | None) -> Reading | None:
-    """The value of a record of `topic`: `{"type": "OffsetCommitValue", "version": 3, "data": {...}}`.
+    """Decode the value of a record of `topic`: `{"type": "OffsetCommitValue", "version": 3, "data": {...}}`.
 
-    In `data`, the consumer protocol's bytes have their reading beside them (`subscription_decoded`,
-    `assignment_decoded`, `metadata_decoded`). None for a tombstone, and if it does not parse exactly. Never
+    In `data`, the consumer protocol's bytes are accompanied by their decoded form (`subscription_decoded`,
+    `assignment_decoded`, `metadata_decoded`). None for a tombstone, and for a value that does not parse exactly. Never
     raises.
     """
     if value is None:
@@ -62,7 +62,7 @@ def decode_value(topic: str, key: bytes | None, value: bytes | None) -> Reading 
 
 
 def _kind(topic: str, key: bytes | None) -> schema.RecordType | None:
-    """Which record of a coordinator's topic a key announces."""
+    """Record type that a key of a coordinator's topic announces."""
     if topic not in COORDINATOR_TOPICS or key is None or len(key) < _TYPE.size:
         return None
     return schema.record_types(topic).get(_TYPE.unpack_from(key)[0])
@@ -70,7 +70,7 @@ def _kind(topic: str, key: bytes | None) -> schema.RecordType | None:
 
 @cache
 def _only_version(name: str) -> int:
-    """The version of a key message. Keys have one: a new format gets a new record type."""
+    """Version of a key message. Each has only one: a new format gets a new record type."""
     definition = schema.record(name)
     assert definition is not None, name
     return max(definition.versions)
@@ -95,7 +95,7 @@ def _metadata(topic: str, value: bytes) -> Reading | None:
 
 
 def _uvarint(data: bytes, position: int) -> tuple[int | None, int]:
-    """An unsigned varint and where it ends; None for one that is cut off or too long."""
+    """An unsigned varint and the position behind it; None instead of the value if it is cut off or too long."""
     value = 0
     for shift, byte in enumerate(data[position : position + _UVARINT_BYTES]):
         value |= (byte & 127) << 7 * shift
@@ -105,7 +105,7 @@ def _uvarint(data: bytes, position: int) -> tuple[int | None, int]:
 
 
 def _open_embedded(name: str, data: dict[str, Any]) -> None:
-    """Put the reading of consumer protocol bytes beside them."""
+    """Add the decoded form of consumer protocol bytes beside them."""
     if name == "GroupMetadataValue" and data["protocol_type"] == "consumer":
         for member in data["members"]:
             _beside(member, "subscription", decode_subscription(member["subscription"]))

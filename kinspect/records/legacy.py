@@ -1,9 +1,9 @@
 """Message sets of formats v0 and v1: single messages and compressed wrappers.
 
-A message set is a plain sequence of messages. A compressed message is a wrapper: its value is a message
-set. Offsets in a wrapper of magic 0 are absolute; in one of magic 1 they are relative, and the wrapper's own
-offset is that of its last message (KIP-31), also where compaction left gaps. A wrapper stamped with the
-append time hands it to what is inside (KIP-32).
+A message set is a plain sequence of messages. A compressed message is a wrapper: its value is a message set. Offsets in
+a wrapper of magic 0 are absolute; in one of magic 1 they are relative, and the wrapper's own offset is that of its last
+message (KIP-31), even if compaction left gaps. A wrapper with the append time passes it on to the messages inside
+(KIP-32).
 
 Source: Kafka's LegacyRecord.java and AbstractLegacyRecordBatch.java.
 """
@@ -17,25 +17,25 @@ from typing import Any, NamedTuple
 from kinspect.records.recordset import FARTHEST, LOG_APPEND_TIME, NO_TIMESTAMP, Reader
 
 _HEAD = struct.Struct(">qiIbBq")
-"""offset, size, crc, magic, attributes, timestamp (magic 0 has its key there). No message is shorter."""
+"""Offset, size, crc, magic, attributes, timestamp (in magic 0 the key starts there). No message is shorter."""
 _PREFIX = 12  # offset and size
 _CRC_FROM = 16
 _KEY_FROM = (18, 26)
 _SMALLEST = (14, 22)
-"""The least a message's size field can say, by magic."""
+"""Smallest valid value of a message's size field, by magic."""
 _LENGTH = struct.Struct(">i")
 _CODEC = 0x07
 # Magic 0 has no timestamps, so the bit that names their type means nothing there.
 _KIND = (_CODEC, _CODEC | LOG_APPEND_TIME)
 _DEEPEST = 4
-"""Wrappers within wrappers that are opened; Kafka itself refuses the second."""
+"""Number of nested wrappers that are opened; Kafka itself rejects the second."""
 
 
 class Run:
     """Adjacent messages of one magic and timestamp type: uncompressed ones, or one wrapper.
 
-    `count` and `first` are None if the content of a wrapper cannot be read. `first` and `last` are offsets,
-    `low` and `high` the range of the timestamps.
+    `count` and `first` are None if the content of a wrapper cannot be read. `first` and `last` are offsets, `low` and
+    `high` the range of the timestamps.
     """
 
     __slots__ = ("count", "crc_ok", "end", "first", "high", "kind", "last", "low", "magic", "records")
@@ -43,7 +43,7 @@ class Run:
     def __init__(self, magic: int, kind: int, last: int) -> None:
         self.magic = magic
         self.kind = kind
-        """Codec and timestamp type: the attribute bits that are the same in the whole run."""
+        """Codec and timestamp type: the attribute bits common to the whole run."""
         self.end = 0
         self.count: int | None = 0
         self.first: int | None = None
@@ -59,7 +59,7 @@ class Run:
 
     @property
     def was_read(self) -> bool:
-        """Whether the content of a wrapper could be read."""
+        """True if the content of a wrapper could be read."""
         return self.count is not None and self.first is not None
 
     @property
@@ -76,7 +76,7 @@ class Run:
 class _Context(NamedTuple):
     reader: Reader
     origin: int
-    """Where in the record set the outermost wrapper begins: the place problems name."""
+    """Position of the outermost wrapper in the record set, which problems refer to."""
     depth: int
 
 
@@ -104,7 +104,7 @@ def _read_run(data: bytes, position: int, context: _Context) -> Run | None:
 
 
 def _plain(run: Run, data: bytes, position: int, context: _Context) -> None:
-    """Uncompressed messages from `position` on, as long as they are of the same magic and kind."""
+    """Read uncompressed messages from `position` on, as long as they are of the same magic and kind."""
     magic, kind, reader = run.magic, run.kind, context.reader
     mask, smallest, end = _KIND[magic], _SMALLEST[magic], len(data)
     count = 0
@@ -140,7 +140,7 @@ def _plain(run: Run, data: bytes, position: int, context: _Context) -> None:
 
 
 def _wrapper(run: Run, data: bytes, position: int, context: _Context) -> None:
-    """One compressed message: what is in it."""
+    """Read one compressed message and its content."""
     offset, size, crc, magic, _, timestamp = _HEAD.unpack_from(data, position)
     run.end = position + _PREFIX + size
     run.crc_ok = zlib.crc32(data[position + _CRC_FROM : run.end]) == crc
@@ -170,7 +170,7 @@ def _wrapper(run: Run, data: bytes, position: int, context: _Context) -> None:
 
 
 def _fill(run: Run, inner: bytes, context: _Context) -> None:
-    """Add up the runs of a wrapper's content."""
+    """Add up the runs in a wrapper's content."""
     position = 0
     count = 0
     while (part := _read_run(inner, position, context)) is not None:
@@ -209,7 +209,7 @@ def _make_absolute(run: Run, offset: int, context: _Context) -> None:
 
 
 def _key_and_value(data: bytes, position: int, stop: int) -> tuple[bool, bytes | None, bytes | None]:
-    """Whether key and value fill the bytes up to `stop` exactly, and both."""
+    """True if key and value fill the bytes up to `stop` exactly, and both."""
     fields: list[bytes | None] = []
     for _ in range(2):
         if stop - position < _LENGTH.size:

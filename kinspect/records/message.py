@@ -1,4 +1,4 @@
-"""Read the messages that keys and values of records hold."""
+"""Decoding of the messages in the keys and values of records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Reading = dict[str, Any]
 
 
 def read(name: str, version: int, data: bytes, start: int) -> Reading | None:
-    """The message `name` of a version that fills `data` from `start` on, or None."""
+    """Decode the message `name` in a version if it fills `data` from `start` on; else None."""
     if not schema.record_layouts(name, version):
         return None
     decoded = protocol.decode_record(name, version, data, start, len(data))
@@ -26,7 +26,7 @@ def read(name: str, version: int, data: bytes, start: int) -> Reading | None:
 
 
 def read_prefixed(names: Iterable[str], data: bytes) -> Reading | None:
-    """An int16 version and the first of the messages that fits."""
+    """Decode an int16 version and the first of the messages that fits."""
     if len(data) < _VERSION.size:
         return None
     (version,) = _VERSION.unpack_from(data)
@@ -37,7 +37,7 @@ def read_prefixed(names: Iterable[str], data: bytes) -> Reading | None:
 
 
 def read_any_version(name: str, data: bytes) -> Reading | None:
-    """A message whose first field is its version, in that version, else in any it fits."""
+    """Decode a message whose first field is its version, in that version, else in any that fits."""
     definition = schema.record(name)
     assert definition is not None, name
     said = _VERSION.unpack_from(data)[0] if len(data) >= _VERSION.size else None

@@ -1,4 +1,4 @@
-"""What a `records` field holds, and the limits under which it is read."""
+"""Result of reading a `records` field, and the limits on reading it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ MAX_BYTES = Caps().records_bytes
 MAX_RECORDS = Caps().records
 
 LOG_APPEND_TIME = 0x08
-"""The attribute bit of magic 1 and 2: timestamps are the broker's append time (KIP-32)."""
+"""Attribute bit of magic 1 and 2: timestamps are the broker's append time (KIP-32)."""
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 FARTHEST = 1 << 62
-"""Offsets and timestamps beyond are no real ones, and a delta could take them out of 64 bits."""
+"""Limit on offsets and timestamps: real ones are smaller, and adding a delta to larger ones could exceed 64 bits."""
 NO_TIMESTAMP = -1
 
 
 class RecordSet(list[dict[str, Any]]):
     """The batches of a record set, one dict each.
 
-    `partial_bytes`: bytes of a cut-off batch at the end (and, for sets read with `aligned=False`, at the
-    start). `problems`: damage; `offset` counts within the record set, `bytes` are those that were skipped.
-    The sizes of the batches, `partial_bytes` and the problems' `bytes` add up to the record set.
-    `expanded_bytes`: what compressed batches were expanded to. `kept`: how many records and headers they hold.
-    `caps_hit`: the limits that were reached, by the names of `model.Caps`.
+    `partial_bytes`: bytes of a cut-off batch at the end (and, for sets read with `aligned=False`, at the start).
+    `problems`: damage; `offset` counts within the record set, `bytes` are those that were skipped. The sizes of the
+    batches, `partial_bytes` and the problems' `bytes` add up to the record set. `expanded_bytes`: size of compressed
+    batches after expansion. `kept`: number of records and headers in the batches. `caps_hit`: limits that were reached,
+    by the names of `model.Caps`.
     """
 
     __slots__ = ("caps_hit", "expanded_bytes", "kept", "partial_bytes", "problems")
@@ -39,14 +39,14 @@ class RecordSet(list[dict[str, Any]]):
         self.caps_hit: set[str] = set()
 
     def problem(self, code: str, message: str, offset: int, skipped: int | None = None) -> None:
-        """Add a problem, once a code and place: a wrapper may hold millions of broken messages."""
+        """Add a problem, once per code and place: a wrapper may hold millions of broken messages."""
         last = self.problems[-1] if self.problems else None
         if last is None or last.offset != offset or last.code != code:
             self.problems.append(Problem(None, code, message, offset, skipped))
 
 
 class Reader:
-    """One reading of a record set: the result, and what may still be spent on it.
+    """State of reading a record set: the result, and the remaining limits.
 
     `with_records` False: only headers are wanted.
     """
@@ -61,7 +61,7 @@ class Reader:
         self.with_records = with_records
 
     def expand(self, codec: int, data: bytes, offset: int, *, any_lz4_checksum: bool = False) -> bytes | None:
-        """The expanded bytes of the batch at `offset`, or None and a problem."""
+        """Expanded bytes of the batch at `offset`, or None and a problem."""
         try:
             expanded = decompress(codec, data, self.bytes_left, any_lz4_checksum=any_lz4_checksum)
         except CompressionError as error:
@@ -78,7 +78,7 @@ class Reader:
         self.result.expanded_bytes += size
 
     def keep(self, records: int) -> None:
-        """Note that so many records and headers were kept."""
+        """Note that `records` more records and headers were kept."""
         self.records_left -= records
         self.result.kept += records
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from kinspect.records.recordset import FARTHEST, NO_TIMESTAMP
 
 HEADER: struct.Struct = struct.Struct(">qiibIhiqqqhii")
-"""base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp,
-producer id, producer epoch, base sequence, record count."""
+"""Base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp, producer id,
+producer epoch, base sequence, record count."""
 CRC_FROM = 21
 TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x10, 0x20, 0x40
 
-# What one-byte varints stand for: nearly all lengths and deltas are one or two bytes.
+# Values of one-byte varints: nearly all lengths and deltas take one or two bytes.
 _ZIGZAG = [(byte >> 1) ^ -(byte & 1) for byte in range(128)]
 
 
@@ -29,10 +29,10 @@ class _NoRoomError(Exception):
 
 
 class Content(NamedTuple):
-    """What was read of a batch: the records, how much room they took, where reading ended.
+    """Records read of a batch, the room they took, and the position at which reading ended.
 
-    `failure` says what does not fit there, `full` that there was no room for more; `bad_keys` are the header
-    keys that are not UTF-8.
+    `failure` describes what does not fit there, `full` means that there was no room for more; `bad_keys` is the number
+    of header keys that are not UTF-8.
     """
 
     records: list[dict[str, Any]]
@@ -46,7 +46,7 @@ class Content(NamedTuple):
 def read_records(data: bytes, count: int, base_offset: int, base_timestamp: int, room: int) -> Content:
     """Read `count` records of a batch; `data` holds them, expanded.
 
-    A record and a header take up one each of `room`. Never raises.
+    Each record and each header takes one unit of `room`. Never raises.
     """
     zigzag = _ZIGZAG
     records: list[dict[str, Any]] = []
@@ -163,7 +163,7 @@ def read_records(data: bytes, count: int, base_offset: int, base_timestamp: int,
 
 
 def _headers(data: bytes, position: int, headers: list[dict[str, Any]], room: int) -> tuple[int, int]:
-    """Append a record's headers to `headers`; returns where they end and how many keys are not UTF-8."""
+    """Append a record's headers to `headers`; returns the position behind them and the number of non-UTF-8 keys."""
     count, position = _varint(data, position, 5)
     if count < 0:
         raise _RecordError("has a negative number of headers")
@@ -192,7 +192,7 @@ def _headers(data: bytes, position: int, headers: list[dict[str, Any]], room: in
 
 
 def _varint(data: bytes, position: int, longest: int) -> tuple[int, int]:
-    """A zigzag varint of at most `longest` bytes, and where it ends."""
+    """A zigzag varint of at most `longest` bytes, and the position behind it."""
     value = 0
     for shift in range(0, 7 * longest, 7):
         byte = data[position]

@@ -1,9 +1,9 @@
-"""Walk a record set: find the batches and read their headers, and their records if wanted.
+"""Walk through a record set: finds the batches and reads their headers, and their records if wanted.
 
-A record set is a run of batches, each of its own format: messages v0 and v1 (`legacy`), batches v2 (`v2`).
-All share the place of the size (int32 at 8) and of the magic byte (at 16). The last one may be cut off:
-brokers fill a Fetch answer up to its byte limit, and 2.0 and later end a down-converted answer with a filler
-whose size says more than there is. Both are `partial_bytes`, not damage.
+A record set is a run of batches, each of its own format: messages v0 and v1 (`legacy`), batches v2 (`v2`). In all of
+them the size (int32) is at 8 and the magic byte at 16. The last one may be cut off: brokers fill a Fetch response up to
+its byte limit, and 2.0 and later end a down-converted response with a filler whose size field exceeds what is there.
+Both are `partial_bytes`, not damage.
 
 Sources: Kafka's ByteBufferLogInputStream.java, DefaultRecordBatch.java, LazyDownConversionRecords.java.
 """
@@ -32,12 +32,12 @@ from kinspect.records.recordset import (
 
 _PREFIX = struct.Struct(">qi")
 _SMALLEST_SIZE = 14
-"""The least a size field can say: a message v0 without key and value."""
+"""Smallest valid value of a size field: a message v0 without key and value."""
 _MAGIC_AT = 16
 _CODEC_NAMES = tuple(codec_name(codec) for codec in range(8))
 _HEADER_SIZE = v2.HEADER.size
 _SMALLEST_V2 = _HEADER_SIZE - _PREFIX.size
-# What the search for a batch boundary may cost: places looked at, and headers whose CRC is computed.
+# Limits on the search for a batch boundary: positions examined, and headers whose CRC is computed.
 _BOUNDARY_PLACES, _BOUNDARY_CRCS = 1_000_000, 64
 
 
@@ -49,21 +49,20 @@ def batches(
     max_batches: int = MAX_RECORDS,
     aligned: bool = True,
 ) -> RecordSet:
-    """Read what a `records` field holds: the batches with their records.
+    """Read a `records` field: the batches with their records.
 
-    `max_bytes` bounds what all compressed batches together may expand to, `max_records` how many records and
-    headers are kept, `max_batches` how many batches.
+    `max_bytes` limits the expanded size of all compressed batches together, `max_records` the number of records and
+    headers that are kept, `max_batches` that of batches.
 
-    `aligned=False` is for a set that may begin in the middle of a batch (FetchSnapshot hands
-    out byte ranges): it is read from the first header of a v2 batch whose length and CRC-32C fit, and what lies
-    before is part of `partial_bytes`.
+    `aligned=False` is for a set that may begin in the middle of a batch (FetchSnapshot returns byte ranges): reading
+    starts at the first header of a v2 batch whose length and CRC-32C fit, and the bytes before it are part of
+    `partial_bytes`.
 
-    The result is a list of dicts, one a batch, with the header's fields and `records`. Times are
-    milliseconds, None where Kafka has none (−1, and magic 0). In magic 0 and 1 an uncompressed run of
-    messages is one entry, as is a compressed wrapper; `base_timestamp_ms` and `max_timestamp_ms` are the
-    range of their timestamps, the producer's and the epoch's fields None; `count` and `base_offset` of a
-    wrapper that cannot be expanded are None. With a delete horizon (KIP-534) `base_timestamp_ms` is that
-    horizon. Keys, values and header values are bytes or None.
+    The result is a list of dicts, one per batch, with the header's fields and `records`. Times are milliseconds, None
+    where Kafka has none (−1, and magic 0). In magic 0 and 1 an uncompressed run of messages is one entry, as is a
+    compressed wrapper; `base_timestamp_ms` and `max_timestamp_ms` are the range of their timestamps, the fields of
+    producer and epochs None; `count` and `base_offset` of a wrapper that cannot be expanded are None. With a delete
+    horizon (KIP-534) `base_timestamp_ms` is that horizon. Keys, values and header values are bytes or None.
 
     Damage is in `problems`; nothing is raised, whatever the bytes.
     """
@@ -82,7 +81,7 @@ def summarise(
 
 @cache
 def _crc32c() -> Callable[[memoryview], int]:
-    # The package itself takes 20 ms to import, for it asks what version it is: its extension is all that is needed.
+    # Importing the package takes 20 ms, as it looks up its own version: only its extension is needed.
     package = PathFinder.find_spec("crc32c")
     places = package.submodule_search_locations if package is not None else None
     spec = PathFinder.find_spec("crc32c._crc32c", places)
@@ -101,7 +100,7 @@ def _read(data: bytes, reader: Reader, aligned: bool) -> RecordSet:
     result = reader.result
     end = len(data)
     if not end:
-        return result  # the usual answer to a Fetch that waited: not worth an import
+        return result  # the usual response to a Fetch that waited: not worth an import
     position = 0 if aligned else _first_boundary(data)
     result.partial_bytes = position
     unpack = v2.HEADER.unpack_from
@@ -185,7 +184,7 @@ def _read(data: bytes, reader: Reader, aligned: bool) -> RecordSet:
 def _records(
     reader: Reader, payload: bytes, batch: dict[str, Any], attributes: int, position: int
 ) -> list[dict[str, Any]]:
-    """The records of a v2 batch; `position` is where it begins. What is wrong goes to the reader's result."""
+    """Records of a v2 batch that begins at `position`. Damage is noted in the reader's result."""
     result = reader.result
     count = max(batch["count"], 0)
     if count and reader.records_left <= 0:
@@ -241,7 +240,7 @@ def _legacy_entry(run: legacy.Run, size: int, with_records: bool) -> dict[str, A
 
 
 def _no_batch(data: bytes, position: int, result: RecordSet) -> int:
-    """Say why no batch can be read at `position`; returns where to go on."""
+    """Note why no batch can be read at `position`; returns the position to go on at."""
     end = len(data)
     rest = end - position
     if rest < _PREFIX.size:
@@ -261,7 +260,7 @@ def _no_batch(data: bytes, position: int, result: RecordSet) -> int:
 
 
 def _first_boundary(data: bytes) -> int:
-    """Where the first v2 batch begins of which header, length and CRC-32C fit, or the end of `data`."""
+    """Position of the first v2 batch whose header, length and CRC-32C fit, or the end of `data`."""
     end = len(data)
     unpack = v2.HEADER.unpack_from
     crcs = 0
