@@ -1,4 +1,4 @@
-"""What message bytes mean: Kafka's layouts of every release, and the decoders and encoders made from them."""
+"""The Kafka protocol: message layouts of every release, and the decoders and encoders made from them."""
 
 from kinspect.errors import DecodeError
 from kinspect.protocol.bodies import Decoded, decode_body, decode_record, fits

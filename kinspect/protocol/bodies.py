@@ -1,4 +1,4 @@
-"""Bodies to plain data, whatever the bytes: the compiled decoder where it fits, the interpreter where it does not.
+"""Decoding of bodies to plain data, whatever the bytes: by the compiled decoder if it fits, else by the interpreter.
 
 A version whose bytes changed while it was unstable has several layouts. The stable one is tried first, then
 the older ones; the first that uses up the bytes exactly is taken.
@@ -24,7 +24,7 @@ class Decoded(NamedTuple):
     """A body and how it was read.
 
     `body` is None if the layout is unknown, `layout` the one that was used. `complete` is false if reading stopped
-    before the last field. A layout of another version than asked for is that of ApiVersions' fallback.
+    before the last field. A layout of another version than the requested one is ApiVersions' fallback.
     """
 
     body: Body | None
@@ -35,7 +35,7 @@ class Decoded(NamedTuple):
 
 _Candidates = tuple[tuple[Layout, Decode], ...]
 
-# Only layouts that exist get in, so what captures hold cannot make it grow without end.
+# Only existing layouts are added, so that the contents of captures cannot make it grow without bound.
 _known: dict[tuple[Any, int, str | None, frozenset[str] | None, bool], _Candidates] = {}
 
 
@@ -50,12 +50,12 @@ def decode_body(
     base: int | None = None,
     max_memory: int = MAX_MEMORY,
 ) -> Decoded:
-    """Decodes the body in `data[start:end]`. Never raises, whatever the bytes.
+    """Decode the body in `data[start:end]`. Never raises, whatever the bytes.
 
-    `fields` are the dotted paths wanted, None all (of a version with several layouts, unknown tagged fields
-    of the body come along). Offsets in problems count from `base`, the index in `data` at
-    which the message begins (after its 4-byte size); without it, from `start`. A body that would take more than
-    `max_memory` bytes, by the estimate of `memory`, is read as far as that, with a problem `cap`.
+    `fields` are the dotted paths wanted, None means all (for a version with several layouts, unknown tagged fields of
+    the body are included). Offsets in problems count from `base`, the index in `data` at which the message begins
+    (after its 4-byte size); without it, from `start`. A body that would take more than `max_memory` bytes, by the
+    estimate of `memory`, is read up to that point, with a problem `cap`.
     """
     bounded = (end - start) * MOST_PER_BYTE > max_memory
     key = (api_key, api_version, direction, fields, bounded)
@@ -86,7 +86,7 @@ def decode_record(
     fields: frozenset[str] | None = None,
     max_memory: int = MAX_MEMORY,
 ) -> Decoded:
-    """Decodes one record message (`TopicRecord`, `OffsetCommitValue`, ...) as `decode_body` does a body.
+    """Decode one record message (`TopicRecord`, `OffsetCommitValue`, ...) like `decode_body` does a body.
 
     Offsets in problems count from `start`.
     """
@@ -105,7 +105,7 @@ def decode_record(
 
 
 def fits(api_key: int, api_version: int, direction: str, data: bytes, start: int, end: int) -> bool:
-    """Whether a layout of that version uses up the bytes exactly. Nothing is built, text is not checked."""
+    """True if a layout of that version uses up the bytes exactly. Nothing is built, and text is not checked."""
     for layout in schema.layouts(api_key, api_version, direction):
         try:
             _, pos = compiler.skipper(layout)(data, start, end)
@@ -117,7 +117,7 @@ def fits(api_key: int, api_version: int, direction: str, data: bytes, start: int
 
 
 def restrict(body: Body, wanted: Projection) -> Body:
-    """What of `body` a projection asks for. The rest is taken out of it: a copy would be as large again."""
+    """Remove from `body` what the projection does not ask for, in place: a copy would take as much memory again."""
     for name in [name for name in body if name not in wanted]:
         del body[name]
     for name, value in body.items():
@@ -140,10 +140,10 @@ def _candidates(layouts: tuple[Layout, ...], fields: frozenset[str] | None, boun
 
 
 def _fitting(candidates: _Candidates, data: bytes, start: int, end: int, room: int) -> Decoded | None:
-    """The first layout that uses up the bytes exactly.
+    """Decode with the first layout that uses up the bytes exactly.
 
-    One that does so without tagged fields nobody knows goes first: the empty fields that only an early-access
-    layout has may look like such tags.
+    One that does so without unknown tagged fields is preferred: the empty fields that only an early-access layout has
+    may look like such tags.
     """
     second = None
     for layout, decode in candidates:
@@ -162,7 +162,7 @@ def _fitting(candidates: _Candidates, data: bytes, start: int, end: int, room: i
 def _version_fallback(
     data: bytes, start: int, end: int, fields: frozenset[str] | None, room: int
 ) -> Decoded | None:
-    """A broker that does not know the version asked for answers in version 0, with error 35 (KIP-511)."""
+    """Decode the answer of a broker that does not know the requested version: version 0, with error 35 (KIP-511)."""
     layout = schema.layout(API_VERSIONS, 0, RESPONSE)
     if layout is None:
         return None
@@ -195,7 +195,7 @@ def _explain(
     base: int,
     max_memory: int,
 ) -> Decoded:
-    """What compiled decoders would not take: the layout that fits but for its text, else the stable one's story."""
+    """Read a body that the compiled decoders refused: in the layout that fits but for text, else in the stable one."""
     layout, reading = _best(layouts, data, start, end, base, max_memory)
     problems = reading.problems
     failure = reading.failure
@@ -215,7 +215,7 @@ def _explain(
 def _best(
     layouts: list[Layout], data: bytes, start: int, end: int, base: int, max_memory: int
 ) -> tuple[Layout, Reading]:
-    """The first of the least strange readings; no other is held meanwhile."""
+    """The first of the least strange readings; only one other is held at a time."""
     layout = layouts[0]
     reading = interpreter.read(layout, data, start, end, base=base, max_memory=max_memory)
     for other in layouts[1:]:
@@ -226,7 +226,7 @@ def _best(
 
 
 def _strangeness(reading: Reading, end: int) -> int:
-    """0 for a reading that uses up the bytes, 1 if with tagged fields nobody knows, 2 for one that does not."""
+    """Rank of a reading: 0 if it uses up the bytes, 1 if it does so with unknown tagged fields, 2 if it does not."""
     if reading.failure is not None or reading.end != end:
         return 2
     return 1 if UNKNOWN_TAGS in reading.body else 0

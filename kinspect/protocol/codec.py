@@ -1,4 +1,4 @@
-"""The public forms of a message: a frame's bytes to a `Message`, and back to the same bytes."""
+"""Public forms of a message: decoding of a frame's bytes to a `Message`, and encoding back to the same bytes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ class Message:
     """One request or response.
 
     `layout` names an early-access layout ("3.5–3.6"), None for the stable one. `body_version` is the version of the
-    body where that is not `api_version`: a broker answers ApiVersions requests it does not know in version 0.
-    `api` is found from the key. `trailing` are bytes after the last field, `unknown_tagged_fields` those of the header.
+    body where it differs from `api_version`: a broker answers ApiVersions requests of unknown versions in version 0.
+    `api` is looked up by the key. `trailing` holds bytes after the last field, `unknown_tagged_fields` those of the
+    header.
     """
 
     api_key: int
@@ -49,10 +50,10 @@ class Message:
 
 
 def decode_request(frame: bytes, *, max_memory: int = MAX_MEMORY) -> Message:
-    """Decodes a request: header and body without the 4-byte size. Raises DecodeError, nothing else.
+    """Decode a request: header and body without the 4-byte size. Raises DecodeError, nothing else.
 
-    Surplus bytes and text that is not UTF-8 are told in `problems`. `max_memory`: bytes of memory that the body may
-    take; the error for one that may take more holds what was read up to there.
+    Surplus bytes and text that is not UTF-8 are reported in `problems`. `max_memory`: limit on the memory of the body
+    in bytes; the error for a body above it holds what was read up to there.
     """
     data = bytes(frame)
     if len(data) < 4:
@@ -62,7 +63,7 @@ def decode_request(frame: bytes, *, max_memory: int = MAX_MEMORY) -> Message:
 
 
 def decode_response(frame: bytes, api_key: int, api_version: int, *, max_memory: int = MAX_MEMORY) -> Message:
-    """Decodes a response to a request of that API and version; the rest is as for `decode_request`."""
+    """Decode a response to a request of that API and version; otherwise like `decode_request`."""
     return _decode(bytes(frame), api_key, api_version, RESPONSE, max_memory)
 
 
@@ -102,7 +103,7 @@ def _decode(data: bytes, api_key: int, api_version: int, direction: str, max_mem
 def _decode_header(
     data: bytes, api_key: int, api_version: int, direction: str
 ) -> tuple[Body, int, tuple[Problem, ...]]:
-    """The header's values, where the body begins, and problems of its text."""
+    """Values of the header, position of the body, and problems in the header's text."""
     layout = schema.header_layout(direction, schema.header_version(api_key, api_version, direction))
     try:
         values, start = compiler.decoder(layout)(data, 0, len(data))
@@ -122,12 +123,12 @@ def _decode_header(
 
 
 def encode_request(message: Message) -> bytes:
-    """A request's header and body, without the 4-byte size. Raises EncodeError."""
+    """Encode a request's header and body, without the 4-byte size. Raises EncodeError."""
     return _encode(message, REQUEST)
 
 
 def encode_response(message: Message) -> bytes:
-    """A response's header and body, without the 4-byte size. Raises EncodeError."""
+    """Encode a response's header and body, without the 4-byte size. Raises EncodeError."""
     return _encode(message, RESPONSE)
 
 
@@ -146,7 +147,7 @@ def _encode(message: Message, direction: str) -> bytes:
 
 
 def encode_body(layout: Layout, body: Body) -> bytes:
-    """A body's bytes in one layout. Raises EncodeError for a value that does not fit its field."""
+    """Encode a body in one layout. Raises EncodeError for a value that does not fit its field."""
     return _write(layout, body)
 
 
@@ -162,6 +163,6 @@ def _layout(message: Message, direction: str) -> Layout:
 def _write(layout: Layout, values: Body) -> bytes:
     try:
         return compiler.encoder(layout)(values)
-    # What Python raises for a value of another type is Python's business: any of it means the same.
+    # Python raises various exceptions for a value of the wrong type: all of them mean the same.
     except Exception as error:
         raise EncodeError(f"{layout.name} version {layout.version} cannot be written: {error}") from error

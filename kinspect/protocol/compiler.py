@@ -1,15 +1,15 @@
-"""Turns layouts into Python functions: decoders (whole or of some fields), skippers and encoders.
+"""Turns layouts into Python functions: decoders (of all or some fields), skippers and encoders.
 
-One flat function a layout, arrays as inlined loops. It is compiled in memory on first use and registered in
-`linecache`, so that a traceback shows the generated line.
+Each layout becomes one flat function, with arrays as inlined loops. It is compiled in memory on first use and
+registered in `linecache`, so that a traceback shows the generated line.
 
-How the ends are kept. A Python slice past the end of a buffer is silently short, so no slice can be trusted by
-itself. Generated code only ever moves `pos` forward (a negative length is an error at once), therefore one
-comparison of `pos` with `end` when all is read covers every field before it. What must not wait for that
-is anything that repeats or allocates: each array's count is compared with the bytes left before its loop.
+Bounds checks. A Python slice past the end of a buffer is silently short, so no slice can be trusted by itself.
+Generated code only ever moves `pos` forward (a negative length is an error at once), therefore one comparison of `pos`
+with `end` after everything is read covers every field before it. Only repetition and allocation cannot wait for that:
+each array's count is compared with the bytes left before its loop.
 
-A decoder that is `bounded` also subtracts what its arrays' elements will take (`memory`) from `room` before it reads
-them: once an array, and only messages so long that it could matter are given to one.
+A decoder that is `bounded` also subtracts the memory of its arrays' elements (`memory`) from `room` before it reads
+them: once per array, and only messages long enough for it to matter are given to one.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Body = dict[str, Any]
 
 
 class Decode(Protocol):
-    """`room` matters to a bounded decoder alone."""
+    """A decoder; only a bounded one uses `room`."""
 
     def __call__(self, data: bytes, pos: int, end: int, room: int = 0, /) -> tuple[Body, int]: ...
 
 
 Encode = Callable[[Body], bytes]
 
-# Which fields to decode: None is a whole subtree, a dict the wanted names below.
+# Fields to decode: None means a whole subtree, a dict the wanted names below.
 Projection = dict[str, "Projection | None"]
 
 _HELPERS: dict[str, Any] = {
@@ -61,12 +61,11 @@ _encoders: dict[Layout, Encode] = {}
 
 
 def decoder(layout: Layout, fields: frozenset[str] | None = None, bounded: bool = False) -> Decode:
-    """`decode(data, pos, end, room) -> (body, pos)` for the layout, or for `fields` of it alone.
+    """Return `decode(data, pos, end, room) -> (body, pos)` for the layout, or for only `fields` of it.
 
-    `fields` are dotted paths through arrays (`topics.partitions.error_code`); a path to a container asks for all
-    of it. The function raises one of `wire.DECODE_FAILURES` for bytes that do not fit; it does not ask for the
-    bytes to be used up. A `bounded` one refuses a body that may take more than `room` bytes of memory, others do not
-    look at `room`.
+    `fields` are dotted paths through arrays (`topics.partitions.error_code`); a path to a container asks for all of it.
+    The function raises one of `wire.DECODE_FAILURES` for bytes that do not fit; it does not require the bytes to be
+    used up. A `bounded` one refuses a body that may take more than `room` bytes of memory, others ignore `room`.
     """
     key = (layout, fields, bounded)
     found = _decoders.get(key)
@@ -76,14 +75,14 @@ def decoder(layout: Layout, fields: frozenset[str] | None = None, bounded: bool 
 
 
 def generated(layout: Layout, fields: frozenset[str] | None = None, bounded: bool = False) -> Decode:
-    """`decoder`'s function of source made for the layout: the fastest that is interpreted."""
+    """Function for `decoder` from source generated for the layout: the fastest when interpreted."""
     title = _title(layout, "decode within" if bounded else "decode", fields)
     decode: Decode = _load(decoder_source(layout, fields, bounded), title)
     return decode
 
 
 def walking(layout: Layout, fields: frozenset[str] | None = None, bounded: bool = False) -> Decode:
-    """`decoder`'s function as a walk of the layout: the fastest in the compiled form."""
+    """Function for `decoder` that walks the layout: the fastest in the compiled form."""
     return walker.Program(layout, None if fields is None else projection(fields), bounded).decode
 
 
@@ -91,12 +90,12 @@ _make = walking if COMPILED else generated
 
 
 def skipper(layout: Layout) -> Decode:
-    """A decoder that builds nothing: its body is empty, its position tells where the message ends."""
+    """A decoder that builds nothing: its body is empty, its position is the end of the message."""
     return decoder(layout, frozenset())
 
 
 def encoder(layout: Layout) -> Encode:
-    """`encode(body) -> bytes`. Missing keys are at their default; tagged fields are written if they are there.
+    """Return `encode(body) -> bytes`. Missing keys take their default; tagged fields are written if present.
 
     The function raises whatever Python raises for values of the wrong type; `codec` turns that into EncodeError.
     """
@@ -107,17 +106,17 @@ def encoder(layout: Layout) -> Encode:
 
 
 def decoder_source(layout: Layout, fields: frozenset[str] | None = None, bounded: bool = False) -> str:
-    """The source of `decoder`'s function."""
+    """Source of the function that `decoder` returns."""
     return _DecodeWriter(bounded).write(layout, None if fields is None else projection(fields))
 
 
 def encoder_source(layout: Layout) -> str:
-    """The source of `encoder`'s function."""
+    """Source of the function that `encoder` returns."""
     return _EncodeWriter().write(layout)
 
 
 def projection(fields: Iterable[str]) -> Projection:
-    """The tree of dotted paths; a shorter path takes in the longer ones below it."""
+    """Tree of dotted paths; a shorter path includes the longer ones below it."""
     root: Projection = {}
     for path in sorted(fields):
         node = root
@@ -167,7 +166,7 @@ class _Writer:
         self.indent -= 1
 
     def method(self, name: str, formats: str) -> str:
-        """The name of a bound method of a `struct.Struct`."""
+        """Name of a bound method of a `struct.Struct`."""
         return self.structs.setdefault(f'Struct(">{formats}").{name}', f"{name}_{len(self.structs)}")
 
     def source(self, head: str) -> str:
@@ -179,8 +178,8 @@ class _Writer:
 class _DecodeWriter(_Writer):
     """Emits a decoder. Fixed-width fields wait in `pending` until something of another width needs the position.
 
-    The length that follows a run of fixed-width fields is read with it. Fields that are not wanted become
-    pad bytes of the run, or are stepped over.
+    The length that follows a run of fixed-width fields is read with it. Unwanted fields become pad bytes of the run, or
+    are skipped.
     """
 
     def __init__(self, bounded: bool) -> None:
@@ -201,7 +200,7 @@ class _DecodeWriter(_Writer):
     # Positions and lengths.
 
     def flush(self) -> None:
-        """Emits the waiting run."""
+        """Emit the pending run."""
         pending, self.pending = self.pending, []
         total = sum(size for _, size, _ in pending)
         names = [name for _, _, name in pending if name is not None]
@@ -215,7 +214,7 @@ class _DecodeWriter(_Writer):
             self.line(f"pos += {total}")
 
     def length(self, field: Field, name: str) -> None:
-        """Reads a length into `name`: -1 is null (a compact length is one more on the wire)."""
+        """Emit reading of a length into `name`: -1 is null (a compact length is one more on the wire)."""
         if not field.compact:
             size = 4 if field.array else wire.LENGTH_SIZE[field.type]
             self.pending.append(("h" if size == 2 else "i", size, name))
@@ -231,7 +230,7 @@ class _DecodeWriter(_Writer):
             self.line(f"{name}, pos = uvarint(data, pos, {name})")
 
     def charge(self, count: str, size: int) -> None:
-        """Takes `count` values of `size` bytes each off the room."""
+        """Emit subtraction of `count` values of `size` bytes each from the room."""
         if self.bounded:
             self.line(f"room -= {count} * {size}")
             with self.block("if room < 0:"):
@@ -242,7 +241,7 @@ class _DecodeWriter(_Writer):
     def struct(
         self, fields: tuple[Field, ...], flexible: bool, wanted: Projection | None, depth: int
     ) -> tuple[str, str | None]:
-        """Reads the ordinary fields; gives the expression of the dict and the name of the number of tagged ones."""
+        """Emit reading of the ordinary fields; returns the dict's expression and the variable of the number of tags."""
         values = []
         for field in fields:
             if field.tag is None:
@@ -257,7 +256,7 @@ class _DecodeWriter(_Writer):
         return "{" + ", ".join(values) + "}", tags
 
     def field(self, field: Field, wanted: Projection | None, keep: bool, depth: int) -> str:
-        """Reads a field, emitting statements; gives the expression of its value (nothing if it is not kept)."""
+        """Emit reading of a field; returns the expression of its value (meaningless if it is not kept)."""
         name = f"{field.name}_{depth}"
         if field.array:
             self.array(field, wanted, keep, name, depth)
@@ -272,7 +271,7 @@ class _DecodeWriter(_Writer):
         return name
 
     def text(self, field: Field, keep: bool, name: str) -> None:
-        """A string, or bytes."""
+        """Emit reading of a string or bytes."""
         self.length(field, "size")
         with self.block("if size >= 0:"):
             self.line("stop = pos + size")
@@ -283,7 +282,7 @@ class _DecodeWriter(_Writer):
         self.null_or_fail(field, "size", name if keep else None)
 
     def null_or_fail(self, field: Field, size: str, name: str | None) -> None:
-        """The rest of a test of a length: -1 is null if the field may be, all else does not fit."""
+        """Emit the rest of a test of a length: -1 is null if the field is nullable, anything else does not fit."""
         if field.nullable:
             with self.block(f"elif {size} == -1:"):
                 self.line(f"{name} = None" if name else "pass")
@@ -326,7 +325,7 @@ class _DecodeWriter(_Writer):
                 self.line(f"{name}.append({row})")
 
     def nested(self, field: Field, wanted: Projection | None, keep: bool, name: str, depth: int) -> str:
-        """A struct that is no array's element."""
+        """Emit reading of a struct that is not an array's element."""
         below = wanted if keep else {}
         if not field.nullable:
             row, tags = self.struct(field.fields, field.compact, below, depth + 1)
@@ -353,9 +352,9 @@ class _DecodeWriter(_Writer):
     def with_tags(
         self, row: str, tags: str | None, field: Field, wanted: Projection | None, name: str, depth: int
     ) -> str:
-        """After a struct: its tagged section where it has one; gives the expression of the finished dict.
+        """Emit the tagged section after a struct, if it has one; returns the expression of the finished dict.
 
-        That is `name`, and assigned, but for an array's element without tags.
+        That is `name`, which is assigned, except for an array's element without tags.
         """
         if tags is None and field.array:
             return row
@@ -368,7 +367,7 @@ class _DecodeWriter(_Writer):
     def tags(
         self, count: str, fields: tuple[Field, ...], wanted: Projection | None, row: str, depth: int
     ) -> None:
-        """Reads a tagged section into the dict `row`; its count's first byte has been read."""
+        """Emit reading of a tagged section into the dict `row`; the first byte of its count has been read."""
         known = [field for field in fields if field.tag is not None]
         keep_unknown = wanted is None or wire.UNKNOWN_TAGS in wanted
         with self.block(f"if {count}:"):
@@ -381,7 +380,7 @@ class _DecodeWriter(_Writer):
                     self.line(f"pos = skip_tags(data, pos, end, {count})")
                     return
                 self.line(f"unknown, pos = unknown_tags(data, pos, end, {count})")
-                # A zero may be spelled in two bytes.
+                # A zero count may be encoded in two bytes.
                 with self.block("if unknown:"):
                     self.line(f'{row}["{wire.UNKNOWN_TAGS}"] = unknown')
                 return
@@ -431,7 +430,7 @@ class _EncodeWriter(_Writer):
             self.line(f"{self.add}({self.method('pack', formats)}({values}))")
 
     def length(self, field: Field, value: str) -> None:
-        """Writes a length, -1 for null."""
+        """Emit writing of a length, -1 for null."""
         if field.compact:
             self.flush()
             self.line(f"{self.add}(uvarint_bytes({value} + 1))")
@@ -473,7 +472,7 @@ class _EncodeWriter(_Writer):
 
     @staticmethod
     def marker(field: Field, state: str) -> str:
-        """The byte in front of a struct that may be null; tagged fields have another one for null."""
+        """Byte in front of a nullable struct; tagged fields use another one for null."""
         null = r'b"\xff"' if field.tag is None else r'b"\0"'
         return r'b"\1"' if state == "present" else null
 
@@ -508,7 +507,7 @@ class _EncodeWriter(_Writer):
                 self.text(_element(field), f"row{depth + 1}")
 
     def tags(self, fields: tuple[Field, ...], row: str, depth: int) -> None:
-        """Known tags that the dict has, and its unknown ones, in one ascending section."""
+        """Emit writing of the known tags in the dict and its unknown ones, in one ascending section."""
         tags = f"tags{depth}"
         unknown = f'{row}.get("{wire.UNKNOWN_TAGS}", ())'
         self.line(f'{tags} = [(entry["tag"], entry["bytes"]) for entry in {unknown}]')
@@ -527,7 +526,7 @@ class _EncodeWriter(_Writer):
 
 
 def _element(field: Field) -> Field:
-    """One element of an array of strings or bytes as a field of its own; an element is never null."""
+    """Field of one element of an array of strings or bytes; an element is never null."""
     return type(field)(
         name=field.name,
         kafka_name=field.kafka_name,

@@ -1,4 +1,4 @@
-"""A layout as plain rows, for whoever prints it."""
+"""A layout as plain rows, for printing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kinspect.protocol.schema import Field, Layout
 
 
 class Row(NamedTuple):
-    """One field: how deep it is nested, its names, its type as Kafka writes it (`[]struct`, `string`), the rest."""
+    """One field: its nesting depth, its names, its type as Kafka writes it (`[]struct`, `string`), and the rest."""
 
     depth: int
     name: str
@@ -22,7 +22,7 @@ class Row(NamedTuple):
 
 
 def describe(layout: Layout) -> list[Row]:
-    """The fields of a layout in the order of the wire, a struct's below it; tagged fields come last."""
+    """Fields of a layout in wire order, a struct's fields below it; tagged fields come last."""
     return _rows(layout.fields, 0)
 
 

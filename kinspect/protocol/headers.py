@@ -1,4 +1,4 @@
-"""Request and response headers: which version goes with which message, and a fast way over them.
+"""Request and response headers: the version that goes with each message, and a fast path for reading them.
 
 Source: KIP-482 (tagged fields in header v2 and v1), KIP-511 (ApiVersions' response header stays v0).
 """
@@ -34,10 +34,10 @@ class ResponseHeader(NamedTuple):
 
 
 def request_header(data: bytes, start: int, end: int) -> RequestHeader | None:
-    """The header of the request that begins at `start` (after its size); None if the bytes do not fit.
+    """Header of the request that begins at `start` (after its size); None if the bytes do not fit.
 
-    The header of an unknown API, or of an unknown version, may be one without tagged fields.
-    A client id that is not UTF-8 has U+FFFD.
+    The header of an unknown API or version may be taken for one without tagged fields. In a client id that is not
+    UTF-8, invalid bytes become U+FFFD.
     """
     body_start = start + 8
     if body_start > end:
@@ -62,7 +62,7 @@ def request_header(data: bytes, start: int, end: int) -> RequestHeader | None:
         after = _skip_tags(data, body_start, end)
         if after is None and layout(api_key, api_version, REQUEST) is not None:
             return None
-        # What follows the client id in a version nobody knows may be something else.
+        # In an unknown version, something other than a tagged section may follow the client id.
         body_start = body_start if after is None else after
     return RequestHeader(api_key, api_version, correlation_id, client_id, body_start)
 
@@ -70,7 +70,7 @@ def request_header(data: bytes, start: int, end: int) -> RequestHeader | None:
 def response_header(
     data: bytes, start: int, end: int, api_key: int, api_version: int
 ) -> ResponseHeader | None:
-    """The header of a response to a request of `api_key` and `api_version`; None if the bytes do not fit."""
+    """Header of a response to a request of `api_key` and `api_version`; None if the bytes do not fit."""
     body_start = start + 4
     if body_start > end:
         return None
@@ -84,7 +84,7 @@ def response_header(
 
 
 def _skip_tags(data: bytes, pos: int, end: int) -> int | None:
-    """Where the body begins after the header's tagged section."""
+    """Position of the body after the header's tagged section; None if that does not fit."""
     if pos >= end:
         return None
     count = data[pos]

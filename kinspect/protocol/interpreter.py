@@ -1,7 +1,7 @@
-"""Reads a message by walking its layout, field by field: slow, plain, and able to say what went wrong and where.
+"""Reads a message by walking its layout, field by field: slow, plain, and able to report what went wrong and where.
 
 It shares nothing with the compiler but the layout, so that each checks the other. It also finds the byte span of each
-field, and reads on where text is not UTF-8.
+field, and continues after text that is not UTF-8.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _NUMBERS = {
     "float64": ">d",
 }
 
-# More varint bytes than 32 bits can need.
+# Most varint bytes that 32 bits can need.
 _LONGEST_VARINT = 5
 
 SPAN_MEMORY = 512
-"""What a span takes, with its path and value."""
+"""Memory of a span, with its path and value."""
 
 Body = dict[str, Any]
 
 
 class Span(NamedTuple):
-    """Where a part of a message lies: `start` to `end` are indexes into the data.
+    """Byte range of a part of a message: `start` and `end` are indexes into the data.
 
-    Spans come in order and leave nothing out. What is not a value of the body has a span of its own: an array's
-    count (type `[]int32`, value the count or None), a struct's null marker (type `struct`), the number of tagged
-    fields (type `tags`) and the tag and size before each of them (type `tag`, value the tag).
+    Spans come in order and leave nothing out. Parts that are not values of the body have spans of their own: an array's
+    count (type `[]int32`, value the count or None), a struct's null marker (type `struct`), the number of tagged fields
+    (type `tags`) and the tag and size before each of them (type `tag`, value the tag).
     """
 
     path: str
@@ -50,7 +50,7 @@ class Span(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Why reading stopped. `offset` is where the field that did not fit begins, an index into the data."""
+    """Reason why reading stopped. `offset` is the index into the data at which the field that did not fit begins."""
 
     offset: int
     path: str
@@ -58,11 +58,11 @@ class Failure(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What the interpreter made of a message: `end` is where it stopped, `failure` None if it read all fields.
+    """Result of reading a message: `end` is where it stopped, `failure` None if it read all fields.
 
-    `full`: it stopped because what was read takes as much memory as it may. `missing`: it stopped for so many bytes, at
-    least, that would have to follow the data; 0 if it did not stop for that. `cut`: it stopped because the data ends
-    before the message does; what is there fits.
+    `full`: it stopped because the memory limit was reached. `missing`: the least number of bytes that the message lacks
+    at the end of the data; 0 if it did not stop for that. `cut`: it stopped because the data ends before the message
+    does; everything up to there fits.
     """
 
     body: Body
@@ -97,12 +97,12 @@ def read(
     spans: bool = False,
     max_memory: int | None = None,
 ) -> Reading:
-    """Reads `data[start:end]`; surplus bytes are left, broken ones end the reading with what was read.
+    """Read `data[start:end]`; surplus bytes are left, and reading ends at broken ones with what was read so far.
 
-    `end` may lie behind the data's, if that is where the message ends.
+    `end` may lie behind the data's end, if the message ends there.
 
     Offsets of problems count from `base`, those of spans and the failure are indexes into `data`. A body that takes
-    more than `max_memory` bytes (`memory`), with its spans if they are wanted, is read as far as that.
+    more than `max_memory` bytes (`memory`), including the spans if they are wanted, is read up to that point.
     """
     reader = _Reader(layout, data, start, end, base, spans, max_memory)
     body: Body = {}
@@ -161,7 +161,7 @@ class _Reader:
             self.spans.append(Span(self.text_path(), start, self.pos, kind, value))
 
     def short(self, size: int, message: str) -> _FailedError:
-        """The failure to find so many bytes. What a tagged field lacks is not behind the data's end."""
+        """Failure to find `size` bytes. Bytes missing from a tagged field are not counted in `missing`."""
         if self.end == self.data_end:
             self.missing = size - (self.end - self.pos)
         return _FailedError(message)
@@ -189,7 +189,7 @@ class _Reader:
         raise _FailedError(f"{what} is a varint of more than {_LONGEST_VARINT} bytes")
 
     def length(self, field: Field, kind: str) -> int | None:
-        """A length or count; None is null."""
+        """A length or count; None for null."""
         what = f"length of {kind}"
         size = self.uvarint(what) - 1 if field.compact else int(self.number(kind))
         if size >= 0:
@@ -201,7 +201,7 @@ class _Reader:
         return None
 
     def struct(self, fields: tuple[Field, ...], flexible: bool, body: Body) -> None:
-        """Fills `body` as it goes, so that a failure leaves what came before it."""
+        """Fill `body` field by field, so that a failure leaves the fields before it."""
         for field in fields:
             if field.tag is None:
                 self.path.append(field.name)
@@ -224,7 +224,7 @@ class _Reader:
             self.tag(known, body)
 
     def tag(self, known: dict[int, Field], body: Body) -> None:
-        """One tagged field, which must fill the size that is announced for it."""
+        """Read one tagged field, which must fill the size announced for it."""
         self.path.append("unknown_tagged_fields")
         self.field_start = start = self.pos
         number = self.uvarint("tag")
@@ -264,7 +264,7 @@ class _Reader:
             self.struct(field.fields, field.compact, inner)
 
     def is_null(self, field: Field) -> bool:
-        """The marker before a struct that may be null: a byte 1 or -1, in a tagged field a varint 1 or 0."""
+        """Read the marker before a nullable struct: a byte 1 or -1, in a tagged field a varint 1 or 0."""
         start = self.pos
         null = -1 if field.tag is None else 0
         marker = self.number("int8") if field.tag is None else self.uvarint("null marker")
@@ -299,7 +299,7 @@ class _Reader:
             self.path.pop()
 
     def value(self, field: Field, nullable: bool) -> Any:
-        """One value of a primitive type. An array's element is never null."""
+        """Read one value of a primitive type. An array's element is never null."""
         start = self.pos
         kind = field.type
         if kind in _NUMBERS:
@@ -343,7 +343,7 @@ def _bytes(count: int) -> str:
 
 @cache
 def _least_element(field: Field) -> int:
-    """The fewest bytes one element of an array takes."""
+    """Minimum size in bytes of one element of an array."""
     if field.type in _NUMBERS:
         return struct.calcsize(_NUMBERS[field.type])
     if field.type == "struct":

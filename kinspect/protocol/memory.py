@@ -1,9 +1,9 @@
-"""How much memory decoded values take, estimated from counts before anything is built.
+"""Estimates of the memory that decoded values take, from counts, before anything is built.
 
-What a message's bytes bound need not be estimated: text and bytes take about what they took on the wire. Python's
+Sizes bounded by the message's bytes need no estimate: text and bytes take about as much as on the wire. The Python
 objects around them do: an element of two bytes may become a dict of two hundred. A struct is charged with its dict and
-what its fields take at least, an array with its elements, each with what is made of it later; numbers count as if none
-were small.
+the minimum size of its fields, an array with its elements, each including everything later made of it; numbers are
+charged as if none were small.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kinspect.protocol.schema import Field
 MAX_MEMORY = Caps().body_bytes
 
 MOST_PER_BYTE = 384
-"""No byte of a message is charged with more: what is shorter than a limit by this factor cannot exceed it."""
+"""Largest charge per byte of a message: one shorter than a limit by this factor cannot exceed it."""
 
 _GC = 16  # in front of every container
 _SLOT = 8
@@ -32,31 +32,31 @@ def _dict(keys: int) -> int:
 
 
 _NAMED = 144
-"""What is made of an element beyond the body: a partition's name in summaries, its text in a line of JSON."""
+"""Size of what is made of an element beyond the body: a partition's name in summaries, its text in a line of JSON."""
 _CHANGED_IN_LINES = frozenset({"bytes", "float64", "records", "uuid"})
-"""Types that lines show in another form. The struct around such a value is there twice, and those it is in."""
+"""Types that output lines show in another form. Structs that contain such a value exist twice."""
 _CONFIG_VALUE = "value"
-"""A text that lines may hide."""
+"""Name of a text field that output lines may hide."""
 _BROKER = "brokerId"
 
 UNKNOWN_TAG = _SLOT + _dict(2) + _NUMBER + _TEXT + 3 * _NAMED
-"""An unknown tagged field: its dict with the tag and the bytes, and the same again with its text in lines."""
+"""Size of an unknown tagged field: its dict with the tag and the bytes, and the same again with its text in lines."""
 ODD_TEXT = 512
-"""A text that is not UTF-8: the problem that tells it."""
+"""Size of the problem that reports a text that is not UTF-8."""
 
 
 @cache
 def of_element(field: Field) -> int:
-    """One element of the array `field`, but for the arrays in it."""
+    """Memory of one element of the array `field`, without the arrays in it."""
     if field.type == "struct":
         return _SLOT + _struct(field) + _NAMED + _line_copy(field)
-    # Of a list of numbers each may be a partition; those of brokers are none.
+    # Each number in a list may be a partition; brokers' ids are not.
     named = _NAMED if field.type == "int32" and field.entity != _BROKER else 0
     return _SLOT + _VALUES.get(field.type, _NUMBER) + named
 
 
 def _line_copy(field: Field) -> int:
-    """The copy of a struct that lines show otherwise than it is, with a key more for what they tell beside it."""
+    """Size of the copy of a struct that output lines show in another form, with extra keys for added fields."""
     if not _changes(field):
         return 0
     inner = sum(_line_copy(part) for part in field.fields if part.type == "struct" and not part.array)

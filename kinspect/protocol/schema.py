@@ -1,4 +1,4 @@
-"""What the table says: APIs, layouts, record types, error names, releases.
+"""Contents of the table: APIs, layouts, record types, error names, releases.
 
 Everything is read on first use and file by file: asking for one layout parses one API's file.
 """
@@ -25,11 +25,11 @@ from kinspect.protocol.wire import ZERO_UUID
 
 TABLE = Path(__file__).with_name("table")
 
-# `04_leader_and_isr.txt`: the name of a file tells key and name without opening it.
+# `04_leader_and_isr.txt`: key and name are in the file name, so that the file need not be opened.
 _FILE_NAME = re.compile(r"(\d+)_(\w+)\.txt")
 _CAPITAL = re.compile(r"(?<!^)([A-Z])")
 
-# Which topic (or other place) the messages of one file of `table/records` belong to.
+# File of `table/records` with the messages of a topic (or other place).
 _RECORD_FILES = {
     "__consumer_offsets": "group",
     "__transaction_state": "txn",
@@ -51,9 +51,9 @@ _ZERO_DEFAULTS: dict[str, Any] = {
 class Field:
     """One field of a layout, with the conditions of its version resolved.
 
-    `type` is a primitive type or `struct`, of the elements if `array`; `fields` are a struct's. `tag` is the
-    tag's number, None for an ordinary field. `compact`: lengths are unsigned varints (and a struct ends in a
-    tagged section). `default` is the value of a missing field: a container's is empty or None.
+    `type` is a primitive type or `struct`, that of the elements if `array`; `fields` are a struct's. `tag` is the tag's
+    number, None for an ordinary field. `compact`: lengths are unsigned varints (and a struct ends in a tagged section).
+    `default` is the value of a missing field, empty or None for containers.
     """
 
     name: str
@@ -70,9 +70,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """What the bytes of one version of a message are. `label` names the releases of an early-access layout.
+    """Layout of the bytes of one version of a message. `label` names the releases of an early-access layout.
 
-    Records and headers have no `api_key`, records no `direction`. Layouts are made once: compare by identity.
+    Records and headers have no `api_key`, records no `direction`. Layouts are created once: compare by identity.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Api:
-    """One API in all releases. The version maps go from version to the release (`3.7`) or releases (`3.9.0..4.0.2`)."""
+    """One API in all releases. The version maps map a version to the release (`3.7`) or releases (`3.9.0..4.0.2`)."""
 
     key: int
     name: str
@@ -105,7 +105,7 @@ class Api:
 
 
 class RecordType(NamedTuple):
-    """What one record type number stands for: a key message where there is one, and value messages, newest first."""
+    """Messages of one record type number: a key message if there is one, and value messages, newest first."""
 
     number: int
     key: str | None
@@ -113,7 +113,7 @@ class RecordType(NamedTuple):
 
 
 class ErrorCode(NamedTuple):
-    """`old_names` and `scala_names` map to the releases that had them."""
+    """An error code. `old_names` and `scala_names` map names to the releases that had them."""
 
     code: int
     name: str
@@ -124,7 +124,7 @@ class ErrorCode(NamedTuple):
 
 
 class VersionRange(NamedTuple):
-    """What a release speaks of one API; `unstable`: its newest version only if unstable versions are enabled."""
+    """Versions of one API that a release supports; `unstable`: the newest only if unstable versions are enabled."""
 
     low: int
     high: int
@@ -132,7 +132,7 @@ class VersionRange(NamedTuple):
 
 
 def snake_case(name: str) -> str:
-    """Kafka's field name with an underscore before each capital: `isKRaftController` → `is_k_raft_controller`."""
+    """Kafka's field name in snake case, split at every capital: `isKRaftController` → `is_k_raft_controller`."""
     return _CAPITAL.sub(r"_\1", name).lower()
 
 
@@ -144,7 +144,7 @@ def _api_paths() -> dict[int, Path]:
 
 @cache
 def api_names() -> dict[int, str]:
-    """Key to name of every API, without reading the files."""
+    """Names of all APIs by key, without reading the files."""
     return {
         key: "".join(word.capitalize() for word in path.stem.split("_")[1:])
         for key, path in _api_paths().items()
@@ -193,7 +193,7 @@ def _api(key: int) -> Api:
 
 
 def api(key_or_name: int | str) -> Api | None:
-    """The API of a key, a name in any case (`listoffsets`) or an enum's name (`LIST_OFFSETS`); None if unknown."""
+    """API with a key, a name in any case (`listoffsets`) or an enum name (`LIST_OFFSETS`); None if unknown."""
     if isinstance(key_or_name, int):
         return _api(key_or_name) if key_or_name in _api_paths() else None
     if key_or_name.lstrip("-").isdecimal():
@@ -209,19 +209,19 @@ def api(key_or_name: int | str) -> Api | None:
 
 
 def apis() -> tuple[Api, ...]:
-    """Every API by key. Reads the whole table."""
+    """All APIs by key. Reads the whole table."""
     return tuple(_api(key) for key in _api_paths())
 
 
 def layout(api_key: int, version: int, direction: str) -> Layout | None:
-    """The stable layout, None for an unknown API or version."""
+    """Stable layout; None for an unknown API or version."""
     found = layouts(api_key, version, direction)
     return found[0] if found else None
 
 
 def layouts(api_key: int, version: int, direction: str) -> tuple[Layout, ...]:
     """All layouts that version ever had, the stable one first; empty for an unknown API or version."""
-    # Only what exists is cached: keys and versions come from captures.
+    # Only existing layouts are cached: keys and versions come from captures.
     if api_key not in _api_paths() or version not in _api_file(api_key).request.versions:
         return ()
     return _api_layouts(api_key, version, direction)
@@ -236,7 +236,7 @@ def _api_layouts(api_key: int, version: int, direction: str) -> tuple[Layout, ..
 
 @cache
 def header_layout(direction: str, version: int) -> Layout:
-    """The layout of a request's header (version 0 to 2) or a response's (0 or 1). Raises KeyError for others."""
+    """Layout of a request's header (version 0 to 2) or a response's (0 or 1). Raises KeyError for others."""
     found = tuple(_layouts(_headers()[direction], version, None, direction))
     if not found:
         raise KeyError(version)
@@ -244,7 +244,7 @@ def header_layout(direction: str, version: int) -> Layout:
 
 
 def header_versions(direction: str) -> frozenset[int]:
-    """The versions of a request's or a response's header."""
+    """Versions of a request's or a response's header."""
     return _headers()[direction].versions
 
 
@@ -255,7 +255,7 @@ def _headers() -> dict[str, Message]:
 
 
 def header_version(api_key: int, version: int, direction: str) -> int:
-    """Which header goes with a message. A version newer than the table's is taken for flexible if they ended so.
+    """Version of a message's header. Message versions newer than the table are as flexible as its newest one.
 
     For an unknown API the header without tagged fields is assumed.
     """
@@ -270,7 +270,7 @@ def header_version(api_key: int, version: int, direction: str) -> int:
 def _header_rule(
     api_key: int | None, direction: str
 ) -> tuple[int, int | None, tuple[tuple[int, int, int], ...]]:
-    """The header of versions that are not flexible, where flexible ones begin, and the exceptions."""
+    """Header version of non-flexible versions, first flexible version, and exceptions."""
     message = _headers()[direction]
     plain = max(message.versions) - 1
     if api_key is None:
@@ -291,7 +291,7 @@ def _records() -> dict[str, Message]:
 
 @cache
 def record_files() -> dict[str, tuple[Message, ...]]:
-    """The messages of every file of `table/records`, by the file's stem."""
+    """Messages of every file of `table/records`, by the file's stem."""
     paths = sorted((TABLE / "records").glob("*.txt"))
     return {path.stem: tuple(read_messages(path.read_text("utf-8"))) for path in paths}
 
@@ -301,7 +301,7 @@ def record_names() -> tuple[str, ...]:
 
 
 def record(name: str) -> Message | None:
-    """The definition of a record message, None if there is none of that name."""
+    """Definition of a record message; None if there is none of that name."""
     return _records().get(name)
 
 
@@ -318,7 +318,7 @@ def _record_layouts(name: str, version: int) -> tuple[Layout, ...]:
 
 @cache
 def record_types(topic: str) -> dict[int, RecordType]:
-    """The record types of an internal topic (`__cluster_metadata`, `__consumer_offsets`, ...); empty for others."""
+    """Record types of an internal topic (`__cluster_metadata`, `__consumer_offsets`, ...); empty for others."""
     found: dict[int, RecordType] = {}
     for message in record_files().get(_RECORD_FILES.get(topic, ""), ()):
         if "record-type" not in message.attributes:
@@ -391,7 +391,7 @@ def _default(definition: FieldDefinition, kind: str, nullable: bool) -> Any:
 
 @cache
 def errors() -> dict[int, ErrorCode]:
-    """Every error code Kafka has had."""
+    """All error codes that Kafka has had."""
     found = {}
     for line in (TABLE / "errors.txt").read_text("utf-8").splitlines():
         if line.startswith("#"):
@@ -413,20 +413,20 @@ def errors() -> dict[int, ErrorCode]:
 
 
 def error_name(code: int) -> str:
-    """Today's name of an error code, `UNKNOWN_CODE_4242` for one without."""
+    """Current name of an error code, `UNKNOWN_CODE_4242` for one without."""
     entry = errors().get(code)
     return entry.name if entry else f"UNKNOWN_CODE_{code}"
 
 
 def error_retriable(code: int) -> bool:
-    """Whether clients of today retry on the error."""
+    """True if current clients retry on the error."""
     entry = errors().get(code)
     return entry is not None and entry.retriable
 
 
 @cache
 def releases() -> dict[str, dict[int, VersionRange]]:
-    """Release to API key to the versions its brokers speak, oldest release first."""
+    """Versions that brokers of each release support, by release and API key, oldest release first."""
     found: dict[str, dict[int, VersionRange]] = {}
     for line in (TABLE / "releases.txt").read_text("utf-8").splitlines():
         if line.startswith("#"):

@@ -1,7 +1,7 @@
-"""The table's text: how message definitions are written, read and written back unchanged.
+"""Text format of the table: message definitions, read and written back unchanged.
 
-A file is a sequence of blocks. A block is a line of words, then indented `name: value` attributes, then one
-indented line a field, deeper for the fields of a struct::
+A file is a sequence of blocks. A block is a line of words, then indented `name: value` attributes, then one indented
+line per field, deeper for the fields of a struct::
 
     api 0 Produce
       versions: 0-13
@@ -13,8 +13,8 @@ indented line a field, deeper for the fields of a struct::
     variant 0 of 3.5.0..3.6.2
 
 A field line is name, type, versions, then options: `nullable=3+ tagged=10+ tag=0 default=-1 entity=groupId fixed`
-(`fixed`: lengths are not compact, even in a flexible version). A `variant` follows its message and is the layout
-that one version had in the named releases, where its bytes do not fit today's.
+(`fixed`: lengths are not compact, even in a flexible version). A `variant` follows its message and is the layout that
+one version had in the named releases, where its bytes do not fit the current one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class FieldDefinition(NamedTuple):
 
     @property
     def element(self) -> str:
-        """The type, of one element where the field is an array; structs have names with a capital."""
+        """The type, or that of one element if the field is an array; names of structs start with a capital."""
         return self.type.removeprefix("[]")
 
     @property
@@ -56,7 +56,7 @@ class FieldDefinition(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """The layout of one version in the releases `releases` (`3.5.0..3.6.2`), of other bytes than today's."""
+    """Layout of one version in the releases `releases` (`3.5.0..3.6.2`), with other bytes than the current one."""
 
     version: int
     releases: str
@@ -65,7 +65,7 @@ class Variant(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The minor releases: `3.5–3.6`, or one alone."""
+        """Minor releases: `3.5–3.6`, or a single one."""
         first, _, last = self.releases.partition("..")
         low, high = minor_release(first), minor_release(last or first)
         return low if low == high else f"{low}–{high}"
@@ -98,13 +98,13 @@ class _Block(NamedTuple):
 
 
 def minor_release(release: str) -> str:
-    """`3.6.2` → `3.6`; before 1.0 the minor release has three numbers (`0.8.2.1` → `0.8.2`)."""
+    """Minor release of a release: `3.6.2` → `3.6`; before 1.0 it has three numbers (`0.8.2.1` → `0.8.2`)."""
     parts = release.split(".")
     return ".".join(parts[: 3 if parts[0] == "0" else 2])
 
 
 def read_api(text: str) -> ApiFile:
-    """An API's file. Raises ValueError for text that `write_api` would not write."""
+    """Parse an API's file. Raises ValueError for text that `write_api` would not write."""
     blocks = _blocks(text)
     head = next(blocks)
     _, key, name = head.words
@@ -113,7 +113,7 @@ def read_api(text: str) -> ApiFile:
 
 
 def read_messages(text: str) -> list[Message]:
-    """A file of records or headers."""
+    """Parse a file of records or headers."""
     return list(_messages(_blocks(text), {}, ""))
 
 

@@ -1,4 +1,4 @@
-"""Sets of message versions and how the table writes them: `0-3,5+`, where `+` runs to the newest version."""
+"""Sets of message versions in the table's notation: `0-3,5+`, where `+` runs to the newest version."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _OPEN_END = 1 << 15
 
 
 def parse_versions(text: str, valid: Iterable[int] | None = None) -> frozenset[int]:
-    """The versions that `text` names; those of `valid` alone where that is given, as `5+` has no end of its own.
+    """Versions named by `text`; with `valid`, only those in it, as `5+` has no end of its own.
 
     Raises ValueError for text that is not a version set, or an open end without `valid`.
     """
     return _parsed(text, None if valid is None else frozenset(valid))
 
 
-@lru_cache(4096)  # the table says the same of most of its fields
+@lru_cache(4096)  # the table repeats the same sets for most fields
 def _parsed(text: str, valid: frozenset[int] | None) -> frozenset[int]:
     if text == "none":
         return frozenset()
@@ -30,7 +30,7 @@ def _parsed(text: str, valid: frozenset[int] | None) -> frozenset[int]:
 
 
 def version_ranges(text: str) -> tuple[tuple[int, int], ...]:
-    """The first and last version of each range of `text`."""
+    """First and last version of each range in `text`."""
     return tuple(_bounds(part) for part in text.split(","))
 
 
@@ -42,7 +42,7 @@ def _bounds(part: str) -> tuple[int, int]:
 
 
 def format_versions(versions: Iterable[int], valid: Iterable[int] | None = None) -> str:
-    """The shortest text for `versions`; with `valid`, a set that runs to the newest of them ends in `+`."""
+    """Shortest text for `versions`; with `valid`, a set that runs to the newest of them ends in `+`."""
     wanted = sorted(versions)
     if not wanted:
         return "none"

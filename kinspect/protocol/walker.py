@@ -1,8 +1,8 @@
-"""Decodes a message by walking its layout as a tree of nodes: what the compiled form does in place of generated source.
+"""Decodes a message by walking its layout as a tree of nodes: the compiled form's replacement for generated source.
 
-Compiled, no bytecode is left and a field costs little more than the object that is made of it. Interpreted, it gives
-the same and is slow. The ends are kept as in `compiler`: positions only grow, and are compared with the end once,
-where counts are at each array.
+Compiled with mypyc, no bytecode is left and a field costs little more than the object made of it. Interpreted, it gives
+the same results but is slow. Bounds are checked as in `compiler`: positions only grow, and are compared with the end
+once, and counts at each array.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ _UVARINT_BITS: Final = 35
 
 
 class Node:
-    """A field, or what is between the fields that are wanted.
+    """A field, or a gap between the wanted fields.
 
-    `width`: the bytes of a value, or an element, if all have as many, else 0. One that is not to be kept has no name.
+    `width`: the size of a value, or an element, in bytes if it is fixed, else 0. `keep` is False for a field that is
+    skipped.
     """
 
     def __init__(self, field: Field, keep: bool, wanted: Projection | None) -> None:
@@ -75,7 +76,7 @@ class Node:
 
 
 class Struct:
-    """The fields of a struct or of a message: the ordinary ones in order, and the tagged ones if it is flexible."""
+    """Fields of a struct or a message: the ordinary ones in order, and the tagged ones if it is flexible."""
 
     def __init__(self, fields: tuple[Field, ...], flexible: bool, wanted: Projection | None) -> None:
         self.flexible: bool = flexible
@@ -91,7 +92,7 @@ class Struct:
                 self.nodes.append(node)
 
     def _joins(self, node: Node) -> bool:
-        """Whether `node` is stepped over together with the one before it."""
+        """Merge `node` into the one before it if both are gaps; returns True if so."""
         if not self.nodes or not _is_gap(node) or not _is_gap(self.nodes[-1]):
             return False
         self.nodes[-1].width += node.width
@@ -103,14 +104,14 @@ def _is_gap(node: Node) -> bool:
 
 
 class Program:
-    """A layout, or some fields of one, ready to be walked."""
+    """A layout, or some of its fields, ready to be walked."""
 
     def __init__(self, layout: Layout, wanted: Projection | None, bounded: bool) -> None:
         self.root: Struct = Struct(layout.fields, layout.flexible, wanted)
         self.bounded: bool = bounded
 
     def decode(self, data: bytes, pos: int, end: int, room: int = 0, /) -> tuple[Body, int]:
-        """As `compiler.decoder` says."""
+        """Decode a body, as specified by `compiler.decoder`."""
         walk = _Walk(data, pos, end, min(room, _UNLIMITED) if self.bounded else _UNLIMITED)
         body: dict[str, Any] = {}
         walk.fields(self.root, body)
@@ -120,7 +121,7 @@ class Program:
 
 
 class _Walk:
-    """One reading."""
+    """State of decoding one message."""
 
     def __init__(self, data: bytes, pos: int, end: int, room: int) -> None:
         self.data: bytes = data
@@ -128,7 +129,7 @@ class _Walk:
         self.end: i64 = end
         self.room: i64 = room
 
-    # What is kept.
+    # Values that are kept.
 
     def fields(self, struct: Struct, row: dict[str, Any]) -> None:
         for node in struct.nodes:
@@ -142,7 +143,7 @@ class _Walk:
             self.tags(struct, row)
 
     def value(self, node: Node) -> object:
-        """One value, or an element of an array."""
+        """Read one value, or an element of an array."""
         data = self.data
         pos = self.pos
         kind = node.kind
@@ -210,7 +211,7 @@ class _Walk:
                 index += 1
         return found
 
-    # What is not.
+    # Values that are skipped.
 
     def skip(self, node: Node) -> None:
         if node.array:
@@ -242,7 +243,7 @@ class _Walk:
     # Tagged fields (KIP-482).
 
     def tags(self, struct: Struct, row: dict[str, Any] | None) -> None:
-        """A tagged section into `row`, or past it."""
+        """Read a tagged section into `row`, or skip it if `row` is None."""
         count = self.uvarint()
         if count == 0:
             return
@@ -292,7 +293,7 @@ class _Walk:
         return value
 
     def length(self, node: Node) -> i64:
-        """The length of a text or of bytes, -1 for null."""
+        """Read the length of a string or bytes; -1 for null."""
         pos = self.pos
         size: i64
         if node.compact:
@@ -309,7 +310,7 @@ class _Walk:
         return size
 
     def count(self, node: Node) -> i64:
-        """How many elements an array has, -1 for null."""
+        """Read the number of elements of an array; -1 for null."""
         pos = self.pos
         count: i64
         if node.compact:
@@ -326,7 +327,7 @@ class _Walk:
         return count
 
     def is_null(self, node: Node) -> bool:
-        """The marker before a struct that may be null (KIP-893): a byte 1 or -1, in a tagged field a varint 1 or 0."""
+        """Read the marker before a nullable struct (KIP-893): a byte 1 or -1, in a tagged field a varint 1 or 0."""
         marker: i64
         if node.array:
             return False
@@ -344,7 +345,7 @@ class _Walk:
         return False
 
     def charge(self, count: i64, size: i64) -> None:
-        """Takes `count` values of `size` bytes each off the room."""
+        """Subtract `count` values of `size` bytes each from the room."""
         self.room -= count * size
         if self.room < 0:
             raise TooLarge

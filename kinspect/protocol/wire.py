@@ -1,4 +1,4 @@
-"""The primitive types of Kafka's wire format and the little helpers that compiled code calls.
+"""Primitive types of Kafka's wire format, and helpers called by compiled code.
 
 Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for compact types and tagged fields.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kinspect.protocol.schema import Field
 
-# Types of one fixed width: the `struct` code and the number of bytes.
+# Types of fixed width: the `struct` code and the number of bytes.
 FIXED = {
     "bool": ("?", 1),
     "int8": ("b", 1),
@@ -27,7 +27,7 @@ FIXED = {
     "uuid": ("16s", 16),
 }
 
-# Types with a length in front: bytes of that length where it is no uvarint.
+# Types with a length in front, and the size of that length in bytes where it is not a uvarint.
 LENGTH_SIZE = {"string": 2, "bytes": 4, "records": 4}
 
 # An unsigned varint holds 32 bits in at most five bytes.
@@ -39,11 +39,11 @@ ZERO_UUID = "A" * 22
 
 
 class Malformed(Exception):  # noqa: N818 - internal and cheap; users see DecodeError
-    """Compiled code met bytes that do not fit. It says no more: the interpreter explains."""
+    """Compiled code met bytes that do not fit. It carries no details: the interpreter explains."""
 
 
 class _ArrayUnpackers(dict[int, Callable[[bytes, int], tuple[Any, ...]]]):
-    """Count to the unpacking function of an array of that many numbers; short arrays' functions are kept."""
+    """Unpacking functions of arrays of numbers by their count; those of short arrays are kept."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -59,15 +59,15 @@ ARRAYS = {code: _ArrayUnpackers(code) for code, _ in FIXED.values() if len(code)
 
 
 class TooLarge(Malformed):
-    """What is decoded would take more memory than it may."""
+    """The decoded values would take more memory than allowed."""
 
 
-# All that compiled decoders raise.
+# All exceptions that compiled decoders raise.
 DECODE_FAILURES = (Malformed, struct.error, IndexError, UnicodeDecodeError)
 
 
 def minimum_size(field: Field) -> int:
-    """The fewest bytes one value of `field` takes (one element if it is an array's)."""
+    """Minimum size in bytes of one value of `field` (one element if it is an array)."""
     if field.type in FIXED:
         return FIXED[field.type][1]
     if field.type != "struct":
@@ -80,7 +80,7 @@ def minimum_size(field: Field) -> int:
 
 
 def fixed_width(field: Field) -> int:
-    """The bytes of one value of `field` (one element if it is an array's) if all have as many, else 0."""
+    """Size in bytes of one value of `field` (one element if it is an array) if it is fixed, else 0."""
     if field.type in FIXED:
         return FIXED[field.type][1]
     if field.type != "struct" or field.compact or (field.nullable and not field.array):
@@ -96,7 +96,7 @@ def minimum_field_size(field: Field) -> int:
 
 
 def uvarint(data: bytes, pos: int, first: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose `first` byte, just before `pos`, says that more follow."""
+    """Read the rest of an unsigned varint whose `first` byte, just before `pos`, says that more follow."""
     value = first & 0x7F
     for shift in range(7, 7 * _UVARINT_BYTES, 7):
         byte = data[pos]
@@ -119,7 +119,7 @@ def uvarint_bytes(value: int) -> bytes:
 
 
 def unknown_tags(data: bytes, pos: int, end: int, count: int) -> tuple[list[dict[str, Any]], int]:
-    """The `count` tagged fields from `pos` on, none of which has a name."""
+    """Read `count` tagged fields from `pos` on, all of which are unknown; returns them and the position behind them."""
     found = []
     stop = pos
     for tag, start, stop in _tags(data, pos, end, count):
@@ -128,14 +128,14 @@ def unknown_tags(data: bytes, pos: int, end: int, count: int) -> tuple[list[dict
 
 
 def skip_tags(data: bytes, pos: int, end: int, count: int) -> int:
-    """Where `count` tagged fields end."""
+    """Position behind `count` tagged fields."""
     for place in _tags(data, pos, end, count):
         pos = place[2]
     return pos
 
 
 def _tags(data: bytes, pos: int, end: int, count: int) -> Iterator[tuple[int, int, int]]:
-    """The tag of each field, and where its bytes begin and end."""
+    """Tag of each field, and the positions at which its bytes begin and end."""
     if 2 * count > end - pos:
         raise Malformed
     for _ in range(count):
@@ -153,7 +153,7 @@ def _tags(data: bytes, pos: int, end: int, count: int) -> Iterator[tuple[int, in
 
 
 def tag_section(tags: list[tuple[int, bytes]]) -> bytes:
-    """A tagged section of `(tag, bytes)`, in ascending order of tags as KIP-482 wants it."""
+    """Encode a tagged section of `(tag, bytes)`, in ascending order of tags as KIP-482 requires."""
     out = [uvarint_bytes(len(tags))]
     for tag, raw in sorted(tags, key=lambda entry: entry[0]):
         out += (uvarint_bytes(tag), uvarint_bytes(len(raw)), raw)
@@ -164,15 +164,15 @@ _TO_URL = bytes.maketrans(b"+/", b"-_")
 _FROM_URL = str.maketrans("-_", "+/", "+/=\n")
 
 
-# Topic ids come again and again.
+# Topic ids repeat often.
 @lru_cache(maxsize=4096)
 def uuid_text(raw: bytes) -> str:
-    """Kafka's text for 16 bytes: base64url without padding, 22 characters."""
+    """Kafka's text form of 16 bytes: base64url without padding, 22 characters."""
     return b2a_base64(raw, newline=False)[:22].translate(_TO_URL).decode("ascii")
 
 
 def uuid_bytes(text: str) -> bytes:
-    """Raises ValueError unless `text` is base64url of 16 bytes."""
+    """The 16 bytes of Kafka's text form. Raises ValueError unless `text` is base64url of 16 bytes."""
     if len(text) != len(ZERO_UUID):
         raise ValueError("a uuid has 22 characters")
     raw = a2b_base64(text.translate(_FROM_URL) + "==", strict_mode=True)

@@ -1,1 +1,1 @@
-"""The developers' command that rebuilds the table from Kafka's own message definitions."""
+"""Developer command that rebuilds the table from Kafka's own message definitions."""

@@ -13,7 +13,7 @@ from kinspect.protocol.schema import TABLE
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """0: done, or nothing to do · 1: `--check` found a difference · 2: a source cannot be read or merged."""
+    """Exit status: 0 done, or nothing to do · 1 `--check` found a difference · 2 a source cannot be read or merged."""
     parser = argparse.ArgumentParser(prog="python -m kinspect.protocol.importer", description=__doc__)
     parser.add_argument(
         "sources",
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     changed = False
     new = files(table)
-    # A renamed API has another file.
+    # A renamed API has a new file.
     for path in options.out.glob("*_*.txt"):
         if path.name not in new:
             changed = True

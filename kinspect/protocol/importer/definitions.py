@@ -1,4 +1,4 @@
-"""Kafka's JSON message definitions, as releases write them and as a JSON union of releases, to `store.Message`.
+"""Converts Kafka's JSON message definitions, from releases or from a JSON union of releases, to `store.Message`.
 
 Source: clients/src/main/resources/common/message/README.md of Apache Kafka.
 """
@@ -24,14 +24,14 @@ def strip_comments(text: str) -> str:
 
 
 def load(text: str) -> Any:
-    """JSON with `//` comments. Raises ValueError."""
+    """Parse JSON with `//` comments. Raises ValueError."""
     return json.loads(strip_comments(text))
 
 
 def convert(entry: dict[str, Any]) -> Message | None:
-    """One definition; None for one without any valid version (an API that is gone).
+    """Convert one definition; None if it has no valid version (a removed API).
 
-    The attributes hold what does not change a byte: enum, listeners, releases of versions, record type.
+    The attributes hold everything that does not affect the bytes: enum, listeners, releases of versions, record type.
     """
     valid = parse_versions(entry["validVersions"])
     if not valid:
@@ -48,7 +48,7 @@ def convert(entry: dict[str, Any]) -> Message | None:
 def convert_field(
     entry: dict[str, Any], valid: frozenset[int], structs: dict[str, list[dict[str, Any]]]
 ) -> FieldDefinition:
-    """A field and, below it, a struct's fields; `structs` are the message's shared ones."""
+    """Convert a field and, below it, a struct's fields; `structs` are the message's shared ones."""
     tagged = parse_versions(entry.get("taggedVersions", entry.get("tagged", "none")), valid)
     # Some definitions leave a tagged field's `versions` out: those in which it is tagged.
     versions = parse_versions(entry["versions"], valid) if "versions" in entry else tagged
@@ -71,7 +71,7 @@ def convert_field(
 
 
 def _default_text(value: Any, kind: str) -> str | None:
-    """One spelling of a default; None for the zero of its type, which needs no telling."""
+    """Uniform spelling of a default; None for the zero of its type, which is implied."""
     text = {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
     if value is None or text in ("", "false"):
         return None
@@ -113,7 +113,7 @@ def _stem(name: str) -> str:
 
 
 def _normalised(message: Message, entry: dict[str, Any]) -> Message:
-    """Up to 4.0 the version of a coordinator's key was its record type; one form for all releases: version 0."""
+    """Unify the versions of coordinators' keys: up to 4.0 the version was the record type; here it is always 0."""
     if entry["type"] != "data" or not message.name.endswith("Key"):
         return message
     number = max(message.versions)

@@ -1,4 +1,4 @@
-"""Unites one message's definitions of several releases, field by field, and stops where bytes disagree."""
+"""Merges one message's definitions from several releases, field by field, and stops where their bytes disagree."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kinspect.protocol.store import FieldDefinition, Message, Variant
 
 
 class ShapeConflictError(KinspectError):
-    """Two releases give one version different bytes, and no variant in the table says so."""
+    """Two releases give one version different bytes, and the table records no variant of it."""
 
 
 def shape(fields: Iterable[FieldDefinition], version: int, flexible: bool) -> str:
-    """The wire shape of one version, nulls and tagged fields left out: equal text means compatible bytes."""
+    """Wire shape of one version, without nulls and tagged fields: equal text means compatible bytes."""
     parts = []
     for item in fields:
         if version not in item.versions or version in item.tagged:
@@ -22,11 +22,11 @@ def shape(fields: Iterable[FieldDefinition], version: int, flexible: bool) -> st
         text = item.element
         if item.is_struct:
             inner = shape(item.fields, version, flexible)
-            # A struct that may be null has a marker in front; one that may not adds nothing of its own.
+            # A nullable struct has a marker in front; any other adds nothing of its own.
             marked = version in item.nullable and not item.is_array
             text = f"{'?' if marked else ''}({inner})"
         elif text in ("string", "bytes", "records"):
-            # Records are bytes to the wire.
+            # On the wire, records are bytes.
             text = compact + ("bytes" if text == "records" else text)
         parts.append(f"{compact}[{text}]" if item.is_array else text)
     return " ".join(parts) + (" T" if flexible else "")
@@ -37,10 +37,10 @@ def message_shape(message: Message, version: int) -> str:
 
 
 def check_shared(known: Message, other: Message, release: str) -> frozenset[int]:
-    """The versions both messages have with the same bytes.
+    """Versions that both messages have with the same bytes.
 
-    A version whose bytes are those of a recorded variant is left out. Raises ShapeConflictError with both
-    shapes for any other difference.
+    A version whose bytes match a recorded variant is left out. Raises ShapeConflictError with both shapes for any other
+    difference.
     """
     same = set()
     for version in sorted(known.versions & other.versions):
@@ -62,7 +62,7 @@ def check_shared(known: Message, other: Message, release: str) -> frozenset[int]
 
 
 def unite(newer: Message, older: Message, shared: frozenset[int]) -> Message:
-    """`newer` with the versions that only `older` has; names, order and defaults are those of `newer`.
+    """Return `newer` with the versions that only `older` has; names, order and defaults are those of `newer`.
 
     `shared` are the versions of equal bytes. Raises ShapeConflictError if the result changed any version.
     """
@@ -95,7 +95,7 @@ def _unite(
     dropped: frozenset[int],
     shared: frozenset[int],
 ) -> tuple[FieldDefinition, ...]:
-    """`newer` stretched over `dropped`; a field that only `older` has comes in after the one it followed."""
+    """Extend `newer` to `dropped`; a field that only `older` has is inserted after the one it followed."""
     partners = _partners(newer, older, shared)
     result = {item.name: item for item in newer}
     order = [item.name for item in newer]
@@ -117,7 +117,7 @@ def _unite(
 def _partners(
     newer: tuple[FieldDefinition, ...], older: tuple[FieldDefinition, ...], shared: frozenset[int]
 ) -> dict[str, str]:
-    """Older to newer name: in a version of equal bytes the same position (or tag) is the same field."""
+    """Map older names to newer ones: in a version of equal bytes the same position (or tag) is the same field."""
     found: dict[str, str] = {}
     for version in sorted(shared):
         plain = [
@@ -155,7 +155,7 @@ def _restrict(item: FieldDefinition, versions: frozenset[int]) -> FieldDefinitio
 def _with_tags(
     newer: tuple[FieldDefinition, ...], older: tuple[FieldDefinition, ...], shared: frozenset[int]
 ) -> tuple[FieldDefinition, ...]:
-    """In shared versions nulls that one of both allows are allowed, and tagged fields of either are kept."""
+    """In shared versions, allow nulls that either of both allows, and keep tagged fields of either."""
     partners = _partners(newer, older, shared)
     theirs = {partners.get(item.name, item.name): item for item in older}
     result = []

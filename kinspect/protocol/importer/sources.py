@@ -1,4 +1,4 @@
-"""Where definitions come from: Kafka's jars, a source checkout, or JSON unions of many releases."""
+"""Sources of definitions: Kafka's jars, a source checkout, or JSON unions of many releases."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _CHECKOUT_FILES = "**/src/main/resources/common/message/*.json"
 
 
 class SourceError(KinspectError):
-    """A source holds no definitions, or its release is not known."""
+    """A source without definitions, or of an unknown release."""
 
 
 @dataclass(slots=True)
 class Source:
-    """One release's definitions. `release` is empty for a union of many, which brings its own history."""
+    """Definitions of one release. `release` is empty for a union of many, which brings its own history."""
 
     release: str
     definitions: list[dict[str, Any]]
@@ -45,7 +45,7 @@ class Source:
 
 
 def read_sources(arguments: list[str]) -> list[Source]:
-    """One source a release, oldest first; several jars of one release are one. Raises SourceError."""
+    """Read one source per release, oldest first; several jars of one release are merged. Raises SourceError."""
     found: dict[str, Source] = {}
     for argument in arguments:
         name, separator, rest = argument.partition("=")
@@ -59,7 +59,7 @@ def read_sources(arguments: list[str]) -> list[Source]:
 
 
 def release_key(release: str) -> tuple[int, ...]:
-    """Orders releases; a union without a release comes first."""
+    """Sort key of a release; a union without a release comes first."""
     return tuple(int(part) for part in release.split(".")) if release else ()
 
 
@@ -90,7 +90,7 @@ def _read(path: Path, release: str) -> Source:
 
 
 def _record_file(place: str) -> str:
-    """The file of `table/records` for a jar's name or a module's path in a checkout."""
+    """File of `table/records` for a jar's name or a module's path in a checkout."""
     return next((stem for part, stem in _RECORD_FILES.items() if part in place), "client")
 
 

@@ -1,4 +1,4 @@
-"""The whole table in memory: read from its directory, changed by sources, turned back into files."""
+"""The whole table in memory: read from its directory, changed by sources, written back to files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Table:
 
 
 def read_table(directory: Path) -> Table:
-    """The table in `directory`; an empty one where there is none."""
+    """Read the table in `directory`; an empty one if there is none."""
     table = Table()
     for path in sorted(directory.glob("*_*.txt")):
         api = read_api(path.read_text("utf-8"))
@@ -74,7 +74,7 @@ def read_table(directory: Path) -> Table:
 
 
 def files(table: Table) -> dict[str, str]:
-    """The table's files: path below its directory, and text."""
+    """Files of the table: text by path below its directory."""
     found = {
         f"{api.key:02}_{snake_case(api.name)}.txt": write_api(api) for _, api in sorted(table.apis.items())
     }
@@ -90,7 +90,7 @@ def files(table: Table) -> dict[str, str]:
 
 
 def add_source(table: Table, source: Source) -> None:
-    """Merges one release, or a union of many, into `table`. Raises `merge.ShapeConflictError`."""
+    """Merge one release, or a union of many, into `table`. Raises `merge.ShapeConflictError`."""
     newest = max((release_key(release) for release in table.releases), default=())
     newer = not source.release or release_key(source.release) >= newest
     halves: dict[int, dict[str, tuple[Message, dict[str, Any]]]] = {}
@@ -127,7 +127,7 @@ def _spoken(entry: dict[str, Any]) -> str:
 
 
 def _retire(table: Table, key: int, release: str) -> None:
-    """A release without any version of an API removed what was left of it."""
+    """Mark the remaining versions of an API as removed in a release that has no version of it."""
     api = table.apis[key]
     valid = api.request.versions
     left = valid - _versions_in(api.attributes.get("removed", ""), valid)
@@ -190,7 +190,7 @@ def _add_record(table: Table, message: Message, stem: str, release: str, newer: 
 
 def _merge(known: Message, other: Message, release: str, newer: bool) -> Message:
     shared = check_shared(known, other, release)
-    # What a recorded variant of a version says, the definition of that version must not say again.
+    # The layout of a recorded variant must not become the definition of its version.
     varied = (known.versions & other.versions) - shared
     if newer and not varied:
         return unite(other, known, shared)
@@ -205,7 +205,7 @@ def _history(
     release: str,
     newer: bool,
 ) -> dict[str, str]:
-    """The attributes after a release: which versions it brought, dropped, deprecated or held back."""
+    """Attributes after a release: the versions it added, removed, deprecated or held back as unstable."""
     if not release:
         return {**known, **message.attributes}
     attributes = {**message.attributes, **known} if not newer else {**known, **message.attributes}
@@ -230,7 +230,7 @@ def _history(
 
 
 def _noted(attributes: dict[str, str], name: str, versions: Iterable[int], release: str) -> dict[str, str]:
-    """`attributes` with one more `versions=release` in the version map `name`."""
+    """Return `attributes` with one more `versions=release` in the version map `name`."""
     text = format_versions(versions)
     parts = [attributes[name]] if name in attributes else []
     return attributes if text == "none" else {**attributes, name: " ".join([*parts, f"{text}={release}"])}
@@ -246,7 +246,7 @@ def _versions_in(text: str, valid: Iterable[int]) -> frozenset[int]:
 
 
 def _number_values(table: Table) -> None:
-    """A value without a record type of its own has its key's (definitions up to 4.0)."""
+    """Give each value without a record type that of its key (definitions up to 4.0)."""
     for messages in table.records.values():
         for name, key in list(messages.items()):
             value = messages.get(name.removesuffix("Key") + "Value")
@@ -258,7 +258,7 @@ def _number_values(table: Table) -> None:
 
 
 def _add_variant(table: Table, entry: dict[str, Any]) -> None:
-    """Records the older layout of a version; only those whose bytes do not fit today's are kept apart."""
+    """Record the older layout of a version; only layouts whose bytes do not fit the current one are kept."""
     if entry["class"] != "wire":
         return
     version = entry["version"]
