@@ -19,13 +19,13 @@ def read(
     caps: Caps | None = None,
     keylog: str | PathLike[str] | bytes = b"",
 ) -> Iterator[Exchange]:
-    """The exchanges of one or several captures (one timeline), in order of completion.
+    """Exchanges of one or several captures (as one timeline), in order of completion.
 
     `paths`: pcap or pcapng files, plain or compressed; `-` is standard input. `topic_names`: topic id to name.
-    `decode_as`: ports whose traffic is Kafka whatever it looks like. `keylog`: TLS secrets in NSS key log format
-    (their bytes, or the file's path), beside those the captures hold themselves. Bodies are decoded when asked for.
-    Raises `CaptureError` for an input that cannot be read and `TruncatedCaptureError` for one that ends in the
-    middle, both after the exchanges of everything before were handed on.
+    `decode_as`: ports whose traffic is Kafka whatever it looks like. `keylog`: TLS secrets in NSS key log format (their
+    bytes, or the file's path), in addition to those in the captures themselves. Bodies are decoded when asked for.
+    Raises `CaptureError` for an input that cannot be read and `TruncatedCaptureError` for one that ends in the middle,
+    both after the exchanges of everything before were handed on.
     """
     timeline = open_timeline([fspath(path) for path in paths])
     inspector = Inspector(names=topic_names, kafka_ports=decode_as, caps=caps, files=timeline.files)

@@ -1,15 +1,15 @@
-"""What kinspect raises. Damage in a capture is never raised: it is data, a `model.Problem` in the output."""
+"""Exceptions of kinspect. Damage in a capture is never raised: it is data, a `model.Problem` in the output."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 MESSAGE_HEAD, MESSAGE_TAIL = 1_500, 400
-"""Characters of a message that are kept of its begin and end. What is wrong may quote a capture."""
+"""Characters kept of a message's beginning and end. The message may quote a capture."""
 
 
 def shortened(message: str) -> str:
-    """The message, without its middle if it is long."""
+    """The message, with its middle left out if it is long."""
     left_out = len(message) - MESSAGE_HEAD - MESSAGE_TAIL
     if left_out <= 0:
         return message
@@ -17,14 +17,14 @@ def shortened(message: str) -> str:
 
 
 class KinspectError(Exception):
-    """One clear line for the user: what went wrong, where, and what to do."""
+    """An error with one clear line for the user: what went wrong, where, and what to do."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(shortened(message))
 
 
 class CaptureError(KinspectError):
-    """An input could not be opened, or is not a capture. `status`: what a command ends with that met it; `unread`:
+    """An input that could not be opened, or is not a capture. `status`: exit status of a command that met it; `unread`:
     nothing of the input was read."""
 
     status: ClassVar[int] = 1
@@ -38,18 +38,18 @@ class TruncatedCaptureError(CaptureError):
 
 
 class UnreadableError(CaptureError):
-    """The system failed to read an input, of which there may be more: another try may succeed."""
+    """The system failed to read an input that may hold more: another try may succeed."""
 
 
 class StateError(KinspectError):
-    """Carried state is damaged, or of another version."""
+    """Carried state that is damaged, or of another version."""
 
 
 class DecodeError(KinspectError):
     """A message's bytes do not fit its layout.
 
     `offset` counts from the start of the bytes handed to the decoder, `path` names the field
-    (`topics[2].partitions[0].records`), `body` holds what was read before the failure.
+    (`topics[2].partitions[0].records`), `body` holds the fields read before the failure.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""One filter for every output: which exchanges are shown.
+"""One filter for every output: selects the exchanges that are shown.
 
-Options AND; the values of one option, repeated or separated by commas, OR. A leading `!` negates a value: an
-exchange passes an option if it matches one of its positive values (if there are any) and none of the others.
-What is not known of an exchange matches no positive value, and is counted in `Filter.unknown`.
+Options AND; the values of one option, repeated or separated by commas, OR. A leading `!` negates a value: an exchange
+passes an option if it matches one of its positive values (if there are any) and none of the others. A property that is
+not known of an exchange matches no positive value, and is counted in `Filter.unknown`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CONNECTION_ID = re.compile(r"(\[[^]]+\]|[\d.]+):(\d+)-(\[[^]]+\]|[\d.]+):(\d+)@
 _GLOB_CHARACTERS = re.compile(r"[*?\[]")
 
 API_KEYS, PORTS = range(1 << 15), range(1 << 16)
-"""What a request's header and a TCP header have room for."""
+"""Values that the fields of a request's header and of a TCP header can hold."""
 DIGITS_MOST = 9
 OCTETS, OCTET_MOST = 4, 255
 
@@ -62,16 +62,16 @@ Predicate = Callable[[str], bool]
 
 
 class TopicId(str):
-    """A topic's id among names: it matches a value that is this id, and no glob."""
+    """A topic id among names: it matches a value that equals it, and no glob."""
 
     __slots__ = ()
 
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 End = tuple[str, int]
-"""An address and a port."""
+"""Address and port."""
 Verdict = bool | None
-"""None: what the option asks for is not known of this exchange."""
+"""Result of a test; None: the property that the option asks for is not known of this exchange."""
 
 
 class Patterns:
@@ -80,7 +80,7 @@ class Patterns:
     __slots__ = ("_negative", "_positive")
 
     def __init__(self, values: Iterable[str], predicate: Callable[[str], Predicate]) -> None:
-        """`predicate` makes the test of one value without its `!`; it raises `KinspectError` on a bad one."""
+        """`predicate` creates the test of one value without its `!`; it raises `KinspectError` for an invalid one."""
         self._positive: list[Predicate] = []
         self._negative: list[Predicate] = []
         for value in values:
@@ -93,7 +93,7 @@ class Patterns:
                 (self._negative if negated else self._positive).append(predicate(piece[negated:]))
 
     def verdict(self, known: Sequence[str], all_known: bool = True) -> Verdict:
-        """Whether `known` passes; None if a positive value could still match what is not known."""
+        """True if `known` passes; None if a positive value could still match an unknown one."""
         if any(refuses(text) for refuses in self._negative for text in known):
             return False
         if not self._positive or any(accepts(text) for accepts in self._positive for text in known):
@@ -102,7 +102,7 @@ class Patterns:
 
 
 EPOCH, START, DAY = "epoch", "start", "day"
-"""What a time counts from: 1970, the capture's first packet, the midnight (UTC) before that packet."""
+"""Bases of a time: 1970, the capture's first packet, the midnight (UTC) before that packet."""
 
 
 class Moment(NamedTuple):
@@ -121,16 +121,16 @@ class Moment(NamedTuple):
 
 
 REPEATED = "api", "topic", "group", "client_id", "host", "client_host", "broker_host", "port"
-"""The options of `Filter` that take several values."""
+"""Options of `Filter` that take several values."""
 FILTER_NAMES = *REPEATED, "errors_only", "min_latency", "since", "until"
 
 
 class Filter:
-    """The exchanges that pass every option given.
+    """Selects the exchanges that pass every option given.
 
-    `needs_body` tells that bodies must be decoded to answer; `unknown` counts, by option, the exchanges left
-    out because what the option asks for is not known of them; `seen` counts, until one passes, what the exchanges have
-    that an option left out; `start` is the time of the capture's first packet, which times relative to it need.
+    `needs_body`: bodies must be decoded to decide; `unknown` counts, by option, the exchanges left out because a
+    property that the option asks for is not known of them; `seen` counts, until one passes, the values of the exchanges
+    that an option left out; `start` is the time of the capture's first packet, which relative times need.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Filter:
         self.seen: seen.Seen = {}
         self._any_passed = False
         self.needs_body = bool(topic or group or errors_only)
-        # In this order: what is dear to find out (it decodes bodies) is asked last.
+        # In this order: expensive tests, which decode bodies, come last.
         self._tests: list[tuple[str, Callable[[Exchange], Verdict]]] = []
         self._add_patterns("--api", api, _api_predicate, _api)
         self._add_patterns("--client-id", client_id, glob, _client_id)
@@ -181,16 +181,16 @@ class Filter:
 
     @property
     def active(self) -> bool:
-        """Whether any option was given."""
+        """True if any option was given."""
         return bool(self._tests)
 
     @property
     def options(self) -> list[str]:
-        """Those that were given, in the order in which they are asked."""
+        """Options that were given, in the order in which they are tested."""
         return [option for option, _ in self._tests]
 
     def matches(self, exchange: Exchange) -> bool:
-        """Whether `exchange` passes; counts it in `unknown` if that could not be told."""
+        """True if `exchange` passes; counts it in `unknown` if that could not be determined."""
         for option, test in self._tests:
             verdict = test(exchange)
             if not verdict:
@@ -210,13 +210,13 @@ class Filter:
             seen.longest(kinds, latency)
 
     def matches_line(self, line: ConnectionLine | Gap) -> bool:
-        """Whether a line of another type passes: only the options on addresses and ports speak of it."""
+        """True if a line of another type passes: only the options on addresses and ports apply to it."""
         if isinstance(line, ConnectionLine):
             return self.matches_ends(line.client, line.broker)
         return not self._end_tests or self.matches_ends(*connection_ends(line.connection_id))
 
     def matches_ends(self, client: End, broker: End) -> bool:
-        """Whether a connection between these two passes the options on addresses and ports."""
+        """True if a connection between these two ends passes the options on addresses and ports."""
         return all(test(client, broker) for test in self._end_tests)
 
     def _add_patterns(
@@ -264,7 +264,7 @@ def _patterns(option: str, values: Sequence[str], predicate: Callable[[str], Pre
 
 
 def connection_ends(connection_id: str) -> tuple[End, End]:
-    """The client and the broker that a connection id names."""
+    """Client and broker named by a connection id. Raises ValueError for text that is no connection id."""
     match = _CONNECTION_ID.match(connection_id)
     if match is None:
         raise ValueError(connection_id)
@@ -273,13 +273,13 @@ def connection_ends(connection_id: str) -> tuple[End, End]:
 
 
 def glob(pattern: str) -> Predicate:
-    """A case-sensitive shell pattern."""
+    """Test for a case-sensitive shell pattern."""
     match = re.compile(fnmatch.translate(pattern)).match
     return lambda text: match(text) is not None
 
 
 def parse_duration(text: str, unit: str = "s") -> int:
-    """`90s`, `500ms`, `20us`, `10m`, `1.5h`, or a number of `unit`: nanoseconds."""
+    """Nanoseconds of `90s`, `500ms`, `20us`, `10m`, `1.5h`, or a number of `unit`."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise KinspectError(
@@ -289,8 +289,7 @@ def parse_duration(text: str, unit: str = "s") -> int:
 
 
 def parse_moment(text: str, option: str) -> Moment:
-    """RFC 3339 (without a zone: UTC), epoch seconds, a time of day, or `+` and a duration from the capture's
-    start."""
+    """Parse RFC 3339 (UTC if no zone), epoch seconds, a time of day, or `+` and a duration from the capture's start."""
     try:
         if text.startswith("+"):
             return Moment(parse_duration(text[1:]), START)
@@ -307,7 +306,7 @@ def parse_moment(text: str, option: str) -> Moment:
 
 
 def _check_order(since: Moment, until: Moment) -> None:
-    # A time of the clock and one from the capture's start can be compared only when that is known.
+    # An absolute time and one relative to the capture's start can be compared only when the start is known.
     if since.base == until.base and since.ns >= until.ns:
         why = "times without a date are of the capture's first day" if since.base == DAY else NOTHING
         raise KinspectError(f"--since is not before --until: {why}")
@@ -319,7 +318,7 @@ def _time_of_day(hours: str, minutes: str, seconds: str | None, fraction: str | 
 
 
 def _nanoseconds(fraction: str | None) -> int:
-    """Of the digits behind a second's point."""
+    """Nanoseconds of the digits after a second's decimal point."""
     return int((fraction or "").ljust(9, "0"))
 
 
@@ -344,7 +343,7 @@ def _latency(value: str | float) -> int:
 
 
 def _api_predicate(value: str) -> Predicate:
-    # Any key: a capture may hold an API that kinspect has never heard of, which then has its key alone.
+    # Any key: a capture may hold an API that kinspect does not know, which then has only its key.
     if value.isdecimal():
         return glob(_number(value, API_KEYS, "an API key"))
     names = {name.lower(): name for name in (*schema.api_names().values(), TOKEN_NAME)}
@@ -376,8 +375,8 @@ def _port_predicate(value: str) -> Predicate:
 
 
 def _number(value: str, known: range, what: str) -> str:
-    """A number as it is compared: without zeros before it."""
-    # Of thousands of digits Python makes no number.
+    """Check a number and return it as it is compared: without leading zeros."""
+    # Python refuses to convert thousands of digits to a number.
     if len(value) > DIGITS_MOST or int(value) not in known:
         raise KinspectError(f"{value!r} is not {what}: give {_span(known)}")
     return str(int(value))
@@ -401,7 +400,7 @@ def _host_predicate(value: str) -> Predicate:
         except ValueError:
             raise KinspectError(f"{value!r} is not a network, as 10.0.0.0/8 is") from None
         return lambda text: _address(text) in network
-    # Captures hold addresses; a name would match nothing, and silently so.
+    # Captures hold addresses; a host name would silently match nothing.
     wrong = KinspectError(f"{value!r} is not an IP address, a glob of one (10.0.*) or a network (10.0.0.0/8)")
     if not _HOST.fullmatch(value):
         raise wrong
@@ -416,7 +415,7 @@ def _host_predicate(value: str) -> Predicate:
 
 
 def _may_be_address(pattern: str) -> bool:
-    """Whether a glob's octets, those that hold no wildcard, could be an IPv4 address's; anything else could be IPv6."""
+    """True if a glob could match an IP address: numeric octets are checked for IPv4; `:` or `[` always passes."""
     if ":" in pattern or "[" in pattern:
         return True
     octets = pattern.split(".")
@@ -466,11 +465,11 @@ _ENDS: dict[str, Callable[[End, End], Sequence[str]]] = {
     "--client-host": lambda client, broker: (client[0],),
     "--broker-host": lambda client, broker: (broker[0],),
 }
-"""What the options on addresses and ports look at."""
+"""Addresses or ports of a connection that each option tests."""
 
 
 def _ends_of(option: str) -> Callable[[Exchange], Iterable[str]]:
-    """An address or port that both sides have is there once."""
+    """Values that an option tests; an address or port that both sides share is given once."""
     return lambda exchange: set(_ENDS[option](*_ends(exchange)))
 
 
@@ -489,11 +488,11 @@ _HAD: dict[str, dict[str, Callable[[Exchange], Iterable[str]]]] = {
         ),
     },
 }
-"""By option, what an exchange has of what it asks for."""
+"""Properties of an exchange to be counted, by option."""
 
 
 def _bodies_known(exchange: Exchange) -> bool:
-    """Whether every message that was sent could be read to its end, as far as is known."""
+    """True if every message that was sent could be read to its end, as far as known."""
     if exchange.request is None:
         return False
     return all(_body_known(m) for m in (exchange.request, exchange.response) if m is not None)
@@ -515,7 +514,7 @@ def _has_error(exchange: Exchange) -> Verdict:
 
 
 def _took(exchange: Exchange) -> int | None:
-    """Nanoseconds to the answer, or of waiting for it; None if nothing was due, or it is not known."""
+    """Nanoseconds until the response, or of waiting for it; None if none was due, or the time is not known."""
     if exchange.outcome == ANSWERED:
         return exchange.latency_ns
     return _waited(exchange) if exchange.outcome == UNANSWERED else None

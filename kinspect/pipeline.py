@@ -1,4 +1,4 @@
-"""The stages joined: blocks of packets in, finished exchanges out."""
+"""Composition of the stages: blocks of packets in, finished exchanges out."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from kinspect.tls import KeyLog
 
 EXCHANGES_ONLY = frozenset({"exchange"})
 
-# How many more objects there are before Python looks for unreachable cycles among the newest, how often among the
-# others. Only what is left of an ended connection is one; with the usual numbers a fifth of the time goes there.
+# Thresholds of the garbage collector: new objects before Python looks for unreachable cycles among the newest, and
+# how often it does so among the others. Only ended connections leave cycles; with the default thresholds a fifth of
+# the time goes there.
 _COLLECTED_EACH = (10_000, 3, 3)
 
 
 def relax_collector() -> None:
-    """For a process that does little but decode: unreachable cycles are looked for as rarely as there are some."""
+    """Make Python look for unreachable cycles as rarely as there are any, in a process that does little but decode."""
     gc.set_threshold(*_COLLECTED_EACH)
 
 
 def one_by_one(lines: list[Line]) -> Iterator[Line]:
-    """Empties the list from its front: what was decoded of a line is let go before the next is looked at."""
+    """Empty the list from its front: decoded parts of a line are freed before the next one is looked at."""
     lines.reverse()
     while lines:
         yield lines.pop()
 
 
 class Found(Protocol):
-    """Blocks of packets, and the TLS key logs that were found with them so far."""
+    """Blocks of packets, and the TLS key logs found with them so far."""
 
     @property
     def secrets(self) -> list[bytes]: ...
@@ -47,8 +48,8 @@ class Found(Protocol):
 
 
 def fed(inspector: Inspector, packets: Found) -> Iterator[tuple[Block, list[Line]]]:
-    """Each block of the packets with what it completes, the secrets found with it handed on first; those behind the
-    last block are handed on before it ends."""
+    """Feed the packets to the inspector: yields each block with the lines it completes. Secrets found with a block are
+    added before it, those behind the last block at the end."""
     used = 0
     for block in packets:
         for text in packets.secrets[used:]:
@@ -60,8 +61,8 @@ def fed(inspector: Inspector, packets: Found) -> Iterator[tuple[Block, list[Line
 
 
 class RunEnd:
-    """The time and frame of the run's last packet. A time that is farther than the idle timeout from the packets before
-    it is taken for wrong: then the middle one of the last three counts."""
+    """Time and frame of the run's last packet. A time farther than the idle timeout from the packets before it is
+    considered wrong: then the median of the last three is used."""
 
     def __init__(self, idle_timeout_ns: int) -> None:
         self._idle_timeout = idle_timeout_ns
@@ -69,7 +70,7 @@ class RunEnd:
         self._frame = 0
 
     def feed(self, block: Block) -> None:
-        """The next packets of the run."""
+        """Take the next packets of the run."""
         if len(block):
             last = [time for time in block.times[-3:] if time is not None]
             self._times = [*self._times, *last][-3:]
@@ -77,7 +78,7 @@ class RunEnd:
 
     @property
     def time(self) -> int | None:
-        """None if no packet has one."""
+        """Time of the run's end; None if no packet has one."""
         if not self._times:
             return None
         last, middle = self._times[-1], sorted(self._times)[len(self._times) // 2]
@@ -85,21 +86,20 @@ class RunEnd:
 
     @property
     def place(self) -> tuple[int | None, int]:
-        """Time and frame."""
+        """Time and frame of the run's end."""
         return self.time, self._frame
 
 
 class Inspector:
-    """Feed it blocks of packets, it gives exchanges in order of completion. It opens nothing and knows no clock
-    but the packets' own.
+    """Blocks of packets in, exchanges in order of completion out. Opens nothing; its only clock is the packets'.
 
-    `names`: topic names known beforehand, by topic id, or what is shared with other inspectors; `keylog`: TLS secrets
-    known beforehand. `kafka_ports`: ports whose traffic is Kafka whatever its
-    first bytes look like. `heads_only`: nobody will ask for a body. `emit`: which kinds of lines are wanted
-    (`exchange`, `connection`, `gap`). `files`: names of the inputs, for the frame references; the list
-    may grow while packets are fed. `takes`: of which islands (`kinspect.tcp.keys.pair`) lines are wanted; others look
-    after the rest. `ordered`: if not, lines come through `arrived`, and the names that `told` learned count as soon as
-    `names` does: for several inspectors of one run.
+    `names`: topic names known beforehand, by topic id, or those shared with other inspectors; `keylog`: TLS secrets
+    known beforehand. `kafka_ports`: ports whose traffic is Kafka whatever its first bytes look like. `heads_only`:
+    bodies will not be asked for. `emit`: kinds of lines wanted (`exchange`, `connection`, `gap`). `files`: names of the
+    inputs, for the frame references; the list may grow while packets are fed. `takes`: selects the islands
+    (`kinspect.tcp.keys.pair`) whose lines are wanted; the rest is left to other inspectors. `ordered`: if False, lines
+    are returned by `arrived`, and names learned in `told` count once they are in `names`: for several inspectors of one
+    run.
     """
 
     def __init__(
@@ -136,15 +136,16 @@ class Inspector:
 
     @property
     def open_connections(self) -> int:
-        """TCP connections, of whatever kind, that have begun and not ended."""
+        """Number of TCP connections of any kind that have begun and not ended."""
         return self._tcp.open_connections
 
     def expect_secrets(self) -> None:
-        """TLS secrets may come after the packets they are for: let connections wait for them."""
+        """Let connections wait for their TLS secrets, which may come after the packets they are for."""
         self._ledger.expects_secrets = True
 
     def add_secrets(self, text: bytes) -> int:
-        """Lines of a TLS key log (NSS key log format), best before the packets they are for; how many were new."""
+        """Add lines of a TLS key log (NSS key log format), preferably before the packets they are for; returns the
+        number of new secrets."""
         with self._guard():
             return self._ledger.add_secrets(text)
 
@@ -154,33 +155,32 @@ class Inspector:
         return self.feed_segments(self.segments(block))
 
     def segments(self, block: Block) -> list[Segment]:
-        """Dissect a block, and count what is in it, for another inspector's `feed_segments`."""
+        """Dissect a block, and count its packets, for another inspector's `feed_segments`."""
         with self._guard():
             return self._link.segments(block)
 
     def feed_segments(self, segments: list[Segment]) -> list[Line]:
-        """Take what `segments` gave, in the order of the run; returns the lines whose turn has come, in order."""
+        """Take the result of `segments`, in the order of the run; returns the lines whose turn has come, in order."""
         with self._guard():
             self._tcp.feed(segments)
             return self._ledger.release()
 
     @property
     def told(self) -> LearnedNames:
-        """What the lines told."""
+        """Names learned from the lines."""
         return self._ledger.told
 
     def arrived(self) -> list[tuple[int, int, Line]]:
-        """The lines that came since the last call, each with the place of its packet in the run, and its size as
-        `LineOrder` counts it."""
+        """Lines that came since the last call, each with its packet's index in the run, and its `LineOrder` size."""
         lines, self._ledger.arrived = self._ledger.arrived or [], []
         return lines
 
     def put_away(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every island with connections that are open or ended lately: its pair of ends, and what `take_back` goes on
-        with, here or elsewhere. Take `idle`'s lines first; nothing may be fed afterwards.
+        """Every island with connections that are open or ended recently: its pair of ends, and its state for
+        `take_back`, here or elsewhere. Take `idle`'s lines first; nothing may be fed afterwards.
 
-        The keys of connections that are decrypted are in it, the key log is not. A connection that waits for its
-        secrets looks for them again where it is taken back.
+        The state contains the keys of connections that are decrypted, but not the key log. A connection that waits for
+        its secrets looks for them again where it is taken back.
         """
         with self._guard():
             for island, reassembly in self._tcp.put_away():
@@ -189,12 +189,12 @@ class Inspector:
                 yield island.pair, state.to_bytes([reassembly, sessions])
 
     def take_back(self, data: bytes) -> None:
-        """Goes on with an island of `put_away`, of an inspector with the same options. Where secrets came meanwhile,
-        that completes lines: the next lines that are returned have them.
+        """Go on with an island from `put_away` of an inspector with the same options. If secrets were added meanwhile,
+        this may complete lines: the next call that returns lines includes them.
 
-        Raises StateError, also for bytes that cannot be trusted: nothing in them is run. What is wrong with them may
-        show later, and is a StateError then too. After one the inspector is of no use. What made-up bytes tell of
-        messages stands in lines as they say it: showing those may raise anything.
+        Raises StateError, also for bytes that cannot be trusted: nothing in them is run. Damage may also show later,
+        then as a StateError too. After one the inspector must not be used any more. Contents of messages in forged
+        bytes appear in lines unchecked: showing those may raise anything.
         """
         self._carried = True
         with _damage_told():
@@ -211,14 +211,14 @@ class Inspector:
         return state.to_bytes(self._link.fragments.state())
 
     def take_back_fragments(self, data: bytes) -> None:
-        """Goes on with the fragments of `put_away_fragments`. Raises StateError."""
+        """Go on with the fragments of `put_away_fragments`. Raises StateError."""
         self._carried = True
         with _damage_told():
             self._link.fragments.restore(state.from_bytes(data))
 
     def idle(self, reached: int | None = None) -> list[Line]:
-        """No packets come: the lines that are complete, also those that something not there yet may belong before.
-        `reached`: the time up to which none come any more, if that is known, in nanoseconds since the epoch."""
+        """Return complete lines while no packets come, including those that a line not there yet may belong before.
+        `reached`: the time up to which no more packets will come, if known, in nanoseconds since the epoch."""
         with self._guard():
             if reached is not None:
                 self._tcp.pass_to(reached)
@@ -231,9 +231,9 @@ class Inspector:
         return None if time is None else max(time, self._tcp.reached), frame
 
     def finish(self, end: tuple[int | None, int] | None = None) -> Iterator[Line]:
-        """The capture has ended: closes the connections that are open and hands on their lines in order, of which no
-        more than the caps allow are there at once. Take them all: only then is every connection closed and counted.
-        Nothing may be fed afterwards. `end`: time and frame of the run's last packet, if it was not fed here."""
+        """End of the capture: closes the open connections and yields their lines in order, holding no more of them at
+        once than the caps allow. Take them all: only then is every connection closed and counted. Nothing may be fed
+        afterwards. `end`: time and frame of the run's last packet, if it was not fed here."""
         with self._guard():
             self._link.flush()
             for _ in self._tcp.closing(*(end or self.end)):
@@ -241,28 +241,28 @@ class Inspector:
             yield from one_by_one(self._ledger.rest())
 
     def abandon(self) -> None:
-        """The run stops before the capture does: open connections are counted, what is in flight is not."""
+        """Stop before the end of the capture: open connections are counted, requests in flight are not."""
         self._ledger.muted = True
         with self._guard():
             self._link.flush()
             self._tcp.flush(*self.end)
 
     def _guard(self) -> AbstractContextManager[None]:
-        """Around all that goes on with what was taken back."""
+        """Context for everything that uses state taken back."""
         return _damage_told() if self._carried else nullcontext()
 
     def totals(self) -> dict[str, Any]:
-        """What the `summary` line adds up of connections and what they carried."""
+        """Totals of connections and their contents for the `summary` line."""
         return self._ledger.totals()
 
     def summary(self) -> dict[str, Any]:
-        """The `summary` line's object: what was read, what it was, and everything that could not be told."""
+        """The `summary` line's object: what was read, what it was, and everything that could not be determined."""
         return summary_line(self.files, self.counts, self.totals(), len(self.names.unresolved))
 
 
 @contextmanager
 def _damage_told() -> Iterator[None]:
-    """What other values than those that were written bring about, which may be anything, is a StateError."""
+    """Turn exceptions other than KinspectError into a StateError: values other than those written may cause any."""
     try:
         yield
     except KinspectError:
@@ -274,8 +274,8 @@ def _damage_told() -> Iterator[None]:
 def summary_line(
     files: Sequence[str], counts: Counts, totals: dict[str, Any], unresolved: int
 ) -> dict[str, Any]:
-    """The `summary` line's object. `counts`: of the packets; `totals`: those of `Ledger.totals`, added up (empty if
-    nothing was); `unresolved`: topic ids without a name."""
+    """The `summary` line's object. `counts`: of the packets; `totals`: sum of `Ledger.totals` (empty if there are
+    none); `unresolved`: number of topic ids without a name."""
 
     def of_all(key: str, kinds: tuple[str, ...]) -> dict[str, int]:
         return {kind: totals.get(key, {}).get(kind, 0) for kind in kinds}

@@ -1,21 +1,21 @@
-"""What exchanges have that a filter left out: where it left out all of them, that is what could have been asked for."""
+"""Values of the exchanges that a filter left out: what could have been asked for, if it left out all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 KEPT = 1000
-"""Values counted at once of one kind; beyond that the rarer half is forgotten."""
+"""Most values of one kind that are counted at once; beyond that the rarer half is forgotten."""
 VALUE_CHARACTERS = 250
-"""Kept of a value: a topic's name has 249 at most."""
+"""Characters kept of a value: a topic's name has at most 249."""
 
 Counts = dict[str, int]
 Seen = dict[str, dict[str, Counts]]
-"""By filter option and by what is counted (`topics`): in how many exchanges each value was. Plain, as it goes
-to another process as JSON."""
+"""Number of exchanges with each value, by filter option and kind of value (`topics`). Plain, since it is passed to
+another process as JSON."""
 
 LONGEST = "longest latency (or wait)"
-"""What is not counted: of it the greatest stands here, in nanoseconds."""
+"""Kind that is not counted: its only value is the maximum, in nanoseconds."""
 
 
 def count(counts: Counts, values: Iterable[str]) -> None:
@@ -27,17 +27,17 @@ def count(counts: Counts, values: Iterable[str]) -> None:
 
 
 def longest(kinds: dict[str, Counts], nanoseconds: int) -> None:
-    """Note how long one exchange took."""
+    """Note the duration of one exchange."""
     kinds[LONGEST] = {LONGEST: max(nanoseconds, kinds.get(LONGEST, {}).get(LONGEST, 0))}
 
 
 def may_be_more(counts: Counts) -> bool:
-    """Whether some may have been forgotten."""
+    """True if some values may have been forgotten."""
     return len(counts) >= KEPT // 2
 
 
 def add(seen: Seen, more: Seen) -> None:
-    """Add what another process saw."""
+    """Add the values seen by another process."""
     for option, kinds in more.items():
         there = seen.setdefault(option, {})
         for kind, counts in kinds.items():

@@ -1,7 +1,7 @@
-"""State as plain values and as bytes, to go on with it later, in another process or on another host.
+"""State as plain values and as bytes, to be resumed later, in another process or on another host.
 
-Each class names its plain fields in `STATE`, beside the fields themselves, and adds what else it is made of. The bytes
-are CBOR (RFC 8949) behind a version and a checksum: nothing in them can run code.
+Each class lists its plain fields in `STATE`, next to the fields themselves, and adds its other parts. The bytes are
+CBOR (RFC 8949) behind a version and a checksum: nothing in them can run code.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ import cbor2
 from kinspect.errors import StateError
 
 VERSION = 4
-"""Goes up when what the fields hold, or their order, changes."""
+"""Format version; increased when the content of the fields, or their order, changes."""
 _MAGIC = b"kinspect state\n\0"
 _HEAD = Struct(">16sHI")
-# What comes back as another kind of values than it was.
+# Types that come back from CBOR as another type.
 _RESTORED: dict[type, type] = {list: tuple, bytearray: bytes}
 _PLAIN = frozenset({int, str, bytes, bool, float, type(None)})
 
 
 def fields(of: object, names: Sequence[str]) -> list[Any]:
-    """The values of an object's fields."""
+    """Values of an object's fields."""
     return [getattr(of, name) for name in names]
 
 
 def fill(of: object, names: Sequence[str], values: Sequence[Any]) -> None:
-    """Sets the fields of an object to what `fields` gave of another one, of the types they have; those that are None
-    may be of any. Raises TypeError."""
+    """Set the fields of an object to the result of `fields` for another one. Values must have the fields' types; fields
+    that are None take any. Raises TypeError."""
     for name, value in zip(names, values, strict=True):
         kind = type(getattr(of, name))
         if kind is not type(None) and type(value) is not _RESTORED.get(kind, kind):
@@ -41,13 +41,13 @@ def fill(of: object, names: Sequence[str], values: Sequence[Any]) -> None:
 
 
 def to_bytes(values: Any) -> bytes:
-    """Plain values (numbers, texts, bytes, None, and sequences and mappings of them) as bytes."""
+    """Encode plain values (numbers, texts, bytes, None, and sequences and mappings of them)."""
     body = cbor2.dumps(values)
     return _HEAD.pack(_MAGIC, VERSION, zlib.crc32(body)) + body
 
 
 def from_bytes(data: bytes) -> Any:
-    """The values of `to_bytes`, sequences as tuples. Raises StateError."""
+    """Decode the result of `to_bytes`, with sequences as tuples. Raises StateError."""
     if len(data) < _HEAD.size or not data.startswith(_MAGIC):
         raise StateError("the carried state is damaged: it does not begin as one")
     _, version, checksum = _HEAD.unpack_from(data)
@@ -70,14 +70,14 @@ def from_bytes(data: bytes) -> Any:
 
 
 class _Restored:
-    """Plain values of those that were decoded. CBOR can refer to one value any number of times, and to values of other
-    kinds: that is refused, so that what comes out is no larger than the bytes it came from."""
+    """Converts decoded values to plain ones. CBOR can refer to one value any number of times, and to values of other
+    kinds: both are refused, so that the result is no larger than the bytes it came from."""
 
     def __init__(self, most: int) -> None:
         self._left = most
 
     def plain(self, value: Any) -> Any:
-        """The value, sequences as tuples. Raises StateError."""
+        """The value, with sequences as tuples. Raises StateError."""
         kind = type(value)
         if kind in _PLAIN:
             return value
