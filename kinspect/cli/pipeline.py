@@ -123,11 +123,14 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     names = usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {}
     session.check()
     _check_out(values["out"])
+    from kinspect.spark.commit import FORMATS
     from kinspect.spark.job import Job
     from kinspect.spark.job import run as run_job
     from kinspect.spark.storage import expand
 
     expand(list(captures))
+    if values["table_format"] in FORMATS:
+        settings = {**FORMATS[values["table_format"]].settings, **settings}
     job = Job(
         captures=captures,
         out=values["out"],

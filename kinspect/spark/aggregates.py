@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SOURCE = "exchanges"
-
 QUERIES = {
     "latency_by_minute": """
         SELECT date, date_trunc('minute', timestamp) AS minute, api, count(*) AS exchanges,

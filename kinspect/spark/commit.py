@@ -1,199 +1,253 @@
 """Tables in a folder, exchanged a day at a time: a run's tables are all there, or none of them.
 
 A run writes into a folder of its own beside the tables. Once everything is written it leaves a mark there, and then
-moves its days in place of those of the same dates. A run that was interrupted before its mark leaves nothing; one that
-was interrupted after it is finished by the next one.
+puts its days in the place of those of the same dates. A run that was interrupted before its mark leaves nothing; one
+that was interrupted after it is finished by the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from datetime import date
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kinspect.errors import KinspectError
-from kinspect.tables.columns import DATE
+from kinspect.spark.aggregates import QUERIES, aggregate
+from kinspect.spark.request import Request
+from kinspect.spark.schemas import spark_schema
+from kinspect.tables.columns import DATE, EXCHANGES, PROBLEM_ROWS, PROBLEMS
+from kinspect.tables.rows import Unread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
-FORMATS = (PARQUET, DELTA, ICEBERG)
 STREAM = "_stream"
 """Beside the tables of a stream: what it goes on from."""
-_STAGING = "_staging"
-_MARK = "_WRITTEN"
-# How Parquet folders are named by what their rows have in common.
+_STAGING, _MARK = "_staging", "_WRITTEN"
+# How folders are named by what their rows have in common.
 _DAY = f"{DATE}="
+_NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 _OLD_LAYOUT = "api="
 
 
+class TableFormat(NamedTuple):
+    """How tables are written that are more than folders of Parquet. `log`: what is in a table's folder; `name`: what
+    Spark calls the table of a folder; `settings`: what a session needs beside the jars."""
+
+    log: str
+    name: str
+    settings: dict[str, str]
+
+
+PARQUET = "parquet"
+FORMATS = {
+    "delta": TableFormat(
+        "_delta_log",
+        "delta.`{out}/{table}`",
+        {
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        },
+    ),
+    "iceberg": TableFormat(
+        "metadata",
+        "kinspect.`{table}`",
+        {
+            "spark.sql.catalog.kinspect": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.kinspect.type": "hadoop",
+        },
+    ),
+}
+_WAREHOUSE = "spark.sql.catalog.kinspect.warehouse"
+
+
 class Folder:
-    """A folder on any file system that Spark writes to."""
+    """A folder on any file system that Spark writes to. What is in it is told by the names on the way there."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        hadoop = spark._jvm.org.apache.hadoop.fs
         self.path = path
-        self._path = hadoop.Path
-        self._permission = hadoop.permission.FsPermission
-        self._folder = hadoop.Path(path)
-        self._system = self._folder.getFileSystem(spark._jsc.hadoopConfiguration())
+        self._spark = spark
+        self._hadoop = spark._jvm.org.apache.hadoop.fs
+        self._system = self._at().getFileSystem(spark._jsc.hadoopConfiguration())
 
-    def at(self, *names: str) -> Any:
-        """A path in it."""
-        path = self._folder
+    def _at(self, *names: str) -> Any:
+        path = self._hadoop.Path(self.path)
         for name in names:
-            path = self._path(path, name)
+            path = self._hadoop.Path(path, name)
         return path
 
+    def address(self, *names: str) -> str:
+        """The whole URL of what is in it."""
+        return str(self._system.makeQualified(self._at(*names)).toString())
+
     def exists(self, *names: str) -> bool:
-        return bool(self._system.exists(self.at(*names)))
+        return bool(self._system.exists(self._at(*names)))
 
-    def children(self, path: Any) -> Iterator[Any]:
-        """What is in a folder; nothing if it is not there."""
-        if self._system.exists(path):
-            yield from self._system.listStatus(path)
+    def names(self, *names: str, folders: bool = False) -> list[str]:
+        """What is in a folder, or the folders alone; nothing if it is not there."""
+        found = self._system.listStatus(self._at(*names)) if self.exists(*names) else ()
+        return [child.getPath().getName() for child in found if child.isDirectory() or not folders]
 
-    def make(self, path: Any, private: bool = False) -> None:
+    def make(self, *names: str, private: bool = False) -> None:
+        path = self._at(*names)
         self._system.mkdirs(path)
         if private:
-            self._system.setPermission(path, self._permission("700"))
+            self._system.setPermission(path, self._hadoop.permission.FsPermission("700"))
 
-    def below(self, path: Any, name: str) -> Any:
-        return self._path(path, name)
-
-    def text(self, path: Any) -> str:
+    def text(self, *names: str) -> str:
         """What is in a file."""
-        source = self._system.open(path)
+        source = self._system.open(self._at(*names))
         try:
             return bytes(source.readAllBytes()).decode()
         finally:
             source.close()
 
-    def put_text(self, path: Any, text: str) -> None:
-        out = self._system.create(path, True)
+    def put_text(self, text: str, *names: str) -> None:
+        """In one step: who is killed meanwhile leaves what was there."""
+        fresh = (*names[:-1], f"_new-{names[-1]}")
+        out = self._system.create(self._at(*fresh), True)
         out.write(bytearray(text.encode()))
         out.close()
+        self.move(fresh, names)
 
-    def touch(self, path: Any) -> None:
-        self._system.create(path, True).close()
+    def delete(self, *names: str) -> None:
+        self._system.delete(self._at(*names), True)
 
-    def delete(self, path: Any) -> None:
-        self._system.delete(path, True)
-
-    def move(self, source: Any, target: Any) -> None:
+    def move(self, source: Iterable[str], target: Iterable[str]) -> None:
         """Puts one in the place of the other. Raises KinspectError."""
-        self._system.delete(target, True)
-        if not self._system.rename(source, target):
-            raise KinspectError(f"{target.toString()}: could not be put in place; run again to finish")
-
-    def check_layout(self) -> None:
-        """Raises KinspectError for tables of version 0.1."""
-        for table in self.children(self._folder):
-            for day in self.children(table.getPath()) if table.isDirectory() else ():
-                old = day.isDirectory() and day.getPath().getName().startswith(_DAY)
-                inside = self.children(day.getPath()) if old else ()
-                if any(child.getPath().getName().startswith(_OLD_LAYOUT) for child in inside):
-                    raise KinspectError(
-                        f"{self.path}: has tables of kinspect 0.1, with a folder for each API; choose another --out"
-                    )
+        self.delete(*target)
+        if not self._system.rename(self._at(*source), self._at(*target)):
+            raise KinspectError(f"{self.address(*target)}: could not be put in place; run again to finish")
 
 
-class Output(Folder):
-    """The folder `--out` of a job. `table_format`: `parquet`, or one whose jars the session has."""
+class Staged(Folder):
+    """A folder of tables. In a folder of it rows are written before they count."""
+
+    def __init__(self, spark: SparkSession, path: str, *staging: str, one_file: bool = False) -> None:
+        """`one_file`: a date's rows are one file; else files are of a sensible size (Spark's
+        `advisoryPartitionSizeInBytes`)."""
+        super().__init__(spark, path)
+        self._staging = staging
+        self._one_file = one_file
+
+    def write(self, name: str, rows: DataFrame) -> None:
+        """Stages a table, by date and time."""
+        by = [column for column in (DATE, "timestamp_ns", "minute") if column in rows.columns]
+        dealt = rows.repartition(DATE) if self._one_file else rows.repartitionByRange(*by)
+        target = self.address(*self._staging, name)
+        dealt.sortWithinPartitions(*by).write.partitionBy(DATE).mode("overwrite").parquet(target)
+
+    def write_table(self, name: str, decoded: DataFrame) -> None:
+        """Stages the rows of one of the tables that were decoded."""
+        self.write(name, decoded.where(f"{name} is not null").select(f"{name}.*"))
+
+    def write_problems(self, unread: list[Unread], request: Request, day: date | None) -> None:
+        """Stages what could not be read, if there is any."""
+        if unread:
+            rows = [one.row(request.run_id, request.capture_point, day) for one in unread]
+            self.write(PROBLEMS, self._spark.createDataFrame(rows, spark_schema(PROBLEM_ROWS)))
+
+    def write_sums(self, request: Request) -> None:
+        """Stages what the exchanges that are staged add up to."""
+        rows = self._spark.read.schema(spark_schema(request.open()[EXCHANGES].schema))
+        for query in QUERIES:
+            self.write(query, aggregate(query, rows.parquet(self.address(*self._staging, EXCHANGES))))
+
+    def _days(self, name: str) -> list[str]:
+        """The folders of a table's days that are staged."""
+        return [day for day in self.names(*self._staging, name, folders=True) if day.startswith(_DAY)]
+
+    def _replace(self, name: str, day: str) -> None:
+        """Puts a day of a table in the place of the one that is there; one without rows takes it away."""
+        staged = (*self._staging, name, day)
+        if self.names(*staged):
+            self.make(name)
+            self.move(staged, (name, day))
+        else:
+            self.delete(name, day)
+
+
+class Output(Staged):
+    """The folder `--out` of a job. `table_format`: `parquet`, or one of `FORMATS` whose jars the session has."""
 
     def __init__(self, spark: SparkSession, path: str, table_format: str = PARQUET) -> None:
         """Finishes, or takes away, what an interrupted run left. Raises KinspectError for a stream's folder, for one
-        of an older version, and for a format that is not there."""
-        super().__init__(spark, path)
-        self._spark = spark
+        of an older version or another format, and for a format that is not there."""
+        super().__init__(spark, path, _STAGING)
         self._format = table_format
         check_format(spark, table_format)
         if self.exists(STREAM):
             raise KinspectError(f"{path}: a stream writes its tables there; give the job a folder of its own")
-        self.check_layout()
-        self._staging = self.at(_STAGING)
-        self._schemas: dict[str, Any] = {}
-        self._recover()
-
-    def write(self, name: str, rows: DataFrame) -> None:
-        """Stages a table."""
-        self._schemas[name] = rows.schema
-        sorted_by_time(rows).write.partitionBy(DATE).mode("overwrite").parquet(self._staged(name))
-
-    def staged(self, name: str) -> DataFrame:
-        """A staged table."""
-        return self._spark.read.schema(self._schemas[name]).parquet(self._staged(name))
-
-    def _staged(self, name: str) -> str:
-        return str(self.at(_STAGING, name).toString())
-
-    def commit(self, dates: Iterable[str], names: Iterable[str]) -> dict[str, list[str]]:
-        """Puts what was staged in its place. Of `dates` for which a table has no rows now, also one of `names` that was
-        not staged, it has none any more. Out: the dates of each table's rows."""
-        if self._format != PARQUET:
-            return self._commit_to(self._format)
-        there = [name for name in names if self.exists(name)]
-        staged = [table.getPath().getName() for table in self.children(self._staging)]
-        for name in {*staged, *there}:
-            for date in dates:
-                self.make(self.at(_STAGING, name, f"{_DAY}{date}"))
-        self.touch(self.at(_STAGING, _MARK))
-        return self._finish()
-
-    def abandon(self) -> None:
-        """Takes away what was staged."""
-        self.delete(self._staging)
-
-    def _commit_to(self, table_format: str) -> dict[str, list[str]]:
-        """Replaces the dates of what was staged, a table at a time, as the format does it."""
-        moved: dict[str, list[str]] = {}
-        for table in self.children(self._staging):
-            name = table.getPath().getName()
-            moved[name] = sorted(
-                day.getPath().getName()[len(_DAY) :]
-                for day in self.children(table.getPath())
-                if day.getPath().getName().startswith(_DAY)
-            )
-            if moved[name]:
-                writer = self.staged(name).write.format(table_format).mode("overwrite").partitionBy(DATE)
-                dynamic = {"partitionOverwriteMode": "dynamic", "overwrite-mode": "dynamic"}
-                writer.options(**dynamic).save(str(self.at(name).toString()))
-        self.abandon()
-        return moved
-
-    def _recover(self) -> None:
+        for table in self.names(folders=True):
+            self._check(table)
         if self.exists(_STAGING, _MARK):
             self._finish()
         else:
             self.abandon()
 
+    def _check(self, table: str) -> None:
+        days = [name for name in self.names(table, folders=True) if name.startswith(_DAY)]
+        if any(name.startswith(_OLD_LAYOUT) for day in days for name in self.names(table, day, folders=True)):
+            raise KinspectError(
+                f"{self.path}: has tables of kinspect 0.1, with a folder for each API; choose another --out"
+            )
+        logs = [name for name, known in FORMATS.items() if self.exists(table, known.log)]
+        found = logs[0] if logs else PARQUET if days else self._format
+        if found != self._format and table != _STAGING:
+            raise KinspectError(
+                f"{self.path}: {table} is a table of the format {found}; choose another --out"
+            )
+
+    def commit(self, dates: Iterable[str], names: Iterable[str]) -> dict[str, list[str]]:
+        """Puts what was staged in its place. Of `dates` for which a table has no rows now, also one of `names` that was
+        not staged, it has none any more. Out: the dates of each table's rows."""
+        there = [name for name in names if self.exists(name)]
+        for name in {*self.names(_STAGING, folders=True), *there}:
+            for day in dates:
+                self.make(_STAGING, name, f"{_DAY}{day}")
+        self.put_text("", _STAGING, _MARK)
+        return self._finish()
+
+    def abandon(self) -> None:
+        """Takes away what was staged."""
+        self.delete(_STAGING)
+
     def _finish(self) -> dict[str, list[str]]:
-        moved: dict[str, list[str]] = {}
-        for table in self.children(self._staging):
-            if not table.isDirectory():
+        dates: dict[str, list[str]] = {}
+        for name in self.names(_STAGING, folders=True):
+            days = self._days(name)
+            full = sorted(day for day in days if self.names(_STAGING, name, day))
+            dates[name] = [day.removeprefix(_DAY) for day in full]
+            if self._format != PARQUET:
+                self._exchange(name, days, bool(full))
                 continue
-            name = table.getPath().getName()
-            self.make(self.at(name))
-            days = [day.getPath() for day in self.children(table.getPath())]
-            dates = [self._replace(day, self.at(name)) for day in days if day.getName().startswith(_DAY)]
-            moved[name] = sorted(date for date in dates if date is not None)
-        self.delete(self._staging)
-        return moved
+            for day in days:
+                self._replace(name, day)
+        self.abandon()
+        return dates
 
-    def _replace(self, day: Any, table: Any) -> str | None:
-        """Puts a day in the place of the one that is there. Out: its date, None if it has no rows."""
-        target = self._path(table, day.getName())
-        if not any(self.children(day)):
-            self.delete(target)
-            return None
-        self.move(day, target)
-        return str(day.getName()[len(_DAY) :])
+    def _exchange(self, name: str, days: list[str], some: bool) -> None:
+        """Replaces days of a table by the format's own commit. `some`: whether there are rows."""
+        from pyspark.sql.functions import col
 
-
-def sorted_by_time(rows: DataFrame) -> DataFrame:
-    """The rows in files of sensible size (Spark's `advisoryPartitionSizeInBytes`), by date and time."""
-    by = [name for name in (DATE, "timestamp_ns", "minute") if name in rows.columns]
-    return rows.repartitionByRange(*by).sortWithinPartitions(*by)
+        known = FORMATS[self._format]
+        there = self.exists(name, known.log)
+        if not days or not (some or there):
+            return
+        self._spark.conf.set(_WAREHOUSE, self.address())
+        table = known.name.format(out=self.address().replace("`", "``"), table=name)
+        if some:
+            rows = self._spark.read.parquet(self.address(_STAGING, name))
+            # Where no row has one, Spark does not know that it is one.
+            rows = rows.withColumn(DATE, col(DATE).cast("date"))
+        else:
+            rows = self._spark.table(table).limit(0)
+        if there:
+            dates = [day.removeprefix(_DAY) for day in days]
+            replaced = col(DATE).isin([date for date in dates if date != _NO_DATE])
+            rows.writeTo(table).overwrite(replaced | col(DATE).isNull() if _NO_DATE in dates else replaced)
+        else:
+            rows.writeTo(table).using(self._format).partitionedBy(col(DATE)).create()
 
 
 def check_format(spark: SparkSession, table_format: str) -> None:

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark import StorageLevel
 
 from kinspect.errors import CaptureError, UnreadableError
-from kinspect.spark.aggregates import QUERIES, SOURCE, aggregate
 from kinspect.spark.batch import Captures
 from kinspect.spark.commit import PARQUET, Output
 from kinspect.spark.failure import raised_in_task
 from kinspect.spark.request import Request
-from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
 from kinspect.spark.storage import check_out
-from kinspect.tables.columns import PROBLEM_ROWS, PROBLEMS
+from kinspect.tables.columns import EXCHANGES, PROBLEMS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +57,7 @@ def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
         )
         if not job.skip_unreadable:
             _check_read(captures.errors)
-        return _write(spark, captures, job.request, output, step)
+        return _write(captures, job.request, output, step)
     except BaseException as error:
         output.abandon()
         ours = raised_in_task(error)
@@ -76,26 +74,21 @@ def _check_read(errors: list[CaptureError]) -> None:
         raise type(unread[0])(f"{unread[0]}{more}; nothing was written, --skip-unreadable goes on without it")
 
 
-def _write(
-    spark: SparkSession, captures: Captures, request: Request, output: Output, step: Callable[[str], None]
-) -> Result:
+def _write(captures: Captures, request: Request, output: Output, step: Callable[[str], None]) -> Result:
     step(f"decoding {', '.join(request.tables)}")
     decoded = captures.decoded(request).persist(StorageLevel.DISK_ONLY)
     try:
         summary = captures.summary(decoded)
         for name in request.tables:
             step(f"writing {name}")
-            output.write(name, decoded.where(f"{name} is not null").select(f"{name}.*"))
+            output.write_table(name, decoded)
     finally:
         decoded.unpersist()
-    if SOURCE in request.tables:
-        for query in QUERIES:
-            step(f"adding up {query}")
-            output.write(query, aggregate(query, output.staged(SOURCE)))
-    if captures.errors:
-        day = date.fromisoformat(captures.dates[0]) if captures.dates else None
-        rows = [unread.row(request.run_id, request.capture_point, day) for unread in captures.unread]
-        output.write(PROBLEMS, spark.createDataFrame(rows, spark_schema(PROBLEM_ROWS)))
+    if EXCHANGES in request.tables:
+        step("adding up")
+        output.write_sums(request)
+    day = date.fromisoformat(captures.dates[0]) if captures.dates else None
+    output.write_problems(captures.unread, request, day)
     step("putting the tables in place")
     dates = output.commit(captures.dates, (*request.tables, PROBLEMS))
     return Result(summary.line, summary.rows, dates, captures.errors)

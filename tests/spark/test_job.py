@@ -111,7 +111,7 @@ def test_a_failed_run_leaves_nothing(spark, job, tmp_path, monkeypatch):
     def fails(name, exchanges):
         raise RuntimeError("disk full")
 
-    monkeypatch.setattr(job, "aggregate", fails)
+    monkeypatch.setattr("kinspect.spark.commit.aggregate", fails)
     with pytest.raises(RuntimeError, match="disk full"):
         job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges",))), lambda _: None)
     assert tables(tmp_path) == set()
@@ -197,9 +197,16 @@ def test_dates_are_utc_in_any_session(spark, job, tmp_path):
     assert str(parquet.read_schema(file).field("timestamp").type) == "timestamp[us, tz=UTC]"
 
 
-def test_tables_of_version_0_1_are_refused(spark, job, tmp_path):
-    (tmp_path / "exchanges/date=2020-01-01/api=Fetch").mkdir(parents=True)
-    with pytest.raises(KinspectError, match=r"has tables of kinspect 0\.1"):
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [
+        ("date=2020-01-01/api=Fetch", r"has tables of kinspect 0\.1"),
+        ("_delta_log", "exchanges is a table of the format delta; choose another --out"),
+    ],
+)
+def test_tables_of_version_0_1_or_another_format_are_refused(spark, job, tmp_path, there, words):
+    (tmp_path / "exchanges" / there).mkdir(parents=True)
+    with pytest.raises(KinspectError, match=words):
         job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges",))), lambda _: None)
 
 
@@ -247,10 +254,11 @@ def test_a_run_that_was_killed_while_it_put_tables_in_place_is_finished_by_the_n
         output.write(name, frame)
     replaced = []
 
-    def killed(day, table):
+    def killed(name, day):
         if replaced:
             raise KeyboardInterrupt
-        replaced.append(commit.Output._replace(output, day, table))
+        commit.Output._replace(output, name, day)
+        replaced.append(day)
 
     output._replace = killed
     with pytest.raises(KeyboardInterrupt):

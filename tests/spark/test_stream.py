@@ -132,7 +132,7 @@ def test_what_ends_while_a_micro_batch_is_put_in_place_loses_nothing(
         raise KinspectError("no space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(stream._output), "_move", fails)
+        patched.setattr(type(stream._output), "_add", fails)
         with pytest.raises(KinspectError, match="no space left"):
             [*stream.batches(drain=True)]
     [*stream_of(module, spark, folder, out).batches(drain=True)]

@@ -26,7 +26,6 @@ from kinspect.spark.storage import check_out
 from kinspect.spark.streaming.output import StreamOutput
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
 from kinspect.spark.streaming.source import SHARD, CaptureStream, Watch
-from kinspect.tables.columns import PROBLEM_ROWS, PROBLEMS
 from kinspect.tables.rows import Unread
 
 if TYPE_CHECKING:
@@ -95,7 +94,8 @@ class Stream:
             self._tell(
                 f"{self._out}: goes on with other {', '.join(others)}; rows that are there stay as they are"
             )
-        self._output.keep(told)
+        if told != before:
+            self._output.keep(told)
 
     def batches(self, drain: bool = False) -> Generator[Batch | None, None, None]:
         """One micro-batch after the other as captures become complete, None while it waits.
@@ -134,22 +134,18 @@ class Stream:
             batch.write.format("noop").mode("overwrite").save()
             return
         batch.persist(StorageLevel.DISK_ONLY)
+        output = self._output
         try:
             found = Told(
                 [bytes(row[0]) for row in batch.where(f"{SUMMARY} is not null").select(SUMMARY).collect()]
             )
-            self._output.begin(number)
+            output.begin()
             for name in self._request.tables:
                 if found.rows.get(name):
-                    self._output.write(name, batch.where(f"{name} is not null").select(f"{name}.*"))
-            if found.unread:
-                rows = [
-                    unread.row(self._request.run_id, self._request.capture_point, None)
-                    for unread in found.unread
-                ]
-                self._output.write(PROBLEMS, self._spark.createDataFrame(rows, spark_schema(PROBLEM_ROWS)))
-            self._output.decide(found.number, found.told, added(self._output.sums, found.sums))
-            self._output.copy_told(path)
+                    output.write_table(name, batch)
+            output.write_problems(found.unread, self._request, None)
+            output.decide(number, found.number, found.told, added(output.sums, found.sums))
+            output.copy_told(path)
         finally:
             batch.unpersist()
         for unread in found.unread:
