@@ -193,6 +193,7 @@ def stream(folder: str, **values: Any) -> int:
 
     DIR is a folder, or its URL, into which somebody captures (tcpdump -G, -C, -W). What connections have open is
     carried from one batch to the next, also when the process is killed: started again, it goes on. It ends with Ctrl-C.
+    The tables that come with exchanges are made anew once an hour, and by --drain.
     """
     tables = _tables(values["tables"])
     settings = dict(_setting(text) for text in values["conf"])

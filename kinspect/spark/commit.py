@@ -147,11 +147,16 @@ class Staged(Folder):
             rows = [one.row(request.run_id, request.capture_point, day) for one in unread]
             self.write(PROBLEMS, self._spark.createDataFrame(rows, spark_schema(PROBLEM_ROWS)))
 
-    def write_sums(self, request: Request) -> None:
-        """Stages what the exchanges that are staged add up to."""
+    def write_sums(self, request: Request, *days: str) -> None:
+        """Stages what exchanges add up to. `days`: the folders of theirs; none: all that are staged."""
         rows = self._spark.read.schema(spark_schema(request.open()[EXCHANGES].schema))
+        if days:
+            paths = [self.address(EXCHANGES, day) for day in days]
+            rows = rows.option("basePath", self.address(EXCHANGES))
+        else:
+            paths = [self.address(*self._staging, EXCHANGES)]
         for query in QUERIES:
-            self.write(query, aggregate(query, rows.parquet(self.address(*self._staging, EXCHANGES))))
+            self.write(query, aggregate(query, rows.parquet(*paths)))
 
     def _days(self, name: str) -> list[str]:
         """The folders of a table's days that are staged."""

@@ -1,6 +1,7 @@
 """`kinspect pipeline stream` on Spark: every packet once, whatever is killed when, and tables that can be read at any
 moment."""
 
+import itertools
 import os
 import random
 import signal
@@ -9,6 +10,9 @@ import sys
 import threading
 import time
 from importlib import import_module
+from pathlib import Path
+from shutil import copy, copytree
+from types import SimpleNamespace
 
 import pytest
 from lines import line_of, lines
@@ -21,6 +25,9 @@ from kinspect.kafka.view import View
 pytestmark = pytest.mark.tools
 
 KINDS = (("exchange", "exchanges"), ("connection", "connections"))
+DAY_US = 86_400_000_000
+SUMS = ("latency_by_minute", "topic_clients", "client_versions", "errors")
+CAPTURE = Path(__file__).parents[2] / "captures/0.10.2.2/sweep-B-produce-fetch-offsets.pcap"
 
 
 @pytest.fixture
@@ -80,6 +87,25 @@ def same(out, paths):
         assert made == [*map(_without_names, lines(paths, kind, view=View()))]
 
 
+def rows_of(out, names=SUMS):
+    """Each table's rows by date, without order."""
+    parquet = import_module("pyarrow.parquet")
+    found = {}
+    for name in names:
+        for path in (out / name).rglob("*.parquet"):
+            rows = parquet.ParquetFile(path).read().to_pylist()
+            found.setdefault(f"{name}/{path.parent.name}", []).extend(map(str, rows))
+    return {folder: sorted(rows) for folder, rows in found.items()}
+
+
+def job_of(spark, paths, out, chosen=None):
+    """The tables that a run over the files makes."""
+    job = import_module("kinspect.spark.job")
+    request = job.Request(("exchanges",), chosen=chosen or {})
+    job.run(spark, job.Job([*map(str, paths)], str(out), request), lambda _: None)
+    return out
+
+
 def _without_names(line):
     """What other connections tell counts from the next micro-batch on."""
     for side in ("request", "response"):
@@ -137,6 +163,113 @@ def test_what_ends_while_a_micro_batch_is_put_in_place_loses_nothing(
             [*stream.batches(drain=True)]
     [*stream_of(module, spark, folder, out).batches(drain=True)]
     same(out, paths)
+
+
+def test_aggregates_of_a_drained_stream_are_those_of_a_run(spark, module, folder, tmp_path):
+    paths = rotated(CAPTURE, folder, 3)
+    [*stream_of(module, spark, folder, tmp_path / "out").batches(drain=True)]
+    found = rows_of(tmp_path / "out")
+    assert found == rows_of(job_of(spark, paths, tmp_path / "run"))
+    assert {name.partition("/")[0] for name in found} == {*SUMS}
+
+
+def exchanges_of(out, name):
+    """How many exchanges of each date a table tells of."""
+    rows = rows_of(out, (name,)).items()
+    each = {folder.partition("/")[2]: len(found) for folder, found in rows}
+    if name != "exchanges":
+        parquet = import_module("pyarrow.parquet")
+        for day in each:
+            (path,) = (out / name / day).glob("*.parquet")
+            each[day] = sum(parquet.ParquetFile(path).read()["exchanges"].to_pylist())
+    return each
+
+
+def test_aggregates_come_without_a_drain_when_it_is_time(spark, module, folder, tmp_path, monkeypatch):
+    """With the first micro-batch, then with one of each hour, of the dates whose exchanges changed."""
+    apart, out = tmp_path / "apart", tmp_path / "out"
+    apart.mkdir()
+    found = packets(1)
+    half = len(found) // 2
+    found[half:] = [packet._replace(time_us=packet.time_us + DAY_US) for packet in found[half:]]
+    seen, files = [], []
+    for path, hour in zip(files_of(found, apart, 4), (0, 0, 1, 2), strict=True):
+        clock = SimpleNamespace(time=lambda hour=hour: 1_800_000_000.0 + 3600 * hour)
+        monkeypatch.setattr("kinspect.spark.streaming.output.time", clock)
+        (folder / path.name).write_bytes(path.read_bytes())
+        looks = stream_of(module, spark, folder, out).batches()
+        next(filter(None, looks))
+        looks.close()
+        seen.append((exchanges_of(out, "exchanges"), exchanges_of(out, "latency_by_minute")))
+        files.append({file for file in (out / "latency_by_minute").rglob("*.parquet")})
+    for at in (0, 2, 3):
+        assert seen[at][0] == seen[at][1]
+    assert seen[1][1] == seen[0][1] != seen[1][0]
+    assert [len(days) for _, days in seen] == [1, 1, 2, 2]
+    assert len(files[2] & files[3]) == len(files[2] - files[3]) == 1
+
+
+def test_killed_at_any_step_rows_and_aggregates_are_there_once(spark, folder, tmp_path, monkeypatch):
+    """Before and behind each move and removal, of a micro-batch and of the aggregates that it changes."""
+    output = import_module("kinspect.spark.streaming.output").StreamOutput
+    request = import_module("kinspect.spark.request").Request(("exchanges",))
+    made = job_of(spark, [CAPTURE], tmp_path / "run")
+    (day,) = (path.name for path in (made / "exchanges").glob("date=*"))
+
+    def stage(self, name):
+        copytree(made / name / day, Path(self.path, "_stream/staged", name, day), copy_function=copy)
+
+    def write_sums(self, request, *days):
+        assert days == (day,)
+        for name in SUMS:
+            stage(self, name)
+
+    def write(out, batch):
+        begun = output(spark, str(out))
+        if not begun.has(batch):
+            begun.begin()
+            stage(begun, "exchanges")
+            begun.decide(batch, batch, [], {"captures": batch})
+        begun.add_up(request)
+
+    def killed_at(step):
+        steps = itertools.count(1)
+
+        def counted(work):
+            def change(self, *names, **more):
+                if next(steps) == step:
+                    raise KeyboardInterrupt
+                work(self, *names, **more)
+
+            return change
+
+        return counted
+
+    monkeypatch.setattr(output, "write_sums", write_sums)
+    for step in itertools.count(1):
+        out = tmp_path / str(step)
+        write(out, 0)
+        # Other aggregates than those that will be there, so that it is seen which they are.
+        for name in SUMS:
+            for path in (out / name / day).glob("*.parquet"):
+                path.write_bytes(b"of the micro-batch before")
+        counted = killed_at(step)
+        with monkeypatch.context() as patched:
+            for name in ("delete", "move", "make"):
+                patched.setattr(output, name, counted(getattr(output, name)))
+            try:
+                write(out, 1)
+                ended = True
+            except KeyboardInterrupt:
+                ended = False
+        write(out, 1)
+        once = rows_of(made, ("exchanges",))
+        assert rows_of(out, ("exchanges",)) == {name: sorted([*rows, *rows]) for name, rows in once.items()}
+        assert rows_of(out) == rows_of(made)
+        assert [path.name for path in (out / "_stream").glob("state-*")] == ["state-0000000003.json"]
+        if ended:
+            break
+    assert step > 30
 
 
 def test_names_that_a_connection_tells_count_for_others_from_the_next_micro_batch_on(
@@ -336,3 +469,4 @@ def test_killed_ten_times_it_loses_and_doubles_nothing(folder, tmp_path, seed):
     assert len(ids) == len(set(ids)) == len(lines(here)) >= totals[-1]
     assert totals == sorted(totals)
     assert f"{len(found):,} packets" in "".join(driver.said)
+    assert exchanges_of(out, "latency_by_minute") == exchanges_of(out, "exchanges")

@@ -3,23 +3,31 @@
 A micro-batch is written into a folder of its own. A mark in it, made once all is written, says that it counts; then its
 files are moved among those of earlier ones by a rename each. What is interrupted before the mark is nothing, and made
 again; what is interrupted behind it is finished at the next start.
+
+Aggregates of a date are made anew of all its exchanges, and take the same way, but that they replace those of the date.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kinspect.errors import KinspectError
+from kinspect.spark.aggregates import QUERIES
 from kinspect.spark.commit import STREAM, Staged
+from kinspect.spark.request import Request
+from kinspect.tables.columns import EXCHANGES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+ADD_UP_SECONDS = 3600.0
+"""So long the aggregates of a date may be without rows that came since."""
 _SETTINGS, _STATE, _STAGED, _CHECKPOINT = "settings.json", "state-", "staged", "checkpoint"
 _DECIDED = "decided.json"
-_NOTHING = {"step": -1, "batch": -1, "number": 0, "told": [], "sums": {}}
+_NOTHING = {"step": -1, "batch": -1, "number": 0, "told": [], "sums": {}, "changed": [], "added_up": 0.0}
 _OLD = ("carry-", "decided-", "attempt-")
 
 
@@ -73,7 +81,21 @@ class StreamOutput(Staged):
 
     def decide(self, batch: int, number: int, told: list[Any], sums: dict[str, Any]) -> None:
         """The micro-batch counts, and is put in place. `number`: the source's; `told`: what lines told in it."""
-        self._decide(batch=batch, number=number, told=told, sums=sums)
+        changed = sorted({*self._state["changed"], *self._days(EXCHANGES)})
+        self._decide(batch=batch, number=number, told=told, sums=sums, changed=changed)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it is time to add up, also by a clock that was put back."""
+        return not 0.0 <= time.time() - self._state["added_up"] < ADD_UP_SECONDS
+
+    def add_up(self, request: Request) -> None:
+        """Makes the aggregates of the dates whose exchanges changed since that was done."""
+        days = [day for day in self._state["changed"] if self.exists(EXCHANGES, day)]
+        if days:
+            self.begin()
+            self.write_sums(request, *days)
+            self._decide(changed=[], added_up=time.time())
 
     def _decide(self, **changes: Any) -> None:
         """What is staged counts, and what changes in the state with it."""
@@ -87,7 +109,10 @@ class StreamOutput(Staged):
         if state is not None:
             for name in self.names(STREAM, _STAGED, folders=True):
                 for day in self._days(name):
-                    self._add(name, day, state["batch"])
+                    if name in QUERIES:
+                        self._replace(name, day)
+                    else:
+                        self._add(name, day, state["batch"])
             own = f"{_STATE}{state['step']:010}.json"
             self._write(state, own)
             for name in self.names(STREAM):

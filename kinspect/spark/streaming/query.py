@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,10 +124,24 @@ class Stream:
                 yield None
             query.awaitTermination()
             yield from done
+            if drain:
+                yield from self._add_up()
         except StreamingQueryException as error:
             raise raised_in_task(error) or error from error
         finally:
             query.stop()
+
+    def _add_up(self) -> Iterator[None]:
+        """Adds up what is left; it can be broken off."""
+        with ThreadPoolExecutor(1) as pool:
+            adding = pool.submit(self._output.add_up, self._request)
+            try:
+                while wait([adding], 0.1).not_done:
+                    yield None
+                adding.result()
+            finally:
+                if not adding.done():
+                    self._spark.sparkContext.cancelAllJobs()
 
     def _write(self, batch: DataFrame, number: int, path: Path, done: list[Batch]) -> None:
         if self._output.has(number):
@@ -148,6 +163,8 @@ class Stream:
             output.copy_told(path)
         finally:
             batch.unpersist()
+        if output.is_behind:
+            output.add_up(self._request)
         for unread in found.unread:
             self.errors.append(unread.error)
             self._tell(str(unread.error))
