@@ -7,20 +7,18 @@ next one begins. The guess is proven when the split before ends exactly there, w
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from struct import Struct
 from typing import NamedTuple
 
 import cbor2
 
 from kinspect.capture import slice_block
-from kinspect.capture.formats import open_capture, recognise
-from kinspect.capture.pcap import VARIANTS
-from kinspect.capture.reader import BLOCK_SIZE, PACKET_LIMIT, Findings
-from kinspect.capture.source import Begin, fill
-from kinspect.errors import CaptureError, UnreadableError
+from kinspect.capture.boundary import Records, records_of
+from kinspect.capture.formats import open_capture
+from kinspect.capture.reader import BLOCK_SIZE, Findings
+from kinspect.capture.source import fill
 from kinspect.model import Block, Counts
 from kinspect.spark.chunks import EARLIEST
 from kinspect.spark.failure import ToldError
@@ -33,15 +31,6 @@ LAST_TIMES = 3
 
 # Where a packet is looked for, behind the place where a split begins.
 _WINDOW = 1024 * 1024
-# So many records in a row make a guess.
-_RUN = 12
-_PCAP_HEADER = 24
-# Packets next to each other in a file are not farther apart than this.
-_APART_SECONDS = 7 * 86_400
-_BLOCK_OVERHEAD = 12
-_PACKET_BLOCK = 28
-_PCAPNG_KINDS = frozenset({1, 2, 3, 4, 5, 6, 9, 10, 0x0A0D0D0A, 0xBAD, 0x40000BAD})
-_LITTLE_ENDIAN = b"\x4d\x3c\x2b\x1a"
 
 
 class Split(NamedTuple):
@@ -149,20 +138,20 @@ def read_split(split: Split, report: Report) -> Iterator[Block]:
     """
     findings = Findings(report.drops, report.secrets)
     from_begin = not split.start and not split.after
-    cut = None if from_begin and split.end is None else _cut_of(split.path)
-    if cut is None and from_begin:
+    records = None if from_begin and split.end is None else _records_of(split.path)
+    if records is None and from_begin:
         report.whole, report.began = True, 0
         for block in _blocks(Part(split.path, end=split.size), findings):
             report.packets += len(block)
             yield block
-    elif cut is not None:
-        report.began = _found(split, cut) if split.begin is None else split.begin
+    elif records is not None:
+        report.began = _found(split, records) if split.begin is None else split.begin
         if report.began is not None:
-            yield from _cut_blocks(split, report, cut, findings)
+            yield from _cut_blocks(split, report, records, findings)
 
 
-def _cut_blocks(split: Split, report: Report, cut: _Cut, findings: Findings) -> Iterator[Block]:
-    source = Part(split.path, cut.prefix if report.began else b"", report.began or 0, split.size)
+def _cut_blocks(split: Split, report: Report, records: Records, findings: Findings) -> Iterator[Block]:
+    source = Part(split.path, records.prefix if report.began else b"", report.began or 0, split.size)
     for block in _blocks(source, findings):
         base = source.position - len(block.data)
         low, high = _range(split, block, base)
@@ -175,7 +164,7 @@ def _cut_blocks(split: Split, report: Report, cut: _Cut, findings: Findings) -> 
         if high < len(block):
             report.next = block.starts[high] + base
             break
-    report.describes = len(findings.descriptions) > cut.described
+    report.describes = len(findings.descriptions) > records.described
 
 
 def _range(split: Split, block: Block, base: int) -> tuple[int, int]:
@@ -201,101 +190,16 @@ def boundary(split: Split) -> int | None:
     return report.first
 
 
-# ---------------------------------------------------------------------- where a record begins
+def _records_of(path: str) -> Records | None:
+    with closing(Part(path)) as source:
+        return records_of(source)
 
 
-class _Cut(NamedTuple):
-    """How records are found in a capture that can be cut.
-
-    `prefix`: what its reader is given before them, `described`: the blocks in it. `header`: the bytes before a packet's
-    data, at most. `step`: records begin at multiples of it. `following`: where a record ends that begins at a place of
-    some data, and its second (0: it has none); None if none can begin there.
-    """
-
-    prefix: bytes
-    described: int
-    header: int
-    step: int
-    following: Callable[[bytes, int], tuple[int, int] | None]
-
-
-def _cut_of(path: str) -> _Cut | None:
-    """How to find records in a capture; None if it cannot be cut."""
-    source, findings = Part(path), Findings()
-    with closing(source):
-        begin = Begin(source.read)
-        begin.first(_PCAP_HEADER)
-        format_of = recognise(begin)
-        if format_of is None or format_of.name not in _CUTS:
-            return None
-        try:
-            first = next(format_of.read(begin.data, source, 1, BLOCK_SIZE, findings), None)
-        except UnreadableError:
-            raise
-        except CaptureError:
-            first = None
-        if first is None:
-            return None
-        base = source.position - len(first.data)
-        described = [
-            block
-            for (_, place), block in zip(findings.described, findings.descriptions, strict=True)
-            if place < base + first.starts[0]
-        ]
-        return _CUTS[format_of.name](format_of.prefix(begin, described), len(described))
-
-
-def _pcap(prefix: bytes, described: int) -> _Cut:
-    variant = VARIANTS[prefix[:4]]
-    unpack = Struct(variant.order + "IIII").unpack_from
-    units = 1_000_000_000 // variant.fraction_ns
-    (snaplen,) = Struct(variant.order + "I").unpack_from(prefix, 16)
-    limit = min(max(snaplen, 256 * 1024), PACKET_LIMIT)
-
-    def following(data: bytes, at: int) -> tuple[int, int] | None:
-        seconds, fraction, captured, wire = unpack(data, at)
-        plausible = fraction < units and 0 < captured <= limit and captured <= wire <= PACKET_LIMIT
-        return (at + variant.record_header + captured, seconds) if plausible else None
-
-    return _Cut(prefix, described, variant.record_header, 1, following)
-
-
-def _pcapng(prefix: bytes, described: int) -> _Cut:
-    unpack = Struct("<II" if prefix[8:12] == _LITTLE_ENDIAN else ">II").unpack_from
-
-    def following(data: bytes, at: int) -> tuple[int, int] | None:
-        """Blocks have their length at both ends."""
-        kind, size = unpack(data, at)
-        if kind not in _PCAPNG_KINDS or size % 4 or not _BLOCK_OVERHEAD <= size <= PACKET_LIMIT:
-            return None
-        end = at + size
-        return (end, 0) if end > len(data) or data[end - 4 : end] == data[at + 4 : at + 8] else None
-
-    return _Cut(prefix, described, _PACKET_BLOCK, 4, following)
-
-
-_CUTS = {"pcap": _pcap, "pcapng": _pcapng}
-
-
-def _found(split: Split, cut: _Cut) -> int | None:
+def _found(split: Split, records: Records) -> int | None:
     """Where a record begins in the split, as far as can be told; None: none does."""
     # Data that begins in the split may have its header before it.
-    offset = max(0, split.start - cut.header)
+    offset = max(0, split.start - records.header)
     with closing(Part(split.path, start=offset)) as source:
         data = fill(source, b"", _WINDOW, _WINDOW)
-    places = range(-offset % cut.step, len(data) - cut.header, cut.step)
-    at = next((at for at in places if _is_run(data, at, cut)), None)
+    at = records.first(data, offset)
     return None if at is None or (split.end is not None and offset + at >= split.end) else offset + at
-
-
-def _is_run(data: bytes, at: int, cut: _Cut) -> bool:
-    """Whether plausible records follow one another from `at` on, up to the end of the data at least."""
-    before = None
-    for number in range(_RUN):
-        if at + cut.header > len(data):
-            return number > 1 or (number == 1 and at == len(data))
-        found = cut.following(data, at)
-        if found is None or (before is not None and abs(found[1] - before) > _APART_SECONDS):
-            return False
-        at, before = found
-    return True
