@@ -1,8 +1,8 @@
-"""Bodies in JSON: from Kafka's fields as plain values to what a line shows.
+"""Bodies in JSON: Kafka's decoded fields in the form that a line shows.
 
 A layout is compiled once into functions that touch only the paths that need another form: bytes, record sets, secrets,
-topic ids, not-a-number. What needs nothing is shown as it is; the decoded body itself is never changed, but the
-view shares its untouched parts.
+topic ids, not-a-number. Other values are shown as they are; the decoded body itself is never changed, but the view
+shares its untouched parts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Struct = dict[str, Any]
 
 JOIN_GROUP = 11
 PROTOCOL_TYPE = "protocol_type"
-# Messages of which no byte is shown that cannot be named.
+# Messages whose bytes are shown only where their meaning is known.
 _ENVELOPES = frozenset({"EnvelopeRequest", "EnvelopeResponse"})
 _ANSWERED_TOKEN = "SaslAuthenticateResponse", "auth_bytes"
 _REQUEST_DATA = frozenset({REQUEST_DATA})
@@ -43,7 +43,7 @@ _PROTOCOL_TYPE = frozenset({PROTOCOL_TYPE})
 
 
 class Scope:
-    """What stands around the field that is being shown. `redactions` counts the secrets left out so far."""
+    """Context of the field that is being shown. `redactions` counts the secrets left out so far."""
 
     __slots__ = ("_exchange", "_room", "_summary", "protocol_type", "redactions", "sensitive", "topic")
 
@@ -86,16 +86,16 @@ class Scope:
 
 
 Edit = Callable[[Struct, Struct, Any, Scope], None]
-"""Writes what stands for one field: into the view, given its struct, its value and what is around."""
+"""Writes the shown form of one field. Takes the struct to write to, the field's own struct, its value and context."""
 Rewrite = Callable[[Struct, Scope], Struct]
 Form = Callable[[Any, Scope], Any]
-"""What stands for a value that is not null."""
+"""Gives the shown form of a value that is not null."""
 Enter = Callable[[Struct, Scope], None]
-"""Notes what the fields below a struct need to know of it."""
+"""Notes in the scope what the fields below a struct depend on."""
 
 
 class BodyView:
-    """Shows bodies under given options; keeps what it compiled of each layout."""
+    """Shows bodies under given options; keeps the compiled form of each layout."""
 
     def __init__(self, records: RecordView, show_secrets: bool, int64_text: bool) -> None:
         self.records = records
@@ -134,8 +134,8 @@ class BodyView:
 
 
 class _Plan:
-    """What is compiled of one layout: `light` for bodies without unknown tagged fields, which `tagged` tells, and
-    `full` for those with some. They can stand in any struct of a flexible message, and next to never do."""
+    """The compiled form of one layout: `light` for bodies without unknown tagged fields, `full` for those with some;
+    `tagged` tells them apart. Such fields can stand in any struct of a flexible message, and next to never do."""
 
     def __init__(self, view: BodyView, layout: Layout) -> None:
         self.light = _Writer(view, layout, False).struct(layout.fields)
@@ -151,7 +151,7 @@ class _Plan:
 
 
 def _tag_check(fields: Sequence[Field]) -> Callable[[Struct], bool]:
-    """Tells whether a struct, or one below it, has unknown tagged fields."""
+    """Return a function that is true of a struct if it, or one below it, has unknown tagged fields."""
     below = tuple((f.name, f.array, _tag_check(f.fields)) for f in fields if f.fields)
     if not below:
         return lambda struct: UNKNOWN_TAGS in struct
@@ -169,7 +169,7 @@ def _tag_check(fields: Sequence[Field]) -> Callable[[Struct], bool]:
 
 
 def _protocol_type(message: WireMessage, exchange: Exchange) -> str | None:
-    """The type of a group's protocol, where the request told it and the response (JoinGroup before v7) does not."""
+    """The group's protocol type from a JoinGroup request: responses before v7 do not have it."""
     request = exchange.request
     if message.api_key != JOIN_GROUP or request is None:
         return None
@@ -215,7 +215,7 @@ class _Writer:
             yield _enter_config
 
     def _edit(self, field: Field, siblings: Sequence[Field]) -> tuple[Edit | None, bool]:
-        """What shows a field, if it is not shown as it is, and whether that adds keys."""
+        """The edit of a field, None if it is shown as it is; and True if the edit adds keys."""
         name = field.name
         if field.fields:
             rewrite = self.struct(field.fields)
@@ -319,7 +319,7 @@ class _Writer:
 
 
 def _growing(edits: dict[str, Edit], enters: tuple[Enter, ...]) -> Rewrite:
-    """A struct that gets derived keys: made anew, so that they stand beside their fields."""
+    """The rewrite of a struct that gets derived keys: built from scratch, so that they stand beside their fields."""
 
     def rewrite(struct: Struct, scope: Scope) -> Struct:
         for enter in enters:
@@ -337,7 +337,7 @@ def _growing(edits: dict[str, Edit], enters: tuple[Enter, ...]) -> Rewrite:
 
 
 def _amending(edits: tuple[tuple[str, Edit], ...], enters: tuple[Enter, ...]) -> Rewrite:
-    """A struct whose keys stay: a copy with some values replaced."""
+    """The rewrite of a struct whose keys stay: a copy with some values replaced."""
 
     def rewrite(struct: Struct, scope: Scope) -> Struct:
         for enter in enters:
@@ -355,7 +355,7 @@ def _amending(edits: tuple[tuple[str, Edit], ...], enters: tuple[Enter, ...]) ->
 
 
 def _formed(name: str, array: bool, form: Form) -> Edit:
-    """A struct or a single value, or an array of them."""
+    """Edit of a struct or a single value, or of an array of them."""
 
     def each(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
         shown[name] = None if value is None else [form(item, scope) for item in value]
@@ -374,7 +374,7 @@ def _secret(name: str) -> Edit:
 
 
 def _answered_token(name: str, show_secrets: bool) -> Edit:
-    """The broker's token, and beside it why it refuses the login, if it does."""
+    """Edit of the broker's token; if it refuses the login, the reason is added beside it."""
 
     def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
         if show_secrets:
@@ -389,7 +389,7 @@ def _answered_token(name: str, show_secrets: bool) -> Edit:
 
 
 def _config_value(telling: tuple[str, ...]) -> Edit:
-    """`telling`: the fields that say whether the value is a secret; it is one if the message ends before them."""
+    """Edit of a config's value. `telling`: the fields that mark secrets; it is one if the message ends before them."""
 
     def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
         untold = any(name not in struct for name in telling)
@@ -413,7 +413,7 @@ def _topic_id(name_fields: tuple[str, ...]) -> Edit:
     return edit
 
 
-# ---------------------------------------------------------------------- what the fields below need to know
+# ---------------------------------------------------------------------- context for the fields below
 
 
 def _enter_group(struct: Struct, scope: Scope) -> None:
@@ -421,7 +421,7 @@ def _enter_group(struct: Struct, scope: Scope) -> None:
 
 
 def _enter_config(struct: Struct, scope: Scope) -> None:
-    """What is secret in a config is so in its synonyms."""
+    """Note a secret config: its synonyms are secret too."""
     scope.sensitive = secrets.is_secret_entry(struct)
 
 
@@ -436,7 +436,7 @@ def _topic_enter(fields: Sequence[Field]) -> Enter:
     return enter
 
 
-# ---------------------------------------------------------------------- what layouts hold
+# ---------------------------------------------------------------------- contents of layouts
 
 
 def _is_config_entry(fields: Sequence[Field]) -> bool:

@@ -1,4 +1,4 @@
-"""The names that bodies can have in JSON: of every field of every message, and of what is derived of them."""
+"""Names that bodies can have in JSON: the fields of every message, and keys derived from them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DERIVED = frozenset(
         *("producer_id", "producer_epoch", "base_sequence", "partition_leader_epoch", "is_transactional"),
         *("is_control", "records", "offset", "timestamp_ms", "key", "key_encoding", "value"),
         *("value_encoding", "headers"),
-        # what bytes were read as, and the message inside an Envelope
+        # decoded bytes, and the message inside an Envelope
         *("type", "version", "data", "api", "api_key", "api_version", "correlation_id", "client_id", "body"),
     }
 )
 
 
 def check(tree: Tree, prefix: str) -> None:
-    """That every name asked for is one that some body has. `prefix`: where the tree begins (`request.body`)."""
+    """Raise KinspectError for a name in the tree that no body has. `prefix`: the tree's path (`request.body`)."""
     for name, below in tree.items():
         if not _is_known(name):
             close = difflib.get_close_matches(name, sorted(names()), n=3)

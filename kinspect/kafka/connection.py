@@ -1,4 +1,5 @@
-"""A TCP connection until it is known what it carries, and after: Kafka goes to a `Session`, the rest is counted."""
+"""A TCP connection: held until its protocol is known; then Kafka goes to a `Session`, TLS is decrypted if it can be,
+and the rest is counted."""
 
 from __future__ import annotations
 
@@ -29,19 +30,19 @@ from kinspect.state import fields, fill
 from kinspect.tls import Decryptor, looks_like_tls
 
 KAFKA, TLS, OTHER, EMPTY = "kafka", "tls", "other", "empty"
-# How much of a connection that was not seen from its start is held while a request is looked for in it.
+# Bytes held of a connection not seen from its start while a request is looked for in it.
 HELD_BYTES = 64 * 1024
 SEARCHED_BYTES = 2 * HELD_BYTES
-# What a connection takes that holds something, about, and each piece of it beside its bytes.
+# Approximate memory of a connection that holds data, and of each piece of data beside its bytes.
 HELD_OVERHEAD, ITEM_OVERHEAD = 512, 160
-# So often every packet is worth a look at all that is held; afterwards it takes half as much again.
+# Number of looks at the held data that are taken at every packet; each later one waits for half as much data again.
 LOOKS = 16
-# Why a request stays unanswered, where that is not called as the end of the connection.
+# Reasons of unanswered requests, by the connection's end reason, where the two differ.
 OUTCOME_REASONS = {"fin": "closed", "reuse": "closed"}
 
 
 class _Held:
-    """What came before the connection was recognised."""
+    """Data and gaps that came before the connection was recognised."""
 
     STATE: ClassVar = ("cut", "first_end", "head_sizes", "items", "look_again", "looks", "needed", "size")
     __slots__ = STATE
@@ -49,16 +50,16 @@ class _Held:
     def __init__(self) -> None:
         # Direction, time, frame, and bytes or the size of a gap with its cause.
         self.items: list[tuple[int, int | None, int, bytes | int, str]] = []
-        self.head_sizes = [0, 0]  # by direction, how long the stream is up to its first gap
+        self.head_sizes = [0, 0]  # by direction, length of the stream up to its first gap
         self.cut: tuple[int, ...] = ()  # the directions in which there was a gap
         self.first_end: int | None = None  # the direction whose FIN came first
-        self.needed = 0  # how long the client's first message will be, once its size is known
+        self.needed = 0  # length of the client's first message, once its size is known
         self.size = 0
         self.looks = 0
-        self.look_again = 0  # at which size it is worth another look
+        self.look_again = 0  # held size at which the next look is taken
 
     def state(self) -> list[Any]:
-        """What `from_state` goes on with."""
+        """State for `from_state`, as plain values."""
         return fields(self, self.STATE)
 
     @classmethod
@@ -84,7 +85,7 @@ class _Held:
         return b"".join(self._run(direction, self.items))
 
     def tail(self, direction: int) -> bytes:
-        """The stream since its last gap, its last bytes."""
+        """The last bytes of the stream since its last gap, at most `SEARCHED_BYTES`."""
         parts, size = [], 0
         for part in self._run(direction, reversed(self.items)):
             parts.append(part)
@@ -103,7 +104,7 @@ class _Held:
                 yield item
 
     def looked(self) -> None:
-        """A look told nothing yet."""
+        """Count a look that was not conclusive."""
         self.looks += 1
         if self.looks > LOOKS:
             self.look_again = self.size + self.size // 2
@@ -112,8 +113,8 @@ class _Held:
 class KafkaConnection:
     """The stream handler of one connection (docs/architecture.md, "tcp → kafka").
 
-    Until the first request is recognised, what comes is held; then it is replayed into the session. What turns out to
-    be TLS goes through a decryptor, and its plaintext through a connection of its own: `inside`.
+    Until the first request is recognised, data is held; then it is replayed into the session. TLS goes through a
+    decryptor, and its plaintext through a connection of its own: `inside`.
     """
 
     __slots__ = (
@@ -137,7 +138,7 @@ class KafkaConnection:
     # ------------------------------------------------------------------ state
 
     def state(self) -> list[Any]:
-        """What `from_state` goes on with."""
+        """State for `from_state`, as plain values."""
         parts = self._held, self._session, self._decryptor, self._inside
         return [self.kind, self._client, self._numbering.state(), [part and part.state() for part in parts]]
 
@@ -145,7 +146,7 @@ class KafkaConnection:
     def from_state(
         cls, state: Sequence[Any], flow: Flow, ledger: Ledger, outside: KafkaConnection | None = None
     ) -> KafkaConnection:
-        """`outside`: the connection whose plaintext it takes."""
+        """The connection of `state`. `outside`: the connection whose plaintext it takes."""
         kind, client, numbering, (held, session, decryptor, inside) = state
         own = outside._numbering if outside is not None else Numbering.from_state(numbering)
         connection = cls(flow, own, ledger, outside is not None)
@@ -163,7 +164,7 @@ class KafkaConnection:
             connection._decryptor.retry()
         return connection
 
-    # ------------------------------------------------------------------ what the reassembly hands on
+    # ------------------------------------------------------------------ events of the reassembly
 
     def data(self, direction: int, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
         framers = self._framers
@@ -213,7 +214,7 @@ class KafkaConnection:
             self._ledger.connection(self._line(key, time, kind, reason, session))
 
     def _books(self) -> dict[str, int]:
-        """What became of the bytes that were handed on, by the key of the summary."""
+        """The bytes handed on by the reassembly, counted by the keys of the `summary` line."""
         handed_on = sum(self._flow.bytes)
         session = self._session
         if session is not None:
@@ -227,7 +228,7 @@ class KafkaConnection:
         return {"tls_bytes": handed_on - read, "tls_overhead_bytes": read - plain} | within
 
     def finish(self, time: int | None, frame: int, reason: str) -> None:
-        """No more bytes will come: settle what is open, and finish what is in flight."""
+        """No more bytes will come: decide on the protocol if that is open, and close the session."""
         if self.kind is None and self._held is not None:
             self._recognise(self._held, final=True)
         if self._session is not None:
@@ -245,7 +246,7 @@ class KafkaConnection:
         return self._held
 
     def _look(self, size: int) -> None:
-        """`size` bytes more are held: see whether they tell what the connection is."""
+        """`size` bytes more are held: try to recognise the connection."""
         held = self._hold()
         if held.size >= held.look_again and not self._waits_for_more(held):
             self._recognise(held, final=False)
@@ -255,16 +256,16 @@ class KafkaConnection:
             self._ledger.holdings.hold(self, self, size + overhead)
 
     def make_room(self, key: KafkaConnection) -> None:
-        """What is held must tell now."""
+        """Decide from what is held now."""
         if self._held is not None:
             self._recognise(self._held, final=True)
 
     def _recognise(self, held: _Held, final: bool) -> None:
-        """Decide what the connection is, as soon as its bytes tell."""
+        """Decide what the connection carries, as soon as its bytes tell."""
         syn = self._flow.syn
         candidates = (0, 1) if syn is None else (syn,)
         whole = syn is not None and not held.cut
-        # What is adrift in a connection whose first bytes may not be its first.
+        # Directions adrift in a connection whose first captured bytes may not be its first.
         unseen: frozenset[str] = frozenset({RESPONSE}) if syn is None else frozenset()
         forced = self._forced_client()
         waiting = False
@@ -306,7 +307,7 @@ class KafkaConnection:
             self._settle(OTHER)
 
     def _waits_for_more(self, held: _Held) -> bool:
-        """Nothing new can be told before the client's first message is whole, cut, or answered."""
+        """True as long as the client's first message is neither whole, cut nor answered: nothing new can be told."""
         client = self._flow.syn
         return (
             client is not None
@@ -316,7 +317,7 @@ class KafkaConnection:
         )
 
     def _was_refused(self, client: int, held: _Held, head: bytes) -> bool:
-        """The broker answered the only request of a connection seen from its start by closing it."""
+        """True if the broker answered the only request of a connection seen from its start by closing it."""
         broker = 1 - client
         said_nothing = not held.head_sizes[broker] and broker not in held.cut
         return self._flow.syn == client and held.first_end == broker and said_nothing and may_be_refused(head)
@@ -327,7 +328,7 @@ class KafkaConnection:
         return 1 if port in ports else 0 if other in ports else None
 
     def _request_inside(self, data: bytes) -> bool:
-        """Whether a request begins anywhere in a stream that was not seen from its start."""
+        """True if a request begins anywhere in a stream that was not seen from its start."""
         cap = self._ledger.caps.message_bytes
         return any(request_at(data, offset, cap, None, seen=False) == YES for offset in request_starts(data))
 
@@ -337,7 +338,7 @@ class KafkaConnection:
         self._ledger.holdings.release(self)
 
     def _decrypt(self, client: int, held: _Held) -> None:
-        """It is TLS: what was held and what comes goes through a decryptor."""
+        """It is TLS: held and later data goes through a decryptor."""
         self._client = client
         self._settle(TLS)
         self._inside = KafkaConnection(self._flow, self._numbering, self._ledger, tls=True)
@@ -345,7 +346,7 @@ class KafkaConnection:
         self._replay(held)
 
     def _replay(self, held: _Held) -> None:
-        """Hands what was held to what takes it now."""
+        """Hand held data and gaps to the session or decryptor."""
         for direction, time, frame, item, cause in held.items:
             if isinstance(item, int):
                 self.gap(direction, time, frame, item, cause)
@@ -368,7 +369,7 @@ class KafkaConnection:
             inside.gap(direction, time, frame, size or 0, "capture_loss")
 
     def _begin(self, client: int, adrift: frozenset[str] = frozenset()) -> None:
-        """It is Kafka, and `client` is the client's direction: replay what was held."""
+        """It is Kafka, and `client` is the client's direction: open a session and replay the held data."""
         held = self._hold()
         self._settle(KAFKA)
         self._client = client

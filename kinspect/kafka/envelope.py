@@ -1,4 +1,4 @@
-"""What an Envelope carries for another client: its request, its response, who and where it is (KIP-590)."""
+"""Contents of an Envelope: another client's request, its response, the client's principal and address (KIP-590)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _inner(header: RequestHeader, direction: str, data: bytes, start: int) -> In
 
 
 def principal(data: bytes | None) -> dict[str, Any] | None:
-    """`version`, `type`, `name`, `token_authenticated`; None for what a broker's own principal builder wrote."""
+    """`version`, `type`, `name`, `token_authenticated`; None for the format of a custom principal builder."""
     found = read_prefixed(("DefaultPrincipalData",), data) if data else None
     return None if found is None else {"version": found["version"], **found["data"]}
 

@@ -1,4 +1,4 @@
-"""One request and its response: what the session found out, bodies decoded when asked for."""
+"""One request and its response as the session paired them; bodies are decoded when asked for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ANSWERED, UNANSWERED, NO_RESPONSE, ORPHAN = "answered", "unanswered", "no_response", "orphan"
 KAFKA, SASL_TOKEN = "kafka", "sasl_token"
 TOKEN_NAME = "SaslToken"
-"""What stands for the API of a raw SASL token."""
+"""Name shown as the API of a raw SASL token."""
 
 DEFAULT_CAPS = Caps()
 NOTHING_DECODED = Decoded(None, None, False, ())
@@ -30,10 +30,10 @@ class WireMessage:
     `raw` holds the message without its 4-byte size, as far as it was captured (None: dropped by a cap);
     `size` is what the 4-byte size announced; `body_start` is where the body begins in `raw`. Times are
     nanoseconds since the epoch (None: the capture has none), `first_frame`/`last_frame` frame references
-    (`model.FRAME_BITS`). `complete` tells that every byte is there, `offset` where the message begins, with its size,
-    among the bytes of its direction (of their plaintext, if they are encrypted). `api_key` is None where the layout
-    is not known (an orphan response, a raw SASL token): then there is no body. `ends`: of its connection, whose caps
-    hold and whose counts tell what they cut; None for a message alone.
+    (`model.FRAME_BITS`). `complete` is true if every byte is there; `offset` is where the message with its size begins
+    in the stream of its direction (in the plaintext, if it is encrypted). `api_key` is None where the layout is not
+    known (an orphan response, a raw SASL token): then there is no body. `ends` are those of its connection, with the
+    caps that apply and the counts of what they cut; None for a message alone.
     """
 
     STATE: ClassVar = (
@@ -76,7 +76,7 @@ class WireMessage:
         self._fields: frozenset[str] | None = None
 
     def state(self) -> list[Any]:
-        """What `from_state` goes on with."""
+        """State for `from_state`, as plain values."""
         return fields(self, self.STATE)
 
     @classmethod
@@ -109,14 +109,14 @@ class WireMessage:
                 if self._cut:
                     self.ends.counts.hit("body_bytes")
             if not self.complete:
-                # The cut is told by `complete` and by what cut it; that the bytes run out is no second problem.
+                # `complete` and the cause of the cut tell it already: that the bytes run out is no second problem.
                 problems = tuple(p for p in decoded.problems if p.code != "malformed")
                 decoded = decoded._replace(complete=False, problems=problems)
         self._decoded, self._fields = decoded, fields
         return decoded
 
     def forget(self) -> None:
-        """Let go of what was decoded; it is decoded anew when asked for."""
+        """Drop the decoded body; it is decoded again when asked for."""
         self._decoded = None
 
     @property
@@ -165,10 +165,10 @@ class Exchange:
         self.latency_known = True
         # The response's header is known to be its correlation id alone; else that must be looked up.
         self.plain_answer = False
-        # Why nobody knows whether an answer is due to a Produce whose acks could not be read: an outcome's reason.
+        # For a Produce whose acks could not be read, so that an answer may not be due: the outcome's reason.
         self.doubt: str | None = None
         self.noted: tuple[Problem, ...] = ()
-        # What the session knew of the client when the exchange completed.
+        # Facts about the client that the session knew when the exchange completed.
         self.role: str | None = None
         self.principal: str | None = None
         self.mechanism: str | None = None
@@ -178,7 +178,7 @@ class Exchange:
         self._problems: list[Problem] | None = None
 
     def state(self) -> list[Any]:
-        """What `from_state` goes on with, of an exchange that is not complete."""
+        """State for `from_state` of an exchange that is not complete, as plain values."""
         messages = [message and message.state() for message in (self.request, self.response)]
         return [fields(self, self.STATE), messages, [astuple(problem) for problem in self.noted]]
 
@@ -204,13 +204,13 @@ class Exchange:
 
     @property
     def node_id(self) -> int | None:
-        """The broker's node id, if a response completed before told it for its address."""
+        """The broker's node id, if an earlier response told it for the broker's address; else None."""
         ends = self.connection
         return ends.names.node_id(ends.broker_ip, ends.broker_port, self.key)
 
     @property
     def timestamp(self) -> int | None:
-        """First byte of the earliest message present, nanoseconds since the epoch."""
+        """Time of the first byte of the earliest message present, nanoseconds since the epoch."""
         first = self.request.first_time if self.request is not None else None
         second = self.response.first_time if self.response is not None else None
         if first is None or second is None:
@@ -219,13 +219,13 @@ class Exchange:
 
     @property
     def latency_ns(self) -> int | None:
-        """Request's last byte to response's first byte; None if unanswered or if a gap touched either end."""
+        """Nanoseconds from the request's last byte to the response's first; None if unanswered or a gap touched one."""
         return self._since(None)
 
     @property
     def service_ns(self) -> int | None:
-        """As `latency_ns`, but from the previous response's last byte if that came later: the broker answers
-        the requests of a connection one after the other, so a client's own pipelining is not its fault."""
+        """`latency_ns`, but from the previous response's last byte if that came later: the broker answers the
+        requests of a connection one after the other, so a client's own pipelining is not its fault."""
         return self._since(self.previous_response_end)
 
     def _since(self, earliest: int | None) -> int | None:
@@ -244,7 +244,7 @@ class Exchange:
 
     @property
     def summary(self) -> summary.Summary:
-        """Topics, partitions, groups, records and errors of both bodies; found out once."""
+        """Topics, partitions, groups, records and errors of both bodies; computed once."""
         found = self._summary
         if found is None:
             found = self._summary = summary.Summary(self)
@@ -252,7 +252,7 @@ class Exchange:
 
     @property
     def problems(self) -> list[Problem]:
-        """Everything that is wrong with either message, or with how they were paired; found out once."""
+        """All problems of either message and of their pairing; computed once."""
         found = self._problems
         if found is None:
             found = self._problems = summary.problems(self)

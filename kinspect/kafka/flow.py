@@ -1,4 +1,4 @@
-"""Names for a connection: its ends, its id, and the Community ID that Zeek, Suricata and Arkime print too."""
+"""Identity of a connection: its ends, its id, and the Community ID that Zeek, Suricata and Arkime print too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Address = tuple[bytes, int]
 
 
 class Flow(Protocol):
-    """What the reassembly knows of a connection; pairs are indexed by direction."""
+    """A connection as the reassembly knows it; pairs are indexed by direction."""
 
     @property
     def addresses(self) -> tuple[Address, Address]: ...
@@ -37,7 +37,7 @@ class Flow(Protocol):
 
 
 class Shared(Protocol):
-    """What all connections of a run share (the ledger)."""
+    """State that all connections of a run share (the ledger)."""
 
     @property
     def names(self) -> LearnedNames: ...
@@ -51,7 +51,7 @@ class Shared(Protocol):
 
 @dataclass(slots=True, frozen=True)
 class Ends:
-    """Who talks to whom, and what every exchange of the connection shares."""
+    """Client and broker of a connection, and what all its exchanges share."""
 
     client_ip: str
     client_port: int
@@ -67,7 +67,7 @@ class Ends:
 
 
 def ends(flow: Flow, client: int, ledger: Shared, tls: bool = False) -> Ends:
-    """The ends of `flow` whose direction `client` is the client's; `tls`: it was decrypted."""
+    """The ends of `flow`, where `client` is the client's direction; `tls`: it was decrypted."""
     own, other = flow.addresses[client], flow.addresses[1 - client]
     return Ends(
         client_ip=ip_text(own[0]),
@@ -99,7 +99,7 @@ def ip_text(address: bytes) -> str:
 
 
 def endpoint(ip: str, port: int) -> str:
-    """`10.0.0.1:9092`, `[::1]:9092`."""
+    """Address and port as text: `10.0.0.1:9092`, `[::1]:9092`."""
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 

@@ -1,8 +1,8 @@
 """One direction of a connection cut into messages by their 4-byte size (Kafka protocol guide, "Common Structure").
 
-A framer copies every byte once, keeps what a message needs until it is whole, and knows the next boundary
-also when bytes in between were lost: a hole inside a message costs that message alone. Only when a boundary itself was
-lost, or the size makes no sense, is the framer adrift, and asks its owner to find the next message.
+A framer copies every byte once, keeps a message's bytes until it is whole, and knows the next boundary even if bytes
+in between were lost: a hole inside a message costs that message alone. Only when a boundary itself was lost, or the
+size makes no sense, is the framer adrift, and asks its owner to find the next message.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from kinspect.state import fields, fill
 
 SIZE = Struct(">i")
 SIZE_BYTES = 4
-# What is kept of a message too large to be held whole: enough for the header and the topics before the records.
+# Bytes kept of a message too large to be held whole: enough for the header and the topics before the records.
 PREFIX_BYTES = 64 * 1024
-# How much of a stream without a known boundary is searched at a time.
+# Bytes of a stream without a known boundary that are searched at a time.
 SEARCH_BYTES = 1024 * 1024
-# From so many bytes on such a stream is not searched at every packet, but when there is an eighth more of it.
+# From so many bytes on, such a stream is searched not at every packet but each time it has grown by an eighth.
 SEARCH_EACH_BYTES = 64 * 1024
-# How often what is held may lose its boundary again before more of the stream is waited for.
+# Number of times the boundary may be lost again in held data before the search waits for more of the stream.
 RESUMES = 64
-# What is left of an unfinished message when room is made: enough for its header, in most cases.
+# Bytes kept of an unfinished message when room is made: enough for its header, in most cases.
 HEAD_BYTES = 256
 
-NOTHING = bytearray()  # what no message keeps; never written to
+NOTHING = bytearray()  # the kept bytes of no message; never written to
 
 Chunk = tuple[int | None, int, bytes]
 
@@ -41,7 +41,7 @@ class Framer:
     `longest` is the longest message that is held whole; `unannounced` its owner's mark for a stream seen from its
     middle. `deliver(message, cause)` takes each message; `cause` tells what took bytes of an incomplete one (`gap`,
     `snaplen`, `cap`, `total`, or None for the end of the stream). `locate(data)` finds the offset of the next message
-    in a stream adrift, or returns None. What is held is counted in `holdings`.
+    in a stream adrift, or returns None. Held bytes are counted in `holdings`.
     """
 
     STATE: ClassVar = (
@@ -73,21 +73,21 @@ class Framer:
         self._adrift: list[Chunk] | None = None
         self._search_bytes = 0
         self._searching = False
-        self._search_at = 0  # how much must be held before it is searched again
-        self._delivered = 0  # what of the last message that was not complete came
+        self._search_at = 0  # bytes that must be held before the next search
+        self._delivered = 0  # bytes that came of the last incomplete message
         self._reset()
 
     def _reset(self) -> None:
-        """Nothing is held, and a size comes next."""
+        """Hold nothing, and read a size next."""
         self._holdings.release(self)
         self._size = -1  # unknown: the size itself is being read
-        self._keep = SIZE_BYTES  # how many bytes of what is being read are kept
+        self._keep = SIZE_BYTES  # bytes to keep of the size or message being read
         self._have = 0  # bytes of it seen or skipped, kept or not
         self._holes = 0  # those of them that are missing
-        self._counted = 0  # how many of those kept are counted in the holdings
+        self._counted = 0  # kept bytes that are counted in the holdings
         self._raw = NOTHING
         self._packets = 0
-        self._start = 0  # where it begins in the stream
+        self._start = 0  # its offset in the stream
         self._cause: str | None = None
         self._first_time: int | None = None
         self._last_time: int | None = None
@@ -95,11 +95,11 @@ class Framer:
         self._last_frame = 0
 
     def state(self) -> list[Any]:
-        """What `restore` goes on with."""
+        """State for `restore`, as plain values."""
         return fields(self, self.STATE)
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Goes on with the stream of `state`."""
+        """Continue the stream of `state`."""
         self._raw = bytearray()
         fill(self, self.STATE, state)
         self._adrift = None if self._adrift is None else [*self._adrift]
@@ -109,7 +109,7 @@ class Framer:
 
     @property
     def adrift(self) -> bool:
-        """The next message boundary is not known."""
+        """True if the next message boundary is not known."""
         return self._adrift is not None
 
     def drift(self) -> None:
@@ -180,7 +180,7 @@ class Framer:
                 return
 
     def _touch(self, time: int | None, frame: int) -> None:
-        """A packet brings a part of what is being read."""
+        """Note a packet that brings a part of the message being read."""
         if frame == self._last_frame:
             return
         self._packets += 1
@@ -192,7 +192,7 @@ class Framer:
             self._last_time = time
 
     def _take(self, buffer: bytes, position: int, end: int) -> int:
-        """Read on in the size or the message; returns the position after what was taken."""
+        """Read on in the size or the message; returns the position after the bytes taken."""
         if self._size < 0:
             stop = min(end, position + SIZE_BYTES - self._have)
             self._raw = self._raw + buffer[position:stop]
@@ -231,7 +231,7 @@ class Framer:
                 self._finish()
 
     def refuse(self, message: WireMessage) -> None:
-        """The message that was just delivered is none: its bytes are not understood."""
+        """Count the message just delivered as skipped: its bytes are not understood."""
         size = SIZE_BYTES + message.size if message.complete else self._delivered
         self.message_bytes -= size
         self.skipped_bytes += size
@@ -247,7 +247,7 @@ class Framer:
         self.deliver(message, cause)
 
     def make_room(self, key: Framer) -> None:
-        """Keep of an unfinished message no more than its beginning, of a stream adrift nothing."""
+        """Keep only the beginning of an unfinished message, and nothing of a stream adrift."""
         if self._adrift is not None:
             self._give_up_search()
             return
@@ -267,7 +267,7 @@ class Framer:
         if self._size < 0 or self._have + size > self._size:
             self.lose(cause)
             return
-        # The hole lies within the message: the next boundary is where it always was.
+        # The hole lies within the message: the next boundary is still known.
         self._have += size
         self._holes += size
         self._keep = len(self._raw)
@@ -276,12 +276,12 @@ class Framer:
             self._finish()
 
     def _spoil(self, cause: str) -> None:
-        """Bytes of the message are missing."""
+        """Note why bytes of the message are missing."""
         if self._cause != "gap":
             self._cause = "snaplen" if cause == "snaplen" else "gap"
 
     def lose(self, cause: str = "capture_loss") -> None:
-        """Nobody knows how many bytes are missing here."""
+        """An unknown number of bytes is missing here."""
         if self._adrift is not None:
             self._give_up_search()
             return
@@ -294,7 +294,7 @@ class Framer:
         self.drift()
 
     def end(self) -> None:
-        """No more bytes will come: deliver what there is of an unfinished message. More is adrift."""
+        """No more bytes will come: deliver the beginning of an unfinished message. Any later data is adrift."""
         if self._adrift is not None:
             self._give_up_search()
             return
@@ -324,7 +324,7 @@ class Framer:
             self._give_up_search()
 
     def search(self) -> None:
-        """Adrift: look for the next message in what is held, now that more is known."""
+        """Adrift: look for the next message in the held data, now that more is known."""
         if self._searching:
             return
         self._searching = True
@@ -334,7 +334,7 @@ class Framer:
         self._searching = False
 
     def _resume(self, chunks: list[Chunk]) -> bool:
-        """Go on at the next message in what was held, if there is one."""
+        """Go on at the next message in the held data; return False if there is none."""
         found = self.locate(b"".join(data for _, _, data in chunks))
         if found is None:
             return False

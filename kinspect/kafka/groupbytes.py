@@ -1,4 +1,4 @@
-"""Which bytes of classic group messages follow the consumer protocol (`ConsumerProtocol.java`; KIP-62, KIP-429)."""
+"""Consumer protocol data in classic group messages (`ConsumerProtocol.java`; KIP-62, KIP-429)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP_BYTES: dict[tuple[str, str], Reader] = {
     ("DescribeGroupsResponse", "member_metadata"): _SUBSCRIPTION,
     ("DescribeGroupsResponse", "member_assignment"): _ASSIGNMENT,
 }
-"""Message and field to what its bytes are, in a group whose protocol type is `CONSUMER`."""
+"""Message and field to the reader of its bytes, for groups whose protocol type is `CONSUMER`."""
 
 CONSUMER = "consumer"
 
@@ -29,7 +29,7 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def read_group_bytes(reader: Reader, data: bytes | None, protocol_type: str | None) -> dict[str, Any] | None:
-    """The reading of a member's bytes; None if they are not the consumer protocol's.
+    """A member's decoded bytes; None if they are not the consumer protocol's.
 
     Where the message does not show the protocol type (SyncGroup before v5, KIP-559), another protocol's bytes could fit
     by chance: then only topics and partitions that can exist count.

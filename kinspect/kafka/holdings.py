@@ -1,4 +1,4 @@
-"""What the connections of a run hold of messages that are not finished, and who makes room when it is too much."""
+"""Bytes that the connections of a run hold for unfinished messages, and the limit on their sum."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any, Protocol
 
 from kinspect.model import Counts
 
-# What an exchange takes beside its raw bytes, about: objects, and its place among the requests in flight.
+# Approximate memory of an exchange beside its raw bytes: objects, and its place among the requests in flight.
 EXCHANGE_BYTES = 2048
-# What a piece of a message takes beside its bytes, about.
+# Approximate memory of a piece of a message beside its bytes.
 PIECE_BYTES = 100
 
 
 class Owner(Protocol):
-    """Who holds something: a framer, a connection not recognised yet, a session for its exchanges."""
+    """Holder of bytes: a framer, a connection not recognised yet, a session for its exchanges."""
 
     def make_room(self, key: Any) -> None:
-        """Let go of what is held under `key`; it is not counted any more."""
+        """Release what is held under `key`; it is no longer counted."""
 
 
 class Holdings:
-    """Bytes held over all connections, oldest first: parts of messages, requests in flight, what is not
-    recognised yet. Above `limit` the oldest is let go of, but never what was added just now: one
-    message may be as long as `Caps.message_bytes` allows.
+    """Bytes held over all connections, oldest first: parts of messages, requests in flight, data not recognised yet.
+    Above `limit` the oldest are released, but never those just added: one message may be as long as
+    `Caps.message_bytes` allows.
     """
 
     __slots__ = ("_counts", "_held", "_making_room", "bytes", "limit")
@@ -37,7 +37,7 @@ class Holdings:
         self._making_room = False
 
     def hold(self, key: Any, owner: Owner, size: int) -> None:
-        """`owner` holds `size` bytes (more) under `key`."""
+        """Note that `owner` holds `size` more bytes under `key`."""
         known = self._held.get(key)
         self._held[key] = owner, size if known is None else known[1] + size
         self.bytes += size
@@ -45,7 +45,7 @@ class Holdings:
             self._make_room(key)
 
     def release(self, key: Any) -> None:
-        """Nothing is held under `key` any more."""
+        """Note that nothing is held under `key` any more."""
         known = self._held.pop(key, None)
         if known is not None:
             self.bytes -= known[1]

@@ -1,4 +1,4 @@
-"""What the connections of one run share: the order of completion, learned names, caps, and what is handed on."""
+"""State that the connections of one run share: the order of lines, learned names, caps, and totals."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from kinspect.kafka.lines import ConnectionLine, Gap
     from kinspect.tls.decryptor import Deliver, Lost
 
-# TLS connections that wait for their secrets, and what each of them may hold meanwhile.
+# Limits on the number of TLS connections that wait for their secrets, and on the bytes each may hold meanwhile.
 WAITING_DECRYPTORS, WAITING_BYTES = 256, 256 * 1024
 
-# What becomes of the bytes that the reassembly hands on.
+# Classes of the bytes that the reassembly hands on.
 BOOKS = (
     "message_bytes",
     "undecoded_bytes",
@@ -35,7 +35,7 @@ class Ledger:
     """Takes finished exchanges in order of completion.
 
     `emit` names the kinds of lines wanted (`exchange`, `connection`, `gap`); `kafka_ports` are ports whose traffic
-    is Kafka's by order of the user; with `heads_only` nobody will ask for a body, and none is decoded.
+    the user declares to be Kafka's; with `heads_only` nobody will ask for a body, and none is decoded.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class Ledger:
         self.muted = False
         self._order: LineOrder[Line] = LineOrder()
         self.told = names
-        """Learns what lines tell; another one than `names` if those come from elsewhere."""
+        """Takes the names that lines tell; another object than `names` if those come from elsewhere."""
         self.arrived: list[tuple[int, int, Line]] | None = None
-        """Place, size and line, as they come, if they are ordered elsewhere."""
+        """Place, size and line, in order of arrival, if they are sorted elsewhere."""
         self._numbered = 0
         self.exchanges = 0
         self.gaps = 0
@@ -77,7 +77,7 @@ class Ledger:
         self._decryptors: dict[Decryptor, None] = {}
 
     def finish(self, exchange: Exchange) -> None:
-        """An exchange is complete, and has its key."""
+        """Take an exchange that is complete and has its key."""
         if self.muted:
             return
         self.exchanges += 1
@@ -101,12 +101,12 @@ class Ledger:
             order.force()
 
     def release(self) -> list[Line]:
-        """The lines that waited long enough for others to come before them, in order."""
+        """The lines that have waited long enough for earlier ones, in order."""
         self._order.pass_to(self.progress.place)
         return self.handed_on()
 
     def shortened(self) -> list[Line]:
-        """The lines that must not wait any more, in order, as too many bytes do."""
+        """The lines that must not wait any longer, as too many bytes wait, in order."""
         self._order.shorten()
         return self.handed_on()
 
@@ -116,7 +116,7 @@ class Ledger:
         return self.handed_on()
 
     def handed_on(self) -> list[Line]:
-        """The lines that are ready, numbered; those that are wanted."""
+        """The ready lines of the wanted kinds, numbered."""
         lines = self._order.ready()
         for line in lines:
             if isinstance(line, Exchange):
@@ -127,7 +127,7 @@ class Ledger:
         return [line for line in lines if not isinstance(line, Exchange)]
 
     def _learn(self, exchange: Exchange) -> None:
-        """Learn the names it tells."""
+        """Learn the topic names and nodes that its response tells."""
         if (
             not self.heads_only
             and exchange.response is not None
@@ -142,7 +142,7 @@ class Ledger:
                 self.told.learn_node(ip, port, node_id, exchange.key)
 
     def totals(self) -> dict[str, Any]:
-        """What the `summary` line adds up of connections and what they carried."""
+        """Totals of connections and their contents, by the keys of the `summary` line."""
         counts = self.counts
         return {
             "duplicate_packets": counts.duplicate_packets,
@@ -185,11 +185,11 @@ class Ledger:
         return decryptor
 
     def forget_decryptor(self, decryptor: Decryptor) -> None:
-        """Its connection is closed."""
+        """Forget the decryptor of a closed connection."""
         self._decryptors.pop(decryptor, None)
 
     def add_secrets(self, text: bytes) -> int:
-        """Lines of a TLS key log, for connections to come and for those that wait."""
+        """Add lines of a TLS key log, for later connections and those that wait; return the number of new secrets."""
         self.expects_secrets = True
         new = self.keylog.add(text)
         if new:
@@ -200,7 +200,7 @@ class Ledger:
     def closed(
         self, kind: str, server_name: str | None, tls_reason: str | None, books: dict[str, int]
     ) -> None:
-        """Count a finished connection; `tls_reason`: why it stayed encrypted; `books`: what became of its bytes."""
+        """Count a finished connection; `tls_reason`: why it stayed encrypted; `books`: its bytes by class (`BOOKS`)."""
         self.connections[kind] = self.connections.get(kind, 0) + 1
         for key, size in books.items():
             self.books[key] = self.books.get(key, 0) + size

@@ -1,4 +1,4 @@
-"""What a run tells besides exchanges: connections and gaps."""
+"""Lines of a run besides exchanges: connections and gaps."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kinspect.kafka.view import SCHEMA_VERSION, iso_time
 
 @dataclass(slots=True, frozen=True)
 class Gap:
-    """Bytes of one direction that the capture does not hold; with the cause `mid_start`, which it holds, but of which
-    nobody can tell where their messages began.
+    """Bytes of one direction that the capture lacks; with the cause `mid_start`, bytes that it has, but whose message
+    boundaries are unknown.
 
-    `direction` is who sent them (`client` or `broker`); `offset` and `bytes` count that direction's stream from
+    `direction` is their sender (`client` or `broker`); `offset` and `bytes` count that direction's stream from
     its first seen byte; `cause` is `capture_loss`, `snaplen` or `mid_start`. `key`: its place in the order of lines.
     """
 
@@ -47,16 +47,16 @@ ALIKE = (
     *("tls_status", "tls_reason", "handshake_seen", "end_reason", "exchanges", "gaps", "gap_bytes"),
     *("conflicting_bytes", "undecoded_bytes"),
 )
-"""Keys of a connection's object, in their order, that are named as its fields."""
+"""Keys of a connection's object, in their order, that have the names of its fields."""
 
 
 @dataclass(slots=True, frozen=True)
 class ConnectionLine:
-    """A finished connection: who, when, how much, what it was and how it ended.
+    """A finished connection: its ends, times, amounts, kind and end reason.
 
     `kind` is `kafka`, `tls`, `other` or `empty` (no payload). `packets` and `bytes` are the client's and the
     broker's; of a connection that is not Kafka "client" means the side that opened it, as far as known.
-    `conflicting_bytes` came again with another value; the first one holds.
+    `conflicting_bytes` came again with another value; the first one counts.
     `end_reason` is the reassembly's word (docs/architecture.md). `key`: its place in the order of lines.
     """
 

@@ -1,4 +1,4 @@
-"""What a field of a layout stands for: told by Kafka's entity types and, where those say nothing, by its name.
+"""Meanings of fields in layouts: from Kafka's entity types and, where those say nothing, from the fields' names.
 
 Kafka marks topic, group and transactional names with an `entityType`; topic ids, partition indexes and error codes it
 only names alike. The names here are all that its messages use (KIP-516 for topic ids).
@@ -27,22 +27,22 @@ def is_topic_id(field: Field) -> bool:
 
 
 def is_node_id(field: Field) -> bool:
-    """A node's number, in a struct that may tell its address too."""
+    """True for a node's id, in a struct that may have its address too."""
     return field.type == "int32" and not field.array and field.name in NODE_ID_NAMES
 
 
 def is_partition(field: Field) -> bool:
-    """One partition's index, in a struct that belongs to a topic."""
+    """True for one partition's index, in a struct that belongs to a topic."""
     return field.type == "int32" and not field.array and field.name in PARTITION_NAMES
 
 
 def is_partition_list(field: Field) -> bool:
-    """Partition indexes of the topic in the same struct."""
+    """True for the partition indexes of the topic in the same struct."""
     return field.type == "int32" and field.array and field.name in PARTITION_LIST_NAMES
 
 
 def is_group(field: Field) -> bool:
-    """The share coordinator's own APIs name a `group_id` without marking it."""
+    """True for a group's id; the share coordinator's own APIs have a `group_id` without an entity type."""
     return field.entity == "groupId" or (field.name == "group_id" and field.type == "string")
 
 

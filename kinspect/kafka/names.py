@@ -1,4 +1,4 @@
-"""Topic names by topic id (KIP-516) and node ids by address, as the capture tells them."""
+"""Topic names by topic id (KIP-516) and node ids by address, learned from the capture."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Address = tuple[str, int]
 class LearnedNames:
     """The names that topic ids had, and the node ids at addresses, when a line was completed.
 
-    Each is told by a line, and counts for those whose key is larger, on whatever connection: a line asked late still
-    sees what was known in its own time. The first name told stays: Kafka never gives an id a second name. Another node
-    may take an address over: from its first mention on it is there; that the old one came back is not noticed. In which
-    order lines are learned is of no account.
+    Each is told by a line, and counts for lines with a larger key, on any connection: a line asked for late still sees
+    what was known at its own time. The first name told stays: Kafka never gives an id a second name. Another node may
+    take over an address, and counts from its first mention on; a return of the old one is not noticed. The order in
+    which lines are learned does not matter.
     """
 
     __slots__ = ("_names", "_new_names", "_new_nodes", "_node_count", "_nodes", "unresolved")
 
     def __init__(self, names: dict[str, str] | None = None) -> None:
-        """`names`: ids known beforehand (`--topic-names`), id to name."""
+        """`names`: names known beforehand (`--topic-names`), by id."""
         known = {METADATA_TOPIC_ID: "__cluster_metadata", **(names or {})}
         self._names: dict[str, tuple[Key, str]] = {
             topic_id: (FIRST, name) for topic_id, name in known.items()
@@ -43,7 +43,7 @@ class LearnedNames:
         """Ids that were asked for and not known, for the summary."""
 
     def learn(self, topic_id: str, name: str, key: Key) -> None:
-        """The line of that key told that `topic_id` is `name`."""
+        """Learn from the line of that key that `topic_id` is `name`."""
         if topic_id == ZERO_ID:
             return
         learned = self._names.get(topic_id)
@@ -52,7 +52,7 @@ class LearnedNames:
             self._new_names.append((topic_id, name, key))
 
     def learn_node(self, ip: str, port: int, node_id: int, key: Key) -> None:
-        """The line of that key told that `node_id` is at that address."""
+        """Learn from the line of that key that `node_id` is at that address."""
         told = self._nodes.setdefault((ip, port), {})
         first = told.get(node_id)
         if first is None:
@@ -64,7 +64,7 @@ class LearnedNames:
             self._new_nodes.append((ip, port, node_id, key))
 
     def node_id(self, ip: str, port: int, key: Key) -> int | None:
-        """The node at that address: of those told by lines before that of the key the one that was told first last."""
+        """The id of the node at that address for the line of `key`: of nodes in earlier lines the last to appear."""
         told = self._nodes.get((ip, port))
         if told is None:
             return None
@@ -72,7 +72,7 @@ class LearnedNames:
         return max(before)[1] if before else None
 
     def name(self, topic_id: str, key: Key) -> str | None:
-        """The name of `topic_id` if a line before that of the key told it, else None."""
+        """The name of `topic_id` if a line before that of `key` told it; else None, and the id counts as unresolved."""
         learned = self._names.get(topic_id)
         if learned is not None and learned[0] < key:
             return learned[1]
@@ -81,21 +81,20 @@ class LearnedNames:
         return None
 
     def take_new(self) -> tuple[list[tuple[str, str, Key]], list[tuple[str, int, int, Key]]]:
-        """What was learned since the last call: ids with their names, and addresses with their nodes, each with the key
-        of the line that told it."""
+        """Names by id and nodes by address learned since the last call, each with the key of the line that told it."""
         names, nodes = self._new_names, self._new_nodes
         self._new_names, self._new_nodes = [], []
         return names, nodes
 
     def add(self, names: Iterable[Sequence[Any]], nodes: Iterable[Sequence[Any]]) -> None:
-        """Learns what another one's `take_new` gave, also if it was carried as lists."""
+        """Learn the result of another object's `take_new`, also if it was carried as lists."""
         for topic_id, name, key in names:
             self.learn(topic_id, name, tuple(key))
         for ip, port, node_id, key in nodes:
             self.learn_node(ip, port, node_id, tuple(key))
 
     def add_unresolved(self, topic_ids: Iterable[str]) -> None:
-        """These were asked for and not known."""
+        """Note ids that were asked for and not known."""
         for topic_id in topic_ids:
             if len(self.unresolved) >= UNRESOLVED_KEPT:
                 return

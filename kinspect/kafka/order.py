@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 Line: TypeAlias = "Exchange | ConnectionLine | Gap"
 
 Key = tuple[int, int, int, int]
-"""When a line was completed (nanoseconds since the epoch, 0 without a time), by which frame, the first frame of its
-connection, and the number of the line in it. Frames are frame references: their file comes first."""
+"""Completion time of a line (nanoseconds since the epoch, 0 without a time), the frame that completed it, the first
+frame of its connection, and its number in the connection. Frames are frame references: their file comes first."""
 FIRST: Key = (-1, 0, 0, 0)
-"""Before all lines."""
+"""Key before those of all lines."""
 UNPLACED: Key = (0, 0, 0, 0)
-"""What is no line of a run."""
+"""Key of an exchange that is no line of a run."""
 
 WINDOW = 4096
-"""So many packets of the run a line waits for those that belong before it."""
+"""Number of the run's packets for which a line waits for those that belong before it."""
 WINDOW_BYTES = 16 * 1024 * 1024
-"""What lines that wait may take; with more the window is shorter."""
+"""Bytes that waiting lines may take; with more the window is shorter."""
 
 
 class Numbering:
-    """Gives the lines of a connection their keys. A packet without a time goes with the one before it."""
+    """Gives the lines of a connection their keys. A packet without a time has that of the one before it."""
 
     __slots__ = ("_first_frame", "_number", "_time")
 
@@ -38,7 +38,7 @@ class Numbering:
         self._time = 0
 
     def state(self) -> list[int]:
-        """What `from_state` goes on with."""
+        """State for `from_state`, as plain values."""
         return [self._first_frame, self._number, self._time]
 
     @classmethod
@@ -49,7 +49,7 @@ class Numbering:
         return numbering
 
     def key(self, time: int | None, frame: int) -> Key:
-        """That of the next line, which a packet completed."""
+        """The key of the next line, which the packet `frame` completed at `time`."""
         self._number += 1
         if time is not None:
             self._time = time
@@ -62,8 +62,8 @@ L = TypeVar("L")
 class LineOrder(Generic[L]):
     """Lines in the order of their keys, as far as they come within `WINDOW` packets of the run.
 
-    A line waits until so many packets came behind the one it came with, and goes with all whose keys are smaller. What
-    comes out depends on keys, places and sizes alone, not on when it is asked for.
+    A line waits until so many packets have come after the one it came with, and is released with all lines of smaller
+    keys. The result depends on keys, places and sizes alone, not on when it is asked for.
     """
 
     __slots__ = ("_arrived", "_held", "_last", "_place", "_ready", "bytes", "late")
@@ -78,10 +78,10 @@ class LineOrder(Generic[L]):
         self._place = 0
         self.bytes = 0
         self.late = 0
-        """Lines that came when ones behind them had gone."""
+        """Number of lines that came after later ones had been released."""
 
     def add(self, key: Key, place: int, size: int, line: L) -> None:
-        """A line came with the packet at that place in the run."""
+        """Add a line that came with the packet at that place in the run."""
         if place > self._place:
             self._place = place
             self.shorten()
@@ -93,7 +93,7 @@ class LineOrder(Generic[L]):
         self.bytes += size
 
     def shorten(self) -> None:
-        """The lines of the first packets are ready as long as too many bytes wait."""
+        """Release the lines of the first packets as long as too many bytes wait."""
         while self.bytes > WINDOW_BYTES:
             first = self._held[0][1] if self._arrived is None else self._arrived[0][0]
             self.pass_to(first + WINDOW)
@@ -110,7 +110,7 @@ class LineOrder(Generic[L]):
         insort(self._held, entry, key=_key)
 
     def pass_to(self, place: int) -> None:
-        """The run has come to that place: lines that waited long enough are ready."""
+        """Release the lines that have waited long enough, as the run has come to that place."""
         last = place - WINDOW
         arrived = self._arrived
         if arrived is None:
@@ -129,11 +129,11 @@ class LineOrder(Generic[L]):
             self._arrived = None
 
     def force(self) -> None:
-        """The first line is ready at once."""
+        """Release the first line at once."""
         self._release(self._held[0][0])
 
     def rest(self) -> None:
-        """All lines are ready: none comes any more that belongs before one of them."""
+        """Release all lines: none that belongs before one of them will come."""
         self._hand_on(len(self._held))
         self._arrived = None
 
@@ -149,7 +149,7 @@ class LineOrder(Generic[L]):
             self._last = max(self._last, entries[-1][0])
 
     def ready(self) -> list[L]:
-        """The lines that are ready since the last call."""
+        """The lines released since the last call."""
         lines, self._ready = self._ready, []
         return lines
 

@@ -1,4 +1,4 @@
-"""Responses without their requests: which APIs could they belong to, and are they Kafka's at all?"""
+"""Responses without their requests: the APIs that fit them, and proof that they are Kafka's at all."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kinspect.protocol import decode_body, fits, interpreter, response_header, s
 TRIED_BYTES = 256 * 1024
 _HEAD = Struct(">ii")
 API_VERSIONS = 18
-# What a client asks once or twice: a row of such answers is another protocol's. They prove nothing.
+# APIs that a client calls once or twice: a row of such answers is another protocol's. They prove nothing.
 # FindCoordinator, SaslHandshake, ApiVersions, InitProducerId, SaslAuthenticate, CreateDelegationToken,
 # BrokerRegistration.
 ASKED_ONCE = frozenset({10, 17, API_VERSIONS, 22, 36, 38, 62})
-# So much of a message is looked at for values that make no sense.
+# Bytes of a message that are checked for implausible values.
 CHECKED_BYTES = 4096
-# So many answers in a row, each of which could be Kafka's, are proof enough where the requests are not captured, if
-# they hold so many bytes besides their correlation ids: what is short fits many layouts.
+# Answers in a row, each of which could be Kafka's, that are proof enough where the requests are not captured, and the
+# bytes they must hold besides their correlation ids: short ones fit many layouts.
 PROOFS = ((3, 100), (5, 64))
 MOST_MESSAGES = 32
-# How far the correlation ids of two responses in a row may lie apart.
+# Largest difference between the correlation ids of two responses in a row.
 STEP = 16
 
 
@@ -59,7 +59,7 @@ def candidates(raw: bytes) -> Iterator[Candidate]:
 
 
 def are_responses(data: bytes) -> bool:
-    """Whether a stream seen from a message boundary is Kafka's broker talking, told without any request.
+    """True if a stream seen from a message boundary is a Kafka broker's, judged without any request.
 
     Either it begins with an answer to ApiVersions, or with some messages (`PROOFS`) whose correlation ids ascend and
     each of which fits some layout, with errors that Kafka has.
@@ -102,7 +102,7 @@ def _ascending(data: bytes) -> list[bytes]:
 
 
 def _makes_sense(candidate: Candidate, raw: bytes) -> bool:
-    """Whether a message that fits has no value that a broker would not send; a truth of 2 is none."""
+    """True if a message that fits has only values that a broker would send; a boolean of 2 is none."""
     _, key, version = candidate
     header = response_header(raw, 0, len(raw), key, version)
     if header is None or not fits_a_broker(key, version, raw, header.body_start, len(raw)):
@@ -124,7 +124,7 @@ def _messages(data: bytes) -> Iterator[bytes]:
 
 
 def _lists_itself(raw: bytes) -> bool:
-    """Whether a message is an answer to ApiVersions that lists ApiVersions among its APIs."""
+    """True if a message is an answer to ApiVersions that lists ApiVersions among its APIs."""
     for version in (0, 1, 3):
         decoded = decode_body(API_VERSIONS, version, "response", raw, 4, len(raw))
         if decoded.complete and not decoded.problems and decoded.body is not None:

@@ -18,9 +18,9 @@ NO_HOLE = -1
 class Pending:
     """Requests that wait for a response, in the order they were sent. A correlation id may repeat.
 
-    Some clients use one id for all. Then a request that was lost cannot be told from the next one by its answer, nor a
-    lost answer from the next: pairing is unsure until nothing is in flight any more. `unseen`: the connection was not
-    seen from its start, and requests may have been in flight then.
+    Some clients use one id for all requests. Then a request that was lost cannot be told from the next one by its
+    answer, nor a lost answer from the next: pairing is unsure until nothing is in flight any more. `unseen`: the
+    connection was not seen from its start, and requests may have been in flight then.
     """
 
     STATE: ClassVar = (
@@ -39,18 +39,18 @@ class Pending:
         self.lost = False  # the answer to a request that the capture lost may still come
         self._hole = 0 if unseen else NO_HOLE  # requests from this number on came behind lost ones
         self._passed = False  # the answers to those lost were seen, as far as can be told
-        self._mixed = False  # of requests with one id another than the oldest may have been answered
+        self._mixed = False  # of requests with the same id another than the oldest may have been answered
         self._last_id: int | None = None
-        self._same_id: bool | None = None  # the last two requests have one id; None: there were no two
-        self._piped = False  # two requests with one id were in flight at once
+        self._same_id: bool | None = None  # the last two requests have the same id; None: there were no two
+        self._piped = False  # two requests with the same id were in flight at once
 
     def state(self) -> list[Any]:
-        """What `restore` goes on with."""
+        """State for `restore`, as plain values."""
         waiting = [(number, exchange.state()) for number, exchange in self._in_order.items()]
         return [fields(self, self.STATE), waiting]
 
     def restore(self, state: Sequence[Any], ends: Ends) -> list[Exchange]:
-        """Goes on with the requests of `state`. Out: these."""
+        """Continue with the requests of `state`, and return them."""
         own, waiting = state
         for number, of_exchange in waiting:
             exchange = Exchange.from_state(of_exchange, ends)
@@ -95,17 +95,17 @@ class Pending:
         return in_order[self._oldest]
 
     def doubt(self) -> None:
-        """Responses were lost: every request that waits now may have had its answer."""
+        """Note that responses were lost: every request that waits now may have had its answer."""
         self._doubtful = self._next
 
     def is_doubtful(self) -> bool:
-        """Whether the oldest request may have had its answer in a hole, or was due none."""
+        """True if the oldest request may have had its answer in a hole, or was due none."""
         oldest = self.oldest()
         return oldest is not None and (self._oldest < self._doubtful or oldest.doubt is not None)
 
     def may_be_answered(self, by: Exchange) -> bool:
-        """Whether the oldest request, a doubtful one, has had its answer, as the client went on with `by`: it is a raw
-        token, or one with the same correlation id of a client that waits for each answer."""
+        """True if the oldest request is doubtful, and the client going on with `by` tells that it was answered: it is
+        a raw token, or has the same correlation id, and the client waits for each answer."""
         older = self.oldest()
         if older is None or not self.is_doubtful():
             return False
@@ -113,18 +113,18 @@ class Pending:
         return same or older.correlation_id is None
 
     def mix(self) -> None:
-        """A request was given up, as the next one with its id came: the answer that comes may be to either."""
+        """Note that a request was given up as the next one with its id came: the next answer may be to either."""
         self._mixed = True
 
     def lose_requests(self) -> None:
-        """Requests were lost: answers to them may come before those to requests from now on."""
+        """Note that requests were lost: answers to them may come before those to requests from now on."""
         if self._hole == NO_HOLE:
             self._hole = self._next
         self.lost = True
         self._passed = False
 
     def orphaned(self) -> None:
-        """An answer came that no request here waits for."""
+        """Note an answer that no request here waits for."""
         self._passed = True
 
     def _close_hole(self) -> None:
@@ -132,7 +132,7 @@ class Pending:
         self.lost = self._passed = False
 
     def is_unsure(self, correlation_id: int | None) -> bool:
-        """Whether an answer with this correlation id may be that of another request than the oldest that has it."""
+        """True if an answer with this correlation id may belong to another request than the oldest that has it."""
         number = self._first[correlation_id]
         doubtful = number < self._doubtful or self._in_order[number].doubt is not None
         if correlation_id in self._repeated and doubtful:
@@ -141,7 +141,7 @@ class Pending:
         return self._mixed or (self._same_id is True and beside_hole)
 
     def holds(self, correlation_id: int | None) -> bool:
-        """Whether a request with this correlation id waits (None: a raw SASL token)."""
+        """True if a request with this correlation id waits (None: a raw SASL token)."""
         return correlation_id in self._first
 
     def first(self, correlation_id: int | None) -> Exchange:
@@ -149,8 +149,8 @@ class Pending:
         return self._in_order[self._first[correlation_id]]
 
     def take(self, correlation_id: int | None) -> tuple[Exchange, bool]:
-        """Remove and return the oldest request with this correlation id (there must be one), which is answered, and
-        whether it overtakes older ones."""
+        """Remove and return the oldest request with this correlation id (there must be one), which is answered; and
+        True if it overtakes older ones."""
         number = self._first[correlation_id]
         overtakes = self.oldest() is not self._in_order[number]
         if self._hole != NO_HOLE and number >= self._hole:

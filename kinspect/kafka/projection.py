@@ -1,4 +1,4 @@
-"""Projections (`--fields api,request.body.topics.name`): dotted paths, through arrays, to what is shown and decoded."""
+"""Projections (`--fields api,request.body.topics.name`): dotted paths, through arrays, of what to show and decode."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from kinspect.kafka import secrets
 from kinspect.kafka.meaning import TOPIC_ID
 
 Tree = dict[str, "Tree"]
-"""Names to what is asked for below them; an empty tree asks for everything."""
+"""Names, each with the tree of those asked for below it; an empty tree asks for everything."""
 
 DECODED, SIZE = "_decoded", "_size"
-# What is shown below these is not fields of the body: the whole field is decoded for it.
+# Fields below which no fields of the body are shown: they are decoded whole.
 _OPAQUE = frozenset({"records", "unaligned_records"})
 
-# How a field is shown can depend on others: in its own struct or in one around it. They are decoded along.
+# Fields, in the same struct or in one around it, on which the form of another depends: they are decoded with it.
 _CONTEXT = frozenset(
     {
-        # the topic, for its id's name and for what its records hold
+        # the topic, for its id's name and for the contents of its records
         "name",
         "topic",
         "topic_name",
         TOPIC_ID,
-        # whether a config is a secret
+        # the name and marks of a config, which may be a secret
         *secrets.CONFIG_NAME_FIELDS,
         "config_type",
         "is_sensitive",
-        # whose protocol the group members' bytes follow
+        # the protocol of the group members' bytes
         "protocol_type",
     }
 )
@@ -49,7 +49,7 @@ def parse(paths: Iterable[str]) -> Tree:
 
 
 def restrict(value: Any, tree: Tree) -> Any:
-    """What `tree` asks of a JSON value: dicts lose other keys, lists are gone through, the order stays."""
+    """The parts of a JSON value that `tree` asks for: dicts lose other keys, lists are gone through, order is kept."""
     if not tree:
         return value
     if isinstance(value, dict):
@@ -60,7 +60,7 @@ def restrict(value: Any, tree: Tree) -> Any:
 
 
 def body_paths(tree: Tree) -> frozenset[str]:
-    """The body fields to decode for what `tree` asks of a body."""
+    """The body fields to decode for the parts of a body that `tree` asks for."""
     return frozenset(_paths(tree, ""))
 
 

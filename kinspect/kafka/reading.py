@@ -1,7 +1,7 @@
-"""Readings of bytes whose layout the bytes themselves announce: small, rare, shown by a plain walk.
+"""JSON form of readings: values decoded from bytes that announce their own layout; small, rare, shown by a plain walk.
 
 These are consumer protocol messages, keys and values of internal topics, control records: dicts of plain values
-from `kinspect.records`. Names of fields and types of values tell what needs another form in JSON.
+from `kinspect.records`. Names of fields and types of values tell which values need another form in JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAME_FIELDS = ("topic_name", "name", "topic")
 
 
 class Surroundings(Protocol):
-    """What a reading needs of the body it stands in."""
+    """Context that a reading needs from the body it stands in."""
 
     redactions: int
 
@@ -51,7 +51,7 @@ class ReadingView:
         hides = not self._show_secrets and any(_is_secret(data, name) for name in data)
         for name, value in data.items():
             if hides and name == UNKNOWN_TAGS:
-                # What stands beside a secret, and no one knows what it is, may be one too.
+                # An unknown field beside a secret may be one too.
                 shown[name] = entries = []
                 for entry in value:
                     entries.append({"tag": entry["tag"]})

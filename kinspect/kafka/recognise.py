@@ -1,6 +1,6 @@
-"""Is it Kafka? Told by the bytes alone: there is no list of ports.
+"""Recognition of Kafka by its bytes alone: there is no list of ports.
 
-A request is taken for Kafka's if its size, API key and version make sense, its client id is text that lies within it,
+A request counts as Kafka's if its size, API key and version make sense, its client id is text that lies within it,
 and its whole body fits a layout of that version to the last byte. Where that says little (a body of a few bytes, no
 client id) or does not hold (an unknown API or version, a malformed request), the next request or the broker's answer
 decides: the same correlation id, and a body that fits.
@@ -40,18 +40,18 @@ _GSSAPI_TAG = 0x60
 MIN_GSSAPI = 24
 # A known mechanism's first GSSAPI token (RFC 2743 §3.1): application tag, DER length, the mechanism's OID.
 _GSSAPI_OIDS = (bytes.fromhex("06092a864886f712010202"), bytes.fromhex("06062b0601050502"))
-# What begins like it but is never the first: a reply, an error, MIC, Wrap and Delete tokens (RFC 1964 §1.1, §1.2).
+# Tokens that begin like it but are never the first: a reply, an error, MIC, Wrap and Delete (RFC 1964 §1.1, §1.2).
 _LATER_TOKENS = (b"\x02\x00", b"\x03\x00", b"\x01\x01", b"\x02\x01", b"\x01\x02")
-# Far above what Kafka has.
+# Far above Kafka's own.
 MAX_UNKNOWN_KEY, MAX_UNKNOWN_VERSION = 1_000, 127
 SURPLUS_BYTES = 8  # zeros that clients are known to append to a request (facts in docs/recognition.md)
 
-# What a request must hold besides the fixed fields of its header to be proof by itself: a plain client id, or so many
-# bytes of its client id and body, of its body alone where the client id is no text.
+# A request is proof by itself if it has, besides the fixed fields of its header, a plain client id or so many bytes of
+# client id and body; where the client id is no text, so many of body alone.
 PROOF_BYTES, PROOF_BODY_BYTES = 8, 16
 # Clients count from 0 or 1, or begin with a small number.
 MAX_FIRST_ID = 0xFFFF
-# How much of an unfinished body is read, and the memory that may take.
+# Bytes of an unfinished body that are read, and the memory that may take.
 _BEGINNING_BYTES, _BEGINNING_MEMORY = 4096, 1 << 20
 REPLACEMENT = "\ufffd"
 _PLAIN_ID = re.compile(r"[A-Za-z0-9._-]{4,}")
@@ -59,9 +59,9 @@ _PLAIN_ID = re.compile(r"[A-Za-z0-9._-]{4,}")
 PRODUCE, SASL_HANDSHAKE = 0, 17
 _RAW_TOKENS_FOLLOW = _KEYS.pack(SASL_HANDSHAKE, 0, 0)[:4]
 _DAY, _FOREVER = 24 * 3600 * 1000, 0x7FFFFFFF  # milliseconds
-# What clients send in a Produce. acks: since 0.9 a broker refuses others (INVALID_REQUIRED_ACKS, KAFKA-1555).
+# Values that clients send in a Produce. acks: since 0.9 a broker refuses others (INVALID_REQUIRED_ACKS, KAFKA-1555).
 PRODUCED = {"acks": (-1, 1), "timeout_ms": (-1, _DAY)}
-# What they send in any request: less is believed of one that is not all there.
+# Values that clients send in any request, checked only of incomplete ones: these prove less.
 ASKED = {
     **PRODUCED,
     "replica_id": (-2, 1 << 24),
@@ -75,7 +75,7 @@ YES, NO, MAYBE = "yes", "no", "maybe"
 
 
 def is_body(api_key: int, api_version: int, direction: str, data: bytes, start: int, end: int) -> bool:
-    """Whether `data[start:end]` is exactly one body of that API and version."""
+    """True if `data[start:end]` is exactly one body of that API and version."""
     decoded = decode_body(api_key, api_version, direction, data, start, end)
     return _is_exact(decoded, api_key, api_version, direction, data, start, end)
 
@@ -83,7 +83,7 @@ def is_body(api_key: int, api_version: int, direction: str, data: bytes, start: 
 def _is_exact(
     decoded: Decoded, api_key: int, api_version: int, direction: str, data: bytes, start: int, end: int
 ) -> bool:
-    """`is_body`, of what was decoded already."""
+    """`is_body` for a body that was decoded already."""
     if any(problem.code == "cap" for problem in decoded.problems):
         # It is larger than is decoded at once.
         return fits(api_key, api_version, direction, data, start, end)
@@ -91,23 +91,23 @@ def _is_exact(
 
 
 def is_text(client_id: str | None) -> bool:
-    """A client id that a person or a program would choose: not empty, printable, and it was UTF-8."""
+    """True for a client id that a person or a program would choose: not empty, printable, and valid UTF-8."""
     return (
         client_id is not None and client_id != "" and client_id.isprintable() and REPLACEMENT not in client_id
     )
 
 
 def is_plain(client_id: str | None) -> bool:
-    """A client id of four characters or more, as nearly all are."""
+    """True for a client id of four or more letters, digits, dots, dashes and underscores, as nearly all are."""
     return client_id is not None and _PLAIN_ID.fullmatch(client_id) is not None
 
 
 def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, hole: bool = False) -> str:
-    """Whether the client's stream `data` begins with a Kafka request: `yes`, `no` or `maybe`.
+    """Verdict on the beginning of the client's stream `data` as a Kafka request: `yes`, `no` or `maybe`.
 
     `maybe`: the header could be Kafka's, but either more bytes are needed or only the broker's answer can tell.
     With `final` no more bytes will come, or there is a `hole` behind them. Then the beginning of a request is enough if
-    what there is of it fits, as is a short one if this side was seen to have `opened` the connection.
+    it fits, and so is a short request if this side was seen to have `opened` the connection.
     """
     final = final or hole
     if len(data) < _HEAD.size:
@@ -127,7 +127,7 @@ def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, ho
     if len(data) < end:
         header = cut_header(data, 4)
         if header is None:
-            # Of a version nobody knows only the whole message tells.
+            # A request of an unknown version can be told only as a whole.
             return NO if final or known else MAYBE
         return YES if final and _begins_well(header, data, end, hole) else MAYBE
     header = request_header(data, 4, end)
@@ -138,7 +138,7 @@ def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, ho
         return YES
     if not sound and not is_text(header.client_id):
         return NO
-    # The next request, as soon as it is whole: what is behind it may not be there yet.
+    # The next request, as soon as it is whole: the data behind it may not be there yet.
     following = end + announced_bytes(data[end : end + 4])
     if end + _HEAD.size <= following <= len(data):
         return YES if request_at(data[:following], end, message_bytes, header.client_id) == YES else MAYBE
@@ -146,9 +146,9 @@ def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, ho
 
 
 def cut_header(data: bytes, start: int) -> RequestHeader | None:
-    """The header of a request of a known version whose bytes end early, `client_id` as far as it is there.
+    """The header of a request of a known version whose bytes end early, with as much of `client_id` as there is.
 
-    None if what is there cannot be such a header.
+    None if the bytes cannot be such a header.
     """
     if len(data) < start + MIN_REQUEST:
         return None
@@ -167,7 +167,7 @@ def cut_header(data: bytes, start: int) -> RequestHeader | None:
 
 
 def _is_sound(header: RequestHeader, data: bytes, end: int) -> bool:
-    """Whether a request of a known version is one that clients send: its body fits, and its values make sense."""
+    """True if a request of a known version is one that clients send: its body fits, and its values make sense."""
     decoded = decode_body(header.api_key, header.api_version, "request", data, header.body_start, end)
     if header.api_key == PRODUCE and not _makes_sense(decoded.body, PRODUCED):
         return False
@@ -180,7 +180,7 @@ def _is_sound(header: RequestHeader, data: bytes, end: int) -> bool:
 
 
 def _makes_sense(body: dict[str, Any] | None, ranges: dict[str, tuple[int, int]]) -> bool:
-    """Whether the numbers of a body, as far as they are there, are such as clients send."""
+    """True if those numbers of a body that are there are in the ranges that clients send."""
     if body is not None:
         for name, (least, most) in ranges.items():
             value: int = body.get(name, least)
@@ -190,7 +190,7 @@ def _makes_sense(body: dict[str, Any] | None, ranges: dict[str, tuple[int, int]]
 
 
 def _is_proof(header: RequestHeader, end: int) -> bool:
-    """Whether a sound request could hardly be anything else."""
+    """True if a sound request could hardly be anything else."""
     body = end - header.body_start
     client_id = header.client_id
     if client_id is None or not is_text(client_id):
@@ -199,17 +199,17 @@ def _is_proof(header: RequestHeader, end: int) -> bool:
 
 
 def _is_usual(header: RequestHeader) -> bool:
-    """Whether a client may well begin like this, if with little to be known by."""
+    """True if a client may well begin with such a header, though it proves little."""
     return 0 <= header.correlation_id <= MAX_FIRST_ID and (not header.client_id or is_text(header.client_id))
 
 
 def _begins_well(header: RequestHeader, data: bytes, end: int, hole: bool) -> bool:
-    """Whether what there is of a request that ends at `end` could hardly be anything else."""
+    """True if the beginning of a request that ends at `end` could hardly be anything else."""
     client_id = header.client_id
     if client_id is None or not is_text(client_id):
         return False
     if header.body_start == len(data):
-        # A snap length cuts so. Behind a client id that is whole there is nothing, or what is no header.
+        # As a snap length cuts. Any bytes behind a whole client id are not those of a header.
         is_last = len(data) <= 4 + MIN_REQUEST + 2 + int.from_bytes(data[12:14])
         return (
             hole and is_last and len(client_id) >= PROOF_BYTES and is_plain(client_id) and _is_usual(header)
@@ -221,7 +221,7 @@ def _begins_well(header: RequestHeader, data: bytes, end: int, hole: bool) -> bo
 
 
 def _begins_body(header: RequestHeader, layout: Layout, data: bytes, end: int, hole: bool) -> bool:
-    """Whether what there is of a body that ends at `end` fits a layout, and holds enough."""
+    """True if the beginning of a body that ends at `end` fits a layout, and holds enough."""
     reading = _beginning(layout, data, header.body_start, end, ASKED)
     if reading is None:
         return False
@@ -230,17 +230,17 @@ def _begins_body(header: RequestHeader, layout: Layout, data: bytes, end: int, h
     if rest and is_text(_beginning_text(rest)):
         return read > 0 and len(header.client_id or "") + read + len(rest) >= PROOF_BYTES
     if hole and read and _is_usual(header) and is_plain(header.client_id):
-        # A snap length cuts so.
+        # As a snap length cuts.
         name = len(header.client_id or "")
         return name >= PROOF_BYTES or name + read >= PROOF_BODY_BYTES
-    # What is cut is no text, or nothing: then there must be text before it.
+    # The bytes that are cut are no text, or there are none: then there must be text before them.
     return read >= PROOF_BODY_BYTES and _holds_text(reading.body)
 
 
 def _beginning(
     layout: Layout, data: bytes, start: int, end: int, ranges: dict[str, tuple[int, int]]
 ) -> Reading | None:
-    """What there is of a body that ends at `end`; None if it does not fit, or has other values than `ranges`."""
+    """The beginning of a body that ends at `end`, read; None if it does not fit, or has values outside `ranges`."""
     part = data[: start + _BEGINNING_BYTES]
     reading = interpreter.read(layout, part, start, end, max_memory=_BEGINNING_MEMORY)
     if not (reading.cut or reading.full) or reading.problems or not _makes_sense(reading.body, ranges):
@@ -257,16 +257,16 @@ def _holds_text(value: Any) -> bool:
 
 
 def _beginning_text(data: bytes) -> str:
-    """The text whose beginning `data` is; its last character may be cut."""
+    """`data` as the beginning of a text whose last character may be cut."""
     return getincrementaldecoder("utf-8")("replace").decode(data)
 
 
 def answers(request: bytes, response: bytes, final: bool) -> bool:
-    """Whether the first response answers the first request: the same correlation id, and a body that fits.
+    """True if the first response answers the first request: the same correlation id, and a body that fits.
 
-    With `final` no more bytes will come, and the beginning of one is enough, if the request is whole and fits, or has a
-    plain client id and what there is of both fits: a snap length cuts both. Of an API or version that nobody knows the
-    header and the size must do, if the request has a client id; so must one that is not whole.
+    With `final` no more bytes will come, and the beginning of a response is enough if the request is whole and fits, or
+    has a plain client id and the beginnings of both fit: a snap length cuts both. For an unknown API or version the
+    header and the size are enough if the request has a client id. A request that is not whole must have one too.
     """
     if not _both_begin(request, response) or request[8:12] != response[4:8]:
         return False
@@ -292,7 +292,7 @@ def answers(request: bytes, response: bytes, final: bool) -> bool:
 
 
 def _beginnings_fit(header: RequestHeader, request: bytes, asked: int, response: bytes, end: int) -> bool:
-    """Whether what there is of a request that ends at `asked`, and of what may be its answer up to `end`, fits."""
+    """True if the beginnings of a request that ends at `asked` and of a possible answer that ends at `end` fit."""
     key, version = header.api_key, header.api_version
     # Zeros stand in the same place in many protocols.
     name = len(header.client_id or "")
@@ -314,7 +314,7 @@ def _beginnings_fit(header: RequestHeader, request: bytes, asked: int, response:
 
 
 def fits_a_broker(api_key: int, api_version: int, data: bytes, start: int, end: int) -> bool:
-    """Whether `data[start:end]` is a response's body of that API and version, with no value that a broker would not
+    """True if `data[start:end]` is a response's body of that API and version, with only values that a broker would
     send."""
     decoded = decode_body(api_key, api_version, "response", data, start, end)
     return _is_sensible(decoded.body) and _is_exact(
@@ -323,7 +323,7 @@ def fits_a_broker(api_key: int, api_version: int, data: bytes, start: int, end: 
 
 
 def _is_sensible(value: Any) -> bool:
-    """Whether Kafka has all errors in a body, or in a part of one, and throttles for so long."""
+    """True if a body, or a part of one, has only error codes of Kafka's and plausible throttle times."""
     if isinstance(value, list):
         return all(_is_sensible(item) for item in value)
     if isinstance(value, dict):
@@ -340,7 +340,7 @@ def _is_sensible(value: Any) -> bool:
 
 
 def contradicts(request: bytes, response: bytes) -> bool:
-    """Whether the first response has another correlation id than the first request, which is there to its end."""
+    """True if the first response has another correlation id than the first request, which is there to its end."""
     return (
         _both_begin(request, response)
         and request[8:12] != response[4:8]
@@ -353,8 +353,8 @@ def _both_begin(request: bytes, response: bytes) -> bool:
 
 
 def may_be_refused(data: bytes) -> bool:
-    """Whether the stream is one request with a plain client id, to which a broker may have said nothing but closed: it
-    does so if it does not know the API or the version, or the body does not fit."""
+    """True if the stream is one request with a plain client id. A broker may close the connection in place of an
+    answer: it does so if it does not know the API or the version, or the body does not fit."""
     if len(data) < _HEAD.size or announced_bytes(data) != len(data):
         return False
     header = request_header(data, 4, len(data))
@@ -362,12 +362,12 @@ def may_be_refused(data: bytes) -> bool:
 
 
 def announced_bytes(data: bytes) -> int:
-    """How long the stream's first message is with its size, as announced; 0 if the size is not there."""
+    """Announced length of the stream's first message, with its size; 0 if the size is not there."""
     return 4 + int.from_bytes(data[:4]) if len(data) >= 4 else 0
 
 
 def is_gssapi_token(data: bytes) -> bool:
-    """Whether the stream's first message is a GSSAPI initial token (brokers 0.9 to 3.9 take it without a handshake)."""
+    """True if the stream's first message is a GSSAPI initial token (brokers 0.9 to 3.9 take it without a handshake)."""
     size = int.from_bytes(data[:4])
     if size < MIN_GSSAPI or data[4:5] != b"\x60":
         return False
@@ -388,10 +388,10 @@ def request_starts(data: bytes) -> list[int]:
 
 
 def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | None, seen: bool = True) -> str:
-    """Whether a request begins at `offset`: `yes` if its whole body fits, `maybe` if it is not all there.
+    """Verdict on a request at `offset`: `yes` if its whole body fits, `maybe` if it is not all there, else `no`.
 
-    `client_id` is the connection's, if a request was `seen` on it: a header that repeats it counts as proof before the
-    body is whole. If none was seen, what follows must repeat this request's client id.
+    `client_id` is the connection's, if a request was `seen` on it: a header that repeats it is proof before the
+    body is whole. If none was seen, the next message must repeat this request's client id.
     """
     size, key, version, _ = _HEAD.unpack_from(data, offset)
     start, end = offset + 4, offset + 4 + size
@@ -406,7 +406,7 @@ def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | No
         if seen and header.client_id == client_id:
             return YES
         proof = is_text(header.client_id) and _is_proof(header, end) and _repeats_client_id(data, start, end)
-        # Surplus zeros are for where a message is known to begin.
+        # Surplus zeros are allowed only where a message is known to begin.
         return YES if proof and is_body(key, version, "request", data, header.body_start, end) else NO
     if seen and client_id:
         return YES if header.client_id == client_id else NO
@@ -414,7 +414,7 @@ def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | No
 
 
 def _repeats_client_id(data: bytes, start: int, end: int) -> bool:
-    """Whether what follows the request in `data[start:end]`, as far as it is there, has its client id too.
+    """True if the message after the request in `data[start:end]` has its client id too, as far as it is there.
 
     Raw tokens, which have none, follow a SaslHandshake v0.
     """

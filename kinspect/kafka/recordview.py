@@ -1,4 +1,4 @@
-"""Record sets in JSON: batches, and their records with keys and values as far as asked for."""
+"""Record sets in JSON: batches, and if asked for their records, keys and values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECRET_TOPICS = frozenset({"__cluster_metadata", "@metadata"})
 UTF_8, BASE64, HEX = "utf-8", "base64", "hex"
 
 Shown = tuple[str | None, str | None]
-"""A key or value and its encoding; null and null for what is not shown or not there."""
+"""A key or value and its encoding; null and null for a value that is absent or not shown."""
 
 NOT_SHOWN: Shown = (None, None)
 
@@ -58,7 +58,7 @@ PAYLOADS: dict[str, Callable[[bytes | None], Shown]] = {
     "base64": _base64,
     "hex": _hex,
 }
-"""How keys, values and header values are shown (`--payload`)."""
+"""Forms of keys, values and header values (`--payload`)."""
 
 
 class RecordView:
@@ -72,13 +72,13 @@ class RecordView:
         self._readings = ReadingView(show_secrets, int64_text)
 
     def record_set(self, field: RecordField, topic: str | None, around: Surroundings) -> dict[str, Any]:
-        """`topic`: whose records they are, None where it is not known."""
+        """The record set's JSON form. `topic`: the topic of its records, None where it is not known."""
         if self.with_records:
             found = field.take_records()
             batches: list[dict[str, Any]] = found
             for batch in batches:
                 records, is_control = batch["records"], batch["is_control"]
-                # In place: what was read and what is shown of it are not held both.
+                # In place: the records and their shown form are not held both.
                 if is_control or topic in internal.TOPICS or self._int64_text:
                     for index, record in enumerate(records):
                         records[index] = self._record(record, is_control, topic, around)
@@ -96,7 +96,7 @@ class RecordView:
         return {"batches": batches, "partial_bytes": found.partial_bytes}
 
     def _plain(self, records: list[dict[str, Any]]) -> None:
-        """Records whose keys and values are anyone's."""
+        """Show, in place, records whose keys and values have no layout of Kafka's."""
         for record in records:
             record["key"], record["key_encoding"] = self._payload(record["key"])
             record["value"], record["value_encoding"] = self._payload(record["value"])
@@ -104,7 +104,7 @@ class RecordView:
                 record["headers"] = [self._header(header) for header in record["headers"]]
 
     def _plain_text(self, records: list[dict[str, Any]]) -> None:
-        """`_plain` for text: nearly all records asked for, and a call for each key and value would be felt."""
+        """`_plain` for text, without a call for each key and value: nearly all records asked for come here."""
         for record in records:
             key, value = record["key"], record["value"]
             encoding = None

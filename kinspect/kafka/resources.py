@@ -1,4 +1,4 @@
-"""What configs and ACLs belong to: resources, by type and name (KIP-11, KIP-133, KIP-290)."""
+"""Resources that configs and ACLs belong to, by type and name (KIP-11, KIP-133, KIP-290)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 TOPIC = 2
-"""In configs and in ACLs."""
+"""Resource type of topics, in configs and in ACLs."""
 LITERAL, PREFIXED = 3, 4
 ANY_NAME = "*"
 CONFIG_TYPES = {TOPIC: "topic", 4: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
@@ -48,7 +48,7 @@ class ResourceFields(NamedTuple):
 
 
 def resource_fields(names: Collection[str]) -> ResourceFields | None:
-    """Those of a struct with fields of these names; None if it names no resource."""
+    """The resource fields of a struct with fields of these names; None if it names no resource."""
     found = [
         next((name for name in names if name in known), "")
         for known in (_TYPE_FIELDS, _NAME_FIELDS, _PATTERN_FIELDS)

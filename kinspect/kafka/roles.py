@@ -1,4 +1,4 @@
-"""What a client is, from the requests it sends."""
+"""Role of a client, from the requests it sends."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _RANK = {None: 0, ADMIN: 1, PRODUCER: 2, CONSUMER: 2, FOLLOWER: 3, CONTROLLER: 3
 
 
 def role_of(api_key: int, request: WireMessage | None) -> str | None:
-    """What sends this request: `producer`, `consumer`, `admin`, `follower`, `controller`, `broker`.
+    """The role that a request tells: `producer`, `consumer`, `admin`, `follower`, `controller`, `broker`.
 
-    None where every kind of client sends it (Metadata, ApiVersions, ...), or where its body, which must tell,
-    could not be read. Only the few fields that tell are decoded, and only where it takes any.
+    None where every kind of client sends it (Metadata, ApiVersions, ...), or where its body is needed and could not
+    be read. Only the few fields that tell are decoded, and only for APIs that need them.
     """
     fields = _FIELDS.get(api_key)
     if fields is None:

@@ -1,4 +1,4 @@
-"""SASL on a connection: which messages are raw tokens, and what tokens tell besides secrets.
+"""SASL on a connection: recognition of raw tokens, and the facts in tokens that are not secret.
 
 Sources: RFC 4616 (PLAIN), RFC 4752 (GSSAPI), RFC 5802 (SCRAM), RFC 7628 (OAUTHBEARER), KIP-12, KIP-43, KIP-152,
 KIP-255.
@@ -27,7 +27,7 @@ PLAIN_ZEROS = 2
 SHORTEST_PLAIN = 4
 
 
-# What tokens look like inside of other bytes: PLAIN, SCRAM's four messages, OAUTHBEARER.
+# Tokens inside other bytes: PLAIN, SCRAM's four messages, OAUTHBEARER.
 _INSIDE = re.compile(
     rb"\0[\x21-\x7e]{1,255}\0[\x21-\x7e]{4}|[nyp](=[^,]*)?,[^,]*,n=[^,]+,r=|r=[^,]+,s=[A-Za-z0-9+/=]+,i=\d"
     rb"|c=[A-Za-z0-9+/=]+,r=[^,]+,p=|v=[A-Za-z0-9+/=]{20}|auth=Bearer "
@@ -35,27 +35,27 @@ _INSIDE = re.compile(
 
 
 def may_hold_token(data: bytes) -> bool:
-    """Whether something in the bytes looks like a SASL token with a secret (RFC 4616, RFC 5802, RFC 7628)."""
+    """True if something in the bytes looks like a SASL token with a secret (RFC 4616, RFC 5802, RFC 7628)."""
     return _INSIDE.search(data) is not None
 
 
 def is_known(header: RequestHeader | None) -> bool:
-    """Whether it is the header of an API and version that some release has."""
+    """True for the header of an API and version that some release has."""
     return header is not None and schema.layout(header.api_key, header.api_version, REQUEST) is not None
 
 
 def may_be_token(raw: bytes, header: RequestHeader | None) -> bool:
-    """Whether a message of the client, alone, could be a raw token: no known API and version, and no more zero bytes
-    than in a token. `header`: what it would be as a request."""
+    """True if a message of the client, by itself, could be a raw token: no known API and version, and no more zero
+    bytes than in a token. `header`: its header if it were a request."""
     return not is_known(header) and len(raw) >= SHORTEST_PLAIN and raw.count(0) <= PLAIN_ZEROS
 
 
 class Tokens:
-    """Whether messages without a Kafka header may be under way on a connection.
+    """Tracks whether messages without a Kafka header may be under way on a connection.
 
     After a SaslHandshake v0 request both sides send raw tokens: a size and bytes. Whether the handshake was accepted
-    may not be known, and of a connection that was not seen from its start not even whether there was one (`unseen`).
-    Where tokens are possible, a message of the client is a request only if it is one of a known version to its last
+    may not be known, and on a connection that was not seen from its start not even whether there was one (`unseen`).
+    Where tokens are possible, a message of the client counts as a request only if it fits a known version to its last
     byte.
     """
 
@@ -78,18 +78,18 @@ class Tokens:
         self._left = CLIENT_TOKENS.get(mechanism or "", AS_MANY_AS_IT_TAKES)
 
     def lose(self) -> None:
-        """Something of the client was lost: it may have asked to send tokens."""
+        """Bytes of the client were lost: it may have asked to send tokens."""
         self.possible = self.replies = self._unseen = True
         self._refused = False
         self._left = AS_MANY_AS_IT_TAKES
 
     def is_token(self, raw: bytes, complete: bool, header: RequestHeader | None) -> bool:
-        """Whether a message of the client is a token. `header`: what it would be as a request, None for nothing."""
+        """True if a message of the client is a token. `header`: its header if it were a request, or None."""
         if not self.possible:
-            # Nobody could make sense of it as a request; as a token it would show a password.
+            # It makes no sense as a request; if it is a token, to show it would give a password away.
             return header is not None and may_be_token(raw, header)
         if self._unseen and not complete:
-            # Not even where a message begins is known: what stands for its size may be a part of a token.
+            # Not even the message boundary is known: the bytes taken for a size may be a part of a token.
             return False
         if header is None or raw.count(0) <= PLAIN_ZEROS:
             return True
@@ -99,11 +99,11 @@ class Tokens:
             return complete and not is_body(
                 header.api_key, header.api_version, REQUEST, raw, header.body_start, len(raw)
             )
-        # What clients of releases to come begin with (KIP-511).
+        # The first request of clients of future releases (KIP-511).
         return not (self._unseen and header.api_key == API_VERSIONS and is_text(header.client_id))
 
     def after_token(self) -> None:
-        """The client sent one."""
+        """The client sent a token."""
         if self._left > 0:
             self._left -= 1
             self.possible = self._left > 0
@@ -122,7 +122,7 @@ class Tokens:
             self.replies = False
 
     def is_reply(self, raw: bytes, complete: bool, found: list[Candidate]) -> bool:
-        """Whether a message of the broker that no request waits for is a token. `found`: what else it could be."""
+        """True if a message of the broker that no request waits for is a token. `found`: the responses it could be."""
         return self.replies and len(raw) <= TRIED_BYTES and not found and (complete or not self._unseen)
 
     def after_orphan(self, raw: bytes) -> None:
@@ -163,7 +163,7 @@ def _subject(claims: bytes) -> str | None:
 
 
 def _text(name: bytes) -> str | None:
-    """A name that a person could have typed: bytes of a damaged token may be its secret."""
+    """A name that a person could have typed, else None: bytes of a damaged token may be its secret."""
     try:
         text = name.decode()
     except UnicodeDecodeError:
@@ -188,16 +188,16 @@ SERVER_ERRORS = frozenset(
     }
 )
 STATUS_NOT_SHOWN = "status not shown"
-"""What stands for a status that is not one short word: it could hold a part of the token."""
+"""Shown in place of a status that is not one short word: it could hold a part of the token."""
 _STATUS = re.compile(r"[a-z]+(?:_[a-z]+){0,4}")
 _STATUS_LONGEST = 40
 _FAILURE_LONGEST = 4096
-"""Bytes of a token that are looked at for a failure."""
+"""Length of the longest token that is checked for a failure."""
 
 
 def refusal(token: bytes) -> str | None:
-    """Why the broker refused a login, from its `token`: the status of OAUTHBEARER's failure (RFC 7628, section 3.2.2),
-    which comes without an error code, or SCRAM's server error; None if it tells of none."""
+    """The broker's reason to refuse a login, from its `token`: the status of OAUTHBEARER's failure (RFC 7628, section
+    3.2.2), which comes without an error code, or SCRAM's server error; None if it has neither."""
     if len(token) > _FAILURE_LONGEST:
         return None
     if token.startswith(b"e="):

@@ -12,7 +12,7 @@ def base64_text(value: bytes | None) -> str | None:
 
 
 def float_value(value: float) -> float | str:
-    """JSON has no NaN and no infinities: those are text."""
+    """A float, with NaN and infinities as text: JSON has none."""
     if isfinite(value):
         return value
     return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -23,7 +23,7 @@ def integer_text(value: int | None) -> str | None:
 
 
 def redact(shown: dict[str, Any], name: str, value: bytes | str | None) -> bool:
-    """Put null for a secret, and beside it how many bytes it has. A null hides nothing; tells which it was."""
+    """Put null for a secret, and its size in bytes beside it; return True. A null hides nothing: return False."""
     shown[name] = None
     if value is None:
         return False

@@ -1,4 +1,4 @@
-"""What is never printed unasked, as a table.
+"""Table of secrets, which are printed only if asked for.
 
 Sources: KIP-43, KIP-84, KIP-152, KIP-255 (SASL tokens, SCRAM), KIP-48 and KIP-373 (delegation tokens), KIP-554 and
 KIP-900 (SCRAM credentials in requests and in metadata records), KIP-226 and KIP-339 (configs), KIP-651 (PEM keys).
@@ -51,7 +51,7 @@ PASSWORD_CONFIGS = frozenset(
 """Kafka's configs of type PASSWORD. A listener's or mechanism's prefix may stand before the name
 (`listener.name.internal.scram-sha-256.sasl.jaas.config`)."""
 
-# Configs of plug-ins and of releases to come, by what their names say.
+# Parts of names that tell secret configs of plug-ins and of future releases.
 _TELLING = ("jaas.config", "passphrase", "password", "passwd", "secret")
 _SECRET_CONFIG = re.compile(
     "|".join((*(rf"(?:^|\.){re.escape(n)}$" for n in sorted(PASSWORD_CONFIGS)), *map(re.escape, _TELLING))),
@@ -60,12 +60,12 @@ _SECRET_CONFIG = re.compile(
 
 
 def is_secret_config(name: str | None) -> bool:
-    """Whether a config of this name holds a secret. A value without a name could be any."""
+    """True if a config of this name holds a secret. A value without a name could be any."""
     return name is None or _SECRET_CONFIG.search(name) is not None
 
 
 def is_secret_entry(entry: dict[str, object]) -> bool:
-    """Whether a config entry's value is a secret: by what the broker says of it, or by its name."""
+    """True if a config entry's value is a secret: marked so by the broker, or told by its name."""
     return (
         bool(entry.get("is_sensitive"))
         or entry.get("config_type") == PASSWORD_TYPE

@@ -1,4 +1,4 @@
-"""A recognised Kafka connection: its messages framed and paired, with what the client told of itself."""
+"""A recognised Kafka connection: its messages framed and paired, and the facts that its client told about itself."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ STATE = (
 )
 """The plain fields of `Session`."""
 PRODUCE = 0
-# APIs whose requests tell of the client, each time.
+# APIs whose every request may tell something about the client.
 TELLING = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 NO_TAGS = b"\0"
 LONGEST_TEXT = 0x7FFF
 _ID = Struct(">i")
 _USE = Struct(">hh")
-# A response adrift is looked for by the correlation ids of this many requests in flight, the oldest first.
+# The next response on a stream adrift is looked for by the ids of this many requests in flight, the oldest first.
 LOCATED_BY = 64
 _START = Struct(">ii")
 MIN_RESPONSE = _START.size
@@ -65,9 +65,9 @@ SENDER = {REQUEST: "client", RESPONSE: "broker"}
 
 
 class _Usual(NamedTuple):
-    """An API and version of which a further request tells nothing new of its client.
+    """An API and version whose further requests tell nothing new about their client.
 
-    `tagged`: the header of the request ends in a tagged section; `plain_answer`: that of the response does not.
+    `tagged`: the request's header ends in a tagged section; `plain_answer`: the response's does not.
     """
 
     api_key: int
@@ -78,7 +78,7 @@ class _Usual(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _usual(use: bytes) -> _Usual | None:
-    """What there is to know of requests that begin so; None if they must be looked at more closely."""
+    """Facts about requests that begin with this key and version; None if they must be looked at more closely."""
     api_key, api_version = _USE.unpack(use)
     version = header_version(api_key, api_version, REQUEST)
     if api_key in TELLING or not version or schema.layout(api_key, api_version, REQUEST) is None:
@@ -113,20 +113,20 @@ class Session:
             framer.unannounced = True
         self._pending = Pending(bool(adrift))
         self._role: str | None = None
-        # APIs and versions that requests had, as they stand in a header, and whether one of them was whole.
+        # API keys and versions of requests, as they stand in a header, each with True if a request of it was whole.
         self._uses: dict[bytes, bool] = {}
-        self._client_text: bytes | None = None  # the client id as it stands in a header, if that can be told
+        self._client_text: bytes | None = None  # the client id as it stands in a header, if it is known
         self._tokens = Tokens(bool(adrift))
         self._response_end: int | None = None
-        self._conflicts: dict[str, int] = {}  # bytes by direction, not said yet
+        self._conflicts: dict[str, int] = {}  # bytes by direction, not reported yet
 
     def state(self) -> list[Any]:
-        """What `restore` goes on with."""
+        """State for `restore`, as plain values."""
         parts = self._requests.state(), self._responses.state(), self._pending.state()
         return [fields(self, STATE), fields(self._tokens, self._tokens.STATE), *parts]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Goes on with the connection of `state`."""
+        """Continue the connection of `state`."""
         own, tokens, requests, responses, pending = state
         fill(self, STATE, own)
         fill(self._tokens, self._tokens.STATE, tokens)
@@ -138,7 +138,7 @@ class Session:
 
     @property
     def books(self) -> dict[str, int]:
-        """What became of the bytes, by the key of the summary."""
+        """The bytes of both directions, counted by the keys of the `summary` line."""
         one, other = self._requests, self._responses
         return {
             "message_bytes": one.message_bytes + other.message_bytes,
@@ -147,7 +147,7 @@ class Session:
         }
 
     def framer(self, side: str) -> Framer:
-        """What takes the bytes of a direction."""
+        """The framer of a direction."""
         return self._requests if side == REQUEST else self._responses
 
     # ------------------------------------------------------------------ the stream
@@ -166,7 +166,7 @@ class Session:
         self._lose_messages(framer)
 
     def lose(self, side: str, time: int | None, frame: int, size: int | None) -> None:
-        """Bytes of a direction are missing here: about `size`, None if nobody knows (lost TLS records)."""
+        """Bytes of a direction are missing here: about `size`, None if unknown (lost TLS records)."""
         if side == RESPONSE:
             self._pending.doubt()
         framer = self.framer(side)
@@ -196,7 +196,7 @@ class Session:
         self._ledger.gap(Gap(key, self.ends.connection_id, SENDER[side], time, offset, size, cause, hit))
 
     def conflict(self, side: str, size: int) -> None:
-        """`size` bytes of a direction came again with another value: the next exchange that is finished says so."""
+        """`size` bytes of a direction came again with another value: the next finished exchange reports it."""
         self._conflicts[side] = self._conflicts.get(side, 0) + size
 
     def fin(self, side: str, time: int | None, frame: int) -> None:
@@ -206,13 +206,13 @@ class Session:
             self._give_up(time, frame, "closed")
 
     def close(self, time: int | None, frame: int, reason: str) -> None:
-        """The connection ended: what is unfinished is delivered, what is in flight stays unanswered by `reason`."""
+        """The connection ended: deliver unfinished messages; requests in flight stay unanswered by `reason`."""
         self._requests.end()
         self._responses.end()
         self._give_up(time, frame, reason)
 
     def _announce(self, message: WireMessage) -> None:
-        """Of a stream seen from its middle, tell how much was passed over before its first message."""
+        """Report the bytes that a stream seen from its middle has before its first message, as a gap."""
         side = message.direction
         framer = self.framer(side)
         if framer.unannounced:
@@ -231,10 +231,10 @@ class Session:
         return None
 
     def _locate_response(self, data: bytes) -> int | None:
-        """The first place where a response to a request in flight fits.
+        """The first offset where a response to a request in flight fits; None if there is none.
 
-        At the very beginning the size and the correlation id of the oldest request are enough for a response that
-        is not whole, and the size for the reply to a raw token that is: it is where a packet began.
+        At offset 0, where a packet began, the size and the correlation id of the oldest request are enough for a
+        response that is not whole, and the size alone for a whole reply to a raw token.
         """
         oldest = self._pending.oldest()
         if self._pending.holds(None) and len(data) == 4 + int.from_bytes(data[:4]):
@@ -355,7 +355,7 @@ class Session:
                 self._finish(oldest, message.last_time, message.last_frame, UNANSWERED, "cap")
         if self._responses.adrift:
             self._pending.doubt()
-        # Where no answer is seen at all it says nothing that the client went on.
+        # Where no answer is seen at all, the client going on proves nothing.
         gave_up = False
         while self._responses.offset and self._pending.may_be_answered(exchange):
             gave_up = exchange.correlation_id is not None
@@ -404,7 +404,7 @@ class Session:
         if not is_reply and (correlation_id is None or not self._pending.holds(correlation_id)):
             self._unasked(message, raw, correlation_id, cause)
         elif not message.complete and cause is None:
-            # It never completes: the request stays unanswered, with what came of the response beside it.
+            # It never completes: the request stays unanswered, with the beginning of the response beside it.
             exchange = self._pending.first(correlation_id)
             self._lay_out(message, exchange)
             exchange.response = message
@@ -412,8 +412,8 @@ class Session:
             self._answer(message, cause, correlation_id)
 
     def _passes_token(self, raw: bytes, correlation_id: int | None) -> bool:
-        """Whether a message is not the reply to the raw token that waits first: that one was lost, or none was due (to
-        the last token of GSSAPI)."""
+        """True if a message is not the reply to the raw token that waits first: that reply was lost, or none was due
+        (to the last token of GSSAPI)."""
         if correlation_id is None or not self._pending.holds(correlation_id):
             return False
         return self._pending.is_doubtful() or _answers(raw, 0, len(raw), self._pending.first(correlation_id))
@@ -421,7 +421,7 @@ class Session:
     def _unasked(
         self, message: WireMessage, raw: bytes, correlation_id: int | None, cause: str | None
     ) -> None:
-        """A message of the broker that no request waits for."""
+        """Take a message of the broker that no request waits for."""
         infers = message.complete and not self._ledger.heads_only
         found = [*candidates(raw)] if self._tokens.replies or infers else []
         if self._tokens.is_reply(raw, message.complete, found):
@@ -437,7 +437,7 @@ class Session:
 
     def _answer(self, message: WireMessage, cause: str | None, correlation_id: int | None) -> None:
         exchange = self._pending.first(correlation_id)
-        # A broker answers in order: what doubtful older requests were answered with was in the hole.
+        # A broker answers in order: the answers to doubtful older requests were in the hole.
         while (older := self._pending.oldest()) is not exchange and (
             self._pending.is_doubtful() or (older is not None and older.kind == SASL_TOKEN)
         ):
@@ -453,7 +453,7 @@ class Session:
         self._pair(exchange, message)
 
     def _pair(self, exchange: Exchange, message: WireMessage) -> None:
-        """A request that was in flight has its response."""
+        """Pair a request that was in flight with its response."""
         self._lay_out(message, exchange)
         exchange.response = message
         exchange.previous_response_end = self._response_end
@@ -463,7 +463,7 @@ class Session:
         self._finish(exchange, message.last_time, message.last_frame, ANSWERED)
 
     def _lay_out(self, message: WireMessage, exchange: Exchange) -> None:
-        """Tell a response what its request was, and where its body begins."""
+        """Set a response's API and version from its request, and the start of its body."""
         if exchange.api_key is None or exchange.api_version is None or message.raw is None:
             return
         message.api_key = exchange.api_key
@@ -478,7 +478,7 @@ class Session:
     def _orphan(
         self, message: WireMessage, correlation_id: int | None, cause: str | None, found: list[Candidate]
     ) -> None:
-        """A response without its request; with `correlation_id` None a reply to a raw token."""
+        """Finish a response without its request; with `correlation_id` None a reply to a raw token."""
         exchange = Exchange(self.ends, SASL_TOKEN if correlation_id is None else KAFKA)
         exchange.correlation_id = correlation_id
         exchange.client_id = self.client_id
@@ -491,7 +491,7 @@ class Session:
         self._finish(exchange, message.last_time, message.last_frame, ORPHAN, reason)
 
     def _infer(self, exchange: Exchange, message: WireMessage, found: list[Candidate]) -> None:
-        """An orphan is given an API only if one layout alone fits it, and that one was in use here."""
+        """Give an orphan its API if one layout alone fits it, and that one was in use here."""
         exchange.api_candidates = tuple(dict.fromkeys(candidate.api for candidate in found))
         if len(found) == 1:
             _, key, version = found[0]
@@ -515,14 +515,14 @@ class Session:
             self._ledger.counts.hit("message_bytes")
 
     def _give_up(self, time: int | None, frame: int, reason: str) -> None:
-        """No response will come to what is still in flight, or it was in a hole."""
+        """Finish the requests still in flight: no response will come, or it was in a hole."""
         while (exchange := self._pending.oldest()) is not None:
             lost = self._pending.is_doubtful() and reason != ONE_SIDED
             self._pending.take_oldest()
             self._finish(exchange, time, frame, UNANSWERED, exchange.doubt or "gap" if lost else reason)
 
     def make_room(self, key: Exchange) -> None:
-        """Of a request in flight the bytes go first; the second time it is given up. It is the oldest here."""
+        """Drop the bytes of a request in flight; the second time, give it up. It is the oldest here."""
         message = key.request
         assert message is not None
         if message.raw is None:
@@ -535,7 +535,7 @@ class Session:
         self._holdings.hold(key, self, EXCHANGE_BYTES)
 
     def _lost(self, told_by: WireMessage) -> None:
-        """The oldest request's response was in a hole, or there was none: the message behind it tells."""
+        """Finish the oldest request: its response was in a hole, or there was none, as the message behind it tells."""
         lost = self._pending.is_doubtful()
         exchange = self._pending.take_oldest()
         if exchange is not None:
@@ -564,8 +564,8 @@ class Session:
 
 
 def _header_text(client_id: str | None) -> bytes | None:
-    """A client id as it stands in a header (a nullable string); None if it had bytes that are no text, and is longer
-    with U+FFFD for them than any on the wire."""
+    """A client id as it stands in a header (a nullable string); None if, with U+FFFD for bytes that are no text, it is
+    longer than any on the wire."""
     if client_id is None:
         return b"\xff\xff"
     text = client_id.encode()
@@ -573,7 +573,7 @@ def _header_text(client_id: str | None) -> bytes | None:
 
 
 def _answers(data: bytes, start: int, end: int, exchange: Exchange) -> bool:
-    """Whether `data[start:end]` is exactly a response of the exchange's API and version."""
+    """True if `data[start:end]` is exactly a response of the exchange's API and version."""
     key, version = exchange.api_key, exchange.api_version
     if key is None or version is None:
         return False
@@ -582,7 +582,7 @@ def _answers(data: bytes, start: int, end: int, exchange: Exchange) -> bool:
 
 
 def _are_messages(data: bytes, end: int) -> bool:
-    """Whether `data[:end]` is messages without a rest: answers to requests that were not captured."""
+    """True if `data[:end]` is whole messages and nothing else: answers to requests that were not captured."""
     position = 0
     while position + MIN_RESPONSE <= end:
         size = int.from_bytes(data[position : position + 4], signed=True)

@@ -1,4 +1,4 @@
-"""Where fields of one kind sit in a body: compiled from the layout once, then walked without looking elsewhere."""
+"""Places of the fields of one kind in a body: compiled from the layout once, then walked without looking elsewhere."""
 
 from __future__ import annotations
 

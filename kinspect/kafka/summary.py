@@ -1,6 +1,6 @@
-"""What both bodies of an exchange name and count: topics, partitions, groups, records, errors, problems.
+"""Names and counts from both bodies of an exchange: topics, partitions, groups, records, errors, problems.
 
-A layout is compiled once into steps that look at its telling fields alone; a body without any costs nothing.
+A layout is compiled once into steps that look at the fields of interest alone; a body without any costs nothing.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ UNALIGNED_RECORDS = "unaligned_records"
 REQUEST_DATA, RESPONSE_DATA = "request_data", "response_data"
 """The fields of an Envelope that hold messages."""
 INNER_RESPONSE = "response_data_decoded.body"
-"""Where the view shows the body of the response inside an Envelope."""
+"""Path at which the view shows the body of the response inside an Envelope."""
 _SIDE_ORDER: dict[str | None, int] = {REQUEST: 0, RESPONSE: 1, None: 2}
 
 Struct = dict[str, Any]
 
 
 class RecordRoom:
-    """What the record sets of one exchange may still expand to, and how many records and batches are kept of them:
-    once for their batches alone, once with their records."""
+    """Remaining limits for the record sets of one exchange: expanded bytes, and records and batches to keep. Held
+    twice: for batches alone, and for batches with their records."""
 
     __slots__ = ("_hit", "_left")
 
@@ -53,11 +53,11 @@ class RecordRoom:
         self._hit: set[str] = set()
 
     def left(self, with_records: bool) -> tuple[int, int, int]:
-        """Bytes, records, batches."""
+        """Remaining bytes, records, batches."""
         return self._left[with_records]
 
     def spend(self, with_records: bool, found: RecordSet, counts: Counts) -> None:
-        """Subtract what was found, and count the limits that were reached, each once an exchange."""
+        """Subtract a record set from the limits, and count those that were reached, each once an exchange."""
         size, records, batches = self._left[with_records]
         self._left[with_records] = (
             max(size - found.expanded_bytes, 0),
@@ -83,7 +83,7 @@ class RecordField:
         self._counts = counts
         self._batches: RecordSet | None = None
         self._records: RecordSet | None = None
-        # Of the reading with records, which may have been taken since.
+        # Limits of the reading with records, which may have been taken since.
         self._given: tuple[int, int, int] | None = None
         self._problems: list[Problem] = []
         self._count: int | None = 0
@@ -106,7 +106,7 @@ class RecordField:
         return found if found is not None else self._with_records(self._given)
 
     def problems(self, with_records: bool) -> list[Problem]:
-        """What is wrong with the batches, or with them and their records."""
+        """Problems of the batches, or of the batches and their records."""
         if not with_records:
             return self.batches().problems
         self._read_records()
@@ -143,7 +143,7 @@ def _count(batches: RecordSet) -> int | None:
 
 
 class _Found:
-    """What the steps collect; dicts for sets in order of appearance."""
+    """Names and counts that the steps collect; dicts for sets in order of appearance."""
 
     __slots__ = (
         *("codes", "ends", "groups", "inners", "key", "key_type", "partitions", "record_bytes"),
@@ -168,14 +168,14 @@ class _Found:
 
 
 class Summary:
-    """What one exchange's bodies name and count. Lists are whole, each name once, request before response.
+    """Names and counts from one exchange's bodies. Lists are whole, each name once, request before response.
 
     `topics`: names, or the ids whose name is not known, which are also `unresolved_topic_ids`. `partitions`:
     `topic-index`. `error_codes` and `error_names`: those that occur; `error_counts` how often each does, `error_count`
     all together. `record_bytes`: bytes of record sets on the wire, None if a message that may hold some is not there to
-    its end. `throttle_time_ms` is the response's, `max_wait_ms` the request's, None where there is none. `refusal`: why
-    the broker's SASL token refuses the login, None if it does not. What an Envelope carries counts as if it stood in
-    the bodies.
+    its end. `throttle_time_ms` is the response's, `max_wait_ms` the request's, None where there is none. `refusal`: the
+    reason for which the broker's SASL token refuses the login, None if it does not. Messages inside an Envelope count
+    as parts of the bodies.
     """
 
     __slots__ = (
@@ -229,7 +229,7 @@ class Summary:
         return max(*topics, len(self.groups), len(self.transactional_ids), len(self.error_codes))
 
     def has_damaged_records(self, with_records: bool) -> bool:
-        """Whether something is wrong with a record set, or, if looked for, with a record."""
+        """True if something is wrong with a record set or, `with_records`, with a record."""
         fields = self._record_fields
         return bool(fields) and any([field.problems(with_records) for field in fields.values()])
 
@@ -242,7 +242,7 @@ class Summary:
         return self._inners[name][1] if name in self._inners else None
 
     def has_inner(self, name: str, value: bytes) -> bool:
-        """Whether `inner(name)` is what `value`, known by its very bytes object, was read as."""
+        """True if `inner(name)` was read from `value`, known by its very bytes object."""
         return name in self._inners and self._inners[name][0] is value
 
     @property
@@ -275,7 +275,7 @@ class Summary:
 def _collect(
     message: WireMessage | None, found: _Found, fields: frozenset[str] | None = None
 ) -> tuple[Struct, Layout | None]:
-    """Collects from a message's body, as far as it could be decoded."""
+    """Collect from a message's body, as far as it could be decoded; return the body and its layout."""
     if message is None:
         return {}, None
     body, layout, _, _ = message.decode(fields)
@@ -298,12 +298,12 @@ def _refusal(exchange: Exchange, response: Struct) -> str | None:
 
 
 def _is_token(exchange: Exchange) -> bool:
-    """Whether it is a raw SASL token, which has no header."""
+    """True for a raw SASL token, which has no header."""
     return exchange.api_key is None and exchange.correlation_id is None
 
 
 def _are_records_known(exchange: Exchange) -> bool:
-    """Whether each message that may hold record sets is there and could be read to its end."""
+    """True if each message that may hold record sets is there and could be read to its end."""
     key, version = exchange.api_key, exchange.api_version
     if key is None or version is None:
         # A token holds none; an orphan may be the answer to anything.
@@ -322,14 +322,14 @@ def _may_hold_records(api_key: int, api_version: int, direction: str) -> bool:
     api = schema.api(api_key)
     if api is None:
         return True
-    # Of a version that is not known, what the known ones hold.
+    # For an unknown version, the layouts of the known ones.
     known = (api_version,) if api_version in api.versions else tuple(api.versions)
     layouts = [layout for version in known for layout in schema.layouts(api_key, version, direction)]
     return any([bool(_record_sites(layout)) for layout in layouts])
 
 
 def error_counts(exchange: Exchange) -> dict[int, int]:
-    """How often each error code occurs in the response: of the bodies nothing else is decoded."""
+    """Number of times each error code occurs in the response: nothing else of the bodies is decoded."""
     message = exchange.response
     if message is None or message.api_key is None or message.api_version is None:
         return NO_ERRORS
@@ -357,8 +357,8 @@ def _error_fields(api_key: int, api_version: int) -> frozenset[str]:
 
 
 def problems(exchange: Exchange, with_records: bool = False) -> list[Problem]:
-    """What the session noted, what the decoders found, what is wrong with the record sets: the request's, the
-    response's, then what concerns both. `with_records`: the records themselves are read too, not only the batches."""
+    """Problems noted by the session, found by the decoders and in the record sets: the request's, the response's, then
+    those of both. `with_records`: the records themselves are read too, not only the batches."""
     found = list(exchange.noted)
     summary = exchange.summary
     damaged = summary.has_damaged_records(with_records)
@@ -441,7 +441,7 @@ def _struct_walk(fields: Sequence[Field], api_key: int | None) -> Walk | None:
 
 
 def _topic_walk(name_field: str, id_field: str, steps: tuple[Walk, ...]) -> Walk:
-    """A struct that names a topic, for itself and for what is below it."""
+    """The walk of a struct that names a topic, for itself and for the structs below it."""
 
     def walk(struct: Struct, found: _Found, _: str | None) -> None:
         topic: str | None = struct.get(name_field)
@@ -580,7 +580,7 @@ def _coordinator_key(name: str, array: bool) -> Walk:
 
 
 def _inner(name: str) -> Walk:
-    """The message that an Envelope's field holds: the request's layout tells the response's, and is found first."""
+    """Read the message in an Envelope's field; the request, which comes first, tells the response's layout."""
 
     def step(struct: Struct, found: _Found, topic: str | None) -> None:
         value = struct.get(name)

@@ -1,4 +1,4 @@
-"""Which responses tell the names of topic ids (KIP-516) or the addresses of nodes, and what one tells."""
+"""Names of topic ids (KIP-516) and addresses of nodes in responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kinspect.protocol.schema import Field
 
 LARGE = 256 * 1024
-"""Of a longer message what was decoded is not held until its line is written: others may wait with it."""
+"""Bytes above which a decoded body is not held until its line is written: others may wait with it."""
 ENDPOINT = ["node_id", HOST, PORT, "rack"]
 LISTENERS = "listeners"
 _SHORTEST_WITH_ENDPOINT = 20
@@ -26,7 +26,7 @@ _ADDRESS_ENDS = b"0123456789abcdefABCDEF:"
 
 
 class Told(NamedTuple):
-    """What one response tells: topic ids with their names; IP addresses and ports with the node there."""
+    """Facts in one response: topic ids with their names; IP addresses and ports with the node there."""
 
     names: Sequence[tuple[str, str]]
     nodes: Sequence[tuple[str, int, int]]
@@ -36,7 +36,7 @@ NOTHING = Told((), ())
 
 
 class _Telling(NamedTuple):
-    """Where names stand beside topic ids in a response, and node ids beside addresses. `last`: the nodes are its last
+    """Sites of names beside topic ids in a response, and of node ids beside addresses. `last`: the nodes are its last
     tagged field, which few responses have (KIP-951)."""
 
     names: Site
@@ -45,12 +45,12 @@ class _Telling(NamedTuple):
 
 
 def tells(api_key: int, api_version: int) -> bool:
-    """Whether a response of this API and version may tell topic names beside topic ids, or the addresses of nodes."""
+    """True if a response of this API and version may have topic names beside topic ids, or addresses of nodes."""
     return _telling(api_key, api_version) is not None
 
 
 def told(exchange: Exchange) -> Told:
-    """What the exchange's response tells, as far as it could be read."""
+    """The names and nodes in the exchange's response, as far as it could be read."""
     message = exchange.response
     if message is None or message.api_key is None or message.api_version is None:
         return NOTHING
@@ -92,7 +92,7 @@ def _addresses(struct: dict[str, Any]) -> Iterator[tuple[str, int]]:
 
 @lru_cache(maxsize=4096)
 def _ip_text(host: str) -> str | None:
-    """The address as connections have it; None for a name."""
+    """An IP address in the form that connections have; None for a host name."""
     try:
         return str(ip_address(host))
     except ValueError:
@@ -100,8 +100,8 @@ def _ip_text(host: str) -> str | None:
 
 
 def _may_end_in_endpoint(raw: bytes) -> bool:
-    """Whether a response may end in the endpoint of a node at an IP address: host, port, rack, no tags. Decoding those
-    that may not, for that alone, would cost as much as to pair them.
+    """True if a response may end in the endpoint of a node at an IP address: host, port, rack, no tags. Decoding all
+    others just for that would cost as much as pairing them.
 
     Without a rack there is text, a port's two bytes of 0, its other two, and two bytes of 0.
     """

@@ -1,4 +1,4 @@
-"""The exchange as the JSON line's object: a table of keys, each with what gives its value.
+"""The exchange as the JSON line's object: a table of keys, each with the expression of its value.
 
 Everything that depends on the options alone is settled when a `View` is made, everything that depends on a
 layout alone when that layout is first seen.
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 LISTED = 100
-"""Entries of a list at the top level, at most."""
+"""Largest number of entries of a list at the top level."""
 MEANT = 4
-"""Fields that are named in place of an unknown one, at most."""
+"""Largest number of fields that are named in place of an unknown one."""
 INT64_FORMS = ("number", "string")
 
 NS_PER_SECOND = 1_000_000_000
@@ -45,7 +45,7 @@ def milliseconds(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else nanoseconds / NS_PER_MS
 
 
-@lru_cache(maxsize=16)  # an exchange tells most of its times twice
+@lru_cache(maxsize=16)  # an exchange shows most of its times twice
 def iso_time(nanoseconds: int | None) -> str | None:
     """Nanoseconds since the epoch as `2026-11-21T06:43:01.123456000Z`; None for a year with more than four digits."""
     if nanoseconds is None:
@@ -122,22 +122,22 @@ KEYS = {
 }
 """The keys of a line, in their order, and the Python expressions of their values.
 
-A view compiles those it shows into one function: calls are what a line costs."""
+A view compiles those it shows into one function: calls are most of a line's cost."""
 
 SHARED = {
     "connection": "exchange.connection",
     "summary": "exchange.summary",
     "problems": "problems_of(exchange)",
 }
-"""What several expressions start from."""
+"""Values that several expressions start from."""
 
 SUMMARY_KEYS = frozenset(key for key, value in KEYS.items() if re.search(r"\b(summary|problems)\b", value))
-"""Keys that take both bodies, whole."""
+"""Keys that need both whole bodies."""
 
 MESSAGE_KEYS = ("timestamp", "duration_ms", "size", "frames", "layout", "complete", "inferred", "body")
 BODY, ERRORS = "body", "errors"
 BODY_KEYS = frozenset({"layout", "complete"})
-"""Keys of a message that take its body, whole."""
+"""Keys of a message that need its whole body."""
 
 SHAPES: dict[str, tuple[str, ...]] = {
     "client": ("ip", "port", "id", "role", "principal", "software_name", "software_version"),
@@ -146,7 +146,7 @@ SHAPES: dict[str, tuple[str, ...]] = {
     "response": (*MESSAGE_KEYS, ERRORS),
     "problems": ("side", "code", "offset", "bytes", "path", "message"),
 }
-"""What may be asked for below a key; below the others there is nothing."""
+"""Names that may be asked for below a key; below other keys there are none."""
 
 
 # ---------------------------------------------------------------------- the view
@@ -154,15 +154,15 @@ SHAPES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class View:
-    """How exchanges become JSON-ready dicts. Made once, used for many.
+    """Turns exchanges into JSON-ready dicts under given options. Made once, used for many.
 
     `records`: record sets with their records. `payload`: how keys, values and header values are shown (`none`,
     `text`, `base64`, `hex`). `show_secrets`: nothing is redacted. `int64`: `number`, or `string` for tools that round.
     `fields`: the dotted paths to show, through arrays, or None for all; a line then has these alone, each key
-    of the top level at least as null. Raises KinspectError for what is none of these.
+    of the top level at least as null. Raises KinspectError for other values.
 
-    `request_fields` and `response_fields` tell which body fields the view takes: None for the whole body, an
-    empty set for none of it.
+    `request_fields` and `response_fields` are the body fields that the view takes: None for the whole body, an empty
+    set for none of it.
     """
 
     records: bool = False
@@ -203,7 +203,7 @@ class View:
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A view travels to other processes as its options; what was compiled stays."""
+        """Pickle a view as its options, without its compiled parts."""
         return View, (self.records, self.payload, self.show_secrets, self.int64, self.fields)
 
     def exchange(self, exchange: Exchange) -> dict[str, Any]:
@@ -288,7 +288,7 @@ def _one_of(option: str, value: str, choices: Iterable[str]) -> None:
 
 
 def _check(tree: projection.Tree) -> None:
-    """That every asked path has names that lines have."""
+    """Raise KinspectError for an asked path with a name that lines do not have."""
     for key, below in tree.items():
         if key not in KEYS:
             raise KinspectError(f"unknown field {key!r}: {_nearest(key)}")
@@ -304,7 +304,7 @@ def _check(tree: projection.Tree) -> None:
 
 
 def _nearest(name: str) -> str:
-    """Which fields may be meant by a name that is none, and where they all are."""
+    """Hint for an unknown name: the fields that may be meant, and where all are documented."""
     known: dict[str, list[str]] = {key: [key] for key in KEYS}
     for key, names in SHAPES.items():
         for below in names:
@@ -315,7 +315,7 @@ def _nearest(name: str) -> str:
 
 
 def _asks(tree: projection.Tree, side: str, *keys: str) -> bool:
-    """Whether one of a side's keys is asked for."""
+    """True if one of a side's keys is asked for."""
     if tree and side not in tree:
         return False
     below = tree.get(side)
