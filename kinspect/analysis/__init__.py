@@ -1,5 +1,5 @@
-"""Accumulators: what many exchanges say together.
+"""Accumulators over many exchanges.
 
-Each has `add`, `merge` (as if what was added to the other one had been added to this one) and `result`. They know no
+Each has `add`, `merge` (as if everything added to the other one had been added to this one) and `result`. They know no
 clock, and none of them grows beyond its stated cap.
 """

@@ -15,8 +15,8 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Ranking(NamedTuple, Generic[K]):
-    """Names with their amounts, the greatest first, of equals in their own order. `others`: the amount not in `names`.
-    `missed`: by so much an amount may be too low; 0 as long as there were no more names than are kept."""
+    """Names with their amounts, the greatest first, equals in the order of names. `others`: the amount not in `names`.
+    `missed`: how much too low an amount may be; 0 as long as there were no more names than are kept."""
 
     names: list[tuple[K, int]]
     others: int = 0
@@ -38,7 +38,7 @@ class Frequent(Generic[K]):
     def add(self, name: K, amount: int = 1) -> None:
         self._amounts[name] = self._amounts.get(name, 0) + amount
         self._total += amount
-        # To look for the least is worth it only now and then.
+        # Looking for the least is worth it only now and then.
         if len(self._amounts) > 2 * self._kept:
             self._shorten()
 
@@ -52,12 +52,12 @@ class Frequent(Generic[K]):
             self._shorten()
 
     def result(self, shown: int) -> Ranking[K]:
-        """The `shown` greatest."""
+        """The `shown` greatest amounts."""
         ranked = sorted(self._amounts.items(), key=lambda item: (-item[1], item[0]))[:shown]
         return Ranking(ranked, self._total - sum(amount for _, amount in ranked), self._missed)
 
     def __len__(self) -> int:
-        """How many names are kept now: all there were if none were given up."""
+        """Number of names kept now: all there were if none were given up."""
         return len(self._amounts)
 
     def _shorten(self) -> None:

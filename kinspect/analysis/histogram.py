@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 LONGEST_NS = 1 << 50
-"""Longer ones, of thirteen days and more, share a bucket."""
+"""Longer durations, of thirteen days and more, share a bucket."""
 ERROR = 1 / 128
-"""A quantile differs from the true one by no more than this part of it."""
+"""Largest relative difference between a quantile and the true one."""
 
 # Durations below 2**7 have a bucket each; above, each doubling is cut into 2**6 buckets: 2,881 in all.
 _BITS = 6
@@ -17,7 +17,7 @@ _WITHIN = (1 << _BITS) - 1
 
 
 class Spread(NamedTuple):
-    """Nanoseconds; `greatest` is exact, the quantiles within `ERROR`. All None where nothing was added."""
+    """Quantiles in nanoseconds; `greatest` is exact, the others within `ERROR`. All None where nothing was added."""
 
     median: int | None = None
     p99: int | None = None
@@ -54,7 +54,7 @@ class Histogram:
         return Spread(median, p99, self._greatest)
 
     def quantiles(self, *percents: int) -> Iterator[int]:
-        """The least durations that so many percent (ascending) of all do not exceed; something must have been added."""
+        """The quantiles at these percentages (ascending), in nanoseconds; something must have been added."""
         seen = 0
         steps = iter(sorted(self._buckets.items()))
         value = 0

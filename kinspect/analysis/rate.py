@@ -1,4 +1,4 @@
-"""How much a second, over the last seconds."""
+"""Rates a second, over the last seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Rate:
         self._begun: int | None = None
 
     def add(self, now: int, amount: int) -> None:
-        """Something came at `now`."""
+        """Add an amount that came at `now`."""
         self._begun = now if self._begun is None else min(self._begun, now)
         step = now // STEP_NS
         self._amounts[step] = self._amounts.get(step, 0) + amount
@@ -33,12 +33,12 @@ class Rate:
             self._forget(max(self._amounts))
 
     def result(self, now: int) -> float:
-        """A second's amount, over the window that ends at `now` or what there was of it."""
+        """The amount a second, over the window that ends at `now` or as much of it as there was."""
         if self._begun is None:
             return 0.0
         self._forget(now // STEP_NS)
         begin = max(self._begun, (now // STEP_NS - self._steps) * STEP_NS)
-        # What came in the first moment is no rate yet.
+        # Amounts of the first moment are no rate yet.
         return sum(self._amounts.values()) * NS_PER_SECOND / max(now - begin, NS_PER_SECOND)
 
     def _forget(self, newest: int) -> None:

@@ -1,4 +1,4 @@
-"""The last minute, and all that was since the beginning."""
+"""Traffic of the last minute, and of the whole time since the beginning."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class Recent:
         self._minute = Traffic()
 
     def at(self, now: int) -> Traffic:
-        """Where to add what comes now."""
+        """The accumulator to which exchanges at `now` are added."""
         self._turn(now)
         return self._current
 
     def minute(self, now: int) -> tuple[Traffic, float]:
-        """The last minute, and how many seconds it has: fewer at the beginning."""
+        """Traffic of the last minute, and its seconds: fewer at the beginning."""
         self._turn(now)
         begun = max(self._begun, (self._slot - SLOTS) * SLOT_NS)
         return self._with_current(self._minute), (now - begun) / NS_PER_SECOND
 
     def whole(self, now: int) -> tuple[Traffic, float]:
-        """All there was, and for how many seconds."""
+        """Traffic since the beginning, and its seconds."""
         self._turn(now)
         return self._with_current(self._whole), (now - self._begun) / NS_PER_SECOND
 

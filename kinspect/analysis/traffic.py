@@ -1,4 +1,4 @@
-"""What the exchanges of a stretch of time were: by API, what went wrong, and whose they were."""
+"""Statistics of exchanges: by API, failures, and topics, clients and groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kinspect.kafka.exchange import UNANSWERED, Exchange
 from kinspect.protocol import schema
 
 NAME_SHOWN = 100
-"""Longer names are cut to so many characters, and end in an ellipsis."""
+"""Characters to which longer names are cut, with an ellipsis at the end."""
 CONNECTIONS_KEPT = 10_000
 CAPTURE_END = "capture_end"
 UNKNOWN_API = "unknown API"
@@ -19,8 +19,8 @@ PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 
 
 class ApiResult(NamedTuple):
-    """The exchanges of an API. `failed`: with an error code or a problem, or unanswered. `service` is without the time
-    that a request waited behind others of its connection, `latency` with it."""
+    """Statistics of an API's exchanges. `failed`: those with an error code or a problem, or unanswered. `service` is
+    without the time that a request waited behind others of its connection, `latency` with it."""
 
     name: str
     exchanges: int
@@ -30,14 +30,14 @@ class ApiResult(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Something that went wrong: the API, and the name of the error code, the problem, or why there was no answer."""
+    """A kind of failure: the API, and the name of the error code, the problem, or the reason for no answer."""
 
     api: str
     what: str
 
 
 class Names(NamedTuple):
-    """How many there are; of more than `NAMES_KEPT`, how many are kept."""
+    """Numbers of distinct names; of more than `NAMES_KEPT`, the number kept."""
 
     faults: int
     topics: int
@@ -46,8 +46,9 @@ class Names(NamedTuple):
 
 
 class Result(NamedTuple):
-    """`bytes`: of messages. `connections`: those that had exchanges, `CONNECTIONS_KEPT` at most. `apis`: the most
-    frequent first. Topics are ranked by bytes of record sets produced and fetched, clients and groups by exchanges."""
+    """Statistics of exchanges. `bytes`: sum of their messages. `connections`: number of those that had exchanges,
+    `CONNECTIONS_KEPT` at most. `apis`: the most frequent first. Topics are ranked by bytes of record sets produced and
+    fetched, clients and groups by exchanges."""
 
     exchanges: int
     failed: int
@@ -78,7 +79,7 @@ class _Api:
 
 
 class Traffic:
-    """Takes exchanges, and decodes their bodies for it. The APIs are those that Kafka has, and one for all others."""
+    """Accumulates exchanges, and decodes their bodies to do so. APIs that Kafka does not have count as one."""
 
     __slots__ = (
         "_apis",
@@ -104,7 +105,7 @@ class Traffic:
         self._groups: Frequent[str] = Frequent()
 
     def add(self, exchange: Exchange) -> bool:
-        """Tells whether something went wrong with it."""
+        """Add an exchange; return True if it failed."""
         name = api_name(exchange)
         api = self._api(name)
         api.count += 1
@@ -146,7 +147,7 @@ class Traffic:
         self._groups.merge(other._groups)
 
     def result(self, shown: int) -> Result:
-        """With the `shown` greatest of each ranking."""
+        """The statistics, with the `shown` greatest of each ranking."""
         apis = [
             ApiResult(name, api.count, api.failed, api.service.result(), api.latency.result())
             for name, api in self._apis.items()
@@ -176,12 +177,12 @@ class Traffic:
 
 
 def api_name(exchange: Exchange) -> str:
-    """The API's name, or one for all that have none."""
+    """The API's name, or the same one for all that have none."""
     return exchange.api or UNKNOWN_API
 
 
 def faults(exchange: Exchange) -> Iterator[tuple[str, int]]:
-    """What went wrong, and how often."""
+    """Names of the failures in an exchange, each with its number."""
     for code, times in exchange.summary.error_counts.items():
         yield schema.error_name(code), times
     for problem in dict.fromkeys(problem.code for problem in exchange.problems):
@@ -191,7 +192,7 @@ def faults(exchange: Exchange) -> Iterator[tuple[str, int]]:
 
 
 def topic_bytes(exchange: Exchange) -> Iterator[tuple[str, int]]:
-    """The topics that records were produced to or fetched from, and bytes of their record sets."""
+    """Topics that records were produced to or fetched from, with the bytes of their record sets."""
     if exchange.api_key == PRODUCE:
         message, topics, partitions = exchange.request, "topic_data", "partition_data"
     elif exchange.api_key in (FETCH, SHARE_FETCH):

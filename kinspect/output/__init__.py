@@ -1,4 +1,4 @@
-"""What is printed: exchanges as JSON lines, a table or trees, and the closing summary."""
+"""Output formats: exchanges as JSON lines, a table or trees, and the closing summary."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Writer(Protocol):
     """An output format at work."""
 
     def exchange(self, exchange: Exchange) -> None:
-        """Write an exchange; it may be kept back until `flush`."""
+        """Write an exchange; it may be buffered until `flush`."""
 
     def line(self, line: dict[str, Any]) -> None:
         """Write a line of another type; formats without such lines leave it out."""
 
     def flush(self) -> None:
-        """Hand on what was kept back."""
+        """Write everything buffered."""
 
 
 class Style(NamedTuple):
-    """How the formats for people look. `color`: `auto`, `always` or `never`; `wide`: nothing is cut."""
+    """Look of the formats for people. `color`: `auto`, `always` or `never`; `wide`: nothing is cut."""
 
     color: str = "auto"
     utc: bool = False
@@ -34,7 +34,7 @@ class Style(NamedTuple):
 
 
 def open_writer(name: str, stream: TextIO, view: View, style: Style) -> Writer:
-    """The writer of format `name`. A format's libraries are loaded when it is asked for."""
+    """The writer of format `name`. A format's libraries are loaded only here."""
     return _WRITERS[name](stream, view, style)
 
 

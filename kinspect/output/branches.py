@@ -1,4 +1,4 @@
-"""A tree written line by line: what is below a line is not known yet, and nothing above it is kept."""
+"""A tree written line by line: no line needs those below it, and none above it is kept."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from rich.console import Console
 from rich.text import Text
 
 Piece = tuple[str, str]
-"""A part of a line and its style, as rich calls it; the text is escaped."""
+"""A part of a line and the name of its rich style; the text is escaped."""
 Pieces = tuple[Piece, ...] | Iterator[Piece]
-"""Of a line that may be long, they are made as they are written."""
+"""The pieces of a line; an iterator for a line that may be long."""
 
 BATCH_CHARACTERS = 32 * 1024
-"""What is kept back at most."""
+"""Characters that are buffered at most."""
 ROOM_LEAST = 20
-"""Columns for a line's text, however deep it stands and however narrow the terminal is."""
+"""Least columns for a line's text, however deep it stands and however narrow the terminal is."""
 GUIDE_STYLE = "dim"
 
 
 class _Guides(NamedTuple):
-    """What stands before a line, and before those that come later below the same one."""
+    """Guides before a line: `fork`, or `end` before its parent's last; before the lines below it: `by`, or `past`."""
 
     fork: str
     end: str
@@ -52,17 +52,17 @@ class Branches:
         self._write("", "", pieces)
 
     def line(self, above: str, last: bool, pieces: Pieces) -> str:
-        """Write a line; `last`: none follows it below the same one. `above` is what this gave for the line that it
-        stands below, or empty."""
+        """Write a line and return its prefix, to be passed as `above` for the lines below it. `above` is empty below
+        the root; `last`: no line with the same parent follows."""
         fork, end, by, past = self._guides
         below = above + (past if last else by)
         self._write(above + (end if last else fork), below, pieces)
         return below
 
     def flush(self) -> None:
-        """Hand on what was kept back."""
+        """Write everything buffered."""
         if self._lines:
-            # Emptied first: what a closed pipe refused is not offered to it again.
+            # Emptied first: text that a closed pipe refused is not written to it again.
             text, self._lines, self._waiting = "".join(self._lines), [], 0
             self._console.file.write(text)
             self._console.file.flush()
@@ -128,7 +128,7 @@ def folded(pieces: Iterable[Piece], room: int) -> Iterator[list[Piece]]:
 
 
 def _fitting(text: str, at: int, room: int) -> tuple[int, int]:
-    """Where the part of the text from `at` on ends that `room` cells hold, and the cells it takes."""
+    """End of the longest part of the text from `at` on that fits in `room` cells, and the cells it takes."""
     part = text[at : at + room]
     taken = len(part) if part.isascii() else cell_len(part)
     if taken <= room:

@@ -12,12 +12,12 @@ AUTO, ALWAYS, NEVER = "auto", "always", "never"
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Leave it to the command line how a closed pipe ends the program; rich would end it with 1."""
+        """Raise BrokenPipeError, for the command line to end the program; rich would end it with status 1."""
         raise BrokenPipeError
 
 
 def make_console(stream: TextIO, color: str = AUTO, width: int | None = None) -> Console:
-    """A console that prints what it is given and reads no markup, emoji codes or highlights into it.
+    """A console that prints text as it is, without markup, emoji codes or highlighting.
 
     `color`: `auto` (on a terminal, unless NO_COLOR is set), `always` or `never`.
     """

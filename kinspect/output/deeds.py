@@ -1,4 +1,4 @@
-"""What the messages of an exchange tell of it in few words, beside the keys of its line."""
+"""Short facts from the messages of an exchange, beside the keys of its line."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ WORDS_SHOWN = 60
 
 
 class Told(NamedTuple):
-    """`refused`: that the broker refused a login; `deed`: what is done, or to what; `reasons`: what clients and brokers
-    say of it. None of it is escaped."""
+    """Short facts of an exchange, not escaped. `refused`: the refusal of a login; `deed`: the action or its object;
+    `reasons`: texts of clients and brokers about it."""
 
     refused: str | None
     deed: str | None
@@ -42,7 +42,7 @@ NOTHING_TOLD = Told(None, None, [])
 
 
 def told(exchange: Exchange) -> Told:
-    """What the exchange tells."""
+    """The exchange's short facts."""
     return Told(refused(exchange), deed(exchange), reasons(exchange))
 
 
@@ -59,13 +59,13 @@ DEEDS: dict[int | None, tuple[str, dict[Any, str]]] = {
     SHARE_GROUP_HEARTBEAT: _EPOCHS,
     STREAMS_GROUP_HEARTBEAT: _EPOCHS,
 }
-"""By API, the request's field that tells what is done, and its words. Members of groups join and leave with epochs that
-are none (KIP-848); a static member that leaves with -2 comes back under its name."""
+"""By API, the request's field that tells the action, and words for its values. Members of groups join and leave with
+special epochs (KIP-848); a static member that leaves with -2 comes back under its name."""
 
 
 def deed(exchange: Exchange) -> str | None:
-    """The API of the request that an Envelope carries; the mechanism and user of a login; the resources, besides
-    topics, that configs or ACLs belong to; else what one of `DEEDS` does."""
+    """The API of the request inside an Envelope; the mechanism and user of a login; the resources, besides topics, that
+    configs or ACLs belong to; else the word of `DEEDS`. None for other exchanges."""
     inner = exchange.summary.inner(REQUEST_DATA)
     if inner is not None:
         return f"{schema.api_name(inner.header.api_key)} v{inner.header.api_version}"
@@ -80,12 +80,12 @@ def deed(exchange: Exchange) -> str | None:
 
 
 def is_login(kind: str, api_key: int | None) -> bool:
-    """Whether an exchange of this kind and API is a part of a login."""
+    """True if an exchange of this kind and API is a part of a login."""
     return kind == SASL_TOKEN or api_key in (SASL_HANDSHAKE, SASL_AUTHENTICATE)
 
 
 def _login(exchange: Exchange) -> str | None:
-    # A handshake comes before the user's name: what is known then is that of an earlier login.
+    # A handshake comes before the user's name: one known by then is that of an earlier login.
     user = None if exchange.api_key == SASL_HANDSHAKE else exchange.principal
     parts = [exchange.mechanism and _shortened(exchange.mechanism), user and f"user {_shortened(user)}"]
     return " ".join(filter(None, parts)) or None
@@ -103,8 +103,8 @@ def _resources(body: dict[str, Any], array: str, types: dict[int, str]) -> str |
 
 
 def reasons(exchange: Exchange) -> list[str]:
-    """Why members join or leave, where they say so in few words, each reason once; then what the broker says of its
-    first error."""
+    """Reasons for which members join or leave, the short ones, each once; then the broker's message for its first
+    error."""
     members: list[dict[str, Any]] = []
     if exchange.api_key == JOIN_GROUP:
         members = [_request_body(exchange)]

@@ -63,7 +63,7 @@ class Detail(Writer):
             self._branches.line("", not left, _problem(problem))
 
     def flush(self) -> None:
-        """Hand on what was kept back."""
+        """Write everything buffered."""
         self._branches.flush()
 
     def _message(
@@ -107,7 +107,7 @@ def _may_be_long(item: Any) -> bool:
 
 
 def scalar(item: Any) -> Iterator[Piece]:
-    """A value that is not to be taken apart. A text or list of any length comes in parts."""
+    """The pieces of a value without fields of its own. A text or list of any length comes in parts."""
     if isinstance(item, str) and len(item) > PART:
         for at in range(0, len(item), PART):
             yield _word(item[at : at + PART])
@@ -153,7 +153,7 @@ def _piece(text: Text) -> Piece:
 
 
 def _end_facts(end: dict[str, Any]) -> list[str]:
-    """`10.0.0.1:41234 id=p-1 role=consumer`."""
+    """Words for a client or broker: `10.0.0.1 41234`, `id=p-1`, `role=consumer`."""
     rest = {key: value for key, value in end.items() if key not in ("ip", "port") and value is not None}
     return [f"{end['ip']} {end['port']}", *(f"{key}={value}" for key, value in rest.items())]
 

@@ -1,4 +1,4 @@
-"""What a capture says goes to a terminal as text, never as control sequences."""
+"""Escapes: text of a capture reaches a terminal as text, never as control sequences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DELETE = b"\x7f"
 
 
 def escape(text: str) -> str:
-    """`text` with everything that is not printed as itself shown as `\\x1b`, `\\u202e` or `\\U000e0001`.
+    """`text` with each character that is not printable shown as `\\x1b`, `\\u202e` or `\\U000e0001`.
 
     `str.isprintable` draws the line where it is wanted: control characters (C0, C1), format characters (bidi
     overrides, zero widths), surrogates, line and paragraph separators and every space but the plain one.
@@ -21,12 +21,12 @@ def escape(text: str) -> str:
 
 
 def printable(path: str) -> str:
-    """A file's name, or a text with one in it, with U+FFFD for bytes that are no text."""
+    """A file's name, or a text with one in it, with U+FFFD for bytes that are not UTF-8."""
     return path.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def escape_json(text: bytes) -> bytes:
-    """JSON that means the same, with what `escape` escapes as `\\u009b`; line feeds between its tokens stay."""
+    """Equivalent JSON with `\\u009b` for each character that `escape` escapes; line feeds between its tokens stay."""
     if text.isascii() and DELETE not in text:
         return text
     decoded = text.decode()
@@ -41,7 +41,7 @@ def _in_json(run: str) -> str:
 
 
 def _surrogates(character: str) -> str:
-    """JSON has characters beyond U+FFFF as two of them."""
+    """JSON escape of a character; beyond U+FFFF it is two."""
     pair = character.encode("utf-16-be").hex()
     return "".join(f"\\u{pair[at : at + 4]}" for at in range(0, len(pair), 4))
 

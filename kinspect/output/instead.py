@@ -1,4 +1,4 @@
-"""Where no exchange passes the filters: what there is instead of what was asked for."""
+"""Hint for a run in which no exchange passes the filters: the values there are instead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ON_TIME = ("--since", "--until")
 
 
 def instead(tally: Tally) -> str:
-    """A line. All that came as far as the last filter that left anything out was left out by it."""
+    """The hint, a line about the last filter that left anything out: it left out all that the others passed to it."""
     asked = max(tally.seen, key=tally.options.index)
     before = tally.options[: tally.options.index(asked)]
     which = f" that passes {', '.join(before)}" if before else ""
@@ -32,7 +32,7 @@ def instead(tally: Tally) -> str:
 
 
 def _there(kind: str, counts: Counts) -> str:
-    """The most frequent values, of equals in the order of names, and how many others there are."""
+    """The most frequent values, equals in the order of names, and the number of others."""
     if kind == LONGEST:
         return f"the {kind} is {_milliseconds(counts[kind])}"
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -44,7 +44,7 @@ def _there(kind: str, counts: Counts) -> str:
 
 
 def _milliseconds(nanoseconds: int) -> str:
-    """As `--min-latency` takes it; never longer than it was."""
+    """A duration in the form of `--min-latency`, rounded down."""
     microseconds = nanoseconds // NS_PER_US
     return f"{microseconds // 1000}.{microseconds % 1000:03}ms"
 
@@ -62,7 +62,7 @@ def _span(tally: Tally) -> list[str]:
 
 
 def _local(nanoseconds: int) -> str | None:
-    """The time where the user is; None if that is UTC, or there is no such date."""
+    """The time in the local zone; None if that is UTC, or there is no such date."""
     seconds, fraction = divmod(nanoseconds, NS_PER_SECOND)
     try:
         moment = datetime.fromtimestamp(seconds, UTC).astimezone()

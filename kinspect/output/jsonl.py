@@ -11,13 +11,13 @@ from kinspect.kafka.view import View
 from kinspect.output.escape import escape_json
 
 BATCH_BYTES = 32 * 1024
-"""What is kept back at most. With more of it malloc gives memory back to the system after each batch, and takes it
-again: with 256 KiB that was a tenth of the time."""
+"""Bytes that are buffered at most. With more, malloc returns memory to the system after each batch and takes it again:
+with 256 KiB that was a tenth of the time."""
 
 
 def text(line: dict[str, Any]) -> bytes:
     """The object as a line of text."""
-    # Also into a file: what is in it is shown on a terminal sooner or later.
+    # Into a file too: its text is shown on a terminal sooner or later.
     return escape_json(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
@@ -43,12 +43,12 @@ class JsonLines:
             self._write()
 
     def flush(self) -> None:
-        """Hand on what was kept back."""
+        """Write everything buffered."""
         if self._lines:
             self._write()
             self._stream.flush()
 
     def _write(self) -> None:
-        # Emptied first: what a closed pipe refused is not offered to it again.
+        # Emptied first: bytes that a closed pipe refused are not written to it again.
         data, self._lines, self._waiting = b"".join(self._lines), [], 0
         self._stream.write(data)

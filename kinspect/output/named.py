@@ -1,4 +1,4 @@
-"""What numbers of Kafka's fields stand for, to be printed beside them."""
+"""Names of numbers in Kafka's fields, to be printed beside them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The fields of a message with what may be shown of them: the spans of the reference interpreter beside a view's body,
-which leaves secrets out."""
+"""Values of a message's fields that may be shown: the spans of the reference interpreter beside a view's body, which
+leaves secrets out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from kinspect.protocol.interpreter import Span
 
-# Spans of what holds values, not of a value.
+# Types of spans that hold others and have no value.
 STRUCTURE = frozenset({"struct", "tags", "tag"})
 HIDDEN = "(secret: not shown)"
 
@@ -17,7 +17,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 def shown_value(span: Span, shown: dict[str, Any] | None) -> Any:
-    """What to show of a span's value: what the view's body shows at its place, or HIDDEN."""
+    """The value to show for a span: the one in the view's body at its path, or HIDDEN."""
     if span.value is None or span.type in STRUCTURE or span.type.startswith("[]"):
         return span.value
     found = value_at(shown, span.path)
@@ -28,7 +28,7 @@ def shown_value(span: Span, shown: dict[str, Any] | None) -> Any:
 
 
 def value_at(value: Any, path: str) -> Any:
-    """The value at `topics[0].name`; an object of no other use if there is none."""
+    """The value at a path like `topics[0].name`; the sentinel `_MISSING` if there is none."""
     for name, index in steps(path):
         if isinstance(value, dict):
             value = value.get(name, _MISSING)

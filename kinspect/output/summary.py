@@ -1,4 +1,4 @@
-"""The closing summary, for people: what was read, what it was, and everything that could not be told."""
+"""The closing summary, for people: the input, its connections and exchanges, and everything that stayed unknown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 
 SHOWN, PASSED, LOOKED_AT = "shown", "passed the filters", "looked at"
-"""What the exchanges that passed the filters are: `LOOKED_AT` where nothing is written and nothing filtered."""
+"""Words for the exchanges that passed the filters: `LOOKED_AT` where nothing is written and nothing filtered."""
 
 SERVER_NAMES_SHOWN = 3
 COUNTS_SHOWN = 8
@@ -48,22 +48,22 @@ PAYLOAD = {
     "conflicting_bytes": "repeated with another value (the first one holds)",
     "ignored_bytes": "outside of connections",
 }
-"""Where the payload went, by the keys of the summary that add up to it."""
+"""Words for the parts of the payload, by the keys of the summary that add up to it."""
 
 DROPS = ("kernel_drops", "queue_drops")
-"""Those of them that a live capture always tells."""
+"""Keys of `COUNTED` that a live capture always tells."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What the output side adds to the pipeline's counts.
+    """Counts of the output side, beside the pipeline's.
 
-    `error_counts`: how often each error code occurs. `unchecked`: nothing of the bodies but their error codes was
-    looked at, so that `problems` are unknown. `unknown`: by filter option, the exchanges left out because
-    what it asks for is not known of them. `stopped`: the reading ended before the captures did, and why.
-    `interface`: where the packets came from, if not from files. `unread`: files that could not be read at all.
-    `options`: the filters, in the order in which they are asked; `seen`: what those exchanges have that they left out;
-    `first`, `last`: the times of the first and the last packet, in nanoseconds; `utc`: they are not told in local time.
+    `error_counts`: number of times each error code occurs. `unchecked`: nothing of the bodies but their error codes was
+    looked at, so that `problems` are unknown. `unknown`: by filter option, the number of exchanges left out because the
+    value that it tests is not known. `stopped`: the reason, if the reading ended before the captures did. `interface`:
+    the source of the packets, if not files. `unread`: files that could not be read at all. `options`: the filters, in
+    the order in which they are applied; `seen`: values of the exchanges that they left out; `first`, `last`: the times
+    of the first and the last packet, in nanoseconds; `utc`: times are not told in local time.
     """
 
     shown: int = 0
@@ -95,11 +95,11 @@ class Tally:
             _add(self.error_counts, counts)
 
     def named_errors(self) -> dict[str, int]:
-        """How often each error occurs, by name."""
+        """Number of times each error occurs, by name."""
         return {schema.error_name(code): times for code, times in sorted(self.error_counts.items())}
 
     def add(self, other: Tally) -> None:
-        """Add what another process showed."""
+        """Add the counts of another process."""
         self.shown += other.shown
         self.problems += other.problems
         self.errors += other.errors
@@ -114,7 +114,7 @@ def _add(counts: dict[K, int], more: dict[K, int]) -> None:
 
 
 def summary_text(summary: dict[str, Any], tally: Tally) -> str:
-    """The lines to print after the last exchange; what did not happen is left out."""
+    """The lines to print after the last exchange; things that did not happen are left out."""
     lines = [_read(summary, tally)]
     if summary["saved_packets"] is not None:
         lines.append(saved_text(summary))
@@ -139,7 +139,7 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
 
 
 def saved_text(summary: dict[str, Any]) -> str:
-    """Of a live capture with `--save`: how much of it is in the files."""
+    """Line for a live capture with `--save`: packets captured, and packets in the files."""
     return f"{_count(summary['captured_packets'], 'packet')} captured, {summary['saved_packets']:,} of them saved"
 
 
@@ -175,7 +175,7 @@ def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
     ]
     fewer = tally.stopped is not None and tally.shown < summary["exchanges"]
     if tally.called and (tally.filtered or fewer):
-        # What follows is counted of these alone.
+        # The counts that follow are of these alone.
         parts = [f"{', '.join(parts)}; {tally.shown:,} {tally.called}"]
     if tally.errors:
         parts.append(_count(tally.errors, "error code") + _named(tally.error_counts))
@@ -187,8 +187,8 @@ def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
 
 
 def _named(error_counts: dict[int, int]) -> str:
-    """` (NOT_COORDINATOR 2, REBALANCE_IN_PROGRESS 1)`: the most frequent codes, of equals the lower one first; of one
-    alone its number is known."""
+    """` (NOT_COORDINATOR 2, REBALANCE_IN_PROGRESS 1)`: the most frequent codes, of equals the lower one first; a single
+    code stands without its number."""
     ranked = sorted(error_counts.items(), key=lambda item: (-item[1], item[0]))
     if not ranked:
         return ""
@@ -207,7 +207,7 @@ def _shown(value: Any) -> str:
 
 
 def _listed(counts: dict[str, int], most: int = COUNTS_SHOWN) -> str:
-    """The greatest counts by name, of equals in the order of names, and how much the others are together."""
+    """The greatest counts by name, equals in the order of names, and the sum of the others."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{escape(name)} {count:,}" for name, count in ranked[:most]]
     rest = sum(count for _, count in ranked[most:])

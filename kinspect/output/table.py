@@ -1,4 +1,4 @@
-"""One exchange a row, printed as it comes: the columns are as wide as they are, whatever comes."""
+"""A table with an exchange a row, printed as it comes, so that the columns' widths are fixed beforehand."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ FIELDS = frozenset(
         *("topics", "partitions", "groups", "transactional_ids", "record_count", "record_bytes"),
     }
 )
-"""What a row needs of an exchange."""
+"""Fields of an exchange's line that a row needs."""
 
 NS_PER_SECOND = 1_000_000_000
 TIME = "STARTED"
-"""The title of the column of times: rows stand in the order of completion."""
+"""Title of the column of times, which do not ascend: rows stand in the order of completion."""
 NAMES_SHOWN = 3
 PARTITIONS_SHOWN = 5
 CLOSED = ("closed", "reset")
 MISSING = (UNANSWERED, ORPHAN)
-"""Outcomes of which the reason says what went wrong."""
+"""Outcomes that count as failures; their reason tells what went wrong."""
 
 ERROR, PROBLEM, NOTE, DIM, API_STYLE = "bold red", "magenta", "yellow", "dim", "cyan"
 
 
 class Widths(NamedTuple):
-    """The columns' widths; 0: the column is left out. The last column takes what is left. `client`: the client's
-    address is shown too."""
+    """Widths of the columns; 0: the column is left out. The last column takes the rest. `client`: the client's address
+    is shown too."""
 
     time: int
     ends: int
@@ -54,26 +54,26 @@ NARROW = Widths(8, 15, 13, 17, 7, False)
 MEDIUM = Widths(12, 33, 12, 20, 8, True)
 BROAD = Widths(12, 36, 18, 22, 8, True)
 WIDE = Widths(29, 43, 24, 0, 10, True)
-"""Its API column is as wide as the longest name."""
+"""Widths of `--wide`, without the API column's, which is that of the longest name."""
 
 ABOUT_LEAST = 15
-"""Columns of a good part for the last one. Where it has less, every row may go on in a second line."""
+"""Sufficient width of the last column. Where it has less, every row may go on in a second line."""
 ABOUT_ENOUGH = 40
-"""Columns of the last one before the API's gets more."""
+"""Width of the last column from which on the API's gets more."""
 VERSION = " v99"
 LEFT_OUT = (("ends", ABOUT_LEAST), ("client_id", ABOUT_LEAST), ("time", 1))
-"""What a small terminal does without, the first one first, where less than that is left for the last column."""
+"""Columns left out on a small terminal, in this order, each if less than this width is left for the last column."""
 
 
 def widths_for(terminal: int) -> Widths:
-    """The widths that leave the last column a good part of `terminal` columns, if there are 80 at least."""
+    """The widths that leave enough of `terminal` columns for the last one, if there are 80 at least."""
     widths = NARROW if terminal < 110 else MEDIUM if terminal < 150 else BROAD
     more = max(0, _left(widths, terminal) - ABOUT_ENOUGH)
     return widths._replace(api=min(widths.api + more, longest_api()))
 
 
 def longest_api() -> int:
-    """The columns that every API's name and version have room in."""
+    """Width in which every API's name and version have room."""
     return max(map(len, schema.api_names().values())) + len(VERSION)
 
 
@@ -87,7 +87,7 @@ def fitted(widths: Widths, terminal: int) -> Widths:
 
 
 def _left(widths: Widths, terminal: int) -> int:
-    """What is left for the last column."""
+    """Width left for the last column."""
     return terminal - sum(width + 1 for width in widths[:-1] if width)
 
 
@@ -134,7 +134,7 @@ class Table(Writer):
         )
 
     def flush(self) -> None:
-        """Print the rows kept back."""
+        """Print the buffered rows."""
         if self._rows:
             rows, self._rows = self._rows, []
             self._console.print(Text("\n").join(rows), soft_wrap=True)
@@ -162,7 +162,7 @@ class Table(Writer):
         *,
         failed: bool = False,
     ) -> list[Text]:
-        """The lines of a row: one, or two if one does not hold what it is about, and something failed or it must."""
+        """The lines of a row: one, or two if the last column does not fit in one, and it failed or room is little."""
         row = Text()
         for cell, width in zip(first, self._widths, strict=False):
             if width:
@@ -183,7 +183,7 @@ class Table(Writer):
         return rows
 
     def _api_and_latency(self, api: Callable[[int], Text], latency: Text) -> Text:
-        """Both cells, as wide together in every row: a latency too long for its own takes of the API's."""
+        """Both cells, with the same width together in every row: too long a latency takes from the API's cell."""
         both = self._widths.api + 1 + self._widths.latency
         name = api(0 if self._wide else min(self._widths.api, both - 1 - latency.cell_len))
         latency.pad_left(max(1, both - name.cell_len - latency.cell_len))
@@ -211,8 +211,8 @@ def day_and_clock(ns: int | None, zone: tzinfo | None) -> tuple[str, str]:
 
 
 def ends(line: dict[str, Any], width: int = 0) -> str:
-    """`10.0.0.1:41234→10.0.0.9:9092`. In `width` columns (0: no limit) the client's port goes first, then the heads
-    of addresses; the broker's port is always there.
+    """`10.0.0.1:41234→10.0.0.9:9092`. To fit in `width` columns (0: no limit) the client's port is left out first,
+    then the heads of addresses; the broker's port is always there.
     """
     client, right = line["client"], _endpoint(line["broker"])
     left = _endpoint(client)
@@ -224,7 +224,7 @@ def ends(line: dict[str, Any], width: int = 0) -> str:
 
 
 def broker(line: dict[str, Any], width: int) -> str:
-    """`10.0.0.9:9092`; of a longer one the head is cut."""
+    """`10.0.0.9:9092`; if that is longer than `width`, its head is cut."""
     return _tail(_endpoint(line["broker"]), width)
 
 
@@ -233,8 +233,8 @@ def _tail(text: str, width: int) -> str:
 
 
 def api(line: dict[str, Any], width: int = 0) -> Text:
-    """Name and version. Of a name too long for `width` the middle is cut: APIs differ at either end. The version never
-    is."""
+    """Name and version. A name too long for `width` is cut in its middle, as APIs differ at either end; the version is
+    never cut."""
     if line["api_key"] is None:
         return Text(line["api"] or "?", style=API_STYLE)
     name = line["api"] or f"API {line['api_key']}"
@@ -250,7 +250,7 @@ def _middle_cut(text: str, width: int) -> str:
 
 
 def latency(milliseconds: float | None) -> Text:
-    """Four digits or so and a unit."""
+    """A latency in about four digits and a unit."""
     if milliseconds is None:
         return Text("–", style=DIM)
     size = abs(milliseconds)
@@ -260,14 +260,14 @@ def latency(milliseconds: float | None) -> Text:
 
 
 class About(NamedTuple):
-    """The last column. `parts`: what went wrong, then what the row is about; `rest`: what may be cut before them."""
+    """The last column. `parts`: failures, then the subjects of the exchange; `rest`: details that are cut first."""
 
     parts: list[Text]
     rest: list[Text]
 
 
 def about(line: dict[str, Any], found: Told = NOTHING_TOLD) -> About:
-    """What the exchange is about; `found`: what its messages tell besides."""
+    """The last column of an exchange. `found`: short facts from its messages."""
     parts = [Text(escape(name), style=ERROR) for name in line["error_names"]]
     parts += [Text(escape(found.refused), style=ERROR)] if found.refused else []
     parts += [Text(code, style=PROBLEM) for code in dict.fromkeys(p["code"] for p in line["problems"])]
