@@ -35,14 +35,14 @@ CAPTURE_NAME = re.compile(r".+\.(?:pcap|pcapng|cap|snoop|erf)(?:\.?\d+)?(?:\.(?:
 
 
 class NoCommandError(click.UsageError):
-    """A capture or an option stands where a command should: there is one that is meant."""
+    """A capture or an option stands in place of a command, and the message names the one that is meant."""
 
     def show(self, file: IO[Any] | None = None) -> None:
         complain(self.message)
 
 
 def _may_be_capture(name: str) -> bool:
-    """Whether it is a file, or is called as one."""
+    """True if it is a file, or has the name of one."""
     if os.path.exists(name):
         return not os.path.isdir(name)
     return name == "-" or os.sep in name or CAPTURE_NAME.fullmatch(name) is not None
@@ -118,7 +118,7 @@ def group(debug: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    # Started with a stream closed: nobody listens, which is no error. It stays open to the end, and so keeps a
+    # Started with a stream closed: nobody listens, which is no error. This one stays open to the end, and so keeps a
     # file that is opened later from getting the descriptor where libraries expect the stream.
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
@@ -162,7 +162,7 @@ def _execute(arguments: list[str]) -> int:
 
 
 def complain(message: str) -> None:
-    """Print one line of what went wrong; what names of files hold stays text."""
+    """Print an error in one line, escaped: names of files can hold control sequences."""
     from kinspect.output.escape import escape
 
     click.echo(f"kinspect: {escape(shortened(message))}", err=True)
@@ -173,7 +173,7 @@ def _nowhere() -> TextIO:
 
 
 def _silence() -> None:
-    """Let the interpreter flush what is left of both streams into nothing."""
+    """Make the interpreter flush the rest of both streams into the null device."""
     from kinspect.cli.outfile import discard
 
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""Which message are these bytes? Every reading that fits, the likeliest first."""
+"""Candidates for the message that some bytes are: every reading that fits, the likeliest first."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from kinspect.protocol.interpreter import Reading
 from kinspect.protocol.schema import Api
 
 FITS, TRAILING, CUT, BROKEN = "fits", "trailing", "cut", "broken"
-"""How a message fits: to its last byte; with bytes behind it; with bytes missing; not."""
+"""Fit of a message: to its last byte; with bytes behind it; with bytes missing; none."""
 
 SIZE_BYTES = 4
 MOST_BYTES = Caps().message_bytes
 TRIED_BYTES = 64 * 1024
-"""A cut response is tried as far as that under every layout."""
+"""Bytes of a cut response that are tried under every layout."""
 TRIED_MEMORY = 1 << 20
 MOST_MEMORY = 32 << 20
-"""What a decoded message may take, and its spans."""
+"""Memory that a decoded message and its spans may take."""
 API_KEY_BYTES, API_VERSION_BYTES = slice(0, 2), slice(2, 4)
 CUT_REQUEST, CUT_EARLY, CUT_RESPONSE, UNLIKELY, NOTHING = 4, 5, (5,), 7, (8,)
-"""What is ranked behind it is less likely than that the bytes are a response that was cut."""
+"""Ranks. Candidates ranked behind `CUT_RESPONSE` are less likely than a response that was cut."""
 SHORT_BYTES = 8
-"""Fewer may be the begin of a response, or of a request of the first API, whose key tells little."""
+"""Fewer bytes may begin a response, or a request of the first API, whose key tells little."""
 TOO_MANY_LEFT = 8
-"""Bytes behind a request, beyond which a response that fits is likelier."""
+"""Number of bytes behind a request beyond which a response that fits is likelier."""
 
 
 class Framed(NamedTuple):
-    """The bytes of a message without its size. `size`: what that says, None where there is none. `after`: bytes that
-    follow the message."""
+    """The bytes of a message without its size. `size`: the announced size, None where there is none. `after`: number of
+    bytes that follow the message."""
 
     data: bytes
     size: int | None
@@ -41,12 +41,12 @@ class Framed(NamedTuple):
 
     @property
     def missing(self) -> int:
-        """Bytes that the size says, and that are not there."""
+        """Number of bytes that the size announces and that are not there."""
         return 0 if self.size is None else max(self.size - len(self.data), 0)
 
 
 class Asked(NamedTuple):
-    """What the options tell of the message; None is not told."""
+    """Facts about the message from the options; None if not given."""
 
     direction: str | None
     api: Api | None
@@ -54,7 +54,7 @@ class Asked(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """One way to read the bytes. `amount`: how many bytes are left over, or missing at least."""
+    """One way to read the bytes. `amount`: number of bytes that are left over, or at least missing."""
 
     message: Framed
     direction: str
@@ -78,22 +78,23 @@ def header(data: bytes, direction: str, key: int | None, version: int | None) ->
 
 
 def request_api(data: bytes) -> tuple[int | None, int | None]:
-    """The API's key and version in a request's header, as far as they are there."""
+    """The API's key and version in a request's header, None for each that is not whole."""
     pieces = (data[API_KEY_BYTES], data[API_VERSION_BYTES])
     key, version = (int.from_bytes(piece, signed=True) if len(piece) == 2 else None for piece in pieces)
     return key, version
 
 
 def begins_request(data: bytes) -> bool:
-    """Whether the first bytes are the key and the version of an API, which are no text that a login could have."""
+    """True if the first bytes are the key and the version of an API, which are no text that a login could have."""
     key, version = request_api(data)
     return key is not None and version is not None and schema.layout(key, version, REQUEST) is not None
 
 
 def framings(data: bytes, size_first: bool | None) -> list[Framed]:
-    """The message with its size before it, or without; None: what is possible. Where the size fits exactly it is one.
+    """The message read with a size before it, without, or (None) in each way that is possible; a size that fits exactly
+    is taken as one.
 
-    Raises KinspectError if it must be there and cannot be."""
+    Raises KinspectError if there must be a size and the bytes cannot be one."""
     size, left = int.from_bytes(data[:SIZE_BYTES], signed=True), len(data) - SIZE_BYTES
     plain = Framed(data, None)
     if size_first is False:
@@ -121,7 +122,7 @@ def find(framings: Iterable[Framed], asked: Asked) -> list[Candidate]:
 
 
 def others(found: list[Candidate]) -> list[Candidate]:
-    """What else than the first of the candidates is worth a look: what fits, and what is cut and as likely."""
+    """Candidates worth a look beside the first: those that fit, and those that are cut and as likely."""
     best, *rest = found
     likely = max(_rank(best)[0], CUT_REQUEST)
     return [
@@ -130,11 +131,11 @@ def others(found: list[Candidate]) -> list[Candidate]:
 
 
 def _rank(candidate: Candidate) -> tuple[int, ...]:
-    """Requests say what they are; of equals the reading with a size before it is likelier."""
+    """Sort key by likelihood: a request names its API; of equals the reading with a size before it is likelier."""
     is_response = candidate.direction == RESPONSE
     clear = not is_response and _is_clear(candidate)
     if candidate.message.after and not clear:
-        # Any number may look like the size of what is shorter.
+        # Any number may look like the size of a shorter message.
         order = UNLIKELY
     elif is_response:
         order = {FITS: 2, CUT: 5, TRAILING: 6, BROKEN: UNLIKELY}[candidate.fit]
@@ -154,8 +155,8 @@ def _cut_request(candidate: Candidate) -> int:
 
 
 def _is_clear(candidate: Candidate) -> bool:
-    """Whether a request is none by chance, though it does not fit: it tells a client id, and an API other than the
-    first, whose key and version many a response's correlation id looks like."""
+    """True if a request, even one that does not fit, hardly looks like one by chance: it has a client id, and an API
+    other than the first, whose key and version look like the correlation ids of many responses."""
     read = header(candidate.message.data, REQUEST, candidate.api_key, candidate.version)
     client_id = str(read.body.get("client_id") or "")
     named = client_id.isprintable() and "\ufffd" not in client_id and client_id != ""
@@ -196,7 +197,7 @@ def _responses(message: Framed, asked: Asked) -> Iterator[Candidate]:
 
 
 def _cut_responses(message: Framed, asked: Asked) -> Iterator[Candidate]:
-    """Those that the bytes could be the begin of."""
+    """Responses that the bytes could be the beginning of."""
     whole = Framed(message.data[:TRIED_BYTES], message.size)
     for api in schema.apis() if asked.api is None else (asked.api,):
         for version in api.versions if asked.version is None else (asked.version,):
@@ -210,7 +211,7 @@ def _cut_responses(message: Framed, asked: Asked) -> Iterator[Candidate]:
 def _fitted(
     message: Framed, direction: str, api: Api, version: int, start: int, most: int = MOST_MEMORY
 ) -> Candidate:
-    """The candidate, with how its body fits: under the layout of them all that fits best."""
+    """The candidate with the fit of its body, under the layout that fits best."""
     data = message.data
     best = Candidate(message, direction, api.key, version, BROKEN)
     for layout in schema.layouts(api.key, version, direction):
@@ -230,12 +231,12 @@ def _fitted(
 
 
 def _is_cut(message: Framed, missing: int) -> bool:
-    """Whether so many bytes may be missing: no more than the size says, or a message may have."""
+    """True if so many bytes may be missing: no more than the size announces, or a message may have."""
     return missing <= (MOST_BYTES if message.size is None else message.missing)
 
 
 def _doubts(candidate: Candidate) -> int:
-    """What a broker would hardly say: error codes without a name, text that is none, lists of nothing."""
+    """Number of values that a broker would hardly send: error codes without a name, invalid text, empty lists."""
     data, key, version = candidate.message.data, candidate.api_key or 0, candidate.version or 0
     start = header(data, RESPONSE, key, version).end
     decoded = decode_body(key, version, RESPONSE, data, start, len(data), None, 0, MOST_MEMORY)

@@ -36,13 +36,13 @@ TEXT, JSON = "text", "json"
 AUTO = "auto"
 SIZE_FIRST = {AUTO: None, "yes": True, "no": False}
 LEAST_BYTES = {REQUEST: 8, RESPONSE: 4, None: 8}
-"""The fields that every header has; where it is not told, a request's, so that a word is not taken for base64."""
+"""Size of the fields that every header has; without a direction a request's, so that a word is not read as base64."""
 MOST_INPUT = 32 << 20
 LISTED, ROWS = 100, 30
-"""Candidates in JSON and rows of them in text, at most."""
+"""Largest number of candidates in JSON, and of rows of them in text."""
 FAILED = 1
 
-# What keeps a message from being read to its end; bytes that are left over do not.
+# Problems that keep a message from being read to its end; bytes that are left over do not.
 FAILURES = frozenset({"malformed", "unknown_api", "unknown_version"})
 _LAST_NAME = re.compile(r"[^.\[\]]+(?=(?:\[\d+\])?$)")
 
@@ -146,13 +146,13 @@ def _may_be_token(given: bytes, best: Candidate) -> bool:
 
 
 def _may_show_token(given: bytes, best: Candidate) -> bool:
-    """Whether the best reading, a guess, could show what SaslAuthenticate's would hide."""
+    """True if the best reading, a guess, could show secrets that SaslAuthenticate's would hide."""
     is_request = best.direction == REQUEST and best.fit == FITS
     return not is_request and best.api_key != SASL_AUTHENTICATE and may_hold_token(given)
 
 
 def _shown(best: Candidate, payload: str, show_secrets: bool) -> dict[str, Any]:
-    """The options of the view."""
+    """Options of the view."""
     return {
         "show_secrets": show_secrets,
         "fields": (f"{best.direction}.body",),
@@ -236,7 +236,7 @@ def _take_apart(message: WireMessage, header: Reading, view: View) -> Parts:
 
 
 def _alone(message: WireMessage) -> Exchange:
-    """An exchange of this message alone: what hides secrets works on exchanges."""
+    """An exchange of this message alone: the code that hides secrets works on exchanges."""
     assert message.ends is not None
     exchange = Exchange(message.ends, KAFKA)
     exchange.api_key, exchange.api_version = message.api_key, message.api_version
@@ -283,7 +283,7 @@ def _candidate(one: Candidate) -> dict[str, Any]:
 
 
 def _missing(one: Candidate) -> int:
-    """Bytes: as many as the size says, or at least so many."""
+    """Number of missing bytes: exact if there is a size, else the least possible."""
     return one.message.missing or one.amount if one.fit == CUT else 0
 
 
@@ -295,7 +295,7 @@ def _cut_text(one: Candidate) -> str:
 
 
 def _listed(others: list[Candidate]) -> list[str]:
-    """The other candidates, the versions of an API that fit in the same way together."""
+    """Lines for the other candidates; versions of an API that fit in the same way share one."""
     if not others:
         return []
     together: dict[tuple[str, str, str], list[int]] = {}
@@ -345,7 +345,7 @@ def _text(parts: Parts, message: WireMessage, best: Candidate, others: list[Cand
 
 
 def _api_text(message: WireMessage) -> str:
-    """`Heartbeat v4 `, as far as it is known."""
+    """Name and version as far as they are known: `Heartbeat v4 `."""
     if message.api_key is None:
         return ""
     name = schema.api_name(message.api_key) or f"API {message.api_key}"
@@ -376,7 +376,7 @@ def _written(span: Span, shown: dict[str, Any] | None) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Bytes, in a header's unknown tagged fields or a body's, as hex."""
+    """The value with bytes (those of unknown tagged fields) as hex."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):

@@ -89,7 +89,7 @@ def explore(
     )
     spool = Spool(spool_size or SPOOL_BYTES)
     store = Store(inputs, spool)
-    # Before the screen is there, so that nothing but the reading is in the process beside it.
+    # Before the screen is there, so that the process beside it holds nothing but the reading.
     rows = IndexProcess(inputs, spool)
     try:
         keys_from_terminal()
@@ -105,8 +105,8 @@ def explore(
 
 
 def close(explorer: Explorer) -> int:
-    """It has ended: say what could not be read; tells the exit status that calls for. Raises what nobody expected."""
-    # A signal that asked for the end has its way now.
+    """After its end, print the errors of inputs and return the exit status for them. Raises unexpected errors."""
+    # A signal that asked for the end needs no more time limit.
     signal.setitimer(signal.ITIMER_REAL, 0)
     errors = explorer.store.errors
     for _, error in errors:
@@ -117,7 +117,7 @@ def close(explorer: Explorer) -> int:
 
 
 def check_terminal(otherwise: str) -> None:
-    """Raises if the explorer cannot be shown; `otherwise`: what else there is."""
+    """Raise if the explorer cannot be shown. `otherwise`: a hint at what to use instead."""
     if find_spec("textual") is None:
         raise KinspectError("explore needs Textual, which is not installed: pip install textual")
     if not (sys.stdout.isatty() and sys.stderr.isatty()):
@@ -125,7 +125,7 @@ def check_terminal(otherwise: str) -> None:
 
 
 def filter_text(values: dict[str, Any]) -> str:
-    """The filters as they are written in the explorer."""
+    """The filters in the explorer's syntax."""
     words = []
     for name in FILTER_NAMES:
         value, option = values[name], name.replace("_", "-")
@@ -144,7 +144,7 @@ def _quoted(word: str) -> str:
 
 
 def keys_from_terminal() -> None:
-    """Take keys from the terminal where standard input is something else: a capture, which the other process reads."""
+    """Take keys from the terminal if standard input is something else: a capture, which the other process reads."""
     if os.isatty(0):
         return
     try:

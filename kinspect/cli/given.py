@@ -1,4 +1,4 @@
-"""Small files that options name: read whole, if they are files and no larger than such a file is."""
+"""Small files that options name: read whole, if they are regular files within a size limit."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ QUOTED = 60
 
 
 def read(option: str, path: str, most: int, start: int = 0) -> bytes:
-    """The file's bytes from `start` on, `most` of them. Raises KinspectError, at once, for what is no file, cannot be
-    read or is larger."""
+    """The file's bytes from `start` on, `most` of them. Raises KinspectError, without waiting, if it is no regular
+    file, cannot be read or is larger."""
     try:
-        # A pipe that nobody writes to would be waited for.
+        # Opening a pipe that nobody writes to would block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             found = os.fstat(descriptor)
@@ -37,5 +37,5 @@ def read(option: str, path: str, most: int, start: int = 0) -> bytes:
 
 
 def quoted(text: str) -> str:
-    """A piece of the file for an error's line."""
+    """A piece of the file for an error message."""
     return repr(text if len(text) <= QUOTED else f"{text[:QUOTED]}…")

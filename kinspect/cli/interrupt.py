@@ -11,27 +11,27 @@ from typing import TypeVar
 T = TypeVar("T")
 
 SIGNALS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
-"""The signals that ask for an end, as people call them."""
+"""Signals that ask for an end, with the names that people know."""
 ENDING = (signal.SIGINT, signal.SIGTERM)
-"""Those that end what has no terminal to lose."""
+"""Signals that end a command which has no terminal to lose."""
 ENDED_BY_SIGNAL = 128
-"""What a shell adds to a signal's number to make an exit status of it."""
+"""Added to a signal's number to make an exit status of it, as shells do."""
 
 PATIENCE_SECONDS = 0.5
-"""So long after a signal that does not come from a person, what is being done goes on."""
+"""Time for the work in progress after a signal that does not come from a person."""
 LAST_SECONDS = 0.25
-"""So long may take what is said at the end."""
+"""Time for the closing output."""
 
 
 class LateError(BaseException):
-    """A signal asked for an end, and there is no more time for what is being done."""
+    """A signal asked for an end, and there is no more time for the work in progress."""
 
 
 class Interrupt:
-    """Within it, the first signal ends `guard`'s iteration, or calls `stop` if there is one, which is to end it soon.
-    `asked` is that signal. What is being done with an item is done to its end; after SIGTERM and SIGHUP for
-    `PATIENCE_SECONDS` only: then LateError is raised in it, as by a second signal. Where nobody is `breakable`, that
-    raises KeyboardInterrupt.
+    """Context in which the first signal ends `guard`'s iteration, or calls `stop` if given, which is to end it soon.
+    `asked` is that signal. The work on the current item goes on to its end, after SIGTERM and SIGHUP for
+    `PATIENCE_SECONDS` only: then, as at a second signal, LateError is raised in it. Outside of `breakable`, a second
+    signal raises KeyboardInterrupt.
 
     SIGHUP stays ignored where it is (as by nohup).
     """
@@ -65,7 +65,7 @@ class Interrupt:
         """The items up to the first signal; with `stop`, to their end, or until there is no more time."""
         while not self._is_over():
             try:
-                # Only here may the handler break in: what waits for input would otherwise wait on.
+                # Only here may the handler raise: a wait for input would otherwise go on.
                 self._waiting = True
                 if self._is_over():
                     return
@@ -79,29 +79,29 @@ class Interrupt:
 
     @contextmanager
     def breakable(self) -> Iterator[None]:
-        """What is done within it, but for the waiting for items, may be ended by LateError."""
+        """Context in which LateError may be raised, but for the wait for items."""
         try:
             self._breakable = True
             if self._late:
-                # There was no time even before this: what is said at the end has a little.
+                # There was no time even before this: the closing output gets a little.
                 signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS, LAST_SECONDS)
             yield
         finally:
             self._breakable = False
 
     def follow(self) -> None:
-        """This is a process beside the first one, which sees to the time."""
+        """Be a process beside the first one, which keeps the time limits."""
         self._follows = True
         self._breakable = False
 
     @property
     def name(self) -> str:
-        """What asked for the end."""
+        """Name of the signal that asked for the end."""
         return SIGNALS[self.asked or signal.SIGINT]
 
     @property
     def status(self) -> int:
-        """What a command ends with that a signal ended; 0 if none did."""
+        """Exit status of a command that a signal ended; 0 if none did."""
         return 0 if self.asked is None else ENDED_BY_SIGNAL + self.asked
 
     def _is_over(self) -> bool:
@@ -111,13 +111,13 @@ class Interrupt:
         if self.asked is not None:
             first = not self._late
             self._hurry()
-            # What is waited for comes soon, and half of it would be of no use.
+            # The awaited item comes soon, and half of it would be of no use.
             if not (first and self._waiting and self._stop is not None):
                 raise KeyboardInterrupt
             return
         self.asked = signal.Signals(number)
         if number != signal.SIGINT and not self._follows:
-            # Again and again: what is cleaned up on the way may wait too.
+            # Repeated: cleaning up on the way may wait too.
             signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS, LAST_SECONDS)
         if self._stop is not None:
             self._stop()

@@ -1,4 +1,4 @@
-"""`read --jobs`: what each of several processes does, and the output of all of them (see `kinspect.jobs`)."""
+"""`read --jobs`: the work of each of several processes, and the output of all of them (see `kinspect.jobs`)."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ LARGE = 16 * 1024
 
 
 def wanted_processes(asked: int | None, options: Wanted, timeline: Timeline) -> int:
-    """How many processes to read with if `asked` were asked for. One, where lines depend on those before them: a limit,
-    the numbers and days of what is for people."""
+    """Number of processes to read with, given the number asked for. One, where lines depend on those before them: with
+    a limit, and in formats for people, with their numbers and days."""
     if options.values["limit"] is not None or options.format_name not in (JSONL, NONE):
         return 1
     return processes(asked, timeline)
 
 
 def read_shared(run: Run, blocks: Iterator[Block], count: int) -> dict[str, Any]:
-    """What `Run.run` does, with so many workers. Out: the `summary` line's object.
+    """Do what `Run.run` does, with so many workers; return the `summary` line's object.
 
     Raises what `run_shared` does, and LateError if a signal leaves no time.
     """
     run.stream.flush()
     if run.options.keylog is not None:
-        # The workers would see what is written to it now at different times.
+        # The workers would see later additions to it at different times.
         run.options.keylog.close()
     try:
         with run.interrupt.breakable():
@@ -87,7 +87,7 @@ class _Reading:
         return self._kept.text
 
     def chunk(self, *_: object) -> None:
-        """Nothing beside the lines."""
+        """Send nothing beside the lines."""
 
     def share(self) -> dict[str, Any]:
         return asdict(self._run.tally)
@@ -107,7 +107,7 @@ class _Kept:
         self.text = text(line)
 
     def flush(self) -> None:
-        """Each line is whole."""
+        """Nothing is buffered: each line is whole."""
 
 
 class _Written:

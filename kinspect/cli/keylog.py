@@ -7,30 +7,30 @@ from kinspect.errors import KinspectError
 
 OPTION = "--keylog"
 MOST_BYTES = 256 << 20
-"""Read at once: the secrets of 300,000 connections and more."""
+"""Largest number of bytes read at once: the secrets of 300,000 connections and more."""
 BEGIN_BYTES = 4096
 
 
 class KeyLogFile:
-    """Reads a key log (NSS key log format) on from where it ended before."""
+    """Reads a key log (NSS key log format), each time from the previous end on."""
 
     def __init__(self, path: str) -> None:
         """Raises KinspectError if the file cannot be read, or is no text."""
         self._path = path
         self._offset = 0
-        # Of a last line without its end nobody knows whether more of it will come: then it is read again.
+        # More may follow of a last line without its end: then it is read again.
         self._pending = self._read(all_of_it=True)
         self._closed = False
         if b"\0" in self._pending[:BEGIN_BYTES]:
             raise KinspectError(f"{OPTION}: {path}: is no text, so no key log (NSS key log format)")
 
     def more(self) -> bytes:
-        """The whole lines that came since the last call; at first, all that are there."""
+        """The whole lines added since the last call; at first, the whole text."""
         pending, self._pending = self._pending, b""
         return pending if self._closed else pending + self._read()
 
     def close(self) -> None:
-        """What is written to it from now on is not read."""
+        """Do not read what is written to it from now on."""
         self._closed = True
 
     def _read(self, all_of_it: bool = False) -> bytes:

@@ -176,7 +176,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
 
 
 def _shown(run: Run, capture: Live, view: LiveView | None) -> int:
-    """Show what is captured, to its end or until nobody takes it; tells the exit status."""
+    """Show the captured exchanges, to the end or until the output fails; return the exit status."""
     try:
         with view.at_work(status_of(capture, run)) if view is not None else nullcontext():
             run.run(_while_taken(run.stream, iter(capture)))
@@ -197,7 +197,7 @@ def _tell_unwritten(stream: TextIO, error: OSError) -> None:
 
 
 def _while_taken(stream: TextIO, blocks: Iterator[Block]) -> Iterator[Block]:
-    """The blocks, until nobody reads the stream any more: raises BrokenPipeError then, also if nothing is written."""
+    """The blocks. Raises BrokenPipeError as soon as nobody reads the stream any more, even if nothing is written."""
     look = select.poll()
     look.register(stream.fileno(), 0)
     for block in blocks:
@@ -207,15 +207,15 @@ def _while_taken(stream: TextIO, blocks: Iterator[Block]) -> Iterator[Block]:
 
 
 def _load_beforehand() -> None:
-    """What is else loaded when it is first needed: the user may have no right to read where Python lies."""
+    """Load modules that are otherwise loaded when first needed: the user may have no right to read Python's files."""
     for name in LOADED_LATE:
         import_module(name)
-    # How wide characters are is loaded with the first one beyond ASCII.
+    # The widths of characters are loaded with the first one beyond ASCII.
     import_module("rich.cells").cell_len("…")
 
 
 def _saving(values: dict[str, Any]) -> Saving | None:
-    """Where and how packets are kept."""
+    """Path and rotation of the files that packets are saved in; None if they are not."""
     path = values["save"]
     rotation = Rotation(*(values[f"rotate_{name}"] for name in ("size", "time", "count", "keep")))
     if path is None:
@@ -233,12 +233,12 @@ def _saving(values: dict[str, Any]) -> Saving | None:
 
 
 def _is_same(path: str, other: str | None) -> bool:
-    """Whether two names are of one file, also of one to be made."""
+    """True if two names are of the same file, even one to be made."""
     return other is not None and os.path.realpath(path) == os.path.realpath(other)
 
 
 def _tell_no_drops(capture: Live) -> None:
-    """The summary names drops alone; of a live capture it is worth knowing that there were none."""
+    """Print that there were no drops: the summary names drops alone, and in a live capture their absence matters."""
     for key in DROPS:
         if not getattr(capture, key):
             click.echo(COUNTED[key].format(0), err=True)

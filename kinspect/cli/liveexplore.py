@@ -24,11 +24,11 @@ from kinspect.output.escape import escape
 from kinspect.output.summary import COUNTED, DROPS, saved_text
 
 ELSEWHERE = ("output", "emit", "fields", "limit", "wide", "progress")
-"""Options of what is printed."""
+"""Options for printed output."""
 
 
 def check_explorer(values: dict[str, Any]) -> None:
-    """Raises click.UsageError if the explorer cannot be shown, or options ask for something else."""
+    """Raise click.UsageError if the explorer cannot be shown, or options ask for something else."""
     check_terminal("without --explore, `kinspect live` prints to files and pipes")
     given = [name for name in ELSEWHERE if values[name]]
     if values["format_name"] != AUTO:
@@ -38,7 +38,7 @@ def check_explorer(values: dict[str, Any]) -> None:
 
 
 class Followed:
-    """The packets of a capture, and the TLS secrets that a key log gets meanwhile."""
+    """The packets of a capture, and the TLS secrets added to a key log meanwhile."""
 
     bytes_total = None
 
@@ -95,14 +95,14 @@ class Followed:
 
 
 def explore_live(capture: Live, options: Wanted) -> int:
-    """Explore what comes; tells the exit status. The capture ends with the explorer."""
+    """Explore the exchanges as they come; return the exit status. The capture ends with the explorer."""
     from kinspect.tui.index.indexer import Batch, Inputs
     from kinspect.tui.index.process import IndexProcess
     from kinspect.tui.index.spool import Spool
     from kinspect.tui.index.store import Store
 
     values = options.values
-    # As what comes through a pipe, it cannot be read again.
+    # Like a pipe's, its data cannot be read again.
     inputs = Inputs(
         [STDIN],
         make_caps(values),

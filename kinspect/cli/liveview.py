@@ -1,4 +1,4 @@
-"""What joins `kinspect live` and its view."""
+"""Connection of `kinspect live` and its view."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 VIEW = "view"
 PLAIN = ("", "dumb", "unknown")
-"""Values of TERM of terminals on which text cannot be placed."""
+"""Values of TERM for terminals without cursor movement."""
 
 
 def format_for_terminal() -> str:
@@ -28,7 +28,7 @@ def format_for_terminal() -> str:
 
 
 def check(options: Wanted) -> None:
-    """Raises click.UsageError if the view is asked for where it cannot be drawn."""
+    """Raise click.UsageError if the view is asked for and cannot be drawn."""
     if options.format_name != VIEW or options.values["explore"]:
         return
     if options.path is not None or not sys.stdout.isatty():
@@ -40,7 +40,7 @@ def check(options: Wanted) -> None:
 
 
 def come_from(capture: Live, values: dict[str, Any]) -> str:
-    """The interfaces, and which of their packets the kernel passes, for a summary."""
+    """The interfaces and the filter in the kernel, for a summary."""
     passing = "" if values["bpf"] is None else f", of those that pass {values['bpf']!r}"
     return capture.files[0] + passing
 
@@ -61,7 +61,7 @@ def open_view(options: Wanted, capture: Live) -> LiveView | None:
 
 
 def status_of(capture: Live, run: Run) -> Callable[[], Status]:
-    """What tells the view how the capture stands."""
+    """A function that gives the view the state of the capture."""
     from kinspect.tui.live.picture import Status
 
     def status() -> Status:

@@ -1,4 +1,4 @@
-"""Options that commands share, as tables, and what is made of their values."""
+"""Options that commands share, as tables, and the objects made from their values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
 LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
 
 TOLD_BY_BODIES = frozenset({"api_candidates", "broker", "broker.node_id"})
-"""Fields of no body that bodies tell: which APIs an orphan may belong to, and which node is at an address."""
+"""Fields outside of bodies that need bodies: the APIs an orphan may belong to, and the node at an address."""
 RECORDS_PATH = ".batches.records."
 
 PATTERN = "PATTERN"
@@ -59,7 +59,7 @@ FILTERS = (
 
 
 def format_option(formats: Sequence[str], auto: str) -> Option:
-    """`--format`, one of `formats`; `auto`: what it says of the default."""
+    """`--format`, one of `formats`; `auto`: the help text for the default."""
     return click.option(
         "--format",
         "format_name",
@@ -176,7 +176,7 @@ JOBS = (
 
 
 def _print_limits(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    """The page of `--help-limits`."""
+    """Print the page of `--help-limits`, and exit."""
     if not asked or ctx.resilient_parsing:
         return
     formatter = ctx.make_formatter()
@@ -245,12 +245,12 @@ def make_filter(values: dict[str, Any]) -> Filter:
 
 
 def make_caps(values: dict[str, Any]) -> Caps:
-    """The caps, the given ones in place of the defaults."""
+    """The caps, with given ones in place of the defaults."""
     return Caps(**{field: values[name] for name, (field, *_) in CAPS.items() if values[name] is not None})
 
 
 def make_view(values: dict[str, Any]) -> View:
-    """What lines hold of an exchange. To ask for a field of records is to ask for records."""
+    """The view that the options ask for. A field of records implies records."""
     fields = split("--fields", values["fields"])
     asks_for_records = any(RECORDS_PATH in f".{field}." for field in fields)
     return usage(
@@ -265,7 +265,7 @@ def make_view(values: dict[str, Any]) -> View:
 
 
 def needs_heads_only(view: View, chosen: Filter, format_name: str) -> bool:
-    """Whether neither the lines nor the filter look at a body, but for its error codes."""
+    """True if neither the lines nor the filter look at a body, but for its error codes."""
     if format_name == NONE:
         return not chosen.needs_body
     return not (
@@ -277,7 +277,7 @@ def needs_heads_only(view: View, chosen: Filter, format_name: str) -> bool:
 
 
 def make_style(values: dict[str, Any]) -> Style:
-    """How tables and trees look."""
+    """The look of tables and trees that the options ask for."""
     return Style(values["color"], values["utc"], values["wide"])
 
 
@@ -301,7 +301,7 @@ def line_types(values: dict[str, Any]) -> frozenset[str]:
 
 
 def split(option: str, values: Iterable[str]) -> frozenset[str]:
-    """Repeated and comma-separated values."""
+    """The set of repeated and comma-separated values. Raises click.UsageError for an empty one."""
     found = [piece.strip() for value in values for piece in value.split(",")]
     if not all(found):
         raise click.UsageError(f"{option} has an empty value")
@@ -309,7 +309,7 @@ def split(option: str, values: Iterable[str]) -> frozenset[str]:
 
 
 def usage(make: Callable[[], T]) -> T:
-    """What `make` makes; its complaint becomes a usage error."""
+    """The result of `make`; its KinspectError becomes a usage error."""
     try:
         return make()
     except KinspectError as error:

@@ -1,4 +1,4 @@
-"""Where a command's output goes: a file made for it, or standard output."""
+"""Output of a command: a file made for it, or standard output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TextIO
 from kinspect.errors import KinspectError
 
 PRIVATE = 0o600
-"""Captures hold other people's data: a file with it is for its owner alone."""
+"""Mode of output files: captures hold other people's data, so only the owner may read them."""
 
 
 STANDARD = "-"
@@ -20,7 +20,7 @@ STANDARD = "-"
 
 
 def check(path: str, force: bool, inputs: Sequence[str]) -> None:
-    """Refuse to overwrite a file unasked, and an input ever. Of a device or a pipe nothing is lost."""
+    """Raise KinspectError rather than overwrite a file unasked, or an input ever. Devices and pipes lose nothing."""
     if not os.path.isfile(path):
         return
     if not force:
@@ -32,7 +32,7 @@ def check(path: str, force: bool, inputs: Sequence[str]) -> None:
 def open_output(path: str | None, force: bool) -> TextIO:
     """The stream to write to, as text or (its `buffer`) bytes; None is standard output.
 
-    A file keeps what it holds until `begin`.
+    A file keeps its contents until `begin`.
     """
     if path is None:
         # A name that the terminal cannot show must not end the run.
@@ -50,7 +50,7 @@ def open_output(path: str | None, force: bool) -> TextIO:
 
 
 def discard(stream: TextIO) -> None:
-    """Let what is not written yet, and whatever comes, go into nothing."""
+    """Send unwritten and later output of the stream to the null device."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
@@ -60,5 +60,5 @@ def begin(stream: TextIO) -> None:
     """Empty the file that was opened, and make it private, before the first byte goes into it."""
     descriptor = stream.fileno()
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.fchmod(descriptor, PRIVATE)  # refused for another's file, which then keeps what it holds
+        os.fchmod(descriptor, PRIVATE)  # refused for another's file, which then keeps its contents
         os.ftruncate(descriptor, 0)

@@ -52,32 +52,32 @@ MOST_BYTES = Caps().message_bytes
 MAGIC_BYTES = 4
 LINE_BYTES = 16
 RADIXES = (16, 8, 10)
-"""Of offsets: od's are octal, unless it is told otherwise."""
+"""Radixes of offsets: od's are octal, unless it is told otherwise."""
 OD_DIGITS, HEXDUMP_DIGITS = (6, 7), 7
-"""Digits of the offsets that od prints, and of those that `hexdump` alone does; no colon follows them."""
+"""Numbers of digits of od's offsets, and of those that only `hexdump` prints; no colon follows them."""
 BYTES_LEAST, BYTES_MOST, NO_BYTE = -128, 255, 256
 TEXT_GAP = 3
-"""Spaces between the bytes of a short last line and its text, at least."""
+"""Least number of spaces between the bytes of a short last line and its text."""
 
 PACKET_SECTION = "Frame"
 MESSAGE_SECTIONS = ("Reassembled TLS", "Decrypted TLS", "Reassembled TCP")
-"""Sections that `tshark -x` prints below a packet: what it put together, the innermost first."""
+"""Sections that `tshark -x` prints below a packet, for reassembled or decrypted data, the innermost first."""
 
 IP_AT = {1: 14, 113: 16, 276: 20, 0: 4, 101: 0}
-"""Ethernet, Linux cooked v1 and v2, loopback, bare IP: what a packet may begin with, and where its IP header is."""
+"""Offset of the IP header by link type: Ethernet, Linux cooked v1 and v2, loopback, bare IP."""
 ETHERNET, VLAN_TAGS, MOST_TAGS, VLAN_TAG_BYTES = 1, (b"\x81\x00", b"\x88\xa8"), 2, 4
 IPV4, IPV4_WORDS, IPV6, IPV6_HEADER_BYTES = 4, 10, 6, 40
 TRAILER_BYTES = 6
-"""Behind the IP packet of a frame: its check sequence, or what fills it up to 60 bytes where there is a payload."""
+"""Most bytes behind the IP packet of a frame: a check sequence, or padding to 60 bytes where there is a payload."""
 
 
 def message_bytes(given: bytes | str, least: int = 1) -> bytes:
-    """The bytes of a message: what the text stands for, or `given` itself if it is bytes and these are no text.
+    """The bytes of a message: those that the text stands for, or `given` itself if it is bytes that are no text.
 
-    A whole packet (a dump of it, as `tcpdump -X` prints it, or its bytes) gives its TCP payload, or what Wireshark put
-    together of it and others. Raises KinspectError for nothing, for a capture, for a dump of several packets, and for
-    text that is neither hex, base64 nor a dump. Many a word is base64 too: that of fewer than `least` bytes is not
-    taken for it.
+    A whole packet (a dump of it, as `tcpdump -X` prints it, or its bytes) gives its TCP payload, or the data that
+    Wireshark reassembled from it and others. Raises KinspectError for no data, for a capture, for a dump of several
+    packets, and for text that is neither hex, base64 nor a dump. Many words are valid base64 too: text of fewer than
+    `least` bytes does not count as base64.
     """
     data = given.encode(errors="surrogateescape") if isinstance(given, str) else given
     if not data.strip():
@@ -123,7 +123,7 @@ def parse_numbers(text: str) -> bytes | None:
 
 
 def parse_python(text: str) -> bytes | None:
-    """Python's `b'...'`, also several of them behind each other and in `bytearray(...)`; None if it is not that."""
+    """The bytes of Python's `b'...'`, also of several in a row and in `bytearray(...)`; None if it is not that."""
     if not _PYTHON.fullmatch(text):
         return None
     pieces = (found[1][1:-1].encode() for found in _PYTHON_PIECE.finditer(text))
@@ -140,7 +140,7 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
 
 
 def _bare(text: str) -> str:
-    """Without the brackets or quotes around it."""
+    """The text without the brackets or quotes around it."""
     match = _ENCLOSED.fullmatch(text)
     return next(part for part in match.groups() if part is not None).strip() if match else text
 
@@ -154,7 +154,7 @@ def _as_text(data: bytes) -> str | None:
 
 
 def parse_hex(text: str) -> bytes | None:
-    """Hex digits, whatever stands between the bytes; None if it is something else."""
+    """The bytes of hex digits, with any of the usual separators; None if it is something else."""
     digits = _HEX_NOISE.sub("", _SHORT_HEX.sub(r"0x0\1", text))
     if not _HEX.fullmatch(digits):
         return None
@@ -164,7 +164,7 @@ def parse_hex(text: str) -> bytes | None:
 
 
 def parse_base64(text: str, least: int) -> bytes:
-    """Base64 of either alphabet, with or without its padding, of at least so many bytes."""
+    """The bytes of base64 in either alphabet, with or without padding. Raises KinspectError for fewer than `least`."""
     compact = "".join(map(str.strip, text.splitlines())).translate(str.maketrans("-_", "+/")).rstrip("=")
     try:
         data = base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)
@@ -204,11 +204,11 @@ def message_section(text: str) -> str | None:
 
 
 def parse_dump(text: str) -> bytes | None:
-    """What `hexdump`, `od -x`, `xxd`, `tcpdump -X` and Wireshark print; None if the text is no dump.
+    """The bytes in a dump by `hexdump`, `od -x`, `xxd`, `tcpdump -X` or Wireshark; None if the text is no dump.
 
     Each line begins with its offset, which must follow from the lines before it; lines without one (tcpdump's
-    summary of the packet) are passed over. A `*` stands for more lines like the one before. Raises KinspectError
-    if the offsets begin anew, or if it is one that `hexdump` or `od` prints of something else than bytes and words.
+    summary of the packet) are passed over. A `*` stands for more lines like the one before. Raises KinspectError if
+    the offsets begin anew, or for a dump by `hexdump` or `od` in other units than bytes and words.
     """
     found: list[tuple[str, bool, str]] = []
     repeated: set[int] = set()
@@ -238,14 +238,14 @@ def parse_dump(text: str) -> bytes | None:
 
 
 def _word(rows: list[tuple[str, bool, str]]) -> int:
-    """Bytes of the first number in the rows."""
+    """Size in bytes of the first number in the rows."""
     return next((len(rest.split(maxsplit=1)[0]) // 2 for *_, rest in rows if rest.strip()), 0)
 
 
 def _rows_bytes(rows: list[tuple[int, bool, str]], repeated: set[int], word: int) -> bytes | None:
-    """The bytes of a dump's rows: offset, whether a colon follows it, and the rest; None if the offsets do not follow
-    from the rows. `word`: the rest is numbers alone, of so many bytes, whose lowest came first, and which zeros fill up
-    in the last row; 0: there may be text behind them."""
+    """The bytes of a dump's rows; None if the offsets do not follow from the rows. A row is its offset, True if a colon
+    follows that, and the rest. `word`: the rest is only little-endian numbers of so many bytes, padded with zeros in
+    the last row; 0: single bytes, and there may be text behind them."""
     data = bytearray()
     base = rows[0][0]
     for index, (offset, marked, rest) in enumerate(rows):
@@ -269,7 +269,7 @@ def _rows_bytes(rows: list[tuple[int, bool, str]], repeated: set[int], word: int
 
 
 def _line_bytes(rest: str, limit: int, word: int) -> bytes:
-    """The bytes at the start of a line's rest, `limit` at most: the text column may look like hex too."""
+    """The bytes at the start of a line's rest, at most `limit`: the text column may look like hex too."""
     data = bytearray()
     position = 0
     width = 0
@@ -289,7 +289,7 @@ def _line_bytes(rest: str, limit: int, word: int) -> bytes:
 
 
 def tcp_payload(packet: bytes) -> bytes | None:
-    """The TCP payload, if the bytes are a packet that has one."""
+    """The TCP payload if the bytes are a packet that has one, else None."""
     return next((payload for link_type in IP_AT if (payload := _payload(packet, link_type))), None)
 
 
@@ -300,7 +300,7 @@ def _payload(packet: bytes, link_type: int) -> bytes | None:
 
 
 def _framed_payload(data: bytes) -> bytes | None:
-    """The TCP payload, if the bytes are beyond doubt a packet: nobody said that they are one."""
+    """The TCP payload if the bytes, which may be anything, are a packet beyond doubt, else None."""
     likely = (
         link_type for link_type, at in IP_AT.items() if _is_ip(data[_behind_tags(data, link_type, at) :])
     )
@@ -308,14 +308,14 @@ def _framed_payload(data: bytes) -> bytes | None:
 
 
 def _behind_tags(data: bytes, link_type: int, at: int) -> int:
-    """Where the IP header is, behind VLAN tags."""
+    """Offset of the IP header, behind VLAN tags."""
     for _ in range(MOST_TAGS if link_type == ETHERNET else 0):
         at += VLAN_TAG_BYTES * (data[at - 2 : at] in VLAN_TAGS)
     return at
 
 
 def _is_ip(data: bytes) -> bool:
-    """Whether this is an IP packet whole: its lengths and its checksum (0 where the interface makes it) fit."""
+    """True for a whole IP packet: its lengths and its checksum (0 where the interface computes it) fit."""
     version = data[0] >> 4 if data else 0
     if version == IPV6 and len(data) > IPV6_HEADER_BYTES:
         size = IPV6_HEADER_BYTES + int.from_bytes(data[4:6])

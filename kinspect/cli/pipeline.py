@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kinspect.spark.request import Request
 
 Session: TypeAlias = Any
-"""A SparkSession, of a package that is loaded where it is used."""
+"""A SparkSession; its package is loaded only where it is used."""
 T = TypeVar("T")
 TABLES = ("exchanges", "batches", "records", "connections")
 DEFAULT_TABLES = "exchanges,batches,connections"
@@ -219,13 +219,13 @@ def stream(folder: str, **values: Any) -> int:
     )
     progress = _shows_progress(values)
     step = _step if progress and not values["quiet"] else lambda _: None
-    # What could not be read is tried again.
+    # Failed reads are tried again.
     master = values["master"] or (None if "MASTER" in os.environ else "local[*,4]")
     with _session(master, settings, progress, step) as spark, Interrupt() as interrupt:
         running = Stream(spark, watch, values["out"], request, complain)
         step(f"watching {shown(folder)}")
         rows = dict.fromkeys(tables, 0)
-        # What waits for the JVM must not be broken off: each wait is a short one.
+        # A wait for the JVM must not be interrupted: each is a short one.
         with closing(running.batches(values["drain"])) as batches:
             for batch in batches:
                 if batch is not None:
@@ -242,13 +242,13 @@ def stream(folder: str, **values: Any) -> int:
 
 
 def _told(batch: Any) -> str:
-    """A batch, in a line."""
+    """A line about a batch."""
     rows = ", ".join(f"{count:,} {name}" for name, count in batch.rows.items())
     return f"batch {batch.number}: {batch.captures:,} captures, {batch.packets:,} packets, {rows}"
 
 
 def _stream_summary(summary: dict[str, Any], rows: dict[str, int]) -> list[str]:
-    """What the stream has taken since it began, and the rows that were written this time, as lines."""
+    """Lines on the input since the stream began, and on the rows written by this run."""
     kinds = summary.get("connections", {})
     lines = [
         f"{summary.get('captures', 0):,} captures, {summary.get('packets', 0):,} packets,"
@@ -262,7 +262,7 @@ def _stream_summary(summary: dict[str, Any], rows: dict[str, int]) -> list[str]:
 
 
 def _request(tables: tuple[str, ...], names: dict[str, str], values: dict[str, Any], **more: Any) -> Request:
-    """What is asked for by options. Raises KinspectError for what makes no sense."""
+    """The request that the options make. Raises KinspectError for options that make no sense."""
     from kinspect.spark.request import Request
 
     return Request(
@@ -308,8 +308,8 @@ def _setting(text: str) -> tuple[str, str]:
 def _session(
     master: str | None, settings: dict[str, str], bar: bool, step: Callable[[str], None]
 ) -> Iterator[Session]:
-    """A session, and what Spark says is wrong as an error of ours."""
-    # What is interrupted is told by us; PySpark would log where.
+    """A session in which errors of Spark become errors of kinspect."""
+    # kinspect reports an interruption itself; PySpark would log its place too.
     logging.getLogger().addHandler(logging.NullHandler())
     step("starting Spark")
     spark = None
@@ -329,7 +329,7 @@ def _session(
 
 
 def _unless(interrupt: Interrupt, spark: Session, work: Callable[[], T]) -> T | None:
-    """What `work` gives; None if a signal ended it."""
+    """The result of `work`; None if a signal ended it."""
     done: list[T] = []
     failed: list[BaseException] = []
 
@@ -339,7 +339,7 @@ def _unless(interrupt: Interrupt, spark: Session, work: Callable[[], T]) -> T | 
         except BaseException as error:
             failed.append(error)
 
-    # What waits for the JVM must not be broken off.
+    # A wait for the JVM must not be interrupted.
     thread = Thread(target=run, daemon=True)
     thread.start()
     while thread.is_alive():
@@ -356,7 +356,7 @@ def _step(text: str) -> None:
 
 
 def _summary(result: Any) -> str:
-    """What was read and written."""
+    """The closing summary: input read and rows written."""
     tally = Tally(unread=sum(error.unread for error in result.errors))
     rows = [
         f"  {name}: {result.rows[name]:,} rows, dates {', '.join(dates) or 'none'}\n"

@@ -1,4 +1,4 @@
-"""How far the reading is, on standard error."""
+"""Progress of the reading, on standard error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INTERVAL_SECONDS = 0.2
 
 
 class Reading(Protocol):
-    """What progress looks at."""
+    """Source of the numbers that the progress bar shows."""
 
     @property
     def bytes_read(self) -> int: ...
@@ -28,7 +28,7 @@ class Progress:
         self._bar: Any = None
 
     def update(self, bytes_read: int | None = None) -> None:
-        """Show where the reading is; cheap enough to be called for every block. `bytes_read`: if others read."""
+        """Show the progress; cheap enough to be called for every block. `bytes_read`: the number, if others read."""
         now = time.monotonic()
         if now < self._next:
             return

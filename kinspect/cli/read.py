@@ -52,7 +52,7 @@ def _processes(jobs: int | None, asked: Wanted, timeline: Timeline) -> int:
 
 
 def _read(run: Run, timeline: Timeline, count: int) -> dict[str, Any] | None:
-    """Out: the summary's object, if other processes found it."""
+    """Read with `count` processes. Return the summary's object if other processes made it, else None."""
     if count == 1:
         run.run(iter(timeline))
         return None

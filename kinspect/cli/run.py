@@ -1,4 +1,4 @@
-"""Packets in, lines out: what is behind the commands that show exchanges."""
+"""Packets in, lines out: the common part of the commands that show exchanges."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from kinspect.output.summary import LOOKED_AT, PASSED, SHOWN, Tally, summary_tex
 from kinspect.pipeline import Inspector, one_by_one, relax_collector
 
 HELD_SECONDS = 0.08
-"""So long lines wait for others that belong before them, where packets come as they are captured. With the time to the
-next block, which may be one without packets (`kinspect.capture.worker.BEAT_NS`), it is less than 200 ms."""
+"""Time for which lines wait for others that belong before them, where packets come as they are captured. With the time
+to the next block, which may be one without packets (`kinspect.capture.worker.BEAT_NS`), it is less than 200 ms."""
 
 
 class Wanted(NamedTuple):
-    """What the options ask for."""
+    """The request that the options make, checked."""
 
     values: dict[str, Any]
     path: str | None
@@ -58,8 +58,8 @@ class Wanted(NamedTuple):
 
 
 def wanted(values: dict[str, Any], inputs: Sequence[str] = (), shown: str = TABLE) -> Wanted:
-    """Check the options before anything is opened. `inputs`: what the output must not overwrite; `shown`: the format
-    for a terminal."""
+    """Check the options before anything is opened. `inputs`: files that the output must not overwrite; `shown`: the
+    format for a terminal."""
     path = None if values["output"] == outfile.STANDARD else values["output"]
     if path is not None:
         read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
@@ -82,7 +82,7 @@ def open_run(
     interrupt: Interrupt,
     writer: Writer | None = None,
 ) -> Run:
-    """Open the output and join everything. `writer`: one instead of the format's."""
+    """Open the output and make the run. `writer`: used in place of the format's."""
     values = options.values
     gc.freeze()
     relax_collector()
@@ -105,7 +105,7 @@ def make_inspector(options: Wanted, packets: Packets, **more: Any) -> Inspector:
         names=options.names,
         kafka_ports=frozenset(options.values["decode_as"]),
         heads_only=needs_heads_only(options.view, options.filter, options.format_name),
-        # The summary tells of exchanges whether or not they have lines.
+        # The summary covers exchanges whether or not they have lines.
         emit=options.emit | {EXCHANGE} if SUMMARY in options.emit else options.emit,
         files=[printable(name) for name in packets.files],
         **more,
@@ -113,12 +113,12 @@ def make_inspector(options: Wanted, packets: Packets, **more: Any) -> Inspector:
 
 
 class LimitReachedError(Exception):
-    """As many lines as were asked for are written."""
+    """`--limit` is reached: all lines asked for are written."""
 
 
 @dataclass(slots=True)
 class Run:
-    """Shows the exchanges (and other lines) of the packets that pass the filter."""
+    """Reads packets and writes the exchanges (and other lines) that pass the filter."""
 
     options: Wanted
     packets: Packets
@@ -138,7 +138,7 @@ class Run:
 
     def __post_init__(self) -> None:
         chosen, partial = self.options.filter, self.options.view.fields is not None
-        # Where bodies are left undecoded, only who asks for the summary has their error codes looked for.
+        # Where bodies are left undecoded, their error codes are looked for only if the summary is asked for.
         self.counts_errors = not partial or SUMMARY in self.options.emit
         self.tally = Tally(
             filtered=chosen.active,
@@ -151,7 +151,7 @@ class Run:
         )
 
     def run(self, blocks: Iterator[Block]) -> None:
-        """Show what the blocks of the packets hold, to their end, to the limit, or until there is no more time."""
+        """Show the lines of all blocks, to their end, to the limit, or until there is no more time."""
         self.prepare()
         try:
             with self.interrupt.breakable():
@@ -166,28 +166,28 @@ class Run:
             self.stop()
 
     def give_up(self, why: str) -> None:
-        """The run ends before the packets do."""
+        """End the run before the packets end, for the reason `why`."""
         self.tally.stopped = why
         self.inspector.abandon()
 
     def prepare(self) -> None:
-        """Before the first block."""
+        """Prepare for the first block."""
         if may_bring_secrets(self.packets.files):
             self.inspector.expect_secrets()
 
     def follow(self) -> None:
-        """This is a process beside the first one, which alone writes and speaks of anything."""
+        """Be a process beside the first one, which alone writes output and messages."""
         self.follows = self.begun = True
         self.progress = None
 
     def begin(self) -> None:
-        """There is something to show, which other processes read."""
+        """Begin the output, with something to show that other processes read."""
         if not self.begun:
             self._begin()
             self._add_secrets()
 
     def take(self, block: Block) -> list[Line]:
-        """The lines that a block completes."""
+        """Take a block and return the lines that it completes."""
         self._begin()
         chosen = self.options.filter
         if chosen.start is None:
@@ -205,11 +205,11 @@ class Run:
         return lines
 
     def show(self, lines: list[Line]) -> None:
-        """Write those that pass the filter; empties the list. Raises LimitReachedError."""
+        """Write the lines that pass the filter; empties the list. Raises LimitReachedError."""
         self._write(one_by_one(lines))
 
     def finish(self) -> None:
-        """Write what the end of the input completes."""
+        """Write the lines that the end of the input completes."""
         if not self.nothing_read:
             self._begin()
             # Some may stand behind the last packet.
@@ -217,14 +217,14 @@ class Run:
             self._write(self.inspector.finish())
 
     def stop(self) -> None:
-        """Nothing more is read."""
+        """Close the input and remove the progress bar."""
         self.packets.close()
         if self.progress is not None:
             self.progress.stop()
 
     def close(self, found: dict[str, Any] | None = None) -> int:
-        """Print the summary; tells the exit status that the inputs call for. `found`: its object, if other processes
-        found it."""
+        """Print the summary and the errors of inputs; return the exit status for them. `found`: the summary's object,
+        if other processes made it."""
         if found is None:
             note_capture(self.inspector.counts, self.packets)
             found = self.inspector.summary()
@@ -245,7 +245,7 @@ class Run:
                     self.writer.flush()
                 self.stream.flush()
         except LateError:
-            # Nobody takes it.
+            # Nobody reads it.
             outfile.discard(self.stream)
         if self.options.path is not None:
             self.stream.close()
@@ -257,22 +257,22 @@ class Run:
 
     @property
     def nothing_read(self) -> bool:
-        """Whether no input could be read."""
+        """True if no input could be read."""
         return bool(self.packets.errors) and not self.inspector.counts.packets
 
     def _begin(self) -> None:
-        """There is something to write: only now the output file loses what it held."""
+        """Empty the output file: only now is there something to write."""
         if not self.begun:
             self.begun = True
             if self.options.path is not None:
                 outfile.begin(self.stream)
 
     def _add_secrets(self) -> None:
-        """Hand on what the key log and the captures told since the last block."""
+        """Hand on the secrets that the key log and the captures gave since the last block."""
         keylog = self.options.keylog
         if keylog is not None and (text := keylog.more()):
             new = self.inspector.add_secrets(text)
-            # Of what is written later, lines may be of no use here.
+            # Lines written later may be of no use here.
             if not new and not self.keylog_begun and not self.follows:
                 complain(f"{self.options.values['keylog']}: no TLS secrets in it (NSS key log format)")
             self.keylog_begun = True
@@ -291,7 +291,7 @@ class Run:
             self.writer.flush()
 
     def show_one(self, line: Line) -> bool:
-        """Write a line that passes the filter; tells whether it did."""
+        """Write a line if it passes the filter; return True if it was written."""
         chosen = self.options.filter
         if not isinstance(line, Exchange):
             if not chosen.matches_line(line):
@@ -311,7 +311,7 @@ class Run:
 
 
 def _called(options: Wanted) -> str | None:
-    """What the summary calls the exchanges that pass the filters."""
+    """The summary's word for the exchanges that pass the filters; None where they are not counted."""
     if options.emit.isdisjoint({EXCHANGE, SUMMARY}):
         return None
     if EXCHANGE in options.emit and options.format_name != NONE:
@@ -325,7 +325,7 @@ def _wants_progress(asked: bool | None, path: str | None) -> bool:
 
 
 def _written_whole(stream: TextIO) -> TextIO:
-    """The stream, buffered: with PYTHONUNBUFFERED, what a signal leaves unwritten of a write would be lost."""
+    """The stream, buffered: with PYTHONUNBUFFERED, the rest of a write that a signal cuts short would be lost."""
     if not isinstance(stream.buffer, RawIOBase):
         return stream
     return open(stream.fileno(), "w", encoding=stream.encoding, errors=stream.errors, closefd=False)

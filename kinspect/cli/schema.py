@@ -1,4 +1,4 @@
-"""`kinspect schema`: what Kafka's messages look like, in any version of any release."""
+"""`kinspect schema`: the layouts of Kafka's messages, in any version of any release."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from kinspect.protocol.wire import ZERO_UUID
 TEXT, JSON = "text", "json"
 ERRORS, RELEASES = "errors", "releases"
 NUMBERS = ("min_version", "max_version")
-"""Keys of rows that the text has no columns for: `versions` says the same."""
+"""Keys of rows without columns in the text: `versions` says the same."""
 LEFT_OUT = ("releases", "flexible", "since", "removed")
-"""Columns that a narrow terminal does without, the first one first."""
+"""Columns left out on a narrow terminal, in this order."""
 HEADERS = {"requestheader": REQUEST, "responseheader": RESPONSE}
 
 Row = dict[str, Any]
@@ -82,7 +82,7 @@ def schema(
 
 
 def _check_options(name: str | None, given: dict[str, bool]) -> None:
-    """Refuse what would be ignored: only APIs have two sides, and lists have no versions."""
+    """Raise click.UsageError for options without effect: only APIs have two sides, and lists have no versions."""
     if name not in (None, ERRORS, RELEASES) and table.api(name or "") is not None:
         return
     layouts = name not in (None, ERRORS, RELEASES) and _error(name or "") is None
@@ -92,7 +92,7 @@ def _check_options(name: str | None, given: dict[str, bool]) -> None:
 
 
 def _rows(rows: list[Row]) -> tuple[list[Row], str]:
-    """The rows, and the same as text; a column that is empty in all of them is left out of it."""
+    """The rows, and their table as text, without columns that are empty in all rows."""
     names = [name for name in rows[0] if name not in NUMBERS and any(_cell(row[name]) for row in rows)]
     # In a pipe a row is a line.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -135,7 +135,7 @@ def _api_row(api: Api) -> Row:
 
 
 def _removed(api: Api) -> str | None:
-    """`0-3 in 4.0`."""
+    """Removed versions with the release that removed them: `0-3 in 4.0`."""
     by_release: dict[str, list[int]] = {}
     for version, release in api.removed.items():
         by_release.setdefault(release, []).append(version)
@@ -166,7 +166,7 @@ def _error(name: str) -> ErrorCode | None:
 
 
 def _errors(which: str) -> list[ErrorCode]:
-    """The errors of a code, of a name, or else of names that hold the text."""
+    """The errors with this code or name, or else those whose names contain the text."""
     if which.removeprefix("-").isdecimal():
         found = table.errors().get(int(which))
         if found is None:
@@ -239,7 +239,7 @@ def _version_row(version: int, facts: Row, changes: list[str]) -> Row:
 
 
 def _changes(name: str, version: int, versions: Iterable[int], directions: Sequence[str | None]) -> list[str]:
-    """Fields that came (`+`) and went (`-`) with a version; nothing for the first."""
+    """Paths of the fields that a version added (`+`) and removed (`-`); none for the first."""
     earlier = [other for other in versions if other < version]
     if not earlier:
         return []
@@ -266,7 +266,7 @@ def _paths(fields: Iterable[Field], prefix: str = "") -> list[str]:
 
 
 def _missing(paths: Sequence[str], others: Sequence[str]) -> list[str]:
-    """The paths that are not among the others; what lies in a struct that is missing is told by it alone."""
+    """The paths that are not among the others; a missing struct stands for its fields."""
     missing = [path for path in paths if path not in others]
     return [path for path in missing if path.rpartition(".")[0] not in missing]
 
@@ -288,7 +288,7 @@ def _layouts(name: str, version: int, directions: Sequence[str | None]) -> list[
 
 
 def _headers(name: str, version: int | None) -> list[Layout]:
-    """A header's layout in this version, or in each."""
+    """The layouts of a header in this version, or (None) in each."""
     direction = HEADERS[name.lower()]
     versions = table.header_versions(direction)
     if version is not None and version not in versions:
@@ -310,7 +310,7 @@ def _record(name: str) -> Message:
 
 
 def _hint(name: str, known: dict[str, str], command: str) -> str:
-    """What may be meant by a name; `known`: lower case to the name as it is."""
+    """A hint at names that may be meant; `known`: names by their lower case."""
     close = difflib.get_close_matches(name.lower(), known, n=3)
     return f"did you mean {', '.join(known[word] for word in close)}?" if close else f"see `{command}`"
 
@@ -368,5 +368,5 @@ def _remarks(field: FieldRow) -> str:
 
 
 def _tells(default: Any) -> bool:
-    """Whether a default is another than its type's own."""
+    """True if a default differs from its type's own."""
     return default is None or (isinstance(default, int | float | str) and default not in (0, "", ZERO_UUID))

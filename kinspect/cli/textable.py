@@ -6,11 +6,11 @@ import textwrap
 from collections.abc import Sequence
 
 WRAPPED_LEAST = 20
-"""A last column with less than so much room is not wrapped: it would be read no better."""
+"""Least width to which a last column is wrapped: a narrower one would be no easier to read."""
 
 
 def fits(header: Sequence[str], rows: Sequence[Sequence[object]], width: int) -> bool:
-    """Whether `columns` has room for them, the last one in several lines if need be."""
+    """True if `columns` has room for them in `width`, with the last column wrapped if need be."""
     *first, last = zip(header, *(map(str, row) for row in rows), strict=True)
     words = max(len(word) for cell in last for word in cell.split() or [""])
     least = max(words, min(WRAPPED_LEAST, max(map(len, last))))
@@ -18,8 +18,8 @@ def fits(header: Sequence[str], rows: Sequence[Sequence[object]], width: int) ->
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> str:
-    """The header and the rows, each column as wide as its longest cell. In `width` columns of a terminal the words of
-    the last one go on below each other."""
+    """The header and the rows, each column as wide as its longest cell. In a terminal of `width` columns the last one
+    is wrapped."""
     table = [list(header), *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     begin = sum(widths[:-1]) + 2 * (len(widths) - 1)

@@ -13,7 +13,7 @@ from kinspect.errors import KinspectError
 
 OPTION = "--topic-names"
 MOST_BYTES = 16 << 20
-"""Some 300,000 topics."""
+"""Largest size of the file: enough for some 300,000 topics."""
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
@@ -36,7 +36,7 @@ def load(path: str) -> dict[str, str]:
 
 def _from_json(path: str, text: str) -> Iterator[tuple[str, str]]:
     wrong = KinspectError(f"{OPTION}: {path}: must be an object of topic ids and names")
-    # No name of a topic has brackets: what is deeper need not be read to be refused.
+    # No name of a topic has brackets: anything nested need not be parsed to be refused.
     if text.count("{") > 1 or "[" in text:
         raise wrong
     try:

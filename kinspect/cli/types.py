@@ -15,7 +15,7 @@ SIZE_UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 class Size(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
-    """Bytes: `65536`, `64KiB`, `64k`, `1.5GB`; `most`: no more than that."""
+    """A size in bytes: `65536`, `64KiB`, `64k`, `1.5GB`; `most`: the largest one accepted."""
 
     name = "size"
 
@@ -39,7 +39,7 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # not generic before cli
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # as above
-    """Nanoseconds: `600`, `90s`, `500ms`, `10m`, `1.5h`."""
+    """A duration, converted to nanoseconds: `600`, `90s`, `500ms`, `10m`, `1.5h`; `zero`: 0 is accepted."""
 
     name = "duration"
 
