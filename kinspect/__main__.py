@@ -1,4 +1,4 @@
-"""`python -m kinspect`."""
+"""Entry point of `python -m kinspect`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The explorer at work: rows come from another process while the screen shows what is there."""
+"""The explorer's application: rows come from another process while the screen shows those that are there."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from kinspect.tui.screens.main import Main
 from kinspect.tui.terminal import Terminal, TerminalDriver
 
 LOOK_SECONDS = 0.5
-"""How often it is looked whether the terminal is still there."""
+"""Interval of the checks that the terminal is still there."""
 
 
 PATIENCE_SECONDS = 0.5
-"""So long after a signal, what is being done goes on."""
+"""Time after a signal for the work in progress."""
 SIGNALLED = 128
-"""What a shell adds to a signal's number to make an exit status of it."""
+"""Added to a signal's number to make an exit status of it, as shells do."""
 
 
 class Rows(Protocol):
-    """Where batches come from: `index.process.IndexProcess`, or what a live capture has in its place."""
+    """Source of batches, as `index.process.IndexProcess`."""
 
     def receive(self) -> Batch | str | None:
-        """The next one, when it is there; a text tells what went wrong; None: there will be no more."""
+        """Wait for the next batch; a text is an error message; None: there will be no more."""
 
     def stop(self) -> None:
-        """No more are wanted."""
+        """Stop: no more batches are wanted."""
 
 
 class Explorer(App[None]):
-    """Shows what `store` holds, and what `rows` add to it."""
+    """Shows the exchanges in `store`, and those that `rows` add to it."""
 
     TITLE = "kinspect explore"
     ENABLE_COMMAND_PALETTE = False
@@ -62,12 +62,12 @@ class Explorer(App[None]):
         self.ended_by = 0
         """The signal that ended it; SIGHUP too if the terminal went without one."""
         self.failures: list[BaseException] = []
-        """What nobody expected, for whoever runs it to tell when it is over."""
+        """Unexpected errors, to be reported by the caller at the end."""
 
     def on_mount(self) -> None:
         self.push_screen(self.main)
         self._events = asyncio.get_running_loop()
-        # Not the loop's own way, in which nothing happens while it is busy.
+        # Not by the loop's own handlers, which do not run while it is busy.
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._end_soon)
         signal.signal(signal.SIGALRM, self._end_now)
@@ -84,7 +84,7 @@ class Explorer(App[None]):
         self._events.call_soon_threadsafe(self._end, number)
 
     def _end_now(self, *_: object) -> None:
-        """The terminal is given back, and whatever else goes on ends with this process."""
+        """Restore the terminal, and end the process with everything that still goes on."""
         try:
             if self._driver is not None:
                 self._driver.stop_application_mode()
@@ -108,7 +108,7 @@ class Explorer(App[None]):
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
-        # Textual's prints a traceback with the values of variables, which are what captures hold.
+        # Textual's prints a traceback with the values of variables, which come from captures.
         self._close_messages_no_wait()
 
     @work(thread=True, exit_on_error=True)
@@ -133,13 +133,13 @@ class Explorer(App[None]):
         self.main.grown()
 
     def action_stop(self) -> None:
-        """Read no further; what was read stays."""
+        """Stop reading; rows read so far stay."""
         if not self.store.done:
             self.store.stopped = True
             self._rows.stop()
 
     def action_interrupt(self) -> None:
-        """Quit; where text is selected, the key is left to what copies it."""
+        """Quit; where text is selected, leave the key to the widget that copies it."""
         focused = self.screen.focused
         in_input = isinstance(focused, Input) and focused.selected_text
         if in_input or self.screen.get_selected_text() is not None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Key(NamedTuple):
-    """A key as it is written, what it does, and the action that it calls (empty: the widgets' own)."""
+    """A key as it is written, its effect, and the action that it calls (empty: the widgets' own)."""
 
     key: str
     does: str

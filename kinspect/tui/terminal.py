@@ -1,6 +1,6 @@
 """The explorer's terminal, which may go away while it is drawn on: a closed window, a lost connection.
 
-Not every terminal that goes sends SIGHUP. Reading from it then ends at once, again and again, and writing fails.
+Not every terminal that goes away sends SIGHUP. Reads from it then return at once, again and again, and writes fail.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ _GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
 class Terminal:
-    """Those of the standard streams that are a terminal now."""
+    """The standard streams that are a terminal when it is made."""
 
     def __init__(self) -> None:
         self._streams = [stream for stream in _STREAMS if os.isatty(stream)]
 
     def is_gone(self) -> bool:
-        """Whether one of them is gone."""
+        """True if one of them is gone."""
         poll = select.poll()
         for stream in self._streams:
             poll.register(stream, 0)
         return any(events & _GONE for _, events in poll.poll(0))
 
     def leave(self) -> None:
-        """Let the streams lead nowhere, so that nothing fails that is still written to them."""
+        """Point the streams at the null device, so that later writes do not fail."""
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in self._streams:
             os.dup2(nowhere, stream)
@@ -39,7 +39,7 @@ class Terminal:
 
 
 class TerminalDriver(LinuxDriver):
-    """Textual's own, whose threads outlive the terminal: else the one that draws would wait for them for ever."""
+    """Textual's driver with threads that outlive the terminal: else the one that draws would wait for them for ever."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -51,7 +51,7 @@ class TerminalDriver(LinuxDriver):
 
 
 class _Output:
-    """A stream of which it does not matter whether anything arrives."""
+    """A stream that ignores failed writes."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

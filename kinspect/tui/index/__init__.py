@@ -1,4 +1,4 @@
-"""What the explorer knows of its captures: a compact row an exchange, and how to get at the bytes again.
+"""The explorer's index of its captures: a compact row an exchange, and the way back to its bytes.
 
-Nothing here knows of a terminal, or of Textual.
+Nothing here depends on a terminal, or on Textual.
 """

@@ -1,4 +1,4 @@
-"""Where the batches of a record set lie, the fields of their headers, and records that are not compressed.
+"""Places of the batches in a record set, the fields of their headers, and records that are not compressed.
 
 Source: Kafka's DefaultRecordBatch.java, LegacyRecord.java and ByteUtils.java.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kinspect.protocol.interpreter import Span
 
 HEADERS = {0: 18, 1: 26, 2: 61}
-"""The bytes before the records of a batch, or the key of an older message, by the magic byte."""
+"""Number of bytes before the records of a batch, or the key of an older message, by the magic byte."""
 _SIZE, _SIZE_END, _MAGIC = 8, 12, 16
 # The byte of the attributes that names the codec, by the magic byte.
 _CODEC_AT = {0: 17, 1: 17, 2: 22}
@@ -32,7 +32,7 @@ V2_FIELDS = (
     ("base_sequence", 53, 57, "int32"),
     ("count", 57, 61, "int32"),
 )
-"""What the header of a batch holds, by the names that its JSON has, in the order of its bytes."""
+"""Fields of a batch's header: name in JSON, start, end and type, in the order of its bytes."""
 _ATTRIBUTES = tuple((name, 21, 23, "int16") for name in ("timestamp_type", "is_transactional", "is_control"))
 
 
@@ -65,7 +65,7 @@ def batches(data: bytes) -> Iterator[Batch]:
 
 
 def parts(span: Span, shared: bool = False) -> list[Part]:
-    """The parts of a `records` field, in order. `shared`: with batches as a whole, and each fact of the attributes."""
+    """The parts of a `records` field, in order. `shared`: also whole batches, and each fact in the attributes."""
     first = span.end - len(span.value)
     found: list[Part] = []
     index = -1
@@ -110,7 +110,7 @@ def _records(data: bytes, batch: Batch, path: str, first: int) -> Iterator[Part]
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A zigzag varint and where it ends; -1 for one that does not end."""
+    """A zigzag varint and its end; -1 for one that does not end."""
     value = 0
     for shift in range(0, 35, 7):
         if position >= len(data):

@@ -1,7 +1,7 @@
-"""Which exchanges are listed: the filters of the command line over rows, and a connection that is followed.
+"""Choice of the listed exchanges: the filters of the command line over rows, and a connection that is followed.
 
-What a filter asks of an exchange is the same for all rows with the same API, client, connection, names and outcome, so
-it is found out once for each such combination; only times are asked of each row.
+A filter's verdict is the same for all rows with the same API, client, connection, names and outcome, so it is found
+once for each such combination; only times are tested for each row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kinspect.tui.index.texts import UNKEPT
 
 _PARAMETERS = inspect.signature(Filter).parameters
 OPTIONS = {name.replace("_", "-"): name for name in _PARAMETERS}
-"""The filters as they are written, and the parameters of `Filter`."""
+"""Parameters of `Filter` by the names of filters as they are written."""
 FLAGS = frozenset(name for name, parameter in _PARAMETERS.items() if parameter.default is False)
 MANY = frozenset(name for name, parameter in _PARAMETERS.items() if parameter.default == ())
 _OF_EACH_ROW = ("min_latency", "since", "until")
@@ -31,7 +31,7 @@ Values = dict[str, Any]
 
 
 def parse(text: str) -> Values:
-    """`--api Fetch --errors-only`, `api=Fetch errors-only`: what `Filter` takes. Raises KinspectError."""
+    """The arguments of `Filter` in `--api Fetch --errors-only` or `api=Fetch errors-only`. Raises KinspectError."""
     try:
         words = shlex.split(text)
     except ValueError:
@@ -61,7 +61,7 @@ def parse(text: str) -> Values:
 
 
 class Choice:
-    """Tells of rows whether they are listed. `connection`: only this one's (its number among the texts)."""
+    """Selects the rows to list. `connection`: only this connection's (its number among the texts)."""
 
     def __init__(self, store: Store, values: Values, connection: int | None = None) -> None:
         self._store = store
@@ -69,10 +69,10 @@ class Choice:
         self._each = Filter(**{name: value for name, value in values.items() if name in _OF_EACH_ROW})
         self._shared = Filter(**{name: value for name, value in values.items() if name not in _OF_EACH_ROW})
         self.active = bool(values) or connection is not None
-        # By what decides it: the verdict, and the option that could not tell.
+        # By the values that decide it, the verdict and the option that could not tell.
         self._verdicts: dict[tuple[int, ...], tuple[bool, str | None]] = {}
         self.unknown: dict[str, int] = {}
-        """By option, the rows left out because what it asks for is not known of them."""
+        """By option, the number of rows left out because the value that it tests is not known."""
 
     def passes(self, start: int, stop: int) -> list[int]:
         """The rows from `start` to before `stop` that are listed."""
@@ -112,12 +112,12 @@ class Choice:
         return found
 
     def _asked(self, index: int) -> tuple[bool, str | None]:
-        """What the shared filters say of a row, and which of them could not tell."""
+        """The verdict of the shared filters on a row, and the option that could not tell, if one could not."""
         found = self._store[index]
         if UNKEPT in (found.connection, found.client):
             return False, "names not kept"
         before = dict(self._shared.unknown)
-        # It has all that filters ask of an exchange.
+        # It has all attributes of an exchange that filters use.
         passed = self._shared.matches(cast(Exchange, _Asked(self._store, found)))
         unknown = (name for name, count in self._shared.unknown.items() if before.get(name) != count)
         return passed, next(unknown, None)
@@ -130,7 +130,7 @@ class Choice:
 
 
 class _Timed:
-    """The times of a row in the shape that filters ask: of an `Exchange`."""
+    """The times of a row in the shape of an `Exchange`, for filters."""
 
     __slots__ = ("_values",)
 
@@ -159,7 +159,7 @@ class _Timed:
 
     @property
     def last_time(self) -> int | None:
-        """Of the request."""
+        """Time of the request's last byte."""
         return _time(self._values[row.REQUEST_LAST])
 
 
@@ -168,7 +168,7 @@ def _time(time: int) -> int | None:
 
 
 class _Asked:
-    """A row in the shape that filters ask: of an `Exchange`."""
+    """A row in the shape of an `Exchange`, for filters."""
 
     def __init__(self, store: Store, found: Row) -> None:
         has_api = bool(found.flags & row.HAS_API)
@@ -193,7 +193,7 @@ class _Ends:
 
 
 class _Names:
-    error_count, refusal = 0, None  # what failed is told by `problems`
+    error_count, refusal = 0, None  # failures are told by `problems`
 
     def __init__(
         self, topics: Sequence[str], ids: Sequence[str], unresolved: Sequence[str], groups: Sequence[str]

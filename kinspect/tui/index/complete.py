@@ -1,4 +1,4 @@
-"""What may stand next in a filter: names of filters, and names that the captures hold."""
+"""Completion of filters: names of filters, and names in the captures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def candidates(text: str, store: Store) -> list[str]:
 
 
 def _last_word(text: str) -> tuple[str, str]:
-    """What is before the word that is being written, and the word."""
+    """The text before the word that is being written, and the word."""
     at = max(text.rfind(space) for space in " \t") + 1
     return text[:at], text[at:]
 
@@ -44,7 +44,7 @@ def _awaiting(head: str) -> str | None:
 
 
 def _values(option: str, value: str, store: Store) -> Iterator[str]:
-    """The values that the last one of `a,b,c` may become, behind the others."""
+    """Completions of the last value of `a,b,c`, each with the others before it."""
     before, comma, last = value.rpartition(",")
     negated = "!" if last.startswith("!") else ""
     part = last.removeprefix("!")
@@ -61,6 +61,6 @@ def _values(option: str, value: str, store: Store) -> Iterator[str]:
 
 
 def written(name: str) -> str:
-    """A name as a value that matches it; what cannot be written in one stands as `?`, which matches anything."""
+    """A name as a value that matches it; characters that cannot stand in one are `?`, which matches any."""
     plain = "".join(c if c.isprintable() else "?" for c in name)
     return _SPECIAL.sub("?", plain)

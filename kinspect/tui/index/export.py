@@ -1,4 +1,4 @@
-"""What leaves the explorer: an exchange as JSON, packets as pcapng, a filter for tshark and Wireshark."""
+"""Exports of the explorer: an exchange as JSON, packets as pcapng, a filter for tshark and Wireshark."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Stretch(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """How many packets were written, how many of them have no time of their own in the capture, and whether some are
-    encrypted."""
+    """Number of packets written, number of them without a time of their own in the capture, and true if some belong to
+    TLS connections."""
 
     packets: int
     timeless: int
@@ -60,7 +60,7 @@ def write_new(path: str) -> BinaryIO:
 
 @contextmanager
 def whole_file(path: str) -> Iterator[BinaryIO]:
-    """As `write_new`, for a block that writes it; what raises there leaves no file."""
+    """`write_new` as a context for the block that writes the file; if the block raises, the file is removed."""
     with write_new(path) as file:
         try:
             yield file
@@ -70,8 +70,8 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
 
 
 def tshark_filters(store: Store, found: Row) -> list[tuple[str, str]]:
-    """The display filter for the packets of an exchange, for each capture that some of them are in: of its connection,
-    from the first to the last of each message. Frame numbers are those of the capture.
+    """Display filters for the packets of an exchange, each with its capture: those of its connection, from the first
+    to the last of each message. Frame numbers are those of the capture.
     """
     client_ip, client_port, broker_ip, broker_port, *_ = store.connection(found)
     ip = "ipv6" if ":" in client_ip else "ip"
@@ -86,7 +86,7 @@ def tshark_filters(store: Store, found: Row) -> list[tuple[str, str]]:
 
 
 def _between(first: int, last: int) -> str:
-    """What matches the frames of these numbers; `FRAME_MASK` as the last one: to the end of the capture."""
+    """Filter for the frames of these numbers; `FRAME_MASK` as the last one: to the end of the capture."""
     if first == last:
         return f"frame.number == {first}"
     bounds = f"frame.number >= {first}"
@@ -94,14 +94,14 @@ def _between(first: int, last: int) -> str:
 
 
 def kafka_filter(found: Row) -> str | None:
-    """What matches where Wireshark itself knows the port for Kafka's; None without a correlation id."""
+    """Filter for use where Wireshark itself takes the port for Kafka's; None without a correlation id."""
     if not found.flags & row.HAS_CORRELATION:
         return None
     return f"kafka.correlation_id == {found.correlation_id}"
 
 
 def files_of(found: Row) -> list[int]:
-    """The captures that the exchange's packets are in, by number."""
+    """Numbers of the captures that the exchange's packets are in."""
     return [*dict.fromkeys(first >> FRAME_BITS for first, _ in _in_files(_frames(found)))]
 
 
@@ -110,8 +110,8 @@ def _frames(found: Row) -> list[tuple[int, int]]:
 
 
 def _in_files(frames: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The same, for each file apart: of a message that lies in several, from its first packet to the end of that file,
-    all of those between, and up to its last packet."""
+    """The same ranges split by file: a message that lies in several has a range from its first packet to the end of
+    that file, all of the files between, and a range up to its last packet."""
     for first, last in frames:
         for file in range(first >> FRAME_BITS, (last >> FRAME_BITS) + 1):
             low = file << FRAME_BITS
@@ -137,7 +137,7 @@ def stretches(store: Store, indexes: Iterable[int]) -> list[Stretch]:
 
 
 def check_kept(store: Store, wanted: Iterable[Stretch]) -> None:
-    """Raises KinspectError if packets of these stretches cannot be read again."""
+    """Raise KinspectError if packets of these stretches cannot be read again."""
     for number in {stretch.first >> FRAME_BITS for stretch in wanted}:
         if not can_reopen(store.inputs.paths[number]):
             if store.inputs.interface is not None:
@@ -176,7 +176,7 @@ def save(store: Store, indexes: Iterable[int], file: BinaryIO, stopped: Callable
 def _wanted(
     store: Store, wanted: list[Stretch], needed: set[int], stopped: Callable[[], bool]
 ) -> Iterator[tuple[Block, list[int]]]:
-    """The blocks with packets of the stretches, and which of theirs these are."""
+    """The blocks with packets of the stretches, each with the indexes of these packets in it."""
     dissector = Dissector(Caps(), Counts())
     pending = 0
     active: list[Stretch] = []
@@ -200,7 +200,7 @@ def _wanted(
 def _blocks(
     store: Store, wanted: list[Stretch], needed: set[int], stopped: Callable[[], bool]
 ) -> Iterator[Block]:
-    """The blocks from which the stretches are taken, each once; of plain files only those that it takes."""
+    """The blocks that may hold packets of the stretches, each once; of plain files only those that are needed."""
     for number in sorted(needed):
         low, high = number << FRAME_BITS, (number + 1) << FRAME_BITS
         mine = [stretch for stretch in wanted if stretch.first < high and stretch.last >= low]

@@ -18,13 +18,13 @@ from kinspect.protocol.interpreter import Span
 from kinspect.tui.index import batches, hidden
 
 SPANS_BYTES = 24 * 1024 * 1024
-"""Memory that the fields of a message may take whose bytes are looked for; what comes after them has no bytes."""
+"""Memory for the fields of a message whose bytes are looked for; later fields have no bytes."""
 OPENED = 100
-"""Lines that an exchange is unfolded to at first, about."""
+"""Approximate number of lines that an exchange is unfolded to at first."""
 FAULTS_SHOWN = 10
-"""Lines of errors, and of problems, before the rest of them folds behind one."""
+"""Lines of errors, and of problems, before the rest of them folds into one."""
 STRETCH = 1000
-"""Lines that unfold at once, at most: a longer array is a list of stretches, each folded."""
+"""Most lines that unfold at once: a longer array is a list of stretches, each folded."""
 
 EXCHANGE, HEADER, BODY = "exchange", "header", "body"
 ERROR, PROBLEM = "error", "problem"
@@ -39,8 +39,8 @@ _DERIVED = ("_decoded", "_size")
 
 class Node:
     """A line of the tree. `value`: a JSON value; `side` and `start` to `end`: the bytes it was read from, if any;
-    `name`: what a number is called; `kind`: ERROR, PROBLEM, or empty; `stretch`: it is a part of
-    an array, from the element `first` on; `bare`: its bytes were not looked for, as too many fields come before it."""
+    `name`: the name of a number; `kind`: ERROR, PROBLEM, or empty; `stretch`: it is a part of an array, from the
+    element `first` on; `bare`: its bytes were not looked for, as too many fields come before it."""
 
     __slots__ = (
         "_children",
@@ -81,7 +81,7 @@ class Node:
 
     @property
     def unfolds(self) -> bool:
-        """Whether there is something below it."""
+        """True if there is something below it."""
         if self._children is not None:
             return bool(self._children)
         if isinstance(self.value, dict):
@@ -90,7 +90,7 @@ class Node:
         return isinstance(self.value, list) and bool(self.value) and isinstance(self.value[0], dict | list)
 
     def leads_to(self, path: str) -> bool:
-        """Whether the field of that path is this one, or below it."""
+        """True if the field of that path is this one, or below it."""
         if not path.startswith(self.path):
             return False
         rest = path[len(self.path) :]
@@ -100,7 +100,7 @@ class Node:
         return not rest or rest[0] in ".["
 
     def place(self, side: str, start: int, end: int, kind: str = "") -> None:
-        """It was read from these bytes."""
+        """Set the bytes that it was read from."""
         self.side, self.start, self.end, self.type = side, start, end, kind or self.type
 
 
@@ -127,7 +127,7 @@ class Message:
         self._spans = [*header, *body]
 
     def _extend(self, span: Span) -> None:
-        """Note the span for its field, and for all it stands in."""
+        """Note the span for its field, and for all that contain it."""
         known = self.extents.get(span.path)
         if known is None:
             self.extents[span.path] = span.start, span.end, span.type
@@ -138,17 +138,17 @@ class Message:
             self.extents[path] = start, max(end, span.end), kind
 
     def _forget(self, path: str) -> None:
-        """What the last field looked at stands in goes on behind it: where that ends is not known."""
+        """Remove the extents of the last field read and of all that contain it: their ends are not known."""
         for above in (path, *_above(path)):
             del self.extents[above]
 
     def is_hidden(self, offset: int) -> bool:
-        """Whether the byte is not drawn."""
+        """True if the byte is not drawn."""
         at = bisect_right(self.hidden, (offset, len(self.raw) + 1)) - 1
         return at >= 0 and self.hidden[at][0] <= offset < self.hidden[at][1]
 
     def path_at(self, offset: int) -> tuple[str, str] | None:
-        """Whether the byte is of the header or the body, and the path of its field."""
+        """HEADER or BODY, and the path of the field that the byte belongs to; None if it belongs to none."""
         at = bisect_right(self._starts, offset) - 1
         if at < 0 or not self._spans[at].start <= offset < self._spans[at].end:
             return None
@@ -163,7 +163,7 @@ class Message:
 
 
 class Fields:
-    """The tree of an exchange. `lines` are the nodes that are to be seen, in order."""
+    """The tree of an exchange. `lines` are the visible nodes, in order."""
 
     def __init__(self, exchange: Exchange, view: View) -> None:
         self.exchange = exchange
@@ -180,7 +180,7 @@ class Fields:
         self.lines: list[Node] = [*self._roots]
         self._unfold_first()
 
-    # ------------------------------------------------------------------ what there is
+    # ------------------------------------------------------------------ nodes
 
     def _facts(self) -> Node:
         line = self.line
@@ -190,7 +190,7 @@ class Fields:
         return root
 
     def _faults(self) -> Iterator[Node]:
-        """What went wrong, to be seen at once."""
+        """Nodes for the errors and problems, at the top level."""
         refusal = refused(self.exchange)
         if refusal is not None:
             node = Node(None, ERROR, refusal, kind=ERROR)
@@ -252,7 +252,7 @@ class Fields:
         return node
 
     def children(self, node: Node) -> list[Node]:
-        """What stands below a node."""
+        """The nodes below a node."""
         if node._children is None:
             node._children = list(self._made(node))
         return node._children
@@ -279,7 +279,7 @@ class Fields:
             yield node
 
     def _stretches(self, parent: Node) -> Iterator[Node]:
-        """An array in parts of which each unfolds to so many lines at most."""
+        """Parts of an array, each of which unfolds to at most `STRETCH` lines."""
         value = parent.value
         step = STRETCH
         while step * STRETCH < len(value):
@@ -298,17 +298,17 @@ class Fields:
             yield node
 
     def _ends_early(self, body: Node) -> bool:
-        """Whether not all fields of the body have their bytes."""
+        """True if not all fields of the body have their bytes."""
         return body.depth == 1 and not self.messages[body.side].all_spans
 
     def _extent(self, side: str, path: str) -> tuple[int, int, str] | None:
         message = self.messages.get(side)
         return None if message is None else message.extents.get(path)
 
-    # ------------------------------------------------------------------ what is to be seen
+    # ------------------------------------------------------------------ visible lines
 
     def _unfold_first(self) -> None:
-        """Unfold the messages as far as it fits, level by level."""
+        """Unfold the messages level by level, up to about `OPENED` lines."""
         level = [root for root in self._roots if root.key in self.messages]
         room = OPENED
         while level:
@@ -346,7 +346,7 @@ class Fields:
             ]
 
     def line_at(self, side: str, offset: int) -> int | None:
-        """The line of the field that a byte is of, unfolding what it is in; None if it is of none."""
+        """The line of the field that a byte belongs to, made visible by unfolding; None if it belongs to none."""
         found = self.messages[side].path_at(offset) if side in self.messages else None
         root = next((node for node in self._roots if node.key == side), None)
         if found is None or root is None:
@@ -370,14 +370,14 @@ class Fields:
         return None
 
     def root_line(self, side: str) -> int | None:
-        """The line that the request or the response begins with."""
+        """The first line of the request or the response."""
         return next(
             (place for place, node in enumerate(self.lines) if not node.depth and node.key == side), None
         )
 
 
 def _folded(kind: str, nodes: list[Node], total: int) -> Iterator[Node]:
-    """The first of many nodes, and one that the others stand below; the last tells how many are left out."""
+    """The first of many nodes, and one with the others below it; the last of these tells how many are left out."""
     yield from nodes[:FAULTS_SHOWN]
     rest = nodes[FAULTS_SHOWN:]
     if rest:
@@ -392,18 +392,18 @@ def _folded(kind: str, nodes: list[Node], total: int) -> Iterator[Node]:
 
 
 def _above(path: str) -> Iterator[str]:
-    """The paths of what a field stands in, the nearest first."""
+    """The paths of the structs and arrays that contain a field, the nearest first."""
     while path := path[: path.rindex("[")] if path.endswith("]") else path.rpartition(".")[0]:
         yield path
 
 
 def _origin(path: str) -> str:
-    """The path of the field that a derived key tells of."""
+    """The path of the field from which a key is derived."""
     return next((path.removesuffix(suffix) for suffix in _DERIVED if path.endswith(suffix)), path)
 
 
 def _told(shown: dict[str, Any], files: int) -> str:
-    """What stands beside `request` or `response`; of several captures, also which one the frames are numbered in."""
+    """Text beside `request` or `response`; with several captures, it names the one in which frames are numbered."""
     frames = shown["frames"]
     first, last = frames["first"], frames["last"]
     frame = f"frame {first}" if first == last else f"frames {first}–{last}"
@@ -421,7 +421,7 @@ def _told(shown: dict[str, Any], files: int) -> str:
 
 
 def _read(exchange: Exchange, message: WireMessage) -> Message:
-    """The spans of a message's header and body, as far as its layout is known."""
+    """The message with the spans of its header and body, as far as its layout is known."""
     if message.raw is None or message.api_key is None or message.api_version is None:
         return Message(message, [], [], True)
     raw = message.raw

@@ -1,4 +1,4 @@
-"""Which bytes of a message may be drawn: those of what the view shows, and no others."""
+"""Bytes of a message that may be drawn: those of values that the view shows, and no others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORDS = "records"
 
 
 class Shown(NamedTuple):
-    """What may be drawn beside the fields. `rest`: bytes that no field was read from."""
+    """Permission to draw more than the fields: records, secrets, and the `rest`, bytes that no field was read from."""
 
     payload: bool
     secrets: bool
@@ -24,10 +24,10 @@ class Shown(NamedTuple):
 
 
 def allowed(exchange: Exchange, payload: bool, show_secrets: bool) -> Shown:
-    """What may be drawn of an exchange. `payload`: keys and values were asked for."""
+    """The permission for an exchange. `payload`: keys and values were asked for."""
     if not SECRET_TOPICS.isdisjoint(exchange.summary.topics):
         payload = payload and show_secrets
-    # What nobody can name could be a secret or a record.
+    # Bytes without a name could be a secret or a record.
     return Shown(payload, show_secrets, show_secrets and (payload or exchange.kind == SASL_TOKEN))
 
 
@@ -47,7 +47,7 @@ def ranges(
 
 
 def _of_records(span: Span, may: Shown) -> Iterator[tuple[int, int]]:
-    """Of a record set its length and the headers of its batches, and the records if they may be seen."""
+    """Visible ranges of a record set: its length and the headers of its batches, and the records if permitted."""
     if may.payload:
         yield span.start, span.end
         return

@@ -1,6 +1,6 @@
-"""Packets in, rows out, in batches: what a process beside the explorer does.
+"""Packets in, rows out, in batches: the work of a process beside the explorer.
 
-Every exchange is decoded once, for what the list shows and the filters ask for, and let go of again.
+Every exchange is decoded once, for the list and the filters, and then dropped.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from kinspect.tui.index.texts import UNKEPT, Numbering
 
 BATCH_ROWS = 2000
 BATCH_SECONDS = 0.08
-"""Between two batches. Where packets come as they are captured, lines wait no longer for others that belong before
-them."""
+"""Time between two batches. Where packets come as they are captured, lines wait no longer than that for others that
+belong before them."""
 SEEN = 100_000
-"""Names noted for completion, at most."""
+"""Largest number of names noted for completion."""
 LIVE_EXCHANGES = 2_000_000
-"""After so many a live capture ends: their rows take 336 MiB."""
+"""Number of exchanges after which a live capture ends: their rows take 336 MiB."""
 _LISTED = 100
 
 
 @dataclass(slots=True)
 class Inputs:
-    """What is explored, and how it is read. `keylog`: TLS secrets in NSS key log format. `interface`: what is
-    captured from, in place of the paths. `jobs`: how many processes read, as `kinspect.jobs.processes` takes it."""
+    """The inputs, and options for reading them. `keylog`: TLS secrets in NSS key log format. `interface`: the capture's
+    source, in place of the paths. `jobs`: number of processes to read with, as `kinspect.jobs.processes` takes it."""
 
     paths: list[str]
     caps: Caps = field(default_factory=Caps)
@@ -63,7 +63,7 @@ class Inputs:
         return [printable(path) for path in self.paths]
 
     def inspector(self, **more: Any) -> Inspector:
-        """What reads them."""
+        """An inspector for the inputs."""
         inspector = Inspector(
             caps=self.caps, names=self.topic_names, kafka_ports=self.kafka_ports, files=self.names, **more
         )
@@ -75,11 +75,12 @@ class Inputs:
 
 
 class Batch(NamedTuple):
-    """What an indexer found since the one before.
+    """Results of an indexer since the previous batch.
 
     `seen`: names, each with the filter that takes it; `start`: the time of the first packet. With `done` it is the
-    last one, and has what could not be read with the exit status that calls for; `unread`: the captures of which that
-    is all. `summary`: the `summary` line's object, of the last one and of all of a live capture.
+    last one; `errors` are then exit statuses and messages for inputs that could not be read, `unread` is the number of
+    those of which nothing could be read. `summary`: the `summary` line's object, in the last batch, and in every batch
+    of a live capture.
     """
 
     rows: bytes
@@ -99,7 +100,7 @@ class Batch(NamedTuple):
     summary: dict[str, Any] | None = None
 
     def ended(self, errors: Sequence[CaptureError], summary: dict[str, Any]) -> Batch:
-        """The same as the last one."""
+        """The same batch marked as the last one."""
         return self._replace(
             done=True,
             errors=[(error.status, printable(str(error))) for error in errors],
@@ -109,13 +110,13 @@ class Batch(NamedTuple):
 
 
 class Keeper(Protocol):
-    """What keeps messages that cannot be read again, as `Spool` does."""
+    """Storage for messages that cannot be read again, as `Spool`."""
 
     def add(self, messages: Messages) -> int: ...
 
 
 Telling = tuple[list[tuple[str, str]], list[tuple[str, int, int]]]
-"""What a line told: topic ids with their names, addresses with their nodes."""
+"""Facts told by a line: topic ids with their names, addresses with their nodes."""
 NOTHING_TOLD: Telling = ([], [])
 
 
@@ -130,43 +131,43 @@ class Seen:
         return seen in self._seen
 
     def add(self, option: str, name: str) -> None:
-        """Note one, if there is room for it."""
+        """Note a name, if there is room for it."""
         if len(self._seen) < SEEN:
             self._seen[option, name] = None
 
     def take(self) -> list[tuple[str, str]]:
-        """Those that are new since the last call."""
+        """The names that are new since the last call."""
         seen = [*islice(self._seen, self._told, None)]
         self._told += len(seen)
         return seen
 
 
 class RowMaker:
-    """Makes rows of exchanges. `plain`: the inputs, by number, whose packets can be read again where they are; what
-    comes of others goes into the spool."""
+    """Makes rows of exchanges. `plain`: the inputs, by number, whose packets can be read again where they are; messages
+    from other inputs go into the spool."""
 
     def __init__(self, spool: Keeper, plain: frozenset[int]) -> None:
         self._spool = spool
         self._plain = plain
         self._numbering = Numbering()
-        # What lines told that no row was made of yet, by their keys.
+        # Facts told by lines without a row so far, by their keys.
         self._telling: dict[Key, Telling] = {}
         self.seen = Seen()
 
     def hear(self, names: list[tuple[str, str, Key]], nodes: list[tuple[str, int, int, Key]]) -> None:
-        """Notes which lines told names."""
+        """Note names and nodes by the key of the line that told them."""
         for topic_id, name, key in names:
             self._telling.setdefault(key, ([], []))[0].append((topic_id, name))
         for ip, port, node_id, key in nodes:
             self._telling.setdefault(key, ([], []))[1].append((ip, port, node_id))
 
     def make(self, exchange: Exchange) -> tuple[bytes, Telling]:
-        """The exchange's row, and what it told."""
+        """The exchange's row, and the facts that it told."""
         made = row.pack(exchange, self._numbers(exchange))
         return made, self._telling.pop(exchange.key, NOTHING_TOLD)
 
     def take_texts(self) -> list[bytes]:
-        """The texts that rows since the last call are the first to have."""
+        """The texts that are new with the rows since the last call."""
         return self._numbering.take()
 
     def _numbers(self, exchange: Exchange) -> row.Numbers:
@@ -218,7 +219,7 @@ class RowMaker:
                     self.seen.add(option, name)
 
     def _spooled(self, exchange: Exchange) -> int:
-        """The exchange's place in the spool; NOWHERE too if its packets can be read again."""
+        """The exchange's place in the spool; NOWHERE if it is full, or if the packets can be read again."""
         messages = [message for message in (exchange.request, exchange.response) if message is not None]
         files = [
             {message.first_frame >> FRAME_BITS, message.last_frame >> FRAME_BITS} for message in messages
@@ -233,7 +234,7 @@ class RowMaker:
 
 
 class Pile:
-    """What the next batch will have."""
+    """Contents of the next batch."""
 
     def __init__(self) -> None:
         self._rows: list[bytes] = []
@@ -245,11 +246,11 @@ class Pile:
         self.start: int | None = None
 
     def __len__(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return len(self._rows)
 
     def add(self, made: bytes, telling: Telling) -> None:
-        """The next row, and what its exchange told."""
+        """Add the next row, and the facts that its exchange told."""
         self._rows.append(made)
         self._count += 1
         names, nodes = telling
@@ -264,7 +265,7 @@ class Pile:
         read: tuple[int, int | None],
         refused: int,
     ) -> Batch:
-        """The batch. `read`: how many bytes of how many."""
+        """Take the contents as a batch. `read`: bytes read, and bytes in total."""
         rows, self._rows = b"".join(self._rows), []
         places, self.places = self.places, []
         descriptions, self.descriptions = self.descriptions, []
@@ -295,15 +296,15 @@ class Indexer:
                 self._pile.add(*self._maker.make(line))
 
     def finish(self) -> None:
-        """There are no more blocks."""
+        """Take the lines that the end of the input completes."""
         self._take_all(self.inspector.finish())
 
     def waiting(self) -> int:
-        """Rows that the next batch will have."""
+        """Number of rows in the next batch."""
         return len(self._pile)
 
     def batch(self, bytes_read: int, bytes_total: int | None) -> Batch:
-        """What was found since the last batch."""
+        """The results since the last batch."""
         maker = self._maker
         return self._pile.take(
             maker.take_texts(), maker.seen.take(), (bytes_read, bytes_total), self._spool.refused
@@ -311,7 +312,7 @@ class Indexer:
 
 
 def note_place(pile: Pile, block: Block, plain: frozenset[int], offset: Callable[[Block], int]) -> None:
-    """Where the block's packets are; of plain captures alone."""
+    """Note the place of the block's packets, of plain captures alone, and the time of the first packet."""
     if pile.start is None:
         pile.start = block.first_time
     if block.first_frame >> FRAME_BITS in plain:
@@ -319,7 +320,7 @@ def note_place(pile: Pile, block: Block, plain: frozenset[int], offset: Callable
 
 
 def index(inputs: Inputs, spool: Spool, send: Callable[[Batch], None]) -> None:
-    """Read the inputs to their end, and send what they hold. What `send` raises ends the reading."""
+    """Read the inputs to their end, and send batches of their exchanges. An exception of `send` ends the reading."""
     timeline = open_timeline(inputs.paths)
     count = processes(inputs.jobs, timeline)
     if count > 1:
@@ -351,14 +352,14 @@ class LivePackets(Packets, Protocol):
     def captured_packets(self) -> int: ...
     def start(self) -> None: ...
     def stop(self) -> None:
-        """The capture ends; its packets up to now still come."""
+        """End the capture; its packets up to now still come."""
 
     def leave(self) -> None:
-        """The capture ends, and no more packets come."""
+        """End the capture; no more packets come."""
 
 
 def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callable[[Batch], None]) -> None:
-    """Capture, to the end or as many exchanges as are kept; every batch has how the capture stands as its summary."""
+    """Capture, to the end or until `LIVE_EXCHANGES`; every batch has the capture's state as its summary."""
     inspector = inputs.inspector()
     indexer = Indexer(inspector, spool, frozenset())
     exchanges = 0
@@ -382,7 +383,7 @@ def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callabl
 def index_packets(
     indexer: Indexer, packets: Packets, offset: Callable[[Block], int], send: Callable[[Batch], None]
 ) -> None:
-    """Take all packets, and send what they hold; `offset` is asked of blocks of plain captures alone."""
+    """Take all packets, and send batches of their exchanges; `offset` is called for blocks of plain captures alone."""
     sent = time.monotonic()
     comes_now = packets.bytes_total is None
     try:

@@ -19,7 +19,7 @@ _UNKNOWN = -(1 << 63)
 
 
 class Order(NamedTuple):
-    """How rows are ordered: by a name of `KEYS`, `down`: the greatest first."""
+    """Order of rows: by a name of `KEYS`, `down`: the greatest first."""
 
     key: str = COMPLETION
     down: bool = False
@@ -31,11 +31,11 @@ KEYS: dict[str, Callable[[row.Values], int | None]] = {
     "latency": row.latency_of,
     "size": row.size_of,
 }
-"""What rows can be ordered by. `time` is the time that the list shows; rows come in the order of completion."""
+"""Sort keys of rows. `time` is the time that the list shows; rows come in the order of completion."""
 
 
 class Listing:
-    """The rows of a store that a choice passes, ordered. What has no value to be ordered by comes last."""
+    """The rows of a store that a choice passes, ordered. Rows without a value to be ordered by come last."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -58,7 +58,7 @@ class Listing:
         return self.order == Order(COMPLETION, True)
 
     def place(self, index: int) -> int | None:
-        """Where a row stands in the list; None if it does not."""
+        """A row's place in the list; None if it is not listed."""
         try:
             place = self._ordered.index(index)
         except ValueError:
@@ -67,11 +67,11 @@ class Listing:
 
     @property
     def behind(self) -> bool:
-        """Whether there are rows that `update` has not looked at."""
+        """True if there are rows that `update` has not looked at."""
         return self._seen < self.store.count
 
     def choose(self, choice: Choice) -> None:
-        """List others from now on; `update` finds them."""
+        """List the rows of another choice from now on; `update` finds them."""
         self.choice = choice
         self._seen = 0
         self._passed = array("I")
@@ -79,7 +79,7 @@ class Listing:
         self._ordered = self._passed
 
     def sort(self, order: Order) -> None:
-        """Order the rows otherwise from now on; `update` does it."""
+        """Use another order from now on; `update` sorts the rows."""
         self.order = order
         self._values = array("q")
         self._ordered = self._passed

@@ -1,4 +1,4 @@
-"""What an empty list says: why it is empty, and what to do."""
+"""Text of an empty list: the reason, and advice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def nothing_listed(store: Store) -> list[str]:
 
 
 def _advice(kinds: dict[str, Any]) -> Iterator[str]:
-    """What was found of Kafka by kinds of connections, and what may help to see more."""
+    """Lines on Kafka among the kinds of connections, with options that may show more."""
     if kinds["kafka"]:
         yield "Kafka, but no exchange."
         return

@@ -1,7 +1,7 @@
-"""The indexer in a process of its own: forked, so that it begins with all that was loaded, and before the screen is.
+"""The indexer in a process of its own: forked, so that it begins with all loaded modules, and before the screen is.
 
-It sends batches through a pipe, which also tells it that nobody reads them any more: as JSON beside bytes, of which
-nothing can become code.
+It sends batches through a pipe, which also tells it when nobody reads them any more: as JSON beside bytes, neither of
+which can become code.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ ENDED = "the process that reads the captures ended early: what is listed is not 
 
 
 class IndexProcess:
-    """Reads `inputs` beside this process; what cannot be read again goes into `spool`. `packets`: a capture that is to
-    be started, in place of the inputs' files."""
+    """Reads `inputs` beside this process; messages that cannot be read again go into `spool`. `packets`: a capture that
+    is to be started, in place of the inputs' files."""
 
     def __init__(self, inputs: Inputs, spool: Spool, packets: LivePackets | None = None) -> None:
         self._reader, writer = Pipe(duplex=False)
@@ -35,7 +35,7 @@ class IndexProcess:
         writer.close()
 
     def receive(self) -> Batch | str | None:
-        """The next batch, when it is there; None after the last one. What went wrong is told as text."""
+        """Wait for the next batch; None after the last one; an error is a text."""
         try:
             told = orjson.loads(self._reader.recv_bytes())
             if isinstance(told, str):
@@ -46,14 +46,14 @@ class IndexProcess:
         return _received(told, rows, texts)
 
     def stop(self) -> None:
-        """No further: a live capture ends with the packets up to now, whose batches still come; captures at once."""
+        """Stop reading: a live capture ends with the packets up to now, whose batches still come; files end at once."""
         if self._live:
             self._signal(signal.SIGTERM)
         else:
             self.end()
 
     def leave(self) -> None:
-        """A live capture ends, and its last batch comes soon: packets that wait are counted and not decoded."""
+        """End a live capture, with its last batch soon: packets that wait are counted and not decoded."""
         self._signal(signal.SIGUSR1)
 
     def _signal(self, number: int) -> None:
@@ -61,7 +61,7 @@ class IndexProcess:
             os.kill(self._pid, number)
 
     def end(self) -> None:
-        """End it, whatever it does; may be called again."""
+        """Kill the process; may be called again."""
         pid, self._pid = self._pid, None
         if pid is None:
             return
@@ -72,9 +72,9 @@ class IndexProcess:
 def _work(
     reader: Connection, writer: Connection, inputs: Inputs, spool: Spool, packets: LivePackets | None
 ) -> None:
-    """What the forked process does, to its end."""
+    """Work of the forked process, to its end."""
     try:
-        # The keys belong to the screen's process, which says when it is over.
+        # The keys belong to the screen's process, which ends this one.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.nice(_NICE)
         reader.close()
@@ -96,7 +96,7 @@ def _work(
 
 
 def _send(writer: Connection, batch: Batch) -> None:
-    """Three pieces: rows, texts (JSON, so that no line feed is in them), and the rest."""
+    """Send a batch in three pieces: the rest, rows, and texts (JSON, so that no line feed is in them)."""
     descriptions = [(file, offset, block.hex()) for file, offset, block in batch.descriptions]
     apart = {"rows": None, "texts": None, "descriptions": descriptions}
     writer.send_bytes(orjson.dumps({**batch._asdict(), **apart}))

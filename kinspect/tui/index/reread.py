@@ -1,9 +1,9 @@
 """The bytes of a message, read again from the packets it came in.
 
-A row tells the first and the last packet of a message, its size, and the checksum of its bytes. The packets between
-them that its sender sent are put together by sequence number; the message is where its size stands before bytes with
-that checksum. What does not check is not taken: then something was lost, cut or sent twice in a way that takes the
-whole reading to tell.
+A row has the first and the last packet of a message, its size, and the checksum of its bytes. The packets between
+them from its sender are put together by sequence number; the message is where its size stands before bytes with that
+checksum. Without a match there is no message: then something was lost, cut or sent twice in a way that only a whole
+reading can resolve.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.row import Side
 
 Ends = tuple[tuple[str, int], tuple[str, int]]
-"""Who sent, and to whom."""
+"""Sender and receiver: IP address as text, and port."""
 
 _SIZE = Struct(">i")
 _PORTS = Struct(">HH")
@@ -52,13 +52,13 @@ def message(places: Places, ends: Ends, side: Side, stopped: Callable[[], bool])
 
 
 def flow_key(ends: Ends) -> bytes:
-    """What the keys of `model.Segment` begin with if these sent."""
+    """Prefix of the keys of `model.Segment` for segments from the first end to the second."""
     (source, source_port), (target, target_port) = ends
     return ip_address(source).packed + ip_address(target).packed + _PORTS.pack(source_port, target_port)
 
 
 def packets(places: Places, first: int, last: int, stopped: Callable[[], bool]) -> Iterator[Block]:
-    """The blocks with the frames from `first` to `last`, and some before and after; those before a damage."""
+    """The blocks with the frames from `first` to `last`, and some before and after; they end before damage."""
     try:
         for block in places.blocks(first):
             if stopped():
@@ -81,7 +81,7 @@ def _segments(
 
 
 def _runs(pieces: list[tuple[int, bytes]]) -> Iterator[bytes]:
-    """Pieces that touch, joined, in the order of their sequence numbers, which wrap."""
+    """Adjacent pieces joined, in the order of their sequence numbers, which wrap."""
     base = pieces[0][0]
     placed = sorted(
         (((seq - base + _HALF) % (2 * _HALF) - _HALF, data) for seq, data in pieces),
@@ -100,7 +100,7 @@ def _runs(pieces: list[tuple[int, bytes]]) -> Iterator[bytes]:
 
 
 def _place(run: bytes, side: Side) -> int | None:
-    """Where the message is in a run."""
+    """Offset of the message in a run; None if it is not there."""
     size = _SIZE.pack(side.size)
     at = run.find(size)
     while at >= 0:

@@ -1,4 +1,4 @@
-"""An exchange as a row of fixed size: what the list shows and filters, and where its messages are."""
+"""An exchange as a row of fixed size: values for the list and the filters, and the places of its messages."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from kinspect.kafka.order import Key
 from kinspect.tui.index.texts import UNKEPT
 
 NONE = -(1 << 63)
-"""A time that the capture does not tell."""
+"""A time that is not known."""
 NOWHERE = (1 << 64) - 1
 """No place in the spool."""
 NO_ORDER = 0
 UNKNOWN_BYTES, UNKNOWN_COUNT = (1 << 64) - 1, (1 << 32) - 1
-"""What stands in the row where it is not known how many records there are."""
+"""Values in the row where the amount of records is not known."""
 _LATEST = (1 << 63) - 1
 
 
 def key(order: int) -> Key:
-    """What stands for an exchange's key, of which rows have the order alone."""
+    """Replacement for an exchange's key, of which rows have the order alone."""
     return order, 0, 0, 0
 
 
@@ -42,20 +42,20 @@ KINDS = (KAFKA, SASL_TOKEN)
 # Bits of `Row.flags`: the outcome, the reason and the kind by their place in the tuples above, then one a fact.
 _REASON_AT, _KIND_AT = 2, 6
 HAS_API, HAS_CORRELATION, LATENCY_KNOWN, FAILED = 1 << 7, 1 << 8, 1 << 9, 1 << 10
-"""There is an API key and version; there is a correlation id; no gap touched the latency; the response has an error
-code or refuses a login, or there is a problem."""
+"""Bits: there is an API key and version; there is a correlation id; no gap touched the latency; the response has an
+error code or refuses a login, or there is a problem."""
 REQUEST_AT, RESPONSE_AT = 11, 17
-"""Where the bits of each message begin."""
+"""First bit of each message's bits."""
 PRESENT, RAW, COMPLETE, INFERRED, LAID_OUT, READ = (1 << bit for bit in range(6))
-"""The message is there; its bytes were kept; every byte of it was captured; its API was inferred; its layout is
-known; its body could be read to the end."""
+"""Bits of a message: it is there; its bytes were kept; every byte of it was captured; its API was inferred; its layout
+is known; its body could be read to the end."""
 CUT = 1 << 24
-"""Names or problems of the exchange were too many to be kept: what the list tells of it is not all."""
+"""Bit: names or problems of the exchange were too many to be kept, and the list does not show all of them."""
 
 
 class Side(NamedTuple):
-    """A message of a row: times in nanoseconds or NONE, frame references, its announced size, how many of its bytes
-    were kept, their CRC-32, and where the body begins in them."""
+    """A message of a row: times in nanoseconds or NONE, frame references, its announced size, the number of its bytes
+    that were kept, their CRC-32, and the body's offset in them."""
 
     first_time: int
     last_time: int
@@ -75,7 +75,7 @@ _SIDE = "qqQQiIIII"
 
 class Row(NamedTuple):
     """One exchange; see `Side` for the messages. `connection`, `client`, `subject`, `fault` and `noted` are numbers
-    of texts (`texts.Texts`), `spool` where its bytes are in the spool, or NOWHERE."""
+    of texts (`texts.Texts`), `spool` is the place of its bytes in the spool, or NOWHERE."""
 
     completed_at: int
     previous_response_end: int
@@ -120,7 +120,7 @@ _FIXED = len(Row._fields) - 2
 _SPOOL_AT, _FLAGS_AT, _NUMBERS_AT = 24, 32, 40
 _SPOOL, _FLAGS, _NUMBERS = Struct("<Q"), Struct("<I"), Struct("<5I")
 
-# Where values stand in what STRUCT gives: for loops over all rows, which cannot make a `Row` of each.
+# Indexes in the values that STRUCT gives: for loops over all rows, which cannot make a `Row` of each.
 COMPLETED_AT, FLAGS, CONNECTION, CLIENT, SUBJECT, API = map(
     Row._fields.index, ("completed_at", "flags", "connection", "client", "subject", "api_key")
 )
@@ -131,7 +131,7 @@ Values = tuple[int, ...]
 
 
 def latency_of(values: Values) -> int | None:
-    """As `Exchange.latency_ns`."""
+    """Counterpart of `Exchange.latency_ns`."""
     begin, end, flags = values[REQUEST_LAST], values[RESPONSE_FIRST], values[FLAGS]
     if flags & 3 or not flags & LATENCY_KNOWN or NONE in (begin, end):
         return None
@@ -139,7 +139,7 @@ def latency_of(values: Values) -> int | None:
 
 
 def timestamp_of(values: Values) -> int | None:
-    """As `Exchange.timestamp`."""
+    """Counterpart of `Exchange.timestamp`."""
     flags, times = values[FLAGS], (values[REQUEST_FIRST], values[RESPONSE_FIRST])
     present = flags >> REQUEST_AT & PRESENT, flags >> RESPONSE_AT & PRESENT
     return min(
@@ -148,7 +148,7 @@ def timestamp_of(values: Values) -> int | None:
 
 
 def size_of(values: Values) -> int:
-    """What both messages announce."""
+    """Sum of the announced sizes of both messages."""
     return values[REQUEST_BYTES] + values[RESPONSE_BYTES]
 
 
@@ -206,7 +206,7 @@ def pack(exchange: Exchange, numbers: Numbers) -> bytes:
 
 
 def renumber(made: bytearray, numbers: Sequence[int]) -> None:
-    """Put in place of the row's numbers of texts those that stand there in `numbers`."""
+    """Replace the row's numbers of texts: number `n` becomes `numbers[n]`."""
     before = _NUMBERS.unpack_from(made, _NUMBERS_AT)
     now = [numbers[number] for number in before]
     _NUMBERS.pack_into(made, _NUMBERS_AT, *now)
@@ -221,14 +221,14 @@ def put_spool(made: bytearray, place: int) -> None:
 
 
 def unpack(data: bytes | bytearray, index: int) -> Row:
-    """Row number `index` of many."""
+    """Row number `index` in packed rows."""
     found = values(data, index)
     request = Side(*found[_FIXED : _FIXED + SIDE_FIELDS])
     return Row._make((*found[:_FIXED], request, Side(*found[_FIXED + SIDE_FIELDS :])))
 
 
 def values(data: bytes | bytearray, index: int) -> Values:
-    """The values of row number `index` of many, as they stand in it."""
+    """The packed values of row number `index`."""
     return STRUCT.unpack_from(data, index * SIZE)
 
 
@@ -267,5 +267,5 @@ def _side(message: WireMessage | None) -> Side:
 
 
 def _time(time: int | None) -> int:
-    """A time beyond the years 1678 to 2262, of a broken clock, is none."""
+    """The time, or NONE; one beyond the years 1678 to 2262 is a broken clock's, and NONE too."""
     return time if time is not None and NONE < time <= _LATEST else NONE

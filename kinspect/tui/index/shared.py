@@ -1,4 +1,4 @@
-"""The rows of large captures, made by several processes (see `kinspect.jobs`): those that one would make."""
+"""Rows of large captures, made by several processes (see `kinspect.jobs`): the same that one would make."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kinspect.tui.index.texts import UNKEPT, Numbering
 def index_shared(
     inputs: Inputs, spool: Spool, timeline: Timeline, count: int, send: Callable[[Batch], None]
 ) -> None:
-    """What `indexer.index` does, with so many workers. Raises what `run_shared` does, and what `send` raises."""
+    """Do what `indexer.index` does, with so many workers. Raises what `run_shared` and `send` raise."""
     merged = _Merged(spool, timeline.bytes_total, send)
     try:
         shares = run_shared(lambda *own: _Indexing(inputs, timeline, *own), iter(timeline), count, merged)
@@ -46,8 +46,8 @@ def index_shared(
 
 
 class _Indexing:
-    """A worker's `Job`. The text of an exchange's line is its row, and behind it as CBOR what is new with it: texts,
-    names for filters, what it told, its messages if they cannot be read again."""
+    """A worker's `Job`. The text of an exchange's line is its row, followed in CBOR by anything new with it: texts,
+    names for filters, facts that it told, and its messages if they cannot be read again."""
 
     def __init__(self, inputs: Inputs, timeline: Timeline, number: int, count: int) -> None:
         self.inspector = inputs.inspector(**own_islands(number, count))
@@ -104,7 +104,7 @@ class _Indexing:
 
 
 class _Messages:
-    """Takes the messages of one exchange in place of the spool, which the first process has."""
+    """Takes the messages of one exchange in place of the spool, which belongs to the first process."""
 
     def __init__(self) -> None:
         self._last: Messages | None = None
@@ -168,7 +168,7 @@ class _Merged:
         self._pile.add(bytes(made), telling)
 
     def batch(self) -> Batch:
-        """What was found since the last batch."""
+        """The results since the last batch."""
         read = self._bytes_read, self._bytes_total
         return self._pile.take(self._numbering.take(), self._seen.take(), read, self._spool.refused)
 

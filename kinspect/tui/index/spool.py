@@ -1,4 +1,4 @@
-"""Bytes that cannot be read again where they came from: a temporary file without a name."""
+"""A temporary file without a name, for bytes that cannot be read again from their source."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Spool:
         self.limit = limit
         self.size = 0
         self.refused = 0
-        """Exchanges there was no room for."""
+        """Number of exchanges for which there was no room."""
 
     def add(self, messages: Messages) -> int:
-        """Keep them; gives their place, or NOWHERE if there is no room."""
+        """Keep the messages; return their place, or NOWHERE if there is no room."""
         sizes = [_NOT_THERE if message is None else len(message) for message in messages]
         needed = _HEAD.size + sum(size for size in sizes if size > 0)
         if self.size + needed > self.limit:
@@ -49,14 +49,14 @@ class Spool:
                 self.size += written
                 data = data[written:]
         except OSError:
-            # The disk is full: as with the limit.
+            # The disk is full: the same as a reached limit.
             self.size = self.limit = place
             self.refused += 1
             return NOWHERE
         return place
 
     def get(self, place: int) -> Messages:
-        """What was kept at `place`."""
+        """The messages kept at `place`."""
         sizes = _HEAD.unpack(os.pread(self._file.fileno(), _HEAD.size, place))
         place += _HEAD.size
         found: list[bytes | None] = []
@@ -66,5 +66,5 @@ class Spool:
         return found[0], found[1]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file, which removes it."""
         self._file.close()

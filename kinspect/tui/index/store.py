@@ -23,7 +23,7 @@ _READ_KEPT = 4
 
 
 def never() -> bool:
-    """Nobody stops it."""
+    """Default for `stopped`: nobody stops the work."""
     return False
 
 
@@ -42,21 +42,21 @@ class Store:
         self.bytes_read = 0
         self.bytes_total: int | None = None
         self.refused = 0
-        """Exchanges whose bytes the spool had no room for."""
+        """Number of exchanges for whose bytes the spool had no room."""
         self.done = False
         self.stopped = False
-        """The reading was ended before the captures were."""
+        """True if the reading was stopped before the captures ended."""
         self.errors: list[tuple[int, str]] = []
-        """What could not be read, each with the exit status that calls for."""
+        """Exit statuses and messages for inputs that could not be read."""
         self.unread = 0
-        """Captures of which nothing could be read."""
+        """Number of captures of which nothing could be read."""
         self.seen: dict[str, list[str]] = {}
-        """By filter, the names that were seen."""
+        """Names seen, by the filter that takes them."""
         self.summary: dict[str, Any] | None = None
         self._read_again: dict[int, Exchange] = {}
 
     def add(self, batch: Batch) -> None:
-        """What the indexer found since the last batch."""
+        """Add a batch of the indexer."""
         self.texts.add(batch.texts)
         for frame, offset in batch.places:
             self.places.add(frame, offset)
@@ -80,7 +80,7 @@ class Store:
         return row.unpack(self.rows, index)
 
     def line(self, index: int) -> dict[str, Any]:
-        """What `output.table` needs of an exchange's JSON line, and under `told` what `deeds.told` tells."""
+        """The keys of an exchange's JSON line that `output.table` needs, and as `told` the result of `deeds.told`."""
         found = self[index]
         client_ip, client_port, broker_ip, broker_port, *_ = self.connection(found)
         topics, _, _, partitions, groups, transactional_ids, *told = self.texts[found.subject] or _NO_SUBJECT
@@ -112,13 +112,13 @@ class Store:
         }
 
     def connection(self, found: Row) -> list[Any]:
-        """Those fields of its `Ends` that it does not share; empty ones if they were not kept."""
+        """The fields of its `Ends` that are its own, not shared; empty ones if they were not kept."""
         return self.texts[found.connection] or ["", 0, "", 0, "", "", False]
 
     def exchange(self, index: int, stopped: Callable[[], bool] = never) -> Exchange:
-        """The exchange with its bytes, as the indexer had it. May read the captures once more, from their start.
+        """The exchange with its bytes, as the indexer had it. May read the captures again from their start.
 
-        Raises KinspectError if its bytes are not there any more, StoppedError if `stopped` says so meanwhile.
+        Raises KinspectError if its bytes are not there any more, StoppedError if `stopped` returns true meanwhile.
         """
         found = self[index]
         if not found.flags & row.CUT:
@@ -241,7 +241,7 @@ def _message(
 
 
 def _same(exchange: Exchange, found: Row) -> bool:
-    """Whether it is the exchange that the row was made of."""
+    """True if it is the exchange that the row was made of."""
     for message, (side, bits) in zip((exchange.request, exchange.response), found.sides, strict=True):
         if (message is not None) != bool(bits & row.PRESENT):
             return False

@@ -1,4 +1,4 @@
-"""What rows have in common, each kept once: connections, clients, names, faults."""
+"""Values that rows share, each kept once as JSON text: connections, clients, names, faults."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 import orjson
 
 UNKEPT = 0
-"""The number of what there was no room for."""
+"""Number of all values for which there was no room."""
 KEPT_BYTES = 64 * 1024 * 1024
-"""Bytes of texts kept, at most; what comes then is not kept, and its rows say so."""
+"""Most bytes of texts kept; later texts are not kept, and their rows say so."""
 KEPT = 400_000
-"""Texts kept, at most."""
+"""Most texts kept."""
 _READ_KEPT = 4096
 
 
 class Numbering:
-    """Gives equal values equal numbers; `fresh` are the texts since the last `take`."""
+    """Gives equal values equal numbers, and keeps the new texts until `take`."""
 
     def __init__(self, kept_bytes: int = KEPT_BYTES, kept: int = KEPT) -> None:
         self._numbers: dict[bytes, int] = {}
@@ -30,7 +30,7 @@ class Numbering:
 
     @property
     def grew(self) -> bool:
-        """Whether a value got a new number since the last time this was asked."""
+        """True if a value got a new number since the last access."""
         before, self._asked = self._asked, len(self._numbers)
         return self._asked != before
 
@@ -39,8 +39,8 @@ class Numbering:
         return self.of_text(orjson.dumps(value))
 
     def of_text(self, text: bytes) -> int:
-        """The number of a value that is JSON already."""
-        # What is known is known by its digest: the texts themselves are kept where they are read.
+        """The number of a value given as JSON."""
+        # Known texts are held as digests: the texts themselves are kept where they are read.
         digest = blake2b(text, digest_size=12).digest()
         number = self._numbers.get(digest)
         if number is None:
@@ -58,7 +58,7 @@ class Numbering:
 
 
 class Texts:
-    """The texts by their numbers."""
+    """Texts by their numbers."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -69,7 +69,7 @@ class Texts:
         return len(self._ends) - 1
 
     def add(self, texts: list[bytes]) -> None:
-        """More texts, as `Numbering.take` gave them."""
+        """Add texts, as `Numbering.take` gave them."""
         for text in texts:
             self._data += text
             self._ends.append(len(self._data))

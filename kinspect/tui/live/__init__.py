@@ -1,1 +1,1 @@
-"""The live view: how a live capture goes on, on the whole terminal. Rich draws it; there is no Textual in it."""
+"""The live view: the state of a live capture, on the whole terminal. Rich draws it; there is no Textual in it."""

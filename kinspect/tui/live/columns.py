@@ -11,8 +11,8 @@ GAP = 1
 
 
 class Column(NamedTuple):
-    """`width` 0: what the others leave, from `least` to `most`. `rank`: of those without room the highest goes first.
-    `group`: what stands over neighbours that share it."""
+    """A column. `width` 0: the rest, from `least` to `most`. `rank`: where room is short, columns of the highest rank
+    are left out first. `group`: a title above neighbours that share it."""
 
     title: str
     width: int
@@ -70,7 +70,7 @@ class Grid:
         return fit(line, self._width)
 
     def groups(self) -> list[tuple[int, int, str]]:
-        """Where each group begins and ends, and its name."""
+        """Start, end and name of each group."""
         found: list[tuple[int, int, str]] = []
         begin = 0
         for column, width in zip(self._columns, self._widths, strict=True):

@@ -1,4 +1,4 @@
-"""A picture as lines of a terminal: the most important at the top, and what has no room left out."""
+"""A picture as lines of a terminal: the most important at the top, and parts without room left out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kinspect.tui.live.picture import Picture, Row
 HEAD, DIM, BAD, NOTE, KEY = "bold", "dim", "bold red", "yellow", "bold"
 NS_PER_MS = 1_000_000
 BEHIND_BYTES = 1_000_000
-"""So much that waits to be decoded is worth a word."""
+"""Bytes waiting to be decoded from which on they are mentioned."""
 FOUR_BOXES, BOX_ROWS = 120, 8
 TALL = 10_000
 
@@ -43,8 +43,8 @@ APIS = (
 
 
 class Section(NamedTuple):
-    """A part of the screen. `least`: lines without which it is left out; `most`: what it can use; `draw` makes exactly
-    as many lines as it is told."""
+    """A part of the screen. `least`: lines without which it is left out; `most`: lines that it can use; `draw` makes
+    exactly as many lines as it is told."""
 
     least: int
     most: int
@@ -64,7 +64,7 @@ def lines(picture: Picture, width: int, height: int) -> list[Text]:
 
 
 def _shared(sections: Sequence[Section], height: int) -> list[int]:
-    """How many lines each section gets: the least in the order of importance, then in turn."""
+    """Number of lines for each section: the least in the order of importance, then in turn."""
     given = [0] * len(sections)
     # The last ones stand below, but are wanted before the boxes.
     for number in (0, len(sections) - 1, *range(1, len(sections) - 1)):
@@ -200,7 +200,7 @@ def _apis(picture: Picture, width: int, height: int) -> list[Text]:
 
 
 def _amount(picture: Picture, count: int) -> str:
-    """How many there were, or how many a second in the last minute."""
+    """The number since the start, or the number a second in the last minute."""
     if picture.whole:
         return units.count(count)
     return units.rate(count / max(picture.seconds, 1))
@@ -215,8 +215,8 @@ def _times(spread: Spread) -> tuple[Text, Text, Text]:
 
 
 class Box(NamedTuple):
-    """A ranking under a title. `kept`: how many names there are; `amount` writes a number of it, in `wide` columns.
-    `share`: its part of the width."""
+    """A ranking under a title. `kept`: number of names in all; `amount` formats an amount, in `wide` columns. `share`:
+    its part of the width."""
 
     title: Text
     names: list[tuple[Text, int]]
@@ -277,7 +277,7 @@ def _boxed(box: Box, width: int, height: int) -> list[Text]:
     least = "≥" if box.missed else ""
     rows = [(Text(least + box.amount(number), style=box.style), name) for name, number in names]
     if others:
-        # Of those that were given up it is not known how many they are.
+        # The number of names that were given up is not known.
         who = "others" if box.missed else f"{box.kept - len(names):,} others"
         rows.append((Text(box.amount(others), style=DIM), Text(who, style=DIM)))
     elif not rows:

@@ -1,4 +1,4 @@
-"""What a frame of the live view shows: plain data, without a terminal."""
+"""Contents of a frame of the live view: plain data, without a terminal."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kinspect.output.deeds import told
 from kinspect.output.escape import escape
 
 ABOUT_SHOWN = 400
-"""What a row keeps of what its exchange is about, in columns."""
+"""Columns that a row keeps of its last column."""
 NAME_SHOWN = 100
 
 
 class Status(NamedTuple):
-    """How the capture stands: packets and bytes on the wire, those the kernel dropped and those that found no room in
-    the queue, bytes that wait there, and TCP connections that are open."""
+    """State of the capture: packets and bytes on the wire, packets dropped by the kernel, packets without room in the
+    queue, bytes that wait there, and open TCP connections."""
 
     packets: int = 0
     bytes: int = 0
@@ -32,7 +32,7 @@ class Status(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Over the last seconds, a second."""
+    """Amounts a second, over the last seconds."""
 
     packets: float = 0.0
     bytes: float = 0.0
@@ -41,7 +41,7 @@ class Rates(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An exchange in the list of the last ones: keys of its JSON line, and what it is about."""
+    """An exchange in the list of the last ones: its time, keys of its JSON line, and the last column's text."""
 
     clock: str
     line: dict[str, Any]
@@ -49,8 +49,8 @@ class Row(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A frame. `exchanges`, `failed`: since the beginning; `result`: of the last minute, or of all (`whole`), which are
-    `seconds`. `api_rows`: how many APIs there were at most; the panel does not shrink."""
+    """A frame. `exchanges`, `failed`: since the beginning; `result`: statistics of the last minute, or of all time
+    (`whole`), which is `seconds` long. `api_rows`: largest number of APIs so far, as the panel does not shrink."""
 
     title: str
     running: float
@@ -71,7 +71,7 @@ KEPT = ("broker", "kind", "api", "api_key", "api_version", "latency_ms")
 
 
 def row_of(exchange: Exchange, line: dict[str, Any], utc: bool) -> Row:
-    """The row of an exchange; `line` has the keys of `table.FIELDS`. It holds nothing of the messages."""
+    """The row of an exchange; `line` has the keys of `table.FIELDS`. It does not keep the messages alive."""
     about = table.about(line, told(exchange))
     together = Text(" ").join([*about.parts, *about.rest])
     together.truncate(ABOUT_SHOWN, overflow="ellipsis")

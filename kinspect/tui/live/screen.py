@@ -17,20 +17,20 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-# Another screen, no cursor, no wrapping; and back, from the last line where there is no other screen.
+# Alternate screen, no cursor, no wrapping; and back, from the last line where there is no alternate screen.
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 _LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 _CLEAR = "\x1b[H\x1b[2J"
-# A frame between these is shown at once by terminals that know them, and as it comes by the others.
+# Synchronized output: a frame between these is shown at once by terminals that know them, and as it comes by others.
 FRAME, _SHOWN = "\x1b[?2026h", "\x1b[?2026l"
 
-# Of terminals without Unicode; names that they cannot show have question marks.
+# For terminals without Unicode; names that they cannot show have question marks.
 _PLAIN = str.maketrans("─→…–≥", "->.->")
 
 
 class Screen:
-    """Within it, `draw` shows lines. What is said on standard error meanwhile, if that is a terminal too, comes
-    afterwards."""
+    """Context in which `draw` shows lines. Standard error, if that is a terminal too, is held back meanwhile and
+    printed afterwards."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -78,13 +78,13 @@ class Screen:
 
     @property
     def said(self) -> str:
-        """The last line that was said on standard error."""
+        """The last line written to standard error."""
         lines = self._errors.getvalue().splitlines() if self._errors is not None else []
         return lines[-1] if lines else ""
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines, as they are now."""
+        """Columns and lines of the terminal now."""
         try:
             found = os.get_terminal_size(self._stream.fileno())
         except OSError:
@@ -110,7 +110,7 @@ class Screen:
         self._write("".join([*parts, _SHOWN]))
 
     def pressed(self) -> str:
-        """The keys pressed since the last call. A Ctrl-Z since then is obeyed now."""
+        """The keys pressed since the last call. A Ctrl-Z since then takes effect now."""
         if self._stopped:
             self._stopped = False
             self._give_back()
@@ -119,7 +119,7 @@ class Screen:
         if _is_others(self._stream.fileno()):
             return ""
         if self._returned:
-            # Others had the terminal, also if this was stopped by a SIGSTOP.
+            # Other processes had the terminal, also if this one was stopped by a SIGSTOP.
             self._returned = False
             self._take()
         if not self._keys or not select.select([0], [], [], 0)[0]:
@@ -144,7 +144,7 @@ class Screen:
             before, self._before = self._before, None
             if before is not None:
                 with suppress(termios.error):
-                    # What was typed meanwhile is not for the shell.
+                    # Keys typed meanwhile are not for the shell.
                     termios.tcsetattr(0, termios.TCSAFLUSH, before)
 
     def _written(self, line: Text, width: int) -> str:
@@ -170,7 +170,7 @@ class Screen:
 
 
 def _is_others(descriptor: int) -> bool:
-    """Whether it is the terminal of this process, and others are in the foreground of it."""
+    """True if it is the terminal of this process, with another process group in the foreground."""
     try:
         return os.tcgetpgrp(descriptor) != os.getpgrp()
     except OSError:
@@ -178,7 +178,7 @@ def _is_others(descriptor: int) -> bool:
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Whether it is the terminal that this process is in the foreground of."""
+    """True if it is a terminal with this process in the foreground."""
     try:
         return os.tcgetpgrp(descriptor) == os.getpgrp()
     except OSError:

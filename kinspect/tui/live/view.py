@@ -1,6 +1,6 @@
-"""The live view at work: a writer of exchanges that draws now and then.
+"""The live view: a writer of exchanges that draws at intervals.
 
-It runs in the decoding process and takes at most a tenth of its time: what captures does not wait for it.
+It runs in the decoding process and takes at most a tenth of its time: the capturing process does not wait for it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from kinspect.tui.live.screen import Screen
 
 NS_PER_SECOND = 1_000_000_000
 INTERVAL_NS = NS_PER_SECOND // 5
-"""Between two frames at least; the stated limit is ten a second."""
+"""Least time between two frames; the stated limit is ten a second."""
 REST = 9
-"""So many times as long as a frame took to draw there is no other one."""
+"""Least pause between two frames, in multiples of the time that the first took to draw."""
 ROWS = 100
 ROW_AT_ONCE = 64 * 1024
-"""An exchange of so many bytes does not wait for the end of its block to become a row."""
+"""Bytes from which on an exchange becomes a row at once, not at the end of its block."""
 RANKED = 20
 QUIT, HOLD, WHOLE = "q", " ", "w"
 
 
 class Below(NamedTuple):
-    """What stands below the head: the result of so many seconds, and the last exchanges."""
+    """Contents below the head: the statistics of so many seconds, and the last exchanges."""
 
     result: Result
     seconds: float
@@ -42,8 +42,8 @@ class Below(NamedTuple):
 
 
 class LiveView:
-    """Draws on `screen` what the exchanges are, within `at_work`. `title`: where they come from; `quit` is called when
-    somebody presses q; `clock`: nanoseconds that do not go back."""
+    """Draws statistics and the last exchanges on `screen`, within `at_work`. `title`: the source of the packets; `quit`
+    is called when q is pressed; `clock`: nanoseconds that do not go back."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class LiveView:
 
     @contextmanager
     def at_work(self, status: Callable[[], Status]) -> Iterator[None]:
-        """Have the screen. `status`: how the capture stands."""
+        """Context that takes the screen. `status`: gives the state of the capture."""
         with self._screen:
             self._status = status
             try:
@@ -87,7 +87,7 @@ class LiveView:
                 self._status = None
 
     def exchange(self, exchange: Exchange) -> None:
-        """Count it; it becomes a row, at the next `flush` if it is not large and so many are kept."""
+        """Count an exchange. It becomes a row, at once if it is large, else at the next `flush` if it is still kept."""
         self._exchanges += 1
         self._failed += self._recent.at(self._clock()).add(exchange)
         self._pending.append(exchange)
@@ -96,10 +96,10 @@ class LiveView:
             self._make_rows()
 
     def line(self, line: dict[str, Any]) -> None:
-        """Lines of other types are not shown."""
+        """Ignore a line of another type."""
 
     def flush(self) -> None:
-        """Draw if it is time to. To be called several times a second, also when nothing came."""
+        """Draw if it is time to. To be called several times a second, even if nothing came."""
         # Nothing of a message is kept from one block of packets to the next.
         self._make_rows()
         now = self._clock()
@@ -127,7 +127,7 @@ class LiveView:
             self._held = not self._held
 
     def _picture(self, now: int, status: Status) -> Picture:
-        """What there is to see now. On hold, what is below the head stays as it was."""
+        """The picture now. On hold, everything below the head stays as it was."""
         if self._before is None or not self._held:
             self._before = self._below(now)
         result, seconds, rows = self._before

@@ -1,1 +1,1 @@
-"""The explorer's screens: the list with fields and bytes, help, and what is asked or shown in between."""
+"""The explorer's screens: the list with fields and bytes, help, and prompts."""

@@ -15,7 +15,7 @@ from kinspect.tui.keys import FILTERS, RECIPES, SECTIONS
 
 
 class Help(ModalScreen[None]):
-    """What to press for what."""
+    """The page of keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "dismiss", "Back")]
     DEFAULT_CSS = """
@@ -40,7 +40,7 @@ class Help(ModalScreen[None]):
 
 
 class Page(VerticalScroll):
-    """A text that says at its edge where there is more of it."""
+    """A text whose edge tells if there is more above or below."""
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -56,7 +56,7 @@ class Page(VerticalScroll):
 
 
 def help_text(notes: str = "") -> Text:
-    """The page: what to do first, then all keys."""
+    """The page's text: recipes first, then all keys."""
     lines: list[Text] = []
     for question, answer in RECIPES:
         lines += [Text(question, style="bold"), Text(f"  {answer}")]

@@ -43,21 +43,21 @@ from kinspect.tui.widgets.keyline import KeyLine
 from kinspect.tui.widgets.lines import Lines
 
 TALL = 30
-"""From so many lines on, the list and the fields are on the screen together."""
+"""Lines of a terminal from which on the list and the fields are shown together."""
 LOAD_SECONDS = 0.08
-"""How long the cursor rests before the exchange is read."""
+"""Time that the cursor rests before the exchange is read."""
 SORT_SECONDS = 1.0
-"""How long a sorted list waits for more rows, while captures are read."""
+"""Least time between two sorts, while captures are read."""
 WRONG_SECONDS = 12.0
-"""How long it is said that something went wrong."""
+"""Time that an error message is shown."""
 ERRORS_TOLD = 3
-"""Of so many inputs it is said what is wrong with them; on the way out of all."""
+"""Number of inputs whose errors are shown; on exit those of all are printed."""
 COPIED_BYTES = 1_000_000
-"""What is copied at most: terminals have no room for more."""
+"""Largest size of a copy: terminals have no room for more."""
 EARLIEST_FIRST = frozenset({COMPLETION, "time"})
-"""Orders whose first way round begins with the least."""
+"""Orders that ascend at first."""
 READING = "read"
-"""The workers that read an exchange for the fields and the bytes."""
+"""Group of the workers that read an exchange for the fields and the bytes."""
 
 SHORT = {
     "help": "Help",
@@ -72,7 +72,7 @@ SHORT = {
     "copy": "Copy",
     "packets": "Packets",
 }
-"""The actions in the last line of the screen."""
+"""Actions in the last line of the screen, with their names there."""
 KEY_NAMES = {"/": "slash", "?": "question_mark"}
 
 
@@ -92,7 +92,7 @@ def _bindings() -> list[BindingType]:
 
 
 class Main(Screen[None]):
-    """What is explored: `store` may still grow. `view`: what is shown of an exchange."""
+    """The explorer's main screen. `store`: the exchanges, which may still grow; `view`: options for showing one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *_bindings(),
@@ -120,7 +120,7 @@ class Main(Screen[None]):
     """
 
     class Failed(Message):
-        """Something went wrong that nobody expected; the explorer goes on."""
+        """An unexpected error; the explorer goes on."""
 
         def __init__(self, error: BaseException) -> None:
             super().__init__()
@@ -190,21 +190,21 @@ class Main(Screen[None]):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether everything that was asked for is on the screen."""
+        """True if everything that was asked for is on the screen."""
         loads = self.details_shown and self.exchanges.row != self._loaded
         return not loads and all(worker.is_finished for worker in self.app.workers)
 
     # ------------------------------------------------------------------ the list
 
     def grown(self) -> None:
-        """The store has more rows, or is done."""
+        """Update the screen: the store has more rows, or is done."""
         self.tell()
         waits = self.listing.order.key != COMPLETION and not self.store.done
         if not waits or time.monotonic() - self._sorted_at > SORT_SECONDS:
             self.bring_up_to_date()
 
     def bring_up_to_date(self) -> None:
-        """List what is to be listed, piece by piece."""
+        """Update the list, piece by piece."""
         if not self._updating:
             self._updating = True
             self.run_worker(self._update(), exit_on_error=True)
@@ -228,7 +228,7 @@ class Main(Screen[None]):
         self._put_up(row)
 
     def _put_up(self, row: int | None) -> None:
-        """Draw the list anew, the cursor on the exchange that had it, if it is still listed."""
+        """Redraw the list, with the cursor on the exchange that had it, if it is still listed."""
         exchanges = self.exchanges
         place = None if row is None or exchanges.row == row else self.listing.place(row)
         before = self._loaded
@@ -241,7 +241,7 @@ class Main(Screen[None]):
         self.tell()
 
     def choose(self, text: str) -> None:
-        """List what the filter passes. What is wrong with it is said below it."""
+        """List the exchanges that the filter passes. An error in the filter is shown below it."""
         try:
             values = parse(text)
         except KinspectError as error:
@@ -260,7 +260,7 @@ class Main(Screen[None]):
         self.choose(event.text)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Who goes elsewhere leaves what was written of a filter and not entered."""
+        """Discard a filter that was written and not entered when the focus goes elsewhere."""
         if event.widget is not self.filter_bar.input:
             self.filter_bar.discard()
 
@@ -297,12 +297,12 @@ class Main(Screen[None]):
         self.filter_bar.input.focus()
 
     def action_errors(self) -> None:
-        """Errors and problems alone, or all again."""
+        """List errors and problems alone, or all again."""
         self.errors_only = not self.errors_only
         self.choose(self._text)
 
     def action_follow(self) -> None:
-        """One connection alone, or all again."""
+        """List one connection alone, or all again."""
         row = self.exchanges.row
         if self._connection is not None:
             self._connection = None
@@ -345,7 +345,7 @@ class Main(Screen[None]):
 
     @work(thread=True, exclusive=True, group=READING, exit_on_error=False)
     def _read(self, row: int) -> None:
-        """Read an exchange and show it; a moment later say that it takes long."""
+        """Read an exchange and show it; if it takes long, say so after a moment."""
         worker = get_current_worker()
         slow = self.app.call_from_thread(self.set_timer, 0.4, lambda: self._say_slow(row))
         try:
@@ -381,7 +381,7 @@ class Main(Screen[None]):
         self._show_bytes(self.fields.node)
 
     def _show_bytes(self, node: Node | None) -> None:
-        """Set off the bytes of a field; of none, those of its message or nothing."""
+        """Highlight the bytes of a field; for a message's own line, show its bytes without a highlight."""
         fields = self.fields.fields
         if node is not None and fields is not None:
             message = fields.messages.get(node.side)
@@ -406,7 +406,7 @@ class Main(Screen[None]):
         self._tell_field(node, event.offset)
 
     def _tell_field(self, node: Node | None, offset: int | None = None) -> None:
-        """The line below: where a field is, its type, its value at length."""
+        """Show in the line below a field's path, bytes, type and longer value."""
         fields = self.fields.fields
         if node is None or fields is None:
             self.query_one("#field", Static).update("")
@@ -434,13 +434,13 @@ class Main(Screen[None]):
 
     @property
     def hidden_note(self) -> str:
-        """How to see what is not shown."""
+        """Hint at the options that show hidden bytes."""
         if self.view.payload == "none":
             return "··: --payload text shows records, --show-secrets secrets"
         return "··: --show-secrets shows it"
 
     def action_swap(self) -> None:
-        """From the request to the response, and back."""
+        """Move from the request to the response, or back."""
         fields = self.fields.fields
         node = self.fields.node
         if fields is None or not self.details_shown:
@@ -453,18 +453,18 @@ class Main(Screen[None]):
             self.fields.scroll_to(y=place, animate=False, force=True)
 
     def action_pane(self, by: int) -> None:
-        """The next of list, fields and bytes."""
+        """Focus the next of list, fields and bytes."""
         panes: list[Lines] = [self.exchanges, self.fields, self.hex]
         there = [pane for pane in panes if pane.display and (pane is self.exchanges or self.details_shown)]
         now = next((place for place, pane in enumerate(there) if pane.has_focus), -1)
         there[(now + by) % len(there)].focus()
 
     def action_beside(self, by: int) -> None:
-        """The exchange before or behind in the list."""
+        """Move to the previous or next exchange in the list."""
         self.exchanges.move_to(self.exchanges.cursor + by)
 
     def action_zoom(self) -> None:
-        """Fields and bytes on the whole screen, or below the list."""
+        """Show fields and bytes on the whole screen, or below the list."""
         if self.has_class("details"):
             self.action_back()
         else:
@@ -472,11 +472,11 @@ class Main(Screen[None]):
             self.add_class("details")
 
     def action_back(self) -> None:
-        """To the list."""
+        """Return to the list."""
         self.remove_class("details")
         self.exchanges.focus()
 
-    # ------------------------------------------------------------------ what leaves the explorer
+    # ------------------------------------------------------------------ exports
 
     @property
     def _taken(self) -> list[int]:
@@ -487,13 +487,13 @@ class Main(Screen[None]):
         return [] if row is None else [row]
 
     def say(self, text: str, *, wrong: bool = False) -> None:
-        """A word in the corner, for a few seconds."""
+        """Show a message in the corner, for a few seconds."""
         severity: SeverityLevel = "error" if wrong else "information"
         self.notify(escape(text), severity=severity, timeout=WRONG_SECONDS if wrong else None, markup=False)
 
     @work(thread=True, group="export", exit_on_error=False)
     def action_copy(self) -> None:
-        """The exchanges' JSON lines to the terminal's clipboard."""
+        """Copy the exchanges' JSON lines to the terminal's clipboard."""
         rows = self._taken
         taken: list[bytes] = []
         size = 0
@@ -523,11 +523,11 @@ class Main(Screen[None]):
             yield export.json_line(self.view.exchange(self.store.exchange(row, lambda: worker.is_cancelled)))
 
     def action_write(self) -> None:
-        """The exchanges' JSON lines to a file."""
+        """Write the exchanges' JSON lines to a file, after a prompt."""
         self._ask(f"Write {_exchanges(len(self._taken))} as JSON lines to", "exchanges.jsonl", self._write)
 
     def action_packets(self) -> None:
-        """The exchanges' packets to a file."""
+        """Save the exchanges' packets to a file, after a prompt."""
         try:
             export.check_kept(self.store, export.stretches(self.store, self._taken))
         except KinspectError as error:
@@ -573,7 +573,7 @@ class Main(Screen[None]):
         self.app.call_from_thread(self.say, text)
 
     def action_tshark(self) -> None:
-        """The display filter that finds the exchange."""
+        """Show the display filter that finds the exchange."""
         row = self.exchanges.row
         if row is None:
             return
@@ -595,7 +595,7 @@ class Main(Screen[None]):
 
     @on(Worker.StateChanged)
     def _worker_changed(self, event: Worker.StateChanged) -> None:
-        """What nobody expected of a worker that the explorer can do without."""
+        """Report an unexpected error of a worker that the explorer can do without."""
         worker, error = event.worker, event.worker.error
         if event.state is not WorkerState.ERROR or error is None or worker.exit_on_error:
             return
@@ -610,12 +610,12 @@ class Main(Screen[None]):
         self.app.push_screen(Help(self.hidden_note.removeprefix("··: ")))
 
     def action_stop(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         self.app.action_stop()  # type: ignore[attr-defined]
 
     @on(Exchanges.Marked)
     def tell(self) -> None:
-        """The line of numbers."""
+        """Update the line of numbers."""
         store, listing = self.store, self.listing
         text = Text()
         text.append(f"{self.exchanges.cursor + 1 if len(listing) else 0:,}/{len(listing):,}", "bold")
@@ -636,7 +636,7 @@ class Main(Screen[None]):
             self.exchanges.refresh()
 
     def _tell_errors(self) -> None:
-        """The inputs that could not be read, above the numbers: as many lines as that takes."""
+        """Show the errors of inputs above the numbers, in as many lines as they need."""
         errors = self.store.errors
         told = "; ".join(escape(error) for _, error in errors[:ERRORS_TOLD])
         if len(errors) > 1:
@@ -649,7 +649,7 @@ class Main(Screen[None]):
         place.display = bool(errors)
 
     def _where(self) -> str:
-        """The captures that the exchange with the cursor is in."""
+        """Names of the captures that the exchange with the cursor is in."""
         row = self.exchanges.row
         if row is None:
             return ", ".join(self.store.inputs.names)

@@ -1,4 +1,4 @@
-"""A question for a file's name, and a text to read and copy."""
+"""A prompt for a file's name, and a text to read and copy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BOX = """
 
 
 class FileName(ModalScreen[str | None]):
-    """Asks where to write; gives the name, or None."""
+    """Asks for the name of a file to write; gives the name, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back")]
     DEFAULT_CSS = _BOX.format(name="FileName", box="Vertical")
@@ -46,7 +46,7 @@ class FileName(ModalScreen[str | None]):
 
     @on(Input.Submitted)
     def _given(self, event: Input.Submitted) -> None:
-        """Stays open for a name that cannot be: what is typed next is not for the screen behind."""
+        """Stay open at an impossible name: keys typed next are not for the screen behind."""
         path = event.value.strip()
         refused = _refusal(path)
         if refused is None:
@@ -56,7 +56,7 @@ class FileName(ModalScreen[str | None]):
 
 
 def _refusal(path: str) -> str | None:
-    """Why no file of this name can be made, as far as can be seen."""
+    """Reason for which no file of this name can be made, as far as can be seen; None if it can."""
     whole = os.path.expanduser(path)
     folder = os.path.dirname(whole) or "."
     if not path:
@@ -91,6 +91,6 @@ class Reading(ModalScreen[None]):
         self.query_one(VerticalScroll).focus()
 
     def action_copy(self) -> None:
-        """To the terminal's clipboard."""
+        """Copy the text to the terminal's clipboard."""
         self.app.copy_to_clipboard(self._copied)
         self.notify("copied to the terminal's clipboard, if it has OSC 52", markup=False)

@@ -1,2 +1,2 @@
-"""What the explorer's screens are made of. Each draws only the lines that are to be seen, as `Text`: nothing that a
-capture holds is read as markup, or reaches the terminal unescaped."""
+"""Widgets of the explorer's screens. Each draws only its visible lines, as `Text`: nothing from a capture is read as
+markup, or reaches the terminal unescaped."""

@@ -20,7 +20,7 @@ from kinspect.tui.widgets.lines import Lines
 
 
 class Column(NamedTuple):
-    """A column: its title, its width (0: what is left), and the name of what a click on it orders by."""
+    """A column: its title, its width (0: the rest), and the order that a click on it chooses."""
 
     name: str
     title: str
@@ -29,7 +29,7 @@ class Column(NamedTuple):
 
 
 ABOUT_LEAST = 20
-"""So that 80 columns, and 120, have room for it."""
+"""Least width of the last column; it has room in terminals of 80 and of 120 columns."""
 NARROW = (
     Column("time", table.TIME, 8, "time"),
     Column("client", "CLIENT ID", 12),
@@ -58,14 +58,14 @@ BROAD = (
     Column("about", "ABOUT", 0),
 )
 SIDEWAYS = 22
-"""Cells that the list moves sideways at a key."""
+"""Cells that the list moves sideways at a key press."""
 MARK = 1
 """Cells before the first column, for the mark."""
 RIGHT = frozenset({"latency", "size"})
 
 
 def columns(width: int) -> tuple[tuple[Column, int], ...]:
-    """The columns of a list `width` cells wide, each with its width; the last ones may lie beyond it."""
+    """The columns of a list `width` cells wide, each with its width; the last ones may lie beyond the edge."""
     chosen = NARROW if width < 115 else MEDIUM if width < 160 else BROAD
     fixed = sum(column.width + 1 for column in chosen if column.width)
     if chosen is NARROW:
@@ -75,7 +75,7 @@ def columns(width: int) -> tuple[tuple[Column, int], ...]:
 
 
 def bytes_text(count: int) -> str:
-    """`812`, `12.3k`, `4.56M`: bytes in five characters or so."""
+    """Bytes in about five characters: `812`, `12.3k`, `4.6M`."""
     for unit, least in (("G", 10**9), ("M", 10**6), ("k", 10**4)):
         if count >= least:
             scaled = count / (10**3 if unit == "k" else least)
@@ -94,10 +94,10 @@ class Exchanges(Lines):
     ]
 
     class Sideways(Message):
-        """The columns moved."""
+        """The columns were moved."""
 
     class Marked(Message):
-        """A mark was set or taken away."""
+        """A mark was set or removed."""
 
     def __init__(self, listing: Listing, *, utc: bool, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -157,7 +157,7 @@ class Exchanges(Lines):
         return None
 
     def action_sideways(self, by: int) -> None:
-        """See the columns that there was no room for."""
+        """Scroll to columns beyond the edge."""
         most = max(0, self.line_width - self.scrollable_content_region.width)
         self.scroll_to(x=max(0, min(self.scroll_offset.x + by * SIDEWAYS, most)), animate=False, force=True)
 
@@ -169,7 +169,7 @@ class Exchanges(Lines):
         self.post_message(self.Chosen(self))
 
     def action_mark(self) -> None:
-        """Mark the exchange, or take its mark away, and go on to the next."""
+        """Mark the exchange, or remove its mark, and go on to the next."""
         if self.row is None:
             return
         if self.row in self.marked:
@@ -187,7 +187,7 @@ class Titles(Widget):
     DEFAULT_CSS = "Titles { height: 1; background: $panel; text-style: bold; }"
 
     class Clicked(Message):
-        """The list is to be ordered by this."""
+        """A title was clicked: the list is to have this order."""
 
         def __init__(self, order: str) -> None:
             super().__init__()

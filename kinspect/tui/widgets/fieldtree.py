@@ -78,7 +78,7 @@ class FieldTree(Lines):
             self.put_up()
 
     def action_unfold(self) -> None:
-        """Unfold, or go on to what is below."""
+        """Unfold, or move on to the next line."""
         node = self.node
         if node is not None and node.unfolds and not node.open:
             self.action_turn()
@@ -86,7 +86,7 @@ class FieldTree(Lines):
             self.action_move(1)
 
     def action_fold(self) -> None:
-        """Fold, or go up to what it is in."""
+        """Fold, or go up to the parent."""
         node = self.node
         if node is None or self.fields is None:
             return
@@ -97,7 +97,7 @@ class FieldTree(Lines):
 
 
 def value(node: Node, fields: Fields) -> Text | None:
-    """What stands behind a node's name."""
+    """Text behind a node's name; None for no text."""
     item: Any = node.value
     if node.kind:
         return Text(escape(str(item)), style=KINDS[node.kind])
@@ -124,7 +124,7 @@ def value(node: Node, fields: Fields) -> Text | None:
 
 
 def _begin(pieces: Iterable[Piece]) -> Text:
-    """As much of a value as is shown; no more of it is looked at."""
+    """The beginning of a value, as much as is shown; no more of it is looked at."""
     text = Text()
     for piece, style in pieces:
         left = VALUE_SHOWN - len(text)
@@ -138,7 +138,7 @@ _GIST = ("name", "topic", "topic_name_resolved", "topic_id", "partition_index", 
 
 
 def _gist(item: Any) -> Text | None:
-    """What tells one struct of an array from the next."""
+    """A value that tells one struct of an array from the next; None if there is none."""
     if not isinstance(item, dict):
         return None
     for key in _GIST:
@@ -153,5 +153,5 @@ def _siblings(node: Node) -> dict[str, Any]:
 
 
 def _is_hidden(node: Node) -> bool:
-    """Whether it is null because it is not shown: then its size stands beside it."""
+    """True if a null value is hidden: then its size stands beside it."""
     return _siblings(node).get(f"{node.key}_size") is not None

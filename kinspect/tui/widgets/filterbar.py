@@ -1,4 +1,4 @@
-"""Where filters are written, with what may stand next below it."""
+"""The input for filters, with completions below it."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class FilterInput(Input):
 
 
 class FilterBar(Vertical):
-    """The filter that is applied and, while another one is written, that one with a line of hints: names that fit, or
-    what is wrong with it."""
+    """The applied filter or, while another one is written, that one with a line of hints: names that fit, or its
+    error."""
 
     DEFAULT_CSS = """
     FilterBar { height: auto; }
@@ -50,7 +50,7 @@ class FilterBar(Vertical):
     """
 
     class Entered(Message):
-        """A filter was written to its end."""
+        """A filter was entered."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -74,7 +74,7 @@ class FilterBar(Vertical):
         return self.query_one(FilterInput)
 
     def accept(self, text: str) -> None:
-        """This filter is applied from now on."""
+        """Note that this filter is applied from now on."""
         self._applied = text
         self._is_written = False
         self.complain("")
@@ -88,7 +88,7 @@ class FilterBar(Vertical):
             self.input.value = self._applied
 
     def complain(self, error: str) -> None:
-        """Say what is wrong with the filter; nothing: it is right."""
+        """Show an error in the filter; empty: there is none."""
         self.set_class(bool(error), "wrong")
         self._hint()
         if error:
@@ -129,12 +129,12 @@ class FilterBar(Vertical):
             self._offer()
 
     def _offer(self) -> None:
-        """Look for what may stand next."""
+        """Look for completions."""
         self._offered, self._chosen = candidates(self.input.value, self._store), -1
         self._hint()
 
     def _hint(self) -> None:
-        """The words that may stand next, the one that Tab put there set off."""
+        """Show the completions, with the one that Tab chose highlighted."""
         text = Text("Tab: ")
         for number, offered in enumerate(self._offered[max(self._chosen, 0) :], max(self._chosen, 0)):
             word = offered[offered.rfind(" ") + 1 :]

@@ -1,4 +1,4 @@
-"""The bytes of a message, those of a field among them set off."""
+"""The bytes of a message, with those of a field highlighted."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class HexView(Lines):
 
     @property
     def across(self) -> int:
-        """Bytes in a line."""
+        """Number of bytes in a line."""
         width = self.scrollable_content_region.width
         return next((count for count in (32, 16, 8) if self._width(count) <= width), 4)
 
     @property
     def digits(self) -> int:
-        """Digits of an offset."""
+        """Number of digits of an offset."""
         return max(4, len(f"{len(self.message.raw):x}")) if self.message is not None else 4
 
     def _width(self, count: int) -> int:
@@ -63,7 +63,7 @@ class HexView(Lines):
         return -(-len(self.message.raw) // self.across) if self.message is not None else 0
 
     def show(self, message: Message | None, start: int = 0, end: int = 0) -> None:
-        """Show a message with the bytes `start` to `end` set off, and bring them into view."""
+        """Show a message with the bytes `start` to `end` highlighted, and bring them into view."""
         self.message, self.field, self.at = message, (start, end), start
         self.put_up(start // self.across)
         height = self.scrollable_content_region.height
@@ -108,7 +108,7 @@ class HexView(Lines):
         return text.append(" ").append_text(characters)
 
     def action_step(self, by: int) -> None:
-        """The cursor to the byte before or behind."""
+        """Move the cursor by so many bytes."""
         self.pick(self.at + by)
 
     def action_move(self, by: int) -> None:
@@ -138,7 +138,7 @@ class HexView(Lines):
             self.pick(place * across + at)
 
     def pick(self, offset: int) -> None:
-        """Put the cursor on a byte and tell of it."""
+        """Put the cursor on a byte and post `Picked`."""
         message = self.message
         if message is None or not message.raw:
             return

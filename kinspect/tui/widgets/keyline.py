@@ -1,4 +1,4 @@
-"""The keys that do something where the focus is, in one line."""
+"""The keys that have an effect where the focus is, in one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 
 class KeyLine(Static):
-    """Each key with what it does; a click presses it. Textual's footer makes a widget of each key, all of them anew
+    """Each key with its effect; a click presses it. Textual's footer would make a widget of each key, all of them anew
     whenever the focus moves."""
 
     ALLOW_SELECT = False
@@ -19,7 +19,7 @@ class KeyLine(Static):
 
     def __init__(self) -> None:
         super().__init__()
-        self._keys: list[tuple[str, int]] = []  # and how wide each stands there
+        self._keys: list[tuple[str, int]] = []  # and the width of each
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._put_up)

@@ -1,4 +1,4 @@
-"""A list of any length of which one line has the cursor."""
+"""A list of any length with a cursor on one line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kinspect.output.escape import escape
 
 
 class _OfLines(Message):
-    """Something that happened to a list."""
+    """Base of the messages of a list."""
 
     def __init__(self, lines: Lines) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class _OfLines(Message):
 
 
 class Lines(ScrollView, can_focus=True):
-    """Draws its lines one by one, when they are to be seen. Subclasses say how many there are, and draw one."""
+    """Draws its lines one by one, only the visible ones. Subclasses give the number of lines, and draw one."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"lines--cursor", "lines--marked", "lines--dim"}
     DEFAULT_CSS = """
@@ -51,40 +51,40 @@ class Lines(ScrollView, can_focus=True):
     ]
 
     class Moved(_OfLines):
-        """The cursor is on another line, or the line it is on was put up anew."""
+        """The cursor was moved to another line."""
 
     class Chosen(_OfLines):
         """Enter, or a click on the line with the cursor."""
 
     shows_cursor = True
-    """Whether the line with the cursor is set off."""
+    """True if the line with the cursor is highlighted."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.cursor = 0
         self.notice: Sequence[str] = ()
-        """What stands where there are no lines, each broken where there is no more room."""
+        """Text in place of lines if there are none, wrapped to the width."""
 
     @property
     def count(self) -> int:
-        """How many lines there are."""
+        """Number of lines."""
         return 0
 
     @property
     def line_width(self) -> int:
-        """How wide they are, in cells."""
+        """Width of the lines, in cells."""
         return self.scrollable_content_region.width
 
     def draw(self, place: int) -> Text:
-        """One of them."""
+        """The line at `place`."""
         raise NotImplementedError
 
     def style_of(self, place: int) -> Style | None:
-        """What lies over the whole line, besides the cursor's."""
+        """Style of the whole line, besides the cursor's."""
         return None
 
     def put_up(self, cursor: int | None = None) -> None:
-        """The lines are others, or more: measure and draw anew, the cursor on `cursor`."""
+        """Measure and redraw after the lines changed, with the cursor on `cursor`."""
         if cursor is not None:
             self.cursor = cursor
         self.cursor = max(0, min(self.cursor, self.count - 1))
@@ -109,7 +109,7 @@ class Lines(ScrollView, can_focus=True):
         if over is not None:
             strip = strip.apply_style(over)
         if place == self.cursor and self.shows_cursor:
-            # The cursor's colours win over those of what is in the line.
+            # The cursor's colours win over those of the line's text.
             cursor = self.get_component_rich_style("lines--cursor")
             strip = Strip([type(s)(s.text, (s.style or Style()) + cursor) for s in strip], strip.cell_length)
         return strip.apply_style(base)
@@ -131,7 +131,7 @@ class Lines(ScrollView, can_focus=True):
             self.post_message(self.Moved(self))
 
     def bring_into_view(self) -> None:
-        """Scroll as little as it takes to see the line with the cursor."""
+        """Scroll as little as possible to show the line with the cursor."""
         height = self.scrollable_content_region.height
         top = self.scroll_offset.y
         if self.cursor < top:
@@ -140,7 +140,7 @@ class Lines(ScrollView, can_focus=True):
             self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
 
     def refresh_place(self, place: int) -> None:
-        """Draw one line anew."""
+        """Redraw one line."""
         self.refresh(Region(0, place - self.scroll_offset.y, self.size.width, 1))
 
     def action_move(self, by: int) -> None:
@@ -162,5 +162,5 @@ class Lines(ScrollView, can_focus=True):
             self.post_message(self.Chosen(self))
 
     def clicked(self, place: int, column: int) -> None:
-        """A line was clicked on."""
+        """Take a click on a line."""
         self.move_to(place)
