@@ -1,4 +1,4 @@
-"""The explorer without a terminal, at rest after each key: its event loop tells when nothing is left but to wait."""
+"""The explorer without a terminal, at rest after each key: its event loop tells when it only waits."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from textual.keys import key_to_character
 # Nobody watches: a frame need not wait for its turn.
 screen.UPDATE_PERIOD = 0.001
 SOON_SECONDS = 0.03
-"""What is due so soon is not waited for, it is done: things that slide do so 60 times a second."""
+"""Timers due so soon count as work, not as waiting: animations have 60 frames a second."""
 
 
 class _Selector(selectors.DefaultSelector):
-    """What a loop asks for files, and would wait for them so many seconds: none while it has something to do."""
+    """Selector of an event loop, which resolves `waiting` as soon as the loop would wait for files or a later timer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,19 +34,19 @@ class _Selector(selectors.DefaultSelector):
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop to rest in."""
+    """An event loop with a wait for rest."""
 
     def __init__(self) -> None:
         self._files = _Selector()
         super().__init__(self._files)
 
     async def rest(self) -> None:
-        """Wait until nothing is left to do but to wait: for time, threads or files."""
+        """Wait until the loop has nothing to do but to wait for time, threads or files."""
         future = self.create_future()
         self._files.waiting.append(future)
         await future
 
 
 def press(app: App[Any], key: str) -> None:
-    """As Textual's pilot does, which then looks every 20 ms whether the process is busy."""
+    """Press a key as Textual's pilot does, but without its poll for a busy process every 20 ms."""
     app.post_message(events.Key(key, key_to_character(key)))

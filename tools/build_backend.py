@@ -1,7 +1,7 @@
 """setuptools' build backend, which chooses between kinspect's compiled form and the interpreted one.
 
 A wheel is compiled where a C compiler works, and only then asks for mypyc; an editable install never is.
-`KINSPECT_COMPILE` overrules: `0` compiles nothing, `1` fails where it cannot compile. `setup.py` does what was chosen.
+`KINSPECT_COMPILE` overrules: `0` compiles nothing, `1` fails where it cannot compile. `setup.py` follows the choice.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
 
 
 def build_wheel(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
-    # Setuptools would put what an earlier build left there into the wheel: a module that is compiled no more.
+    # Setuptools would put leftovers of an earlier build into the wheel, such as a module that is compiled no more.
     for left in Path("build").glob("lib*"):
         shutil.rmtree(left)
     arguments = directory, config_settings, metadata_directory
@@ -55,7 +55,7 @@ def build_wheel(directory: str, config_settings: Any = None, metadata_directory:
         try:
             with _switched("1"):
                 return str(build_meta.build_wheel(*arguments))
-        # mypyc and setuptools leave by SystemExit.
+        # mypyc and setuptools exit by SystemExit.
         except (Exception, SystemExit) as error:
             if must:
                 raise
@@ -88,7 +88,7 @@ def _switched(value: str) -> Iterator[None]:
 
 
 def _compiler_works() -> bool:
-    """Whether the compiler of extension modules is there, and Python's headers."""
+    """True if the compiler of extension modules and Python's headers are there."""
     from distutils.ccompiler import new_compiler  # setuptools' own
     from distutils.sysconfig import customize_compiler
 

@@ -1,4 +1,4 @@
-"""The examples of the documentation: found in Markdown, run, compared with what the page shows.
+"""The examples of the documentation: found in Markdown, run, compared with the page.
 
 A ```` ```console ```` block holds commands (`$ command`, continued after a backslash) and, below each, its output:
 standard output and standard error in the order they were written. `…` on a line of its own stands for any number
@@ -23,7 +23,7 @@ _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Example(NamedTuple):
-    """One command of a page, where it stands, and the output shown below it."""
+    """One command of a page, its line there, and the output shown below it."""
 
     page: str
     line: int
@@ -32,7 +32,7 @@ class Example(NamedTuple):
 
 
 def fences(page: Path, language: str) -> Iterator[tuple[int, str]]:
-    """The blocks of a language: the line of their first line, and their text."""
+    """The blocks of a language: the number of their first line, and their text."""
     text = page.read_text("utf-8")
     for match in _FENCE.finditer(text):
         if match[1] == language:
@@ -59,7 +59,7 @@ def examples(page: Path) -> Iterator[Example]:
 
 
 def run(command: str) -> list[str]:
-    """What a command prints, run from the project's root with this Python's programs first in the path."""
+    """Output of a command, run from the project's root with this Python's programs first in the path."""
     result = subprocess.run(
         ["sh", "-c", command],
         cwd=ROOT,
@@ -81,7 +81,7 @@ def run(command: str) -> list[str]:
 
 
 def matches(shown: tuple[str, ...] | list[str], real: list[str]) -> bool:
-    """Whether the shown lines tell the real ones."""
+    """True if the shown lines, with their ellipses, match the real ones."""
     pattern = ""
     for line in shown:
         if line.strip() == ELLIPSIS:

@@ -58,13 +58,13 @@ def cli_page() -> str:
         parts += [f"{paragraph(text)}\n\n" for text in (command.help or "").split("\n\n")]
         parts.append(table(("option", "meaning"), _options(command)))
     parts += ["\n## Limits\n\n", f"{ABOUT_LIMITS} `--help-limits` shows them.\n\n"]
-    # Every command that has them has all of them.
+    # A command that has limits has all of them.
     parts.append(table(("option", "meaning"), _rows(read, lambda name: name in CAPS)))
     return "".join(parts)
 
 
 def _commands(above: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command]]:
-    """The commands of a group by their whole names, those of the groups in it behind each."""
+    """The commands of a group with their whole names, each group followed by its own commands."""
     for name in above.list_commands(context):
         command = above.get_command(context, name)
         assert command is not None
@@ -175,7 +175,7 @@ def _api_row(api: Api) -> tuple[str, ...]:
 
 
 def _by_release(marked: dict[int, str]) -> str:
-    """`0-3 in 4.0`."""
+    """Versions by release: `0-3 in 4.0`."""
     by_release: dict[str, list[int]] = {}
     for version, release in marked.items():
         by_release.setdefault(release, []).append(version)
@@ -209,7 +209,7 @@ def pages() -> dict[str, str]:
 
 
 def differences() -> str:
-    """How the pages on disk differ from what they should be, as a unified diff."""
+    """Differences between the pages on disk and the generated ones, as a unified diff."""
     found = ""
     for name, new in pages().items():
         path = DOCS / name
@@ -222,7 +222,7 @@ def differences() -> str:
 
 
 def refresh_examples() -> None:
-    """Run the examples; where the output is shown whole, write what it is now."""
+    """Run the examples; where the output is shown whole, replace it with the current one."""
     for page in HAND_WRITTEN:
         lines = page.read_text("utf-8").splitlines()
         for example in reversed(list(examples(page))):

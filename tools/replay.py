@@ -1,6 +1,6 @@
-"""The live view of a recorded capture: its packets taken as if they came now, by the capture's own clock.
+"""The live view of a recorded capture: its packets are shown as if they came now, by the capture's own clock.
 
-What it shows at the capture's end is printed, or written as a picture.
+The frame at the capture's end is printed, or written as a picture.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BLOCK_NS = 250_000_000
 
 
 class Paper:
-    """A screen that keeps the last frame. `keys`: what is pressed on it."""
+    """A screen that keeps the last frame. `keys`: the keys pressed on it."""
 
     said = ""
 
@@ -107,7 +107,7 @@ def svg(capture: str, size: tuple[int, int], title: str, keys: str = "") -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Show a capture as the arguments ask."""
+    """Show the capture that the arguments name."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

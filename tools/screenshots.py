@@ -1,7 +1,7 @@
 """`make screenshots`: pictures of the explorer and the live view with real captures, for README.md and docs/.
 
-With `--check` nothing is written: the text of each picture is compared with what they show now, and the exit
-status is 1 if there are differences.
+With `--check` nothing is written: the text of each picture is compared with that of a new one, and the exit status
+is 1 if there are differences.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PLACE = re.compile(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</
 
 
 class Picture(NamedTuple):
-    """What to show of a capture: the keys to press, and the size of the screen."""
+    """A picture of the explorer: its capture, the keys to press, and the size of the screen."""
 
     capture: str
     keys: Sequence[str]
@@ -59,7 +59,7 @@ LIVE_PICTURES = {
     "live": ("captures/4.4.0/groups_classic.pcap.gz", (130, 36)),
     "live-small": ("captures/4.4.0/errors_java.pcap.gz", (80, 24)),
 }
-"""Those of the live view: the capture whose packets it takes as if they came now, and the size of the screen."""
+"""Pictures of the live view: the capture whose packets it shows as if they came now, and the size of the screen."""
 
 
 async def _taken(picture: Picture, loop: Loop) -> str:
@@ -84,12 +84,12 @@ async def _taken(picture: Picture, loop: Loop) -> str:
             title=f"kinspect explore {picture.capture.rpartition('/')[2]}", simplify=True
         )
     spool.close()
-    # A picture loads nothing: the reader's own font will do.
+    # A picture must not load anything: the reader's own font will do.
     return _FONT.sub("", taken)
 
 
 def text_of(svg: str) -> str:
-    """What a picture says: its texts, by their places."""
+    """The text of a picture: its pieces, in the order of their places."""
     found = [(float(y), float(x), html.unescape(text)) for x, y, text in _PLACE.findall(svg)]
     lines: dict[float, str] = {}
     for y, _, text in sorted(found):
@@ -108,7 +108,7 @@ def make() -> dict[str, str]:
 
 
 def differences(made: dict[str, str]) -> str:
-    """What the pictures in docs/images say otherwise than those made now."""
+    """Differences between the text of the pictures in docs/images and of those made now, as a unified diff."""
     found = []
     for name, svg in made.items():
         path = IMAGES / f"{name}.svg"

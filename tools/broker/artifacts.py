@@ -12,18 +12,18 @@ HERE = Path(__file__).parent
 BUILD = HERE.parents[1] / "build"
 
 RELEASE = os.environ.get("KAFKA_VERSION") or "4.4.0"
-"""The release to run where none is named: the newest, and it runs on Java 17."""
+"""Release to run where none is named: the newest, and it runs on Java 17."""
 
 OLDEST = (3, 5)
-"""Since then a KRaft broker can be formatted with SCRAM users."""
+"""First release in which a KRaft broker can be formatted with SCRAM users."""
 
 
 class BrokerError(Exception):
-    """What is missing or went wrong, in a line for the user."""
+    """A missing program or a failure, in a line for the user."""
 
 
 def program(name: str, package: str) -> str:
-    """Where a program is; raises BrokerError with its Debian package if it is nowhere."""
+    """Path of a program; raises BrokerError with its Debian package if it is not found."""
     found = shutil.which(name)
     if found is None:
         raise BrokerError(f"needs the program {name} (package {package})")
@@ -31,7 +31,7 @@ def program(name: str, package: str) -> str:
 
 
 def classpath(release: str) -> str:
-    """What `java -cp` takes to run a broker or clients of that release; downloads it the first time."""
+    """Class path to run a broker or clients of that release; downloads the jars the first time."""
     jars = BUILD / "kafka" / _checked(release) / "jars"
     if not jars.exists():
         half = jars.with_name("jars-incomplete")
@@ -42,7 +42,7 @@ def classpath(release: str) -> str:
 
 
 def java_clients(release: str) -> str:
-    """The class path of the compiled clients/Clients.java, that of the release included."""
+    """Class path of the compiled clients/Clients.java, with that of the release."""
     jars = classpath(release)
     classes = BUILD / "kafka" / release / "classes"
     source, compiled = HERE / "clients" / "Clients.java", classes / "Clients.class"

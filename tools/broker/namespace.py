@@ -1,4 +1,4 @@
-"""A network namespace: a loopback interface where nobody else talks, and every port is free."""
+"""A network namespace: a loopback interface without other traffic, where every port is free."""
 
 from __future__ import annotations
 

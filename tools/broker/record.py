@@ -1,4 +1,4 @@
-"""Recording what clients do at a broker, in the form of captures/: `captures/record RELEASE FOLDER [SCENARIO...]`."""
+"""Recording of clients at a broker, in the form of captures/: `captures/record RELEASE FOLDER [SCENARIO...]`."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from broker.scenarios import SCENARIOS, perform
 from broker.server import Server
 
 AFTERMATH = 0.3
-"""Seconds that the broker has for its last words, about connections that ended among them."""
+"""Seconds that the broker has for its last log lines, those about ended connections among them."""
 
 PATIENCE = 30
 """Seconds until every connection of a scenario must have ended."""
 
 COMPRESSED_FROM = 20_000
-"""Bytes of a file from which it is kept with gzip."""
+"""Size in bytes above which a file is kept with gzip."""
 
 
 class Performance(NamedTuple):
-    """What the clients of a scenario told of it, and the broker of their requests (`requestlog`)."""
+    """The accounts of a scenario: its clients' own, and the broker's of their requests (`requestlog`)."""
 
     told: dict[str, Any]
     requests: list[dict[str, Any]]
 
 
 class Laboratory:
-    """A running broker, and what it takes to see what clients do at it."""
+    """A running broker, with the means to run and observe clients at it."""
 
     def __init__(self, server: Server, inside: tuple[str, ...]) -> None:
         self.server = server
         self.inside = inside
 
     def perform(self, scenario: str) -> Performance:
-        """Play a scenario to its end; whoever captures sees all of it."""
+        """Run a scenario until all its connections have ended, so that a capture holds all of it."""
         begin = self.server.log.stat().st_size
         told = perform(scenario, self.server, self.inside)
         until = time.monotonic() + PATIENCE
@@ -94,7 +94,7 @@ class Laboratory:
         )
         asked = Counter((request["name"], request["version"]) for request in requests)
         answered = Counter((r["name"], r["version"]) for r in requests if r["resp"] is not None)
-        # What a client asks before it has authenticated is not in the broker's log, and cannot be counted by it.
+        # Requests of a client before it has authenticated are not in the broker's log, and cannot be counted by it.
         counted = {} if "users" in told["facts"] else asked
         _append(
             folder / "APIKEYS.tsv",
@@ -122,7 +122,7 @@ def _append(path: Path, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -
 
 
 def keep(folder: Path, name: str, data: bytes) -> str:
-    """Write a file, with gzip if it is large; gives its name."""
+    """Write a file, with gzip if it is large; return its name."""
     if len(data) > COMPRESSED_FROM:
         name, data = f"{name}.gz", gzip.compress(data, mtime=0)
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -135,9 +135,9 @@ def keep(folder: Path, name: str, data: bytes) -> str:
 
 @contextmanager
 def tcpdump(path: Path, ports: tuple[int, ...], inside: tuple[str, ...]) -> Iterator[None]:
-    """Packets of those ports on the loopback interface, into a file.
+    """Context that captures packets of those ports on the loopback interface into a file.
 
-    Without its immediate mode tcpdump gets packets a block at a time, and loses the last block where it is ended.
+    Without immediate mode tcpdump gets packets a block at a time, and loses the last block when it is terminated.
     """
     command = [
         *inside,
@@ -172,7 +172,7 @@ def tcpdump(path: Path, ports: tuple[int, ...], inside: tuple[str, ...]) -> Iter
 
 
 def record(lab: Laboratory, scenario: str, folder: Path) -> Path:
-    """Capture a scenario into folder/<release>/, with its rows in the folder's tables; gives the capture."""
+    """Capture a scenario into folder/<release>/, with its rows in the folder's tables; return the capture's path."""
     with tempfile.TemporaryDirectory(prefix="kinspect-record-") as place:
         raw = Path(place) / "capture"
         with tcpdump(raw, lab.server.ports, lab.inside):

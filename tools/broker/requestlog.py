@@ -1,4 +1,4 @@
-"""Kafka's own account of what a broker handled: its request log, a line a request with header, bodies and connection.
+"""A broker's own account of the requests it handled: its request log, with header, bodies and connection of each.
 
 Requests until a client has authenticated (ApiVersions, SaslHandshake, SaslAuthenticate) are not in it.
 """
@@ -15,11 +15,11 @@ _CONNECTION = re.compile(r".*:(\d+)-.*:(\d+)(?:-\d+)+")
 
 
 class RequestLog:
-    """What a broker's log says of the requests that came in at some of its ports.
+    """Requests in a broker's log that came in at some of its ports.
 
     `entries` has them as lines of a `.truth.jsonl` (captures/README.md): `port` is the client's, `resp` is null where
-    the client was gone before its answer was sent. Of records only their sizes are in the log, and those are left out.
-    `connected` has the ids of clients whose connections the broker has not all seen end: more may come of them.
+    the client was gone before its answer was sent. Of records the log has only sizes, and those are left out.
+    `connected` has the ids of clients with connections that the broker has not seen end: more requests may come.
     """
 
     def __init__(self, text: str, ports: tuple[int, ...]) -> None:

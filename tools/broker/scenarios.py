@@ -1,4 +1,4 @@
-"""What clients do at a broker, each a program in clients/ that tells what it was told."""
+"""Scenarios of clients at a broker, each a program in clients/ that prints its own account."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCENARIOS = tuple(f"{kind}_{client}" for kind in KINDS for client in PROGRAMS)
 
 
 def perform(name: str, server: Server, inside: tuple[str, ...]) -> dict[str, Any]:
-    """Let the clients of a scenario do their work; gives `clients`, `what` and `facts` for a manifest's row."""
+    """Run the clients of a scenario; return `clients`, `what` and `facts` for a manifest's row."""
     kind, client = name.split("_")
     program = PROGRAMS[client]
     if client == "java":
@@ -57,7 +57,7 @@ def perform(name: str, server: Server, inside: tuple[str, ...]) -> dict[str, Any
 
 
 def _output(process: subprocess.Popen[str], name: str, server: Server) -> tuple[str, str]:
-    """What the clients print and complain of; they would wait long for a broker that is gone."""
+    """Standard output and error of the clients. Raises BrokerError if the broker ends: they would wait long for it."""
     until = time.monotonic() + PATIENCE
     while True:
         try:

@@ -23,7 +23,7 @@ from broker.artifacts import RELEASE, BrokerError, classpath, program
 
 HOST = "127.0.0.1"
 PATIENCE = 120
-"""Seconds until a broker is ready; a machine with nothing else to do needs five."""
+"""Seconds until a broker must be ready; an idle machine needs five."""
 
 USERS = {"PLAIN": ("alice", "pw-of-alice-1"), "SCRAM-SHA-256": ("bob", "pw-of-bob-22")}
 """User and password of each SASL mechanism."""
@@ -51,7 +51,7 @@ class Server:
         self.log = folder / "server.log"
         self._controller = f"{HOST}:{port + 2}"
         self._folder = folder
-        # The broker ends with who started it, however that ends.
+        # The broker ends with the process that started it, however that ends.
         self._before = [*inside, program("setpriv", "util-linux"), "--pdeathsig", "TERM", "--"]
         self._java = [program("java", "openjdk-17-jdk-headless"), *JVM, "-cp", classpath(release)]
         self._process: subprocess.Popen[bytes] | None = None
@@ -69,7 +69,7 @@ class Server:
                 "kafka.Kafka",
                 str(settings),
             ]
-            # Ctrl-C is for who started it, who ends it then.
+            # Ctrl-C is for the process that started it, which then ends it.
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         try:
             self._wait()
@@ -135,14 +135,14 @@ class Server:
             time.sleep(0.1)
 
     def check(self) -> None:
-        """Raises BrokerError, with the end of its log, if the broker has ended."""
+        """Raise BrokerError, with the end of its log, if the broker has ended."""
         assert self._process is not None
         status = self._process.poll()
         if status is not None:
             raise self._error(f"ended with status {status}")
 
     def wait(self) -> None:
-        """Until the broker ends, which it never does by itself: raises as `check`."""
+        """Wait until the broker ends, which it never does by itself; then raise as `check`."""
         assert self._process is not None
         self._process.wait()
         self.check()

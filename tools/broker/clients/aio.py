@@ -18,7 +18,7 @@ PATIENCE = 30
 
 
 async def create(ledger: Ledger, servers: str, *topics: str, partitions: int = 1, **more: Any) -> list[int]:
-    """Make topics; gives the error codes."""
+    """Create topics; return the error codes."""
     admin = AIOKafkaAdminClient(bootstrap_servers=servers, client_id=ledger.client("admin"), **more)
     await admin.start()
     answer = await admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics])

@@ -1,4 +1,4 @@
-"""What a client says it did, as facts of a manifest (captures/README.md), printed as one JSON object."""
+"""A client's own account, as facts of a manifest (captures/README.md), printed as one JSON object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_TOPIC = "no-such-topic"
 
 
 class Ledger:
-    """Filled by a scenario as its client is told of things, not of what it means to do."""
+    """Facts of a scenario: those that its client was told, not those that it intends."""
 
     def __init__(self, scenario: str, clients: str) -> None:
         self.scenario = scenario
@@ -27,7 +27,7 @@ class Ledger:
         known.extend(value for value in values if value not in known)
 
     def name(self, kind: str) -> str:
-        """A name of this scenario's own: of a topic, a group, a client."""
+        """A name of this scenario's own, for a topic, a group or a client."""
         return f"{self.scenario}-{kind}"
 
     def topic(self, kind: str) -> str:
@@ -43,18 +43,18 @@ class Ledger:
         return self.name(kind)
 
     def delivered(self, topic: str, partition: int, offset: int, key: str | None, value: str | None) -> None:
-        """The broker told the producer where the record stands."""
+        """Note a record that the broker acknowledged to the producer with its partition and offset."""
         self.facts.setdefault("delivered", []).append([topic, partition, offset, key, value])
 
     def received(
         self, topic: str, partition: int, offset: int, key: bytes | None, value: bytes | None
     ) -> None:
-        """The consumer got the record."""
+        """Note a record that the consumer received."""
         texts = [None if data is None else data.decode() for data in (key, value)]
         self.facts.setdefault("received", []).append([topic, partition, offset, *texts])
 
     def refused(self, name: str) -> None:
-        """The client was told of this error; `name` is Kafka's."""
+        """Note an error that the client was told; `name` is Kafka's."""
         self.note("errors_expected", name)
 
 
