@@ -30,6 +30,11 @@ class CaptureError(KinspectError):
     status: ClassVar[int] = 1
     unread = False
 
+    @property
+    def values(self) -> tuple[str, str, bool]:
+        """Class name, message and `unread`, for `capture_error` in another process."""
+        return type(self).__name__, str(self), self.unread
+
 
 class TruncatedCaptureError(CaptureError):
     """An input ended in the middle of a packet or block; everything before it was handed on."""
@@ -39,6 +44,16 @@ class TruncatedCaptureError(CaptureError):
 
 class UnreadableError(CaptureError):
     """The system failed to read an input that may hold more: another try may succeed."""
+
+
+_CAPTURE_ERRORS = {kind.__name__: kind for kind in (CaptureError, TruncatedCaptureError, UnreadableError)}
+
+
+def capture_error(kind: str, message: str, unread: bool) -> CaptureError:
+    """The error that has these `values`."""
+    error = _CAPTURE_ERRORS[kind](message)
+    error.unread = unread
+    return error
 
 
 class StateError(KinspectError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from kinspect.errors import shortened
@@ -220,6 +220,10 @@ class Counts:
     left_packets: int | None = None
     """Captured packets that were not decoded because the run ended first."""
     caps_hit: dict[str, int] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The counts that are not zero, for `Counts(**counts)`."""
+        return {name: value for name, value in asdict(self).items() if value}
 
     def hit(self, cap: str) -> None:
         self.caps_hit[cap] = self.caps_hit.get(cap, 0) + 1

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import cbor2
 
-from kinspect.errors import CaptureError, KinspectError
+from kinspect.errors import CaptureError, KinspectError, capture_error
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, TURN, LostError, Worker
-from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS, input_error, raise_carried
+from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS, raise_carried
 from kinspect.kafka.order import LineOrder
 from kinspect.model import Counts
 
@@ -189,7 +189,7 @@ class Merge:
         for cap in FRAGMENT_CAPS & totals["caps_hit"].keys():
             totals["caps_hit"][cap] = first["totals"]["caps_hit"][cap]
         totals["late_lines"] = self._order.late
-        errors = [input_error(*error) for error in first["errors"]]
+        errors = [capture_error(*error) for error in first["errors"]]
         own = [share["own"] for share in shares]
         return Shares(Counts(**first["counts"]), totals, len(unresolved), errors, own)
 

@@ -13,7 +13,7 @@ from zlib import crc32
 import cbor2
 
 from kinspect.capture.timeline import Packets, note_capture
-from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError, UnreadableError
+from kinspect.errors import KinspectError
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, Link, LostError
 from kinspect.kafka.order import Key, Line
 from kinspect.model import Block
@@ -114,7 +114,7 @@ class _Reader:
             "counts": asdict(inspector.counts),
             "totals": inspector.totals(),
             "unresolved": list(inspector.names.unresolved),
-            "errors": [(type(error).__name__, str(error), error.unread) for error in packets.errors],
+            "errors": [error.values for error in packets.errors],
         }
 
     def _tell(self, last: bool) -> None:
@@ -175,16 +175,6 @@ class _Reader:
                 self._link.send_text(ends, b"".join(texts))
                 texts, ends, size = [], array("Q"), 0
         self._link.send_text(ends, b"".join(texts))
-
-
-_INPUT_ERRORS = {kind.__name__: kind for kind in (CaptureError, TruncatedCaptureError, UnreadableError)}
-
-
-def input_error(kind: str, message: str, unread: bool) -> CaptureError:
-    """The error of an input that a worker met."""
-    error = _INPUT_ERRORS[kind](message)
-    error.unread = unread
-    return error
 
 
 def _carried(error: BaseException) -> list[Any]:

@@ -5,6 +5,7 @@ Needs the extra `kinspect[spark]` and Java 17 or later. docs/spark.md says how t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ def read(
     captures that could not be read to their end.
     """
     from kinspect.kafka.view import View
-    from kinspect.spark.batch import Captures, warn
+    from kinspect.spark.batch import Captures, CaptureWarning
     from kinspect.spark.request import Request
     from kinspect.tables.columns import EXCHANGES
 
@@ -80,7 +81,8 @@ def read(
         split_bytes=split_bytes,
         partitions=partitions,
     )
-    warn(captures.errors)
+    for error in captures.errors:
+        warnings.warn(str(error), CaptureWarning, stacklevel=2)
     return captures.decoded(request).where(f"{table} is not null").select(f"{table}.*")
 
 

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from itertools import accumulate
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import cbor2
 from pyspark.accumulators import AccumulatorParam
 
-from kinspect.errors import CaptureError, KinspectError
+from kinspect.errors import CaptureError, KinspectError, capture_error
 from kinspect.kafka.names import UNRESOLVED_KEPT, LearnedNames
 from kinspect.model import FRAME_BITS, Block, Caps, Counts
 from kinspect.pipeline import RunEnd, summary_line
 from kinspect.spark.chunks import EARLIEST, FRAGMENT, ROWS, SORTED_BY
-from kinspect.spark.decode import (
-    PIECE,
-    SUMMARY,
-    End,
-    Run,
-    added,
-    decoding,
-    learning,
-    schema_of,
-)
-from kinspect.spark.failure import error_of
+from kinspect.spark.decode import PIECE, SUMMARY, End, Run, added, decoding, learning, schema_of
 from kinspect.spark.merge import Bases
 from kinspect.spark.request import Request
 from kinspect.spark.scan import assembling, scanning
@@ -44,7 +33,6 @@ from kinspect.tables.rows import Unread
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_EPOCH = date(1970, 1, 1)
 _PARTITION_BYTES = 64 * 1024 * 1024
 _LEAST_BYTES = 2 * 1024 * 1024
 """With less a task is not worth its start."""
@@ -178,13 +166,13 @@ class Captures:
             for report in found.reports:
                 secrets += report.secrets
                 days.update(report.days)
-                add_counts(self._counts, report.counts)
+                self._add(report.counts)
                 for key, count in report.drops.items():
                     key = (report.file, *key)
                     drops[key] = max(count, drops.get(key, 0))
                 self._note(report, any(sizes))
         self._counts.kernel_drops = sum(drops.values()) if drops else None
-        self.dates = [(_EPOCH + timedelta(days=day)).isoformat() for day in sorted(days)]
+        self.dates = [(date(1970, 1, 1) + timedelta(days=day)).isoformat() for day in sorted(days)]
         """The dates (UTC) of the captures' packets."""
         if any(report.fragments for found in self._chains for report in found.reports):
             self._assemble(bases)
@@ -202,12 +190,15 @@ class Captures:
             secrets=secrets,
         )
 
+    def _add(self, counts: Counts) -> None:
+        self._counts = Counts(**added(self._counts.to_dict(), counts.to_dict()))
+
     def _note(self, report: Report, has_packets: bool) -> None:
         if report.error is not None:
             where = f" (counted from byte {report.began} of the file)" if report.began else ""
-            told = report.error._replace(text=report.error.text + where, unread=not has_packets)
-            unread = Unread(shown(self.files[report.file]), error_of(told))
-            self._unread.append((report.file, unread))
+            kind, text, _ = report.error
+            error = capture_error(kind, text + where, not has_packets)
+            self._unread.append((report.file, Unread(shown(self.files[report.file]), error)))
 
     def _assemble(self, bases: Bases) -> None:
         """Puts fragments together; what they were parts of is shuffled in turn."""
@@ -216,7 +207,7 @@ class Captures:
         self._dealt = self._deal(self._dealt.unionAll(whole))
         for number, told in self._reports.value.items():
             if number < 0:
-                add_counts(self._counts, Report.from_bytes(told).counts)
+                self._add(Report.from_bytes(told).counts)
 
     def _learn(self, request: Request) -> None:
         """Collects what the islands tell each other."""
@@ -247,8 +238,8 @@ class Captures:
         """Why."""
         return [unread.error for unread in self.unread]
 
-    def summary(self, decoded: DataFrame) -> Summary:
-        """What the rows of `decoded` add up to."""
+    def summary(self, decoded: DataFrame) -> tuple[dict[str, Any], dict[str, int]]:
+        """The `summary` line's object of what was decoded, and how many rows there are of each table."""
         rows: dict[str, int] = {}
         totals: dict[str, Any] = {}
         unresolved: set[str] = set()
@@ -256,8 +247,8 @@ class Captures:
             told = cbor2.loads(bytes(piece))
             rows, totals = added(rows, told["rows"]), added(totals, told["totals"])
             unresolved.update(told["unresolved"][: UNRESOLVED_KEPT - len(unresolved)])
-        totals = added(_totals(self._counts), totals)
-        return Summary(summary_line(self._run.files, self._counts, totals, len(unresolved)), rows)
+        line = summary_line(self._run.files, self._counts, with_scan(totals, self._counts), len(unresolved))
+        return line, rows
 
 
 def shuffled_once(spark: SparkSession, frame: DataFrame) -> DataFrame:
@@ -281,13 +272,6 @@ class _Union(AccumulatorParam):  # type: ignore[misc]
     def addInPlace(self, value1: dict[int, bytes], value2: dict[int, bytes]) -> dict[int, bytes]:  # noqa: N802
         value1.update(value2)
         return value1
-
-
-class Summary(NamedTuple):
-    """The `summary` line's object, and how many rows there are of each table."""
-
-    line: dict[str, Any]
-    rows: dict[str, int]
 
 
 def chain(splits: list[Split], reports: dict[int, Report], resync: bool) -> Chain:
@@ -333,30 +317,15 @@ def end_of_packets(last: list[LastPacket], idle_timeout_ns: int) -> End:
     return end.place
 
 
-def _totals(counts: Counts) -> dict[str, Any]:
-    """What is counted before islands are decoded, of what is told of those."""
-    return {"duplicate_packets": counts.duplicate_packets, "caps_hit": dict(counts.caps_hit)}
-
-
-def add_counts(total: Counts, part: Counts) -> None:
-    """Adds what was counted where packets were read."""
-    for name in ("packets", "bytes", "tcp_segments", "payload_bytes", "fragments", "overlapping_fragments"):
-        setattr(total, name, getattr(total, name) + getattr(part, name))
-    total.duplicate_packets += part.duplicate_packets
-    total.caps_hit = added(total.caps_hit, part.caps_hit)
-    for reason, packets in part.undecoded_packets.items():
-        total.undecoded(reason, packets)
+def with_scan(totals: dict[str, Any], counts: Counts) -> dict[str, Any]:
+    """The islands' totals, with what was counted before islands were dealt."""
+    return added(totals, {name: getattr(counts, name) for name in ("duplicate_packets", "caps_hit")})
 
 
 def _parts(spark: SparkSession, size: int) -> int:
     """How many tasks decode."""
-    cores = parallelism(spark)
-    return max(1, min(cores * _TASKS_A_CORE, size // _LEAST_BYTES), -(-size // _PARTITION_BYTES))
-
-
-def parallelism(spark: SparkSession) -> int:
-    """How many tasks run at once."""
-    return int(spark.sparkContext.defaultParallelism)
+    most = int(spark.sparkContext.defaultParallelism) * _TASKS_A_CORE
+    return max(1, min(most, size // _LEAST_BYTES), -(-size // _PARTITION_BYTES))
 
 
 def tries_of(spark: SparkSession) -> int:
@@ -364,9 +333,3 @@ def tries_of(spark: SparkSession) -> int:
     context = spark.sparkContext
     local = _LOCAL.fullmatch(str(context.master))
     return int((local[1] or 1) if local else context.getConf().get("spark.task.maxFailures", "4"))
-
-
-def warn(errors: Sequence[CaptureError]) -> None:
-    """Tell what could not be read."""
-    for error in errors:
-        warnings.warn(str(error), CaptureWarning, stacklevel=3)

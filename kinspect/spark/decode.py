@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from kinspect.kafka.names import LearnedNames
 from kinspect.kafka.order import Line
-from kinspect.pipeline import Inspector, one_by_one, relax_collector
-from kinspect.spark.chunks import Chunk, rows_of
+from kinspect.pipeline import one_by_one, relax_collector
 from kinspect.spark.merge import Bases, Merge, islands
 from kinspect.spark.request import Request
 from kinspect.tables.builder import TableBuilder
@@ -57,8 +56,8 @@ def learning(run: Run, request: Request) -> Task:
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         relax_collector()
         names, keylog = LearnedNames(), run.keylog()
-        for rows in _islands(found, run):
-            inspector = _inspector(run, request, names, keylog, frozenset())
+        for rows in islands(found, run.bases):
+            inspector = request.inspector(names, keylog, frozenset(), run.files)
             for segments in Merge(run.bases).segments(rows):
                 inspector.feed_segments(segments)
                 inspector.idle()
@@ -78,8 +77,8 @@ def decoding(run: Run, request: Request) -> Task:
         names, keylog = LearnedNames(dict(request.names)), run.keylog()
         names.add(*run.names)
         made = Made(request, run.start)
-        for rows in _islands(found, run):
-            inspector = _inspector(run, request, names, keylog, made.emit)
+        for rows in islands(found, run.bases):
+            inspector = request.inspector(names, keylog, made.emit, run.files)
             merge = Merge(run.bases)
             for segments in merge.segments(rows):
                 inspector.feed_segments(segments)
@@ -94,23 +93,6 @@ def decoding(run: Run, request: Request) -> Task:
         yield made.summary()
 
     return task
-
-
-def _islands(found: Iterable[pa.RecordBatch], run: Run) -> Iterator[Iterator[Chunk]]:
-    return (own for _, own in islands((row for batch in found for row in rows_of(batch)), run.bases))
-
-
-def _inspector(
-    run: Run, request: Request, names: LearnedNames, keylog: KeyLog, emit: frozenset[str]
-) -> Inspector:
-    return Inspector(
-        caps=request.caps,
-        names=names,
-        keylog=keylog,
-        kafka_ports=request.kafka_ports,
-        emit=emit,
-        files=run.files,
-    )
 
 
 class Made:

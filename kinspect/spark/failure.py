@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from kinspect import errors
-from kinspect.errors import CaptureError, KinspectError
-
-
-class ToldError(NamedTuple):
-    """An error: its class in `kinspect.errors`, what it says, and whether nothing of the capture was read."""
-
-    kind: str
-    text: str
-    unread: bool
-
+from kinspect.errors import KinspectError
 
 _IN_TRACEBACK = re.compile(r"kinspect\.errors\.(\w+Error): (.*)")
-
-
-def told_of(error: CaptureError) -> ToldError:
-    """An error, to be told."""
-    return ToldError(type(error).__name__, str(error), error.unread)
-
-
-def error_of(told: ToldError) -> CaptureError:
-    """What `told_of` told."""
-    name, text, unread = told
-    kind: type[CaptureError] = getattr(errors, name)
-    error = kind(text)
-    error.unread = unread
-    return error
 
 
 def raised_in_task(error: BaseException) -> KinspectError | None:

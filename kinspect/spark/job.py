@@ -78,7 +78,7 @@ def _write(captures: Captures, request: Request, output: Output, step: Callable[
     step(f"decoding {', '.join(request.tables)}")
     decoded = captures.decoded(request).persist(StorageLevel.DISK_ONLY)
     try:
-        summary = captures.summary(decoded)
+        summary, rows = captures.summary(decoded)
         for name in request.tables:
             step(f"writing {name}")
             output.write_table(name, decoded)
@@ -91,4 +91,4 @@ def _write(captures: Captures, request: Request, output: Output, step: Callable[
     output.write_problems(captures.unread, request, day)
     step("putting the tables in place")
     dates = output.commit(captures.dates, (*request.tables, PROBLEMS))
-    return Result(summary.line, summary.rows, dates, captures.errors)
+    return Result(summary, rows, dates, captures.errors)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, chain, groupby
 
+import pyarrow as pa
+
 from kinspect.model import FRAME_BITS, Segment
-from kinspect.spark.chunks import CHUNK, EARLIEST, INSERT, NO_TIME, Chunk, pack, unpack
+from kinspect.spark.chunks import CHUNK, EARLIEST, INSERT, NO_TIME, Chunk, pack, rows_of, unpack
 
 HELD_BYTES = 256 * 1024 * 1024
 """Bytes of an island that are held until others come before them. Of more, the earliest go ahead."""
@@ -28,10 +30,11 @@ _BEFORE_ALL, _BEHIND_ALL = -1, 1 << 63
 """Frames."""
 
 
-def islands(rows: Iterator[Chunk], bases: Bases) -> Iterator[tuple[bytes, Iterator[Chunk]]]:
-    """The islands of sorted rows, each with its own."""
+def islands(found: Iterable[pa.RecordBatch], bases: Bases) -> Iterator[Iterator[Chunk]]:
+    """The rows of each island, of sorted rows in batches."""
+    rows = (row for batch in found for row in rows_of(batch))
     known = (row for row in rows if row.kind in (CHUNK, INSERT) and row.split in bases)
-    return ((island, own) for island, own in groupby(known, lambda row: row.island))
+    return (own for _, own in groupby(known, lambda row: row.island))
 
 
 class Merge:

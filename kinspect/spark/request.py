@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -11,10 +11,13 @@ import orjson
 
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, REPEATED, Filter
+from kinspect.kafka.names import LearnedNames
 from kinspect.kafka.view import View
 from kinspect.model import Caps
+from kinspect.pipeline import Inspector
 from kinspect.tables.columns import BATCHES, CONNECTIONS, EXCHANGES
 from kinspect.tables.rows import Table, open_table
+from kinspect.tls import KeyLog
 
 DEFAULT_TABLES = (EXCHANGES, BATCHES, CONNECTIONS)
 
@@ -58,6 +61,22 @@ class Request:
             for name, value in self.chosen.items()
         }
         return Filter(**options)
+
+    def inspector(
+        self, names: LearnedNames, keylog: KeyLog, emit: frozenset[str], files: Sequence[str]
+    ) -> Inspector:
+        """One for an island; the rest is what islands share."""
+        inspector = Inspector(
+            caps=self.caps,
+            names=names,
+            keylog=keylog,
+            kafka_ports=self.kafka_ports,
+            emit=emit,
+            files=files,
+        )
+        if self.late_secrets:
+            inspector.expect_secrets()
+        return inspector
 
     def described(self) -> dict[str, Any]:
         """What rows depend on, by the option's name, as JSON has it."""

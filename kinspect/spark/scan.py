@@ -27,7 +27,6 @@ from kinspect.spark.chunks import (
     pack,
     rows_of,
 )
-from kinspect.spark.failure import told_of
 from kinspect.spark.merge import Bases
 from kinspect.spark.splits import Report, Split, read_split
 from kinspect.tcp.keys import pair
@@ -94,7 +93,7 @@ def scanned(
     except CaptureError as error:
         if isinstance(error, UnreadableError) and tries_left(tries):
             raise
-        report.error = told_of(error)
+        report.error = error.values
     dissector.flush()
     yield from gather.finish()
 

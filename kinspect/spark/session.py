@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 OLDEST_JAVA = 17
 _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
-# What a Java that does not say its version is taken for: Spark will say what it thinks of it.
-_UNKNOWN = OLDEST_JAVA
 _PACKAGES = ("pyspark", "pandas", "pyarrow")
 _OLDEST_PYSPARK = (4, 2)
 SETTINGS = {
@@ -67,7 +65,8 @@ def check_stream() -> None:
 
 
 def java_version() -> int | None:
-    """The major version of the Java that Spark would start, by the file `release` beside it; None if there is none."""
+    """Major version of the Java that Spark would start, by the file `release` beside it; the oldest that will do if it
+    does not say, None if there is no Java."""
     home = os.environ.get("JAVA_HOME")
     program = which(str(Path(home, "bin", "java")) if home else "java")
     if program is None:
@@ -75,9 +74,9 @@ def java_version() -> int | None:
     try:
         told = Path(program).resolve().parents[1].joinpath("release").read_text("utf-8", "replace")
     except OSError:
-        return _UNKNOWN
+        return OLDEST_JAVA
     version = _VERSION.search(told)
-    return int(version[1]) if version else _UNKNOWN
+    return int(version[1]) if version else OLDEST_JAVA
 
 
 def open_session(master: str | None, settings: Mapping[str, str], progress: bool) -> SparkSession:

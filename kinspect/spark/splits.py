@@ -21,7 +21,6 @@ from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.capture.source import fill
 from kinspect.model import Block, Counts
 from kinspect.spark.chunks import EARLIEST
-from kinspect.spark.failure import ToldError
 from kinspect.spark.storage import Part
 
 SPLIT_BYTES = 64 * 1024 * 1024
@@ -93,7 +92,8 @@ class Report:
     """Where the data of its first packet begins, and that of the first one left to the split behind."""
     describes: bool = False
     """Whether pcapng packets behind it are to be read by blocks that it holds."""
-    error: ToldError | None = None
+    error: tuple[str, str, bool] | None = None
+    """`CaptureError.values`."""
     secrets: list[bytes] = field(default_factory=list)
     drops: dict[tuple[int, ...], int] = field(default_factory=dict)
     first_time: int | None = None
@@ -114,7 +114,6 @@ class Report:
         told = cbor2.loads(data)
         told["counts"] = Counts(**told["counts"])
         told["last"] = [tuple(packet) for packet in told["last"]]
-        told["error"] = told["error"] and ToldError(*told["error"])
         return cls(**told)
 
     def see(self, times: list[int | None], turns: list[int]) -> None:

@@ -1,12 +1,17 @@
 """What goes wrong in a task comes to the driver as what it was; these need neither Spark nor Java."""
 
-import pickle
-
+import cbor2
 import pytest
 
 from kinspect import errors
-from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError, UnreadableError
-from kinspect.spark.failure import error_of, raised_in_task, told_of
+from kinspect.errors import (
+    CaptureError,
+    KinspectError,
+    TruncatedCaptureError,
+    UnreadableError,
+    capture_error,
+)
+from kinspect.spark.failure import raised_in_task
 
 CAPTURE_ERRORS = [
     kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, CaptureError)
@@ -18,7 +23,7 @@ CAPTURE_ERRORS = [
 def test_an_error_travels(kind, unread):
     error = kind("x.pcap: broken")
     error.unread = unread
-    other = error_of(pickle.loads(pickle.dumps(told_of(error))))
+    other = capture_error(*cbor2.loads(cbor2.dumps(error.values)))
     assert (type(other), str(other), other.unread) == (kind, "x.pcap: broken", unread)
     assert {TruncatedCaptureError, UnreadableError} <= set(CAPTURE_ERRORS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import cbor2
 import pyarrow as pa
@@ -165,7 +165,7 @@ class Batch:
         self.keylog = KeyLog()
         self.names = LearnedNames(dict(request.names))
         self._made = Made(request, shared["start"])
-        self._files = _Files(shared["files"])
+        self._files = cast(Sequence[str], _Files(shared["files"]))
 
     def _take(self, told: dict[str, Any]) -> None:
         self.shared["batch"] = told["batch"]
@@ -195,17 +195,7 @@ class Batch:
 
     def inspector(self) -> Inspector:
         """For one island."""
-        inspector = Inspector(
-            caps=self._request.caps,
-            names=self.names,
-            keylog=self.keylog,
-            kafka_ports=self._request.kafka_ports,
-            emit=self._made.emit,
-            files=self._files,
-        )
-        if self._request.late_secrets:
-            inspector.expect_secrets()
-        return inspector
+        return self._request.inspector(self.names, self.keylog, self._made.emit, self._files)
 
     def add(self, lines: Any) -> Iterator[bytes]:
         """The rows of lines."""
@@ -224,17 +214,11 @@ class Batch:
         yield _ipc(self._made.summary(batch=self.shared["batch"], told=learned, reports=reports))
 
 
-class _Files(Sequence[str]):
-    """The names of files by number, of those that are known."""
+class _Files(dict[int, str]):
+    """Names of files by number."""
 
-    def __init__(self, names: dict[int, str]) -> None:
-        self._names = names
-
-    def __len__(self) -> int:
-        return max(self._names, default=-1) + 1
-
-    def __getitem__(self, number: Any) -> Any:
-        return self._names.get(number) or f"file {number}"
+    def __missing__(self, number: int) -> str:
+        return f"file {number}"
 
 
 def unpacked(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

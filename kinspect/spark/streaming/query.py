@@ -13,12 +13,12 @@ import cbor2
 from pyspark import StorageLevel
 from pyspark.errors import StreamingQueryException
 
-from kinspect.errors import CaptureError, KinspectError
+from kinspect.errors import CaptureError, KinspectError, capture_error
 from kinspect.model import Counts
 from kinspect.pipeline import summary_line
-from kinspect.spark.batch import add_counts, tries_of
+from kinspect.spark.batch import tries_of, with_scan
 from kinspect.spark.decode import SUMMARY, added, schema_of
-from kinspect.spark.failure import error_of, raised_in_task
+from kinspect.spark.failure import raised_in_task
 from kinspect.spark.request import Request
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
@@ -104,32 +104,30 @@ class Stream:
         `drain`: what is there now, for which is waited no longer than it may take to settle; then what is open is
         flushed as at the end of a capture, and that is all. Otherwise it never ends. Raises KinspectError.
         """
-        with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
-            yield from self._batches(drain, Path(folder, "told.json"))
-
-    def _batches(self, drain: bool, told: Path) -> Iterator[Batch | None]:
         done: list[Batch] = []
-        watch = replace(self._watch, drain=drain, told=str(told))
-        self._output.copy_told(told)
-        rows = frame(self._spark, watch, self._request)
-        writer = rows.writeStream.option("checkpointLocation", self._output.checkpoint)
-        writer = writer.foreachBatch(lambda batch, number: self._write(batch, number, told, done))
-        trigger = {"availableNow": True} if drain else {"processingTime": f"{watch.interval} seconds"}
-        query = writer.trigger(**trigger).start()
-        try:
-            while query.isActive:
-                query.awaitTermination(0.1)
-                while done:
-                    yield done.pop(0)
-                yield None
-            query.awaitTermination()
-            yield from done
-            if drain:
-                yield from self._add_up()
-        except StreamingQueryException as error:
-            raise raised_in_task(error) or error from error
-        finally:
-            query.stop()
+        with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
+            told = Path(folder, "told.json")
+            self._output.copy_told(told)
+            watch = replace(self._watch, drain=drain, told=str(told))
+            rows = frame(self._spark, watch, self._request)
+            writer = rows.writeStream.option("checkpointLocation", self._output.checkpoint)
+            writer = writer.foreachBatch(lambda batch, number: self._write(batch, number, told, done))
+            trigger = {"availableNow": True} if drain else {"processingTime": f"{watch.interval} seconds"}
+            query = writer.trigger(**trigger).start()
+            try:
+                while query.isActive:
+                    query.awaitTermination(0.1)
+                    while done:
+                        yield done.pop(0)
+                    yield None
+                query.awaitTermination()
+                yield from done
+                if drain:
+                    yield from self._add_up()
+            except StreamingQueryException as error:
+                raise raised_in_task(error) or error from error
+            finally:
+                query.stop()
 
     def _add_up(self) -> Iterator[None]:
         """Adds up what is left; it can be broken off."""
@@ -174,7 +172,7 @@ class Stream:
         """What all micro-batches add up to, also those of earlier processes."""
         sums = self._output.sums
         counts = Counts(**sums.get("counts", {}))
-        line = summary_line([], counts, sums.get("totals", {}), 0)
+        line = summary_line([], counts, with_scan(sums.get("totals", {}), counts), 0)
         return {**line, "captures": sums.get("captures", 0)}
 
 
@@ -196,23 +194,11 @@ class Told:
             for told in piece["reports"]:
                 report = Report.from_bytes(told)
                 reports[report.split] = report
-        counts = Counts()
+        counts: dict[str, Any] = {}
         for report in reports.values():
-            add_counts(counts, report.counts)
+            counts = added(counts, report.counts.to_dict())
             if report.error is not None:
-                error = error_of(report.error)
+                error = capture_error(*report.error)
                 self.unread.append(Unread(str(error).partition(": ")[0], error))
-        kept = {name: getattr(counts, name) for name in _COUNTED}
-        self.packets = counts.packets
-        self.sums: dict[str, Any] = {"captures": len(reports), "totals": totals, "counts": kept}
-
-
-_COUNTED = (
-    "packets",
-    "bytes",
-    "tcp_segments",
-    "payload_bytes",
-    "undecoded_packets",
-    "fragments",
-    "overlapping_fragments",
-)
+        self.packets: int = counts.get("packets", 0)
+        self.sums: dict[str, Any] = {"captures": len(reports), "totals": totals, "counts": counts}

@@ -24,7 +24,6 @@ from pyspark.sql.types import StructType
 from kinspect.errors import CaptureError, UnreadableError
 from kinspect.model import Caps
 from kinspect.spark.chunks import NO_TIME, REPORT, ROWS, Chunk, batches
-from kinspect.spark.failure import told_of
 from kinspect.spark.scan import scanned, tries_left
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import Report, Split, shares
@@ -214,7 +213,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             if tries_left(self._watch.tries):
                 raise UnreadableError(f"{shown(split.path)}: was overwritten while it was read")
         gone = CaptureError(f"{shown(split.path)}: was overwritten or removed before it was read")
-        report.error = told_of(gone)
+        report.error = gone.values
 
 
 def _files(offset: Offset) -> list[Taken]:
