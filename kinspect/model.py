@@ -222,8 +222,8 @@ class Counts:
     caps_hit: dict[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts that are not zero, for `Counts(**counts)`."""
-        return {name: value for name, value in asdict(self).items() if value}
+        """The counts that are known, for `Counts(**counts)`."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def hit(self, cap: str) -> None:
         self.caps_hit[cap] = self.caps_hit.get(cap, 0) + 1
@@ -234,3 +234,14 @@ class Counts:
 
     def undecoded(self, reason: str, packets: int = 1) -> None:
         self.undecoded_packets[reason] = self.undecoded_packets.get(reason, 0) + packets
+
+
+def added(total: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    """Both sums, key by key, also in the dicts below."""
+    found = dict(total)
+    for key, value in part.items():
+        if isinstance(value, dict):
+            found[key] = added(found.get(key, {}), value)
+        else:
+            found[key] = found.get(key, 0) + value
+    return found

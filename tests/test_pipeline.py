@@ -13,7 +13,7 @@ from support.pcap import Conversation, Packet, framed, pcap
 from kinspect.capture import open_timeline, slice_block
 from kinspect.kafka.exchange import Exchange
 from kinspect.kafka.view import View
-from kinspect.model import FRAME_MASK, Block
+from kinspect.model import FRAME_MASK, Block, Counts
 from kinspect.pipeline import Inspector, Line
 from kinspect.protocol import Message, encode_request, encode_response
 
@@ -126,3 +126,8 @@ def test_time_that_passes_without_packets_ends_what_was_reset(tmp_path: Path) ->
     (line,) = inspector.idle(last + 60_000_000_000)
     assert line.to_dict()["outcome_reason"] == "reset"
     assert [*inspector.finish()] == []
+
+
+@pytest.mark.parametrize("drops", [0, 3, None])
+def test_counts_as_a_dict_keep_a_zero_that_is_known(drops: int | None) -> None:
+    assert Counts(**Counts(packets=2, kernel_drops=drops).to_dict()) == Counts(packets=2, kernel_drops=drops)

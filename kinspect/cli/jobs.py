@@ -20,7 +20,7 @@ from kinspect.output.jsonl import text
 from kinspect.output.summary import Tally
 from kinspect.pipeline import summary_line
 
-LARGE = 16 * 1024
+_LARGE_PIECE = 16 * 1024
 """Pieces of text that are so large each, or a write of theirs on average, are not joined for it."""
 
 
@@ -125,7 +125,7 @@ class _Written:
     def write(self, pieces: list[tuple[int, memoryview, bool]]) -> None:
         stream = self._run.stream.buffer
         views: list[memoryview] | list[bytes] = [piece for _, piece, _ in pieces]
-        if sum(map(len, views)) < LARGE * len(views):
+        if sum(map(len, views)) < _LARGE_PIECE * len(views):
             views = [b"".join(views)]
         stream.writelines(views)
         stream.flush()

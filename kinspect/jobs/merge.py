@@ -19,7 +19,7 @@ from kinspect.errors import CaptureError, KinspectError, capture_error
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, TURN, LostError, Worker
 from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS, raise_carried
 from kinspect.kafka.order import LineOrder
-from kinspect.model import Counts
+from kinspect.model import Counts, added
 
 _POLL_MS = 100
 
@@ -184,7 +184,7 @@ class Merge:
         totals: dict[str, Any] = {}
         unresolved: set[str] = set()
         for share in shares:
-            _add(totals, share["totals"])
+            totals = added(totals, share["totals"])
             unresolved.update(share["unresolved"])
         for cap in FRAGMENT_CAPS & totals["caps_hit"].keys():
             totals["caps_hit"][cap] = first["totals"]["caps_hit"][cap]
@@ -192,12 +192,3 @@ class Merge:
         errors = [capture_error(*error) for error in first["errors"]]
         own = [share["own"] for share in shares]
         return Shares(Counts(**first["counts"]), totals, len(unresolved), errors, own)
-
-
-def _add(totals: dict[str, Any], more: dict[str, Any]) -> None:
-    """Adds up counts, and counts of counts."""
-    for key, value in more.items():
-        if isinstance(value, dict):
-            _add(totals.setdefault(key, {}), value)
-        else:
-            totals[key] = totals.get(key, 0) + value

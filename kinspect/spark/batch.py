@@ -16,10 +16,10 @@ from pyspark.accumulators import AccumulatorParam
 
 from kinspect.errors import CaptureError, KinspectError, capture_error
 from kinspect.kafka.names import UNRESOLVED_KEPT, LearnedNames
-from kinspect.model import FRAME_BITS, Block, Caps, Counts
+from kinspect.model import FRAME_BITS, Block, Caps, Counts, added
 from kinspect.pipeline import RunEnd, summary_line
 from kinspect.spark.chunks import EARLIEST, FRAGMENT, ROWS, SORTED_BY
-from kinspect.spark.decode import PIECE, SUMMARY, End, Run, added, decoding, learning, schema_of
+from kinspect.spark.decode import PIECE, SUMMARY, End, Run, decoding, learning, tagged_schema
 from kinspect.spark.merge import Bases
 from kinspect.spark.request import Request
 from kinspect.spark.scan import assembling, scanning
@@ -226,7 +226,7 @@ class Captures:
         request = replace(request, caps=self._caps)
         self._learn(request)
         dealt = shuffled_once(self._spark, self._dealt)
-        return dealt.mapInArrow(decoding(self._run, request), spark_schema(schema_of(request)))
+        return dealt.mapInArrow(decoding(self._run, request), spark_schema(tagged_schema(request)))
 
     @property
     def unread(self) -> list[Unread]:

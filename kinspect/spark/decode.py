@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kinspect.kafka.names import LearnedNames
 from kinspect.kafka.order import Line
+from kinspect.model import added
 from kinspect.pipeline import one_by_one, relax_collector
 from kinspect.spark.merge import Bases, Merge, islands
 from kinspect.spark.request import Request
@@ -44,7 +45,7 @@ class Run:
         return keylog
 
 
-def schema_of(request: Request) -> pa.Schema:
+def tagged_schema(request: Request) -> pa.Schema:
     """Columns of what `decoding` gives: a struct a table, of which one is not null in a row, and a summary."""
     tables = [(name, pa.struct(list(table.schema))) for name, table in request.open().items()]
     return pa.schema([*tables, (SUMMARY, pa.binary())])
@@ -101,7 +102,7 @@ class Made:
     def __init__(self, request: Request, start: int | None) -> None:
         passes = request.filter()
         passes.start = start
-        self._schema = schema_of(request)
+        self._schema = tagged_schema(request)
         self._builder = TableBuilder(request.open(), passes, request.run_id, request.capture_point)
         self.emit = self._builder.emit
         self.totals: dict[str, Any] = {}
@@ -126,14 +127,3 @@ class Made:
         for name, rows in found:
             arrays = [rows if kind.name == name else pa.nulls(len(rows), kind.type) for kind in self._schema]
             yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-
-def added(total: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    """Both sums, key by key, those of dicts below too."""
-    found = dict(total)
-    for key, value in part.items():
-        if isinstance(value, dict):
-            found[key] = added(found.get(key, {}), value)
-        else:
-            found[key] = found.get(key, 0) + value
-    return found

@@ -14,11 +14,11 @@ from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor
 
 from kinspect.kafka.names import LearnedNames
 from kinspect.kafka.order import Key
-from kinspect.model import FRAME_BITS
+from kinspect.model import FRAME_BITS, added
 from kinspect.pipeline import Inspector, one_by_one
 from kinspect.spark.batch import end_of_packets
 from kinspect.spark.chunks import EARLIEST, REPORT, SORTED_BY, Chunk
-from kinspect.spark.decode import Made, added
+from kinspect.spark.decode import Made
 from kinspect.spark.merge import NEVER, Merge
 from kinspect.spark.request import Request
 from kinspect.spark.splits import LAST_TIMES, Report

@@ -14,10 +14,10 @@ from pyspark import StorageLevel
 from pyspark.errors import StreamingQueryException
 
 from kinspect.errors import CaptureError, KinspectError, capture_error
-from kinspect.model import Counts
+from kinspect.model import Counts, added
 from kinspect.pipeline import summary_line
 from kinspect.spark.batch import tries_of, with_scan
-from kinspect.spark.decode import SUMMARY, added, schema_of
+from kinspect.spark.decode import SUMMARY, tagged_schema
 from kinspect.spark.failure import raised_in_task
 from kinspect.spark.request import Request
 from kinspect.spark.schemas import spark_schema
@@ -43,7 +43,7 @@ def frame(spark: SparkSession, watch: Watch, request: Request) -> DataFrame:
     spark.conf.set(STATE_STORE, ROCKS_DB)
     packets = spark.readStream.format(CaptureStream.name()).options(**watch.options()).load()
     pieces = packets.groupBy(SHARD).transformWithState(Shard(request), PIECE, "Append", "None")
-    return pieces.mapInArrow(unpacked, spark_schema(schema_of(request)))
+    return pieces.mapInArrow(unpacked, spark_schema(tagged_schema(request)))
 
 
 @dataclass(slots=True)
