@@ -24,11 +24,19 @@ def children(pid):
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def words(pid):
+    """The command line of a process, nothing of one that has ended since it was listed."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def broker_of(pid):
     """The process of the broker that a server.py has started."""
     while True:
         for child in children(pid):
-            if b"kafka.Kafka" in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+            if b"kafka.Kafka" in words(child):
                 return child
         time.sleep(0.05)
 
