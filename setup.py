@@ -13,7 +13,10 @@ COMPILED = (
     "kinspect/model.py",
     "kinspect/pipeline.py",
     "kinspect/output/jsonl.py",
-    *(f"kinspect/{package}/*.py" for package in ("capture", "kafka", "link", "protocol", "records", "tcp")),
+    *(
+        f"kinspect/{package}/*.py"
+        for package in ("capture", "kafka", "kafka/*", "link", "protocol", "records", "tcp")
+    ),
 )
 INTERPRETED = {
     "kinspect/capture/places.py",  # asked once an exchange that somebody looks at

@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from kinspect.capture import may_bring_secrets, open_timeline
-from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector, fed, one_by_one
 

@@ -19,8 +19,10 @@ from typing import NamedTuple
 
 from kinspect import seen
 from kinspect.errors import KinspectError
-from kinspect.kafka.exchange import ANSWERED, ORPHAN, TOKEN_NAME, UNANSWERED, Exchange, WireMessage
-from kinspect.kafka.lines import ConnectionLine, Gap
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import ConnectionLine, Gap
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.pair import ANSWERED, ORPHAN, TOKEN_NAME, UNANSWERED
 from kinspect.protocol import schema
 
 CAPTURE_END, GAP = "capture_end", "gap"
@@ -67,8 +69,8 @@ class TopicId(str):
     __slots__ = ()
 
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-End = tuple[str, int]
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+HostPort = tuple[str, int]
 """Address and port."""
 Verdict = bool | None
 """Result of a test; None: the property that the option asks for is not known of this exchange."""
@@ -105,7 +107,7 @@ EPOCH, START, DAY = "epoch", "start", "day"
 """Bases of a time: 1970, the capture's first packet, the midnight (UTC) before that packet."""
 
 
-class Moment(NamedTuple):
+class Instant(NamedTuple):
     """A point in time: nanoseconds since `base`."""
 
     ns: int
@@ -151,14 +153,14 @@ class Filter:
     ) -> None:
         self.start: int | None = None
         self.unknown: dict[str, int] = {}
-        self.seen: seen.Seen = {}
+        self.seen: seen.SeenValues = {}
         self._any_passed = False
         self.needs_body = bool(topic or group or errors_only)
         # In this order: expensive tests, which decode bodies, come last.
         self._tests: list[tuple[str, Callable[[Exchange], Verdict]]] = []
         self._add_patterns("--api", api, _api_predicate, _api)
         self._add_patterns("--client-id", client_id, glob, _client_id)
-        self._end_tests: list[Callable[[End, End], bool]] = []
+        self._end_tests: list[Callable[[HostPort, HostPort], bool]] = []
         self._add_ends("--port", port, _port_predicate)
         self._add_ends("--host", host, _host_predicate)
         self._add_ends("--client-host", client_host, _host_predicate)
@@ -215,7 +217,7 @@ class Filter:
             return self.matches_ends(line.client, line.broker)
         return not self._end_tests or self.matches_ends(*connection_ends(line.connection_id))
 
-    def matches_ends(self, client: End, broker: End) -> bool:
+    def matches_ends(self, client: HostPort, broker: HostPort) -> bool:
         """True if a connection between these two ends passes the options on addresses and ports."""
         return all(test(client, broker) for test in self._end_tests)
 
@@ -234,7 +236,7 @@ class Filter:
         if values:
             patterns, known = _patterns(option, values, predicate), _ENDS[option]
 
-            def test(client: End, broker: End) -> bool:
+            def test(client: HostPort, broker: HostPort) -> bool:
                 return bool(patterns.verdict(known(client, broker)))
 
             self._end_tests.append(test)
@@ -263,7 +265,7 @@ def _patterns(option: str, values: Sequence[str], predicate: Callable[[str], Pre
         raise KinspectError(f"{option}: {error}") from None
 
 
-def connection_ends(connection_id: str) -> tuple[End, End]:
+def connection_ends(connection_id: str) -> tuple[HostPort, HostPort]:
     """Client and broker named by a connection id. Raises ValueError for text that is no connection id."""
     match = _CONNECTION_ID.match(connection_id)
     if match is None:
@@ -288,16 +290,16 @@ def parse_duration(text: str, unit: str = "s") -> int:
     return int(Decimal(match[1]) * UNITS[match[2] or unit])
 
 
-def parse_moment(text: str, option: str) -> Moment:
+def parse_moment(text: str, option: str) -> Instant:
     """Parse RFC 3339 (UTC if no zone), epoch seconds, a time of day, or `+` and a duration from the capture's start."""
     try:
         if text.startswith("+"):
-            return Moment(parse_duration(text[1:]), START)
+            return Instant(parse_duration(text[1:]), START)
         if _EPOCH.fullmatch(text):
-            return Moment(int(Decimal(text) * NS_PER_SECOND), EPOCH)
+            return Instant(int(Decimal(text) * NS_PER_SECOND), EPOCH)
         if (match := _CLOCK.fullmatch(text)) is not None:
-            return Moment(_time_of_day(*match.groups()), DAY)
-        return Moment(_rfc3339(text), EPOCH)
+            return Instant(_time_of_day(*match.groups()), DAY)
+        return Instant(_rfc3339(text), EPOCH)
     except (KinspectError, ValueError, OverflowError):
         raise KinspectError(
             f"{option}: {text!r} is not a time: give RFC 3339 (2026-11-21T06:43:01Z),"
@@ -305,7 +307,7 @@ def parse_moment(text: str, option: str) -> Moment:
         ) from None
 
 
-def _check_order(since: Moment, until: Moment) -> None:
+def _check_order(since: Instant, until: Instant) -> None:
     # An absolute time and one relative to the capture's start can be compared only when the start is known.
     if since.base == until.base and since.ns >= until.ns:
         why = "times without a date are of the capture's first day" if since.base == DAY else NOTHING
@@ -423,7 +425,7 @@ def _may_be_address(pattern: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _address(text: str) -> Address:
+def _address(text: str) -> IpAddress:
     return ipaddress.ip_address(text)
 
 
@@ -437,7 +439,7 @@ def _client_id(exchange: Exchange) -> tuple[Sequence[str], bool]:
     return ((), False) if exchange.client_id is None else ((exchange.client_id,), True)
 
 
-def _ends(exchange: Exchange) -> tuple[End, End]:
+def _ends(exchange: Exchange) -> tuple[HostPort, HostPort]:
     connection = exchange.connection
     return (connection.client_ip, connection.client_port), (connection.broker_ip, connection.broker_port)
 
@@ -459,7 +461,7 @@ def _named_topics(exchange: Exchange) -> Iterable[str]:
     return (topic for topic in exchange.summary.topics if topic not in unresolved)
 
 
-_ENDS: dict[str, Callable[[End, End], Sequence[str]]] = {
+_ENDS: dict[str, Callable[[HostPort, HostPort], Sequence[str]]] = {
     "--port": lambda client, broker: (str(client[1]), str(broker[1])),
     "--host": lambda client, broker: (client[0], broker[0]),
     "--client-host": lambda client, broker: (client[0],),

@@ -228,10 +228,6 @@ class Counts:
     def hit(self, cap: str) -> None:
         self.caps_hit[cap] = self.caps_hit.get(cap, 0) + 1
 
-    def hits_since(self, before: dict[str, int]) -> dict[str, int]:
-        """Number of hits of each cap beyond `before`, a copy of `caps_hit` or a part of it."""
-        return {cap: more for cap, hits in self.caps_hit.items() if (more := hits - before.get(cap, 0))}
-
     def undecoded(self, reason: str, packets: int = 1) -> None:
         self.undecoded_packets[reason] = self.undecoded_packets.get(reason, 0) + packets
 

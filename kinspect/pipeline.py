@@ -9,11 +9,12 @@ from typing import Any, Protocol
 
 from kinspect import link, state
 from kinspect.errors import KinspectError, StateError
-from kinspect.kafka.connection import KafkaConnection
-from kinspect.kafka.ledger import BOOKS, Ledger
-from kinspect.kafka.names import LearnedNames
-from kinspect.kafka.order import Line, Numbering
-from kinspect.kafka.view import SCHEMA_VERSION
+from kinspect.kafka.connection.connection import KafkaConnection
+from kinspect.kafka.exchange.ledger import BOOKS, Ledger
+from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.view.view import SCHEMA_VERSION
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.order import LineNumbering
 from kinspect.model import Block, Caps, Counts, Segment
 from kinspect.tcp import Connection, Reassembler
 from kinspect.tcp.reassembly import takes_all
@@ -50,14 +51,10 @@ class Found(Protocol):
 def fed(inspector: Inspector, packets: Found) -> Iterator[tuple[Block, list[Line]]]:
     """Feed the packets to the inspector: yields each block with the lines it completes. Secrets found with a block are
     added before it, those behind the last block at the end."""
-    used = 0
     for block in packets:
-        for text in packets.secrets[used:]:
-            inspector.add_secrets(text)
-        used = len(packets.secrets)
+        inspector.add_found(packets.secrets)
         yield block, inspector.feed(block)
-    for text in packets.secrets[used:]:
-        inspector.add_secrets(text)
+    inspector.add_found(packets.secrets)
 
 
 class RunEnd:
@@ -73,8 +70,12 @@ class RunEnd:
         """Take the next packets of the run."""
         if len(block):
             last = [time for time in block.times[-3:] if time is not None]
-            self._times = [*self._times, *last][-3:]
-            self._frame = block.first_frame + len(block) - 1
+            self.pass_to(last, block.first_frame + len(block) - 1)
+
+    def pass_to(self, times: list[int], frame: int) -> None:
+        """The run has come to that frame; the last packets had these times."""
+        self._times = [*self._times, *times][-3:]
+        self._frame = frame
 
     @property
     def time(self) -> int | None:
@@ -129,10 +130,11 @@ class Inspector:
         self._link = link.Dissector(self.caps, self.counts)
         self._tcp = Reassembler(self._open, self.caps, self.counts, self._ledger.progress, takes)
         self._end = RunEnd(self.caps.idle_timeout_ns)
+        self._found = 0
         self._carried = False
 
     def _open(self, connection: Connection) -> KafkaConnection:
-        return KafkaConnection(connection, Numbering(connection.start_frame), self._ledger)
+        return KafkaConnection(connection, LineNumbering(connection.start_frame), self._ledger)
 
     @property
     def open_connections(self) -> int:
@@ -148,6 +150,12 @@ class Inspector:
         number of new secrets."""
         with self._guard():
             return self._ledger.add_secrets(text)
+
+    def add_found(self, secrets: Sequence[bytes]) -> None:
+        """Add the key logs found with the packets so far, a list that grows: those that are new since the last call."""
+        for text in secrets[self._found :]:
+            self.add_secrets(text)
+        self._found = len(secrets)
 
     def feed(self, block: Block) -> list[Line]:
         """Take a block; returns the lines whose turn has come, in order."""
@@ -205,16 +213,6 @@ class Inspector:
                     sessions[number], connection, self._ledger
                 ),
             )
-
-    def put_away_fragments(self) -> bytes:
-        """The IP fragments that wait for others, for `take_back_fragments`; they belong to no island yet."""
-        return state.to_bytes(self._link.fragments.state())
-
-    def take_back_fragments(self, data: bytes) -> None:
-        """Go on with the fragments of `put_away_fragments`. Raises StateError."""
-        self._carried = True
-        with _damage_told():
-            self._link.fragments.restore(state.from_bytes(data))
 
     def idle(self, reached: int | None = None) -> list[Line]:
         """Return complete lines while no packets come, including those that a line not there yet may belong before.

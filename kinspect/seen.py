@@ -9,8 +9,8 @@ KEPT = 1000
 VALUE_CHARACTERS = 250
 """Characters kept of a value: a topic's name has at most 249."""
 
-Counts = dict[str, int]
-Seen = dict[str, dict[str, Counts]]
+ValueCounts = dict[str, int]
+SeenValues = dict[str, dict[str, ValueCounts]]
 """Number of exchanges with each value, by filter option and kind of value (`topics`). Plain, since it is passed to
 another process as JSON."""
 
@@ -18,7 +18,7 @@ LONGEST = "longest latency (or wait)"
 """Kind that is not counted: its only value is the maximum, in nanoseconds."""
 
 
-def count(counts: Counts, values: Iterable[str]) -> None:
+def count(counts: ValueCounts, values: Iterable[str]) -> None:
     """Add the values of one exchange."""
     for value in values:
         value = value[:VALUE_CHARACTERS]
@@ -26,17 +26,17 @@ def count(counts: Counts, values: Iterable[str]) -> None:
     _prune(counts)
 
 
-def longest(kinds: dict[str, Counts], nanoseconds: int) -> None:
+def longest(kinds: dict[str, ValueCounts], nanoseconds: int) -> None:
     """Note the duration of one exchange."""
     kinds[LONGEST] = {LONGEST: max(nanoseconds, kinds.get(LONGEST, {}).get(LONGEST, 0))}
 
 
-def may_be_more(counts: Counts) -> bool:
+def may_be_more(counts: ValueCounts) -> bool:
     """True if some values may have been forgotten."""
     return len(counts) >= KEPT // 2
 
 
-def add(seen: Seen, more: Seen) -> None:
+def add(seen: SeenValues, more: SeenValues) -> None:
     """Add the values seen by another process."""
     for option, kinds in more.items():
         there = seen.setdefault(option, {})
@@ -50,7 +50,7 @@ def add(seen: Seen, more: Seen) -> None:
             _prune(known)
 
 
-def _prune(counts: Counts) -> None:
+def _prune(counts: ValueCounts) -> None:
     if len(counts) > KEPT:
         for value in sorted(counts, key=counts.__getitem__)[: len(counts) - KEPT // 2]:
             del counts[value]

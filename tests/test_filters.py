@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kinspect.errors import KinspectError
 from kinspect.filters import Filter, connection_ends, parse_duration, parse_moment
-from kinspect.kafka.lines import Gap
-from kinspect.kafka.order import UNPLACED
+from kinspect.kafka.exchange.lines import Gap
+from kinspect.kafka.wire.order import UNPLACED
 from kinspect.protocol import schema
 
 SECOND = 1_000_000_000

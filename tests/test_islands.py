@@ -22,12 +22,12 @@ from kinspect import state
 from kinspect.capture import slice_block
 from kinspect.errors import StateError
 from kinspect.link import Dissector
-from kinspect.link.fragments import Parts
 from kinspect.model import Block, Caps, Counts
 from kinspect.pipeline import Inspector
 from kinspect.protocol import Message, encode_request
 from kinspect.tcp.keys import pair
 from kinspect.tcp.runclock import ISLANDS
+from kinspect.tls.handshake import MessageReader
 
 SECOND = 1_000_000_000
 
@@ -152,7 +152,6 @@ def carried(inspector: Inspector, shared: Shared) -> tuple[Lines, Inspector]:
     """The lines that were complete, and an inspector that goes on."""
     lines = shown(inspector.idle())
     following = shared.begin()
-    fragments = inspector.put_away_fragments()
     islands = [*inspector.put_away()]
     for _, data in islands:
         following.take_back(data)
@@ -160,7 +159,6 @@ def carried(inspector: Inspector, shared: Shared) -> tuple[Lines, Inspector]:
     following = shared.begin()
     for _, data in islands:
         following.take_back(data)
-    following.take_back_fragments(fragments)
     return lines, following
 
 
@@ -173,11 +171,12 @@ def test_cut_anywhere_and_carried(name):
     rng = random.Random(name)
     for packet in sorted({0, packets, *(rng.randrange(packets + 1) for _ in range(4))}):
         before, after = cut(blocks, packet)
-        one = shared.begin()
-        lines = [line for block in before for line in shown(one.feed(block))]
+        # Fragments belong to no island: they are put together before packets are.
+        scan, one = shared.begin(), shared.begin()
+        lines = [line for block in before for line in shown(one.feed_segments(scan.segments(block)))]
         more, other = carried(one, shared)
         lines += more
-        lines += [line for block in after for line in shown(other.feed(block))]
+        lines += [line for block in after for line in shown(other.feed_segments(scan.segments(block)))]
         lines += shown(other.finish(shared.end))
         assert sorted(lines) == whole, packet
         summary = added([one.summary(), other.summary()])
@@ -375,6 +374,5 @@ def test_values_that_others_refer_to_are_an_error(body):
 
 def test_a_field_of_another_kind_is_an_error():
     """A number where bytes should be would be a buffer of that size."""
-    parts = Parts()
-    with pytest.raises(TypeError, match=r"Parts\.data is no bytearray"):
-        state.fill(parts, ("data",), (10**12,))
+    with pytest.raises(TypeError, match=r"MessageReader\._pending is no bytearray"):
+        state.fill(MessageReader(), ("_pending",), (10**12,))

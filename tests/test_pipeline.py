@@ -11,8 +11,8 @@ import pytest
 from support.pcap import Conversation, Packet, framed, pcap
 
 from kinspect.capture import open_timeline, slice_block
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.view import View
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import View
 from kinspect.model import FRAME_MASK, Block, Counts
 from kinspect.pipeline import Inspector, Line
 from kinspect.protocol import Message, encode_request, encode_response
@@ -131,3 +131,14 @@ def test_time_that_passes_without_packets_ends_what_was_reset(tmp_path: Path) ->
 @pytest.mark.parametrize("drops", [0, 3, None])
 def test_counts_as_a_dict_keep_a_zero_that_is_known(drops: int | None) -> None:
     assert Counts(**Counts(packets=2, kernel_drops=drops).to_dict()) == Counts(packets=2, kernel_drops=drops)
+
+
+def test_key_logs_found_meanwhile_are_added():
+    inspector = Inspector()
+    one, other = (b"CLIENT_RANDOM %s %s\n" % (each * 32, b"22" * 48) for each in (b"11", b"33"))
+    found = [one]
+    inspector.add_found(found)
+    assert inspector.add_secrets(one) == 0
+    found.append(other)
+    inspector.add_found(found)
+    assert inspector.add_secrets(other) == 0

@@ -26,6 +26,24 @@ from kinspect.records.compression import CODECS
 DOCS = ROOT / "docs"
 NOTE = "<!-- Made by `make docs`. Do not edit. -->\n\n"
 HAND_WRITTEN = (ROOT / "README.md", DOCS / "guide.md")
+EXIT_STATUSES = (
+    ("0", "All input was read. `read` also ends with it if a reader such as `head` closed its pipe."),
+    (
+        "1",
+        "An input could not be read at all; the others were. Or one is damaged: what comes before the damage was"
+        " printed. Or the output could not be written; for `live`, a reader that closed the pipe counts as that. Or a"
+        " process of `--jobs` died. Or `decode` could not read its message to the end.",
+    ),
+    ("2", "The command line is wrong."),
+    ("3", "An input ends in the middle of a packet or block. Everything before it was printed."),
+    ("129", "SIGHUP stopped `live` or `explore`: the terminal went away."),
+    (
+        "130, 143",
+        "Ctrl-C or SIGTERM stopped it. What was decoded until then was printed, with the summary. Where `--jobs` had"
+        " no time for that, the output is cut, and a line says so. `live` ends with 0.",
+    ),
+)
+"""Each exit status and its meaning."""
 
 
 # ---------------------------------------------------------------------- Markdown
@@ -60,6 +78,7 @@ def cli_page() -> str:
     parts += ["\n## Limits\n\n", f"{ABOUT_LIMITS} `--help-limits` shows them.\n\n"]
     # A command that has limits has all of them.
     parts.append(table(("option", "meaning"), _rows(read, lambda name: name in CAPS)))
+    parts += ["\n## Exit status\n\n", "The highest wins.\n\n", table(("status", "meaning"), EXIT_STATUSES)]
     return "".join(parts)
 
 
@@ -134,27 +153,27 @@ def protocol_page() -> str:
             f" all that the releases {first} to {last} speak. `kinspect schema` shows any of their layouts.\n\n",
             "## APIs\n\n",
             "*Flexible*: the first version with tagged fields and compact lengths. *Since*: the release of the first"
-            " and of the newest version. *Unstable*: versions that these releases speak only if unstable versions"
-            " are enabled.\n\n",
+            " and of the newest version. *Unstable*: versions that these releases speak only if unstable versions are"
+            " enabled.\n\n",
             table(
                 ("key", "API", "versions", "flexible", "since", "removed", "unstable", "earlier names"),
                 map(_api_row, apis),
             ),
             "\n## Early-access layouts\n\n",
-            "Some versions had another layout before they were final. The stable layout is tried first; the other one"
-            " is taken if it alone fits the bytes. An exchange says so in `layout`.\n\n",
+            "Some versions had another layout before they were final. The stable layout is tried first. The other one"
+            " is taken if it alone fits the bytes, and `layout` of the exchange says so.\n\n",
             table(("message", "version", "releases"), _early_access(apis)),
             "\n## Releases\n\n",
             "How many APIs the brokers of each release speak.\n\n",
             table(("release", "APIs"), ((name, str(len(spoken))) for name, spoken in releases.items())),
             "\n## Error codes\n\n",
-            f"{len(schema.errors())} codes have a name; `kinspect schema errors` lists them. Any other code is"
-            " called `UNKNOWN_CODE_` and its number.\n",
+            f"{len(schema.errors())} codes have a name. `kinspect schema errors` lists them. Any other code is called"
+            " `UNKNOWN_CODE_` and its number.\n",
             "\n## Records\n\n",
-            "Record sets hold message sets of magic 0 and 1 (nested compressed sets, absolute and relative offsets) and"
-            f" batches of magic 2. Compression: {', '.join(CODECS)}.\n",
+            "Record sets hold message sets of magic 0 and 1, or batches of magic 2. Compressed sets may be nested, with"
+            f" absolute or relative offsets. Compression: {', '.join(CODECS)}.\n",
             "\n## Topics that Kafka keeps for itself\n\n",
-            "Keys and values of their records are decoded, into `key_decoded` and `value_decoded`.\n\n",
+            "`key_decoded` and `value_decoded` are what the keys and values of their records say.\n\n",
             table(("topic", "messages"), _internal_topics()),
         )
     )
@@ -192,12 +211,15 @@ def _early_access(apis: Sequence[Api]) -> Iterator[tuple[str, str, str]]:
 
 
 def _internal_topics() -> Iterator[tuple[str, str]]:
+    topics: dict[str, list[str]] = {}
     for topic in sorted(internal.TOPICS):
         kinds = schema.record_types(internal.METADATA_TOPICS.get(topic, topic))
         names = dict.fromkeys(
             name for kind in kinds.values() for name in ((kind.key,) if kind.key else ()) + kind.values
         )
-        yield f"`{topic}`", ", ".join(names)
+        topics.setdefault(", ".join(names), []).append(f"`{topic}`")
+    for messages, named in topics.items():
+        yield ", ".join(named), messages
 
 
 # ---------------------------------------------------------------------- the command

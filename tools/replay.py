@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kinspect.capture import open_timeline
-from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.model import Block
 from kinspect.pipeline import Inspector
 from kinspect.tui.live.picture import Status

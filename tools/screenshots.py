@@ -19,7 +19,7 @@ import replay
 from atrest import Loop, press
 from console_blocks import ROOT
 
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.tui.app import Explorer
 from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.process import IndexProcess

@@ -11,7 +11,7 @@ SLOT_NS = 10 * NS_PER_SECOND
 SLOTS = 6
 
 
-class Recent:
+class RecentTraffic:
     """Traffic by the time it came, in slots of ten seconds: the last minute is the slot that is being filled and the
     six before it. Times are nanoseconds of any clock that does not go back."""
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from kinspect.analysis.frequent import Frequent, Ranking
 from kinspect.analysis.histogram import Histogram, Spread
-from kinspect.kafka.exchange import UNANSWERED, Exchange
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.protocol import schema
 
 NAME_SHOWN = 100
@@ -45,7 +46,7 @@ class Names(NamedTuple):
     groups: int
 
 
-class Result(NamedTuple):
+class TrafficResult(NamedTuple):
     """Statistics of exchanges. `bytes`: sum of their messages. `connections`: number of those that had exchanges,
     `CONNECTIONS_KEPT` at most. `apis`: the most frequent first. Topics are ranked by bytes of record sets produced and
     fetched, clients and groups by exchanges."""
@@ -146,13 +147,13 @@ class Traffic:
         self._clients.merge(other._clients)
         self._groups.merge(other._groups)
 
-    def result(self, shown: int) -> Result:
+    def result(self, shown: int) -> TrafficResult:
         """The statistics, with the `shown` greatest of each ranking."""
         apis = [
             ApiResult(name, api.count, api.failed, api.service.result(), api.latency.result())
             for name, api in self._apis.items()
         ]
-        return Result(
+        return TrafficResult(
             self._exchanges,
             self._failed,
             self._bytes,

@@ -63,7 +63,7 @@ def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:
 def read_erf(
     head: bytes, source: Source, first_frame: int, block_size: int, findings: Findings
 ) -> Iterator[Block]:
-    """The packets of an ERF file; a `reader.Reader`."""
+    """The packets of an ERF file; a `reader.FormatReader`."""
     run = (first_frame >> FRAME_BITS,)
     frame = first_frame
     data = head

@@ -1,6 +1,6 @@
 """Table of formats: how files of each are recognised, which reader reads them, and how it resumes in the middle.
 
-A new format is a module with a `reader.Reader` and a `reader.Prefix`, and a row here.
+A new format is a module with a `reader.FormatReader` and a `reader.Prefix`, and a row here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kinspect.capture import compressed, erf, pcap, pcapng, snoop, unsupported
-from kinspect.capture.reader import Findings, Prefix, Reader
+from kinspect.capture.reader import Findings, FormatReader, Prefix
 from kinspect.capture.source import Begin, Source
 from kinspect.errors import CaptureError
 from kinspect.model import Block
@@ -20,7 +20,7 @@ class Format(NamedTuple):
 
     name: str
     matches: Callable[[Begin], bool]
-    read: Reader
+    read: FormatReader
     prefix: Prefix
 
 

@@ -39,7 +39,7 @@ class Counters(NamedTuple):
     reached: int = 0
 
 
-class Message(NamedTuple):
+class Handover(NamedTuple):
     """A pcapng section with packets numbered from `first` (empty: no packets, but time has passed), or the capturing
     process's report at its end."""
 
@@ -122,7 +122,7 @@ class Inbox:
     def __init__(self, descriptor: int) -> None:
         self._file: BinaryIO = os.fdopen(descriptor, "rb", buffering=_PIPE_BYTES)
 
-    def message(self) -> Message | None:
+    def message(self) -> Handover | None:
         """Wait for the next message and return it; None if the other side ended without its last message."""
         head = self._file.read(_HEAD.size)
         if len(head) < _HEAD.size:
@@ -132,7 +132,7 @@ class Inbox:
         if len(content) < length:
             return None
         end = json.loads(content) if kind == _END else None
-        return Message(Counters(*counters), first, b"" if end else content, end)
+        return Handover(Counters(*counters), first, b"" if end else content, end)
 
     def close(self) -> None:
         self._file.close()

@@ -24,12 +24,12 @@ from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from kinspect.capture import bpf
-from kinspect.capture.handover import QUEUE_BYTES, Counters, Inbox, Message, Outbox
+from kinspect.capture.handover import QUEUE_BYTES, Counters, Handover, Inbox, Outbox
 from kinspect.capture.pcapng import read_pcapng
 from kinspect.capture.reader import Findings, new_block
 from kinspect.capture.ring import ANY, BLOCK_BYTES, RING_BYTES, Ring, interface_error
 from kinspect.capture.save import SaveFiles, Saving
-from kinspect.capture.worker import Plan, Worker
+from kinspect.capture.worker import CaptureWorker, Plan
 from kinspect.capture.writer import interface_block, section
 from kinspect.errors import CaptureError
 from kinspect.model import Block
@@ -207,7 +207,7 @@ class Live:
         while (message := self._next_message()) is not None:
             yield self._block(message)
 
-    def _next_message(self) -> Message | None:
+    def _next_message(self) -> Handover | None:
         """The next message; None at the end."""
         if self._ended:
             return None
@@ -226,7 +226,7 @@ class Live:
         self._ended = False
         return message
 
-    def _block(self, message: Message) -> Block:
+    def _block(self, message: Handover) -> Block:
         if not message.section:
             return new_block(b"", self._next_frame)
         (block,) = read_pcapng(message.section, _NOTHING, message.first, len(message.section), Findings())
@@ -270,7 +270,7 @@ def _work(
             os.dup2(nowhere, stream)
         # This process makes no cycles; looking for them would copy the memory that both processes share.
         gc.disable()
-        worker = Worker(rings, outbox, control, plan, prelude, files)
+        worker = CaptureWorker(rings, outbox, control, plan, prelude, files)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: worker.stop())
         worker.run()

@@ -19,7 +19,7 @@ from kinspect.capture.unsupported import unsupported
 from kinspect.model import Block
 
 
-class Variant(NamedTuple):
+class FileLayout(NamedTuple):
     """File layout that a magic number stands for."""
 
     order: str
@@ -36,7 +36,7 @@ _VARIANTS = {
     0xA1B2CD34: (1000, 24),
 }
 VARIANTS = {
-    pack(order + "I", magic): Variant(order, *variant)
+    pack(order + "I", magic): FileLayout(order, *variant)
     for magic, variant in _VARIANTS.items()
     for order in "<>"
 }
@@ -64,7 +64,7 @@ def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:
 def read_pcap(
     head: bytes, source: Source, first_frame: int, block_size: int, findings: Findings
 ) -> Iterator[Block]:
-    """The packets of a pcap file; a `reader.Reader`."""
+    """The packets of a pcap file; a `reader.FormatReader`."""
     data = fill(source, head, _FILE_HEADER, block_size)
     if len(data) < _FILE_HEADER:
         raise truncated(source, "the file header", 0, len(data), _FILE_HEADER)
@@ -99,7 +99,7 @@ def read_pcap(
         position = 0
 
 
-def _walk(block: Block, position: int, variant: Variant, fcs: int) -> tuple[int, int]:
+def _walk(block: Block, position: int, variant: FileLayout, fcs: int) -> tuple[int, int]:
     """Append all packets from `position` on that are complete.
 
     Returns the position of the first incomplete one, and the number of captured bytes it claims; 0 if not even its

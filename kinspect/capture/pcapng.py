@@ -92,7 +92,7 @@ def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:
 def read_pcapng(
     head: bytes, source: Source, first_frame: int, block_size: int, findings: Findings
 ) -> Iterator[Block]:
-    """The packets of a pcapng file; a `reader.Reader`."""
+    """The packets of a pcapng file; a `reader.FormatReader`."""
     walker = _Walker(first_frame, findings)
     data, need, offset = head, _BLOCK_OVERHEAD, 0
     while True:

@@ -30,7 +30,7 @@ class Findings:
     """Place of each description: the index of its file, its offset there."""
 
 
-Reader = Callable[[bytes, Source, int, int, Findings], Iterator[Block]]
+FormatReader = Callable[[bytes, Source, int, int, Findings], Iterator[Block]]
 """Reads a format. Arguments: bytes already read of the source, the source, the frame reference of the first packet, the
 bytes a block should have, and where findings go. Yields blocks of at least one packet, as soon as their bytes are
 there. Raises TruncatedCaptureError and CaptureError after everything before the damage was yielded."""

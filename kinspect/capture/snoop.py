@@ -53,7 +53,7 @@ def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:
 def read_snoop(
     head: bytes, source: Source, first_frame: int, block_size: int, findings: Findings
 ) -> Iterator[Block]:
-    """The packets of a snoop file; a `reader.Reader`."""
+    """The packets of a snoop file; a `reader.FormatReader`."""
     data = fill(source, head, _FILE_HEADER, block_size)
     if len(data) < _FILE_HEADER:
         raise truncated(source, "the file header", 0, len(data), _FILE_HEADER)

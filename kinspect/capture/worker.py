@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from kinspect.capture.handover import Counters, Outbox
-from kinspect.capture.order import Batch, Order
+from kinspect.capture.order import PacketBatch, PacketOrder
 from kinspect.capture.ring import RETIRE_MS, interface_error
 from kinspect.capture.save import SaveFiles
 from kinspect.capture.tpacket import packet_blocks, read_ring_block
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
     secrets: Callable[[], bytes] = bytes
 
 
-class Packets(Protocol):
+class InterfacePackets(Protocol):
     """An interface to take packets from; see `Ring`."""
 
     @property
@@ -48,13 +48,13 @@ class Packets(Protocol):
     def drops(self) -> int: ...
 
 
-class Worker:
+class CaptureWorker:
     """One capture. `run` returns when it has ended and everything is handed over and written. `control` becomes
     readable when the capture is to end. `prelude`: the pcapng blocks that describe the interfaces."""
 
     def __init__(
         self,
-        rings: Sequence[Packets],
+        rings: Sequence[InterfacePackets],
         outbox: Outbox,
         control: int,
         plan: Plan,
@@ -68,7 +68,7 @@ class Worker:
         self._plan = plan
         self._prelude = prelude
         self._files = files
-        self._order = Order() if len(rings) > 1 else None
+        self._order = PacketOrder() if len(rings) > 1 else None
         self._errors: list[str] = []
         self._packets = 0
         self._bytes = 0
@@ -162,7 +162,7 @@ class Worker:
                 continue
             times = [time or 0 for time in block.times]
             latest = times[-1]
-            batch = Batch(times, block.wire_lengths, packet_blocks(block, number))
+            batch = PacketBatch(times, block.wire_lengths, packet_blocks(block, number))
             if self._order is None:
                 self._hand_on(batch)
             else:
@@ -181,7 +181,7 @@ class Worker:
                 self.stop()
             return None
 
-    def _hand_on(self, batch: Batch) -> None:
+    def _hand_on(self, batch: PacketBatch) -> None:
         """Write packets to the files and send them to the decoding process."""
         batch = batch.first(self._wanted(batch.times))
         if not batch.blocks:

@@ -21,7 +21,7 @@ from kinspect.form import COMPILED
 FAILED, INTERRUPTED = 1, 130
 
 COMMANDS = {
-    "read": "Decode captures into exchanges, a request and its response a line.",
+    "read": "Decode captures into exchanges, each a request with its response.",
     "live": "Decode what passes network interfaces, until Ctrl-C, --duration or --count.",
     "explore": "Look through captures in the terminal: exchanges, their fields and bytes.",
     "decode": "Decode one message, with the offsets of each field.",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kinspect.errors import KinspectError
-from kinspect.kafka import orphans
+from kinspect.kafka.connection import orphans
 from kinspect.model import REQUEST, RESPONSE, Caps
 from kinspect.protocol import decode_body, interpreter, schema
 from kinspect.protocol.interpreter import Reading
@@ -53,7 +53,7 @@ class Asked(NamedTuple):
     version: int | None
 
 
-class Candidate(NamedTuple):
+class Guess(NamedTuple):
     """One way to read the bytes. `amount`: number of bytes that are left over, or at least missing."""
 
     message: Framed
@@ -107,9 +107,9 @@ def framings(data: bytes, size_first: bool | None) -> list[Framed]:
     return sized if size_first or size == left else [plain, *sized]
 
 
-def find(framings: Iterable[Framed], asked: Asked) -> list[Candidate]:
+def find(framings: Iterable[Framed], asked: Asked) -> list[Guess]:
     """The candidates, the likeliest first."""
-    found: list[Candidate] = []
+    found: list[Guess] = []
     for message in framings:
         if asked.direction != RESPONSE:
             found += _requests(message, asked)
@@ -121,7 +121,7 @@ def find(framings: Iterable[Framed], asked: Asked) -> list[Candidate]:
     return sorted(found, key=_rank)
 
 
-def others(found: list[Candidate]) -> list[Candidate]:
+def others(found: list[Guess]) -> list[Guess]:
     """Candidates worth a look beside the first: those that fit, and those that are cut and as likely."""
     best, *rest = found
     likely = max(_rank(best)[0], CUT_REQUEST)
@@ -130,7 +130,7 @@ def others(found: list[Candidate]) -> list[Candidate]:
     ]
 
 
-def _rank(candidate: Candidate) -> tuple[int, ...]:
+def _rank(candidate: Guess) -> tuple[int, ...]:
     """Sort key by likelihood: a request names its API; of equals the reading with a size before it is likelier."""
     is_response = candidate.direction == RESPONSE
     clear = not is_response and _is_clear(candidate)
@@ -147,14 +147,14 @@ def _rank(candidate: Candidate) -> tuple[int, ...]:
     return order, int(is_response), doubts, candidate.message.size is None, candidate.amount
 
 
-def _cut_request(candidate: Candidate) -> int:
+def _cut_request(candidate: Guess) -> int:
     if candidate.api_key:
         return CUT_REQUEST
     short = candidate.version is not None and len(candidate.message.data) < SHORT_BYTES
     return CUT_EARLY if short else 6
 
 
-def _is_clear(candidate: Candidate) -> bool:
+def _is_clear(candidate: Guess) -> bool:
     """True if a request, even one that does not fit, hardly looks like one by chance: it has a client id, and an API
     other than the first, whose key and version look like the correlation ids of many responses."""
     read = header(candidate.message.data, REQUEST, candidate.api_key, candidate.version)
@@ -164,7 +164,7 @@ def _is_clear(candidate: Candidate) -> bool:
     return named and (few or (bool(candidate.api_key) and schema.api(candidate.api_key or 0) is not None))
 
 
-def _requests(message: Framed, asked: Asked) -> Iterator[Candidate]:
+def _requests(message: Framed, asked: Asked) -> Iterator[Guess]:
     data = message.data
     key, version = request_api(data)
     api = None if key is None else schema.api(key)
@@ -175,28 +175,28 @@ def _requests(message: Framed, asked: Asked) -> Iterator[Candidate]:
     if read.failure is not None:
         known = api is None or version is None or version in api.versions
         fit = CUT if read.missing and known and _is_cut(message, read.missing) else BROKEN
-        yield Candidate(message, REQUEST, key, version, fit, read.missing)
+        yield Guess(message, REQUEST, key, version, fit, read.missing)
     elif api is None or version is None or version not in api.versions:
-        yield Candidate(message, REQUEST, key, version, BROKEN)
+        yield Guess(message, REQUEST, key, version, BROKEN)
     else:
         yield _fitted(message, REQUEST, api, version, read.end)
 
 
-def _responses(message: Framed, asked: Asked) -> Iterator[Candidate]:
+def _responses(message: Framed, asked: Asked) -> Iterator[Guess]:
     if asked.api is not None and asked.version is not None:
         read = header(message.data, RESPONSE, asked.api.key, asked.version)
         if read.failure is not None:
             fit = CUT if read.missing and _is_cut(message, read.missing) else BROKEN
-            yield Candidate(message, RESPONSE, asked.api.key, asked.version, fit, read.missing)
+            yield Guess(message, RESPONSE, asked.api.key, asked.version, fit, read.missing)
         else:
             yield _fitted(message, RESPONSE, asked.api, asked.version, read.end)
     elif not message.missing:
         for _, key, version in orphans.candidates(message.data):
             if (asked.api is None or asked.api.key == key) and asked.version in (None, version):
-                yield Candidate(message, RESPONSE, key, version, FITS)
+                yield Guess(message, RESPONSE, key, version, FITS)
 
 
-def _cut_responses(message: Framed, asked: Asked) -> Iterator[Candidate]:
+def _cut_responses(message: Framed, asked: Asked) -> Iterator[Guess]:
     """Responses that the bytes could be the beginning of."""
     whole = Framed(message.data[:TRIED_BYTES], message.size)
     for api in schema.apis() if asked.api is None else (asked.api,):
@@ -210,10 +210,10 @@ def _cut_responses(message: Framed, asked: Asked) -> Iterator[Candidate]:
 
 def _fitted(
     message: Framed, direction: str, api: Api, version: int, start: int, most: int = MOST_MEMORY
-) -> Candidate:
+) -> Guess:
     """The candidate with the fit of its body, under the layout that fits best."""
     data = message.data
-    best = Candidate(message, direction, api.key, version, BROKEN)
+    best = Guess(message, direction, api.key, version, BROKEN)
     for layout in schema.layouts(api.key, version, direction):
         read = interpreter.read(layout, data, start, len(data), max_memory=most)
         left = len(data) - read.end
@@ -235,7 +235,7 @@ def _is_cut(message: Framed, missing: int) -> bool:
     return missing <= (MOST_BYTES if message.size is None else message.missing)
 
 
-def _doubts(candidate: Candidate) -> int:
+def _doubts(candidate: Guess) -> int:
     """Number of values that a broker would hardly send: error codes without a name, invalid text, empty lists."""
     data, key, version = candidate.message.data, candidate.api_key or 0, candidate.version or 0
     start = header(data, RESPONSE, key, version).end

@@ -13,16 +13,19 @@ import click
 import orjson
 
 from kinspect.cli import candidates, complain
-from kinspect.cli.candidates import BROKEN, CUT, FITS, MOST_MEMORY, TRAILING, Asked, Candidate
+from kinspect.cli.candidates import BROKEN, CUT, FITS, MOST_MEMORY, TRAILING, Asked, Guess
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
-from kinspect.kafka.exchange import KAFKA, TOKEN_NAME, Exchange, WireMessage
-from kinspect.kafka.flow import Ends
-from kinspect.kafka.names import LearnedNames
-from kinspect.kafka.recordview import PAYLOADS
-from kinspect.kafka.sasl import SASL_AUTHENTICATE, may_be_token, may_hold_token
-from kinspect.kafka.view import View
+from kinspect.kafka.connection.tokens import may_be_token, may_hold_token
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.fields.sasl import SASL_AUTHENTICATE
+from kinspect.kafka.view.recordview import PAYLOADS
+from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.pair import KAFKA, TOKEN_NAME
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.output.escape import escape, escape_json
 from kinspect.output.named import number_name
@@ -47,7 +50,7 @@ FAILURES = frozenset({"malformed", "unknown_api", "unknown_version"})
 _LAST_NAME = re.compile(r"[^.\[\]]+(?=(?:\[\d+\])?$)")
 
 
-class Parts(NamedTuple):
+class Dissection(NamedTuple):
     """A message taken apart. `header` and `body` are JSON values, the spans of both follow each other."""
 
     header: dict[str, Any]
@@ -96,11 +99,11 @@ def decode(
 ) -> int:
     """Decode one message, with the offsets of each field.
 
-    MESSAGE is hex, base64, or numbers as Java and Python print bytes; without it the message is read from --file or
-    standard input, as bytes, as such text, or as the dump of hexdump, xxd, od, tcpdump -X, tshark -x or Wireshark. The
-    headers of a whole packet are passed over.
+    MESSAGE is hex, base64, or numbers as Java and Python print bytes. Without it the message is read from --file or
+    standard input. There it may also be plain bytes, or a dump of hexdump, xxd, od, tcpdump -X, tshark -x or Wireshark.
+    The headers of a whole packet are passed over.
 
-    A request says what it is. For a response every API and version is tried whose layout fits; the likeliest is shown,
+    A request says what it is. For a response every API and version is tried. The likeliest one that fits is shown, and
     the others are listed. --request, --response, --api and --api-version leave fewer to try. Of a message that was cut,
     what is there is shown, and how much is missing.
     """
@@ -138,20 +141,20 @@ def decode(
     return FAILED if best.fit in (CUT, BROKEN) or _failed(parts.problems) else 0
 
 
-def _may_be_token(given: bytes, best: Candidate) -> bool:
+def _may_be_token(given: bytes, best: Guess) -> bool:
     return any(
         may_be_token(data, request_header(data, 0, len(data))) and not candidates.begins_request(data)
         for data in {given, best.message.data}
     )
 
 
-def _may_show_token(given: bytes, best: Candidate) -> bool:
+def _may_show_token(given: bytes, best: Guess) -> bool:
     """True if the best reading, a guess, could show secrets that SaslAuthenticate's would hide."""
     is_request = best.direction == REQUEST and best.fit == FITS
     return not is_request and best.api_key != SASL_AUTHENTICATE and may_hold_token(given)
 
 
-def _shown(best: Candidate, payload: str, show_secrets: bool) -> dict[str, Any]:
+def _shown(best: Guess, payload: str, show_secrets: bool) -> dict[str, Any]:
     """Options of the view."""
     return {
         "show_secrets": show_secrets,
@@ -201,7 +204,7 @@ def _failed(problems: Iterable[Problem]) -> bool:
     return any(problem.code in FAILURES for problem in problems)
 
 
-def _message(best: Candidate) -> tuple[WireMessage, Reading]:
+def _message(best: Guess) -> tuple[WireMessage, Reading]:
     """The message and its header."""
     data = best.message.data
     header = candidates.header(data, best.direction, best.api_key, best.version)
@@ -213,7 +216,7 @@ def _message(best: Candidate) -> tuple[WireMessage, Reading]:
     return message, header
 
 
-def _take_apart(message: WireMessage, header: Reading, view: View) -> Parts:
+def _take_apart(message: WireMessage, header: Reading, view: View) -> Dissection:
     data = message.raw or b""
     layout = message.decode().layout
     exchange = _alone(message)
@@ -232,7 +235,7 @@ def _take_apart(message: WireMessage, header: Reading, view: View) -> Parts:
         offset, path, why = header.failure
         text = f"the {message.direction}'s header does not fit at {path}: {why}"
         problems = [Problem(message.direction, "malformed", text, offset, message.size - offset, path)]
-    return Parts(header.body, body, header.spans, spans, layout, problems)
+    return Dissection(header.body, body, header.spans, spans, layout, problems)
 
 
 def _alone(message: WireMessage) -> Exchange:
@@ -244,7 +247,7 @@ def _alone(message: WireMessage) -> Exchange:
     return exchange
 
 
-def _json(parts: Parts, message: WireMessage, best: Candidate, others: list[Candidate]) -> str:
+def _json(parts: Dissection, message: WireMessage, best: Guess, others: list[Guess]) -> str:
     result = {
         "direction": message.direction,
         "api": None if message.api_key is None else schema.api_name(message.api_key),
@@ -269,7 +272,7 @@ def _json(parts: Parts, message: WireMessage, best: Candidate, others: list[Cand
     return escape_json(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)).decode()
 
 
-def _candidate(one: Candidate) -> dict[str, Any]:
+def _candidate(one: Guess) -> dict[str, Any]:
     return {
         "direction": one.direction,
         "api": None if one.api_key is None else schema.api_name(one.api_key),
@@ -282,19 +285,19 @@ def _candidate(one: Candidate) -> dict[str, Any]:
     }
 
 
-def _missing(one: Candidate) -> int:
+def _missing(one: Guess) -> int:
     """Number of missing bytes: exact if there is a size, else the least possible."""
     return one.message.missing or one.amount if one.fit == CUT else 0
 
 
-def _cut_text(one: Candidate) -> str:
+def _cut_text(one: Guess) -> str:
     size, here = one.message.size, len(one.message.data)
     if size is not None and one.message.missing:
         return f"cut: {one.message.missing} of {_bytes(size)} are missing, {here} {'is' if here == 1 else 'are'} here"
     return f"cut: {_bytes(one.amount)} or more {'is' if one.amount == 1 else 'are'} missing"
 
 
-def _listed(others: list[Candidate]) -> list[str]:
+def _listed(others: list[Guess]) -> list[str]:
     """Lines for the other candidates; versions of an API that fit in the same way share one."""
     if not others:
         return []
@@ -317,7 +320,7 @@ def _listed(others: list[Candidate]) -> list[str]:
     ]
 
 
-def _text(parts: Parts, message: WireMessage, best: Candidate, others: list[Candidate]) -> str:
+def _text(parts: Dissection, message: WireMessage, best: Guess, others: list[Guess]) -> str:
     early = f", early access {parts.layout.label}" if parts.layout and parts.layout.label else ""
     lines = [f"{_api_text(message)}{message.direction}{early}, {_bytes(message.size)}"]
     for title, spans, shown in (

@@ -27,7 +27,7 @@ from kinspect.cli.options import (
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 
 if TYPE_CHECKING:
     from kinspect.tui.app import Explorer
@@ -47,8 +47,8 @@ SHOWN = (
     click.option(
         "--spool-size",
         type=SIZE,
-        help="Bytes of messages kept in a temporary file, of what cannot be read again where it lies: compressed"
-        f" captures, standard input, TLS.  [default: {SIZE.written(SPOOL_BYTES)}]",
+        help="Bytes kept in a temporary file of messages that cannot be read again: those of compressed captures,"
+        f" standard input and TLS.  [default: {SIZE.written(SPOOL_BYTES)}]",
     ),
 )
 
@@ -67,7 +67,7 @@ def explore(
 ) -> int:
     """Look through captures in the terminal: exchanges, their fields and bytes.
 
-    CAPTURE is what `kinspect read` takes. The filters are those the list begins with; `/` changes them. `?` lists
+    CAPTURE is what `kinspect read` takes. The list begins with the filters given here; `/` changes them. `?` lists
     the keys.
     """
     check_terminal("`kinspect read` prints to files and pipes")

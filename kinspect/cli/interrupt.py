@@ -43,7 +43,6 @@ class Interrupt:
         self._stop = stop
         self._signals = signals
         self._late = False
-        self._follows = False
         self._waiting = False
         self._breakable = False
 
@@ -89,11 +88,6 @@ class Interrupt:
         finally:
             self._breakable = False
 
-    def follow(self) -> None:
-        """Be a process beside the first one, which keeps the time limits."""
-        self._follows = True
-        self._breakable = False
-
     @property
     def name(self) -> str:
         """Name of the signal that asked for the end."""
@@ -116,7 +110,7 @@ class Interrupt:
                 raise KeyboardInterrupt
             return
         self.asked = signal.Signals(number)
-        if number != signal.SIGINT and not self._follows:
+        if number != signal.SIGINT:
             # Repeated: cleaning up on the way may wait too.
             signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS, LAST_SECONDS)
         if self._stop is not None:

@@ -8,16 +8,16 @@ from typing import Any
 
 from kinspect.capture import Timeline
 from kinspect.cli.options import EXCHANGE
-from kinspect.cli.run import Run, Wanted, make_inspector
+from kinspect.cli.run import ReadRun, Wanted, make_inspector
 from kinspect.jobs import processes, run_shared
 from kinspect.jobs.worker import own_islands
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.order import Line
-from kinspect.kafka.view import View
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.view.view import View
 from kinspect.model import Block
 from kinspect.output import JSONL, NONE, NOTHING
 from kinspect.output.jsonl import text
-from kinspect.output.summary import Tally
+from kinspect.output.tally import Tally
 from kinspect.pipeline import summary_line
 
 _LARGE_PIECE = 16 * 1024
@@ -32,8 +32,8 @@ def wanted_processes(asked: int | None, options: Wanted, timeline: Timeline) -> 
     return processes(asked, timeline)
 
 
-def read_shared(run: Run, blocks: Iterator[Block], count: int) -> dict[str, Any]:
-    """Do what `Run.run` does, with so many workers; return the `summary` line's object.
+def read_shared(run: ReadRun, blocks: Iterator[Block], count: int) -> dict[str, Any]:
+    """Do what `ReadRun.run` does, with so many workers; return the `summary` line's object.
 
     Raises what `run_shared` does, and LateError if a signal leaves no time.
     """
@@ -58,9 +58,9 @@ def read_shared(run: Run, blocks: Iterator[Block], count: int) -> dict[str, Any]
 
 
 class _Reading:
-    """A worker's `Job`: the lines that pass the filter, as text."""
+    """A worker's `WorkerJob`: the lines that pass the filter, as text."""
 
-    def __init__(self, run: Run, number: int, count: int) -> None:
+    def __init__(self, run: ReadRun, number: int, count: int) -> None:
         self._run = run
         self.packets = run.packets
         self.inspector = run.inspector = make_inspector(
@@ -111,9 +111,9 @@ class _Kept:
 
 
 class _Written:
-    """The `Output` of all workers."""
+    """The `TextOutput` of all workers."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ReadRun) -> None:
         self._run = run
 
     def chunk(self, packets: int, bytes_read: int, told: list[Any]) -> None:

@@ -36,7 +36,7 @@ from kinspect.cli.options import (
     options,
     usage,
 )
-from kinspect.cli.run import Run, open_run, wanted
+from kinspect.cli.run import ReadRun, open_run, wanted
 from kinspect.cli.types import COUNT, DURATION, SIZE, Size
 from kinspect.model import Block
 from kinspect.output import FORMATS, JSONL, TABLE
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 LOADED_LATE = (
     *(f"kinspect.output.{name}" for name in ("console", "detail", "jsonl", "table")),
-    *("kinspect.kafka.bodynames", "kinspect.tls.protection", "kinspect.tls.keys"),
+    *("kinspect.kafka.view.bodynames", "kinspect.tls.protection", "kinspect.tls.keys"),
     *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
     *("cramjam", "crc32c", "rich.progress", "scapy.arch.common"),
     *("ctypes.util", "shutil", "subprocess", "tempfile"),
@@ -63,12 +63,12 @@ CAPTURE = (
         metavar="IFACE",
         help="Capture from this interface; repeatable; any: from all of them.",
     ),
-    click.option("--duration", type=DURATION, help="Stop after so long: 60, 90s, 10m."),
+    click.option("--duration", type=DURATION, help="Stop after this time: 60, 90s, 10m."),
     click.option("--count", type=COUNT, metavar="N", help="Stop after N packets of any kind."),
     click.option(
         "--bpf",
         metavar="FILTER",
-        help="Let the kernel pass only these packets, as tcpdump's filter; tunnels and other ports are not seen.",
+        help="Let the kernel pass only these packets (a filter of tcpdump). Tunnels and other ports are not seen.",
     ),
     click.option(
         "--snaplen",
@@ -96,10 +96,10 @@ CAPTURE = (
         "-w",
         "--save",
         metavar="FILE",
-        help="Keep the packets too: a pcapng file, readable by its owner alone, with the secrets of --keylog.",
+        help="Keep the packets too, in a pcapng file with the secrets of --keylog, readable by its owner alone.",
     ),
     click.option("--rotate-size", type=SIZE, help="Begin a new file before one gets larger."),
-    click.option("--rotate-time", type=DURATION, help="Begin a new file after so long."),
+    click.option("--rotate-time", type=DURATION, help="Begin a new file after this time."),
     click.option("--rotate-count", type=COUNT, metavar="N", help="Begin a new file after N packets."),
     click.option("--rotate-keep", type=COUNT, metavar="N", help="Delete the oldest of more than N files."),
     click.option(
@@ -122,13 +122,13 @@ OUTPUT = (
 def live(interfaces: tuple[str, ...], **values: Any) -> int:
     """Decode what passes network interfaces, until Ctrl-C, --duration or --count.
 
-    On a terminal it shows rates, latencies, failures and the last exchanges; with --format table, or in a pipe, every
-    exchange is printed as it completes. Times are those of packets, and this host's clock where none come: a silent
-    connection is flushed, and a lost packet given up, although nothing else passes.
+    On a terminal it shows rates, latencies, failures and the last exchanges. With --format table, or in a pipe, it
+    prints every exchange as it completes. Times are those of packets. Where none come, this host's clock counts: a
+    silent connection is flushed, and a lost packet given up, although nothing else passes.
 
-    Filters are those of `kinspect read`: they choose what is shown, not what is captured or saved.
+    Filters are those of `kinspect read`. They choose what is shown, not what is captured or saved.
 
-    The right to capture is needed: sudo, or CAP_NET_RAW. It is given up once the interfaces are open: files are
+    The right to capture is needed: sudo, or CAP_NET_RAW. It is given up once the interfaces are open. Files are
     read and written as the user who called sudo.
     """
     # The sockets first: they are what needs rights, and no file is touched before these are given up.
@@ -175,7 +175,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     return interrupt.status if interrupt.asked == signal.SIGHUP else status
 
 
-def _shown(run: Run, capture: Live, view: LiveView | None) -> int:
+def _shown(run: ReadRun, capture: Live, view: LiveView | None) -> int:
     """Show the captured exchanges, to the end or until the output fails; return the exit status."""
     try:
         with view.at_work(status_of(capture, run)) if view is not None else nullcontext():

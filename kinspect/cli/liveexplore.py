@@ -18,7 +18,7 @@ from kinspect.cli.liveview import come_from
 from kinspect.cli.options import AUTO, make_caps
 from kinspect.cli.run import Wanted
 from kinspect.errors import CaptureError
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.model import Block
 from kinspect.output.escape import escape
 from kinspect.output.summary import COUNTED, DROPS, saved_text
@@ -96,7 +96,7 @@ class Followed:
 
 def explore_live(capture: Live, options: Wanted) -> int:
     """Explore the exchanges as they come; return the exit status. The capture ends with the explorer."""
-    from kinspect.tui.index.indexer import Batch, Inputs
+    from kinspect.tui.index.indexer import Inputs, RowBatch
     from kinspect.tui.index.process import IndexProcess
     from kinspect.tui.index.spool import Spool
     from kinspect.tui.index.store import Store
@@ -124,7 +124,7 @@ def explore_live(capture: Live, options: Wanted) -> int:
         explorer = Explorer(store, rows, view, utc=values["utc"], text=filter_text(values))
         explorer.run()
         rows.leave()
-        while not store.done and isinstance(batch := rows.receive(), Batch):
+        while not store.done and isinstance(batch := rows.receive(), RowBatch):
             store.add(batch)
     finally:
         rows.end()

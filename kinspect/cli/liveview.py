@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kinspect.capture.live import Live
-from kinspect.cli.run import Run, Wanted
+from kinspect.cli.run import ReadRun, Wanted
 from kinspect.output import TABLE
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def open_view(options: Wanted, capture: Live) -> LiveView | None:
     return LiveView(screen, ", ".join(title), capture.stop, utc=options.values["utc"])
 
 
-def status_of(capture: Live, run: Run) -> Callable[[], Status]:
+def status_of(capture: Live, run: ReadRun) -> Callable[[], Status]:
     """A function that gives the view the state of the capture."""
     from kinspect.tui.live.picture import Status
 

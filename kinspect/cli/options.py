@@ -10,7 +10,7 @@ import click
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Size
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, Filter
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.model import Caps
 from kinspect.output import DETAIL, FORMATS, JSONL, NONE, TABLE, Style
 from kinspect.output.escape import escape
@@ -42,16 +42,18 @@ FILTERS = (
     click.option(
         "--errors-only",
         is_flag=True,
-        help="Only what has an error code or a problem, is a refused login, stayed unanswered before the capture's end,"
-        " or answers a request that the capture lost.",
+        help="Only exchanges with an error code or a problem, refused logins, requests unanswered before the capture's"
+        " end, and answers to requests that the capture lost.",
     ),
     click.option(
-        "--min-latency", metavar="TIME", help="Only what took or waited so long: 100 or 100ms, 500us, 1.5s."
+        "--min-latency",
+        metavar="TIME",
+        help="Only what took or waited at least this long: 100 or 100ms, 500us, 1.5s.",
     ),
     click.option(
         "--since",
         metavar="TIME",
-        help="From then on: RFC 3339 (without a zone: UTC), epoch seconds, 07:29:15 (UTC, on the date of the first"
+        help="From this time on: RFC 3339 (without a zone: UTC), epoch seconds, 07:29:15 (UTC, on the date of the first"
         " packet), or +90s from the start.",
     ),
     click.option("--until", metavar="TIME", help="Before this time."),
@@ -108,7 +110,7 @@ SHOWN = (
     ),
     click.option("--limit", type=COUNT, metavar="N", help="Stop after N lines that passed the filters."),
     click.option("-q", "--quiet", is_flag=True, help="No closing summary."),
-    click.option("--progress/--no-progress", default=None, help="Show how far the reading is."),
+    click.option("--progress/--no-progress", default=None, help="Show how far reading has got."),
     click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours."),
     click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
@@ -117,7 +119,7 @@ SHOWN = (
 OUTPUT = (*OUTPUT_FILE, format_option(FORMATS, f"{TABLE} on a terminal, else {JSONL}"), *SHOWN)
 
 CAPS: dict[str, tuple[str, Size | Duration | Count, str]] = {
-    "idle_timeout": ("idle_timeout_ns", DURATION, "Flush connections after such a silence (capture time)"),
+    "idle_timeout": ("idle_timeout_ns", DURATION, "Flush connections after this much silence (capture time)"),
     "max_message_bytes": ("message_bytes", SIZE, "Do not decode the bodies of longer messages"),
     "max_buffered_bytes": ("buffered_bytes", SIZE, "Bytes that wait behind a hole in one direction"),
     "max_buffered_segments": (
@@ -141,13 +143,13 @@ CAPS: dict[str, tuple[str, Size | Duration | Count, str]] = {
     "max_records": ("records", COUNT, "Records and headers kept of one exchange, and batches"),
     "max_fragment_bytes": ("fragment_bytes", SIZE, "Bytes of IP fragments that wait for others"),
     "max_fragments": ("fragments", COUNT, "Packets of which some IP fragments wait for others"),
-    "fragment_timeout": ("fragment_ns", DURATION, "Give up a packet whose next fragment comes after so long"),
+    "fragment_timeout": ("fragment_ns", DURATION, "Give up a packet if its next fragment takes longer"),
     "reorder_packets": (
         "reorder_packets",
         COUNT,
-        "Packets of a connection after which bytes that were acknowledged count as lost",
+        "Packets of a connection after which missing bytes that were acknowledged count as lost",
     ),
-    "reorder_timeout": ("reorder_ns", DURATION, "Capture time after which such bytes count as lost"),
+    "reorder_timeout": ("reorder_ns", DURATION, "Capture time after which these bytes count as lost"),
     "clock_skew": ("skew_ns", DURATION, "How far the clocks of two capture points may differ"),
 }
 """Options that are caps: the field of `Caps`, type, help."""
@@ -169,8 +171,8 @@ JOBS = (
         "--jobs",
         type=click.IntRange(0, 64),
         metavar="N",
-        help="Share the connections among N processes; 0: one a processor, 8 at most.  [default: 0 for inputs of 64 MiB"
-        " and more, else 1]",
+        help="Share the connections among N processes; 0: one for each processor, 8 at most.  [default: 0 for inputs of"
+        " 64 MiB and more, else 1]",
     ),
 )
 

@@ -28,24 +28,23 @@ from kinspect.cli.options import (
 )
 from kinspect.cli.progress import INTERVAL_SECONDS
 from kinspect.cli.types import DURATION, Duration
+from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES
-from kinspect.output.summary import Tally, summary_text
+from kinspect.output.summary import summary_text
+from kinspect.output.tally import Tally
 from kinspect.spark import session
+from kinspect.tables.names import DEFAULT_TABLES, TABLES
 
 if TYPE_CHECKING:
     from kinspect.spark.request import Request
 
-Session: TypeAlias = Any
+AnySparkSession: TypeAlias = Any
 """A SparkSession; its package is loaded only where it is used."""
 T = TypeVar("T")
-TABLES = ("exchanges", "batches", "records", "connections")
-DEFAULT_TABLES = "exchanges,batches,connections"
 NS_PER_SECOND = 1_000_000_000
 LOSSES = {
     "kernel_drops": "packets that were dropped before they were captured",
     "late_packets": "packets that came later than others that were taken before",
-    "lost_packets": "packets of files that were gone before they were taken whole",
-    "lost_files": "files that were overwritten or removed while they were read",
 }
 
 
@@ -71,7 +70,7 @@ TABLES_OUT = (
     click.option("--out", metavar="DIR", required=True, help="Where the tables go: a folder or a URL."),
     click.option(
         "--tables",
-        default=DEFAULT_TABLES,
+        default=",".join(DEFAULT_TABLES),
         show_default=True,
         metavar="NAMES",
         help=f"Which of {', '.join(TABLES)}.",
@@ -203,14 +202,14 @@ def stream(folder: str, **values: Any) -> int:
     names = usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {}
     session.check_stream()
     _check_out(values["out"])
-    from kinspect.spark.storage import listing, shown
+    from kinspect.spark.storage import everywhere, listing, shown
     from kinspect.spark.streaming.query import Stream
     from kinspect.spark.streaming.source import Watch
 
     listing(folder)
     request = _request(tables, names, values, late_secrets=values["keylog"] is not None)
     watch = Watch(
-        folder=folder,
+        folder=everywhere(folder),
         settle=values["settle"] / NS_PER_SECOND,
         interval=values["interval"] / NS_PER_SECOND,
         shards=values["shards"],
@@ -238,7 +237,7 @@ def stream(folder: str, **values: Any) -> int:
             click.echo(line, err=True)
     if interrupt.asked:
         return ENDED_BY_SIGNAL + interrupt.asked
-    return max((error.status for error in running.errors), default=0)
+    return running.status
 
 
 def _told(batch: Any) -> str:
@@ -307,7 +306,7 @@ def _setting(text: str) -> tuple[str, str]:
 @contextmanager
 def _session(
     master: str | None, settings: dict[str, str], bar: bool, step: Callable[[str], None]
-) -> Iterator[Session]:
+) -> Iterator[AnySparkSession]:
     """A session in which errors of Spark become errors of kinspect."""
     # kinspect reports an interruption itself; PySpark would log its place too.
     logging.getLogger().addHandler(logging.NullHandler())
@@ -328,8 +327,8 @@ def _session(
             spark.stop()
 
 
-def _unless(interrupt: Interrupt, spark: Session, work: Callable[[], T]) -> T | None:
-    """The result of `work`; None if a signal ended it."""
+def _unless(interrupt: Interrupt, spark: AnySparkSession, work: Callable[[], T]) -> T | None:
+    """The result of `work`; None if a signal ended it. An error of ours tells more than the signal."""
     done: list[T] = []
     failed: list[BaseException] = []
 
@@ -346,7 +345,7 @@ def _unless(interrupt: Interrupt, spark: Session, work: Callable[[], T]) -> T | 
         thread.join(INTERVAL_SECONDS)
         if interrupt.asked:
             spark.sparkContext.cancelAllJobs()
-    if failed and not interrupt.asked:
+    if failed and (not interrupt.asked or isinstance(failed[0], KinspectError)):
         raise failed[0]
     return done[0] if done else None
 

@@ -10,7 +10,7 @@ PATIENCE_SECONDS = 1.0
 INTERVAL_SECONDS = 0.2
 
 
-class Reading(Protocol):
+class BytesRead(Protocol):
     """Source of the numbers that the progress bar shows."""
 
     @property
@@ -19,10 +19,10 @@ class Reading(Protocol):
     def bytes_total(self) -> int | None: ...
 
 
-class Progress:
+class ProgressBar:
     """A bar of the bytes read, shown once the reading has taken a second."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: BytesRead) -> None:
         self._reading = reading
         self._next = time.monotonic() + PATIENCE_SECONDS
         self._bar: Any = None

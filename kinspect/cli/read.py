@@ -10,20 +10,20 @@ from kinspect.capture import Timeline, open_timeline
 from kinspect.cli import complain, outfile
 from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.options import FILTERS, INPUT, JOBS, LIMITS, OUTPUT, Sectioned, options
-from kinspect.cli.run import Run, Wanted, open_run, wanted
+from kinspect.cli.run import ReadRun, Wanted, open_run, wanted
 
 
 @click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
 @options(OUTPUT, FILTERS, INPUT, JOBS, LIMITS)
 def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
-    """Decode captures into exchanges, a request and its response a line.
+    """Decode captures into exchanges, each a request with its response.
 
     CAPTURE is a file of packets (pcap, pcapng, snoop, ERF), plain or compressed (gzip, zstd, lz4), or - for
     standard input. Several files are one timeline, as rotated captures are.
 
-    Filters AND; the values of one filter, repeated or separated by commas, OR. Values are case-sensitive
-    globs (orders-*); a leading ! negates (--api '!Heartbeat').
+    All filters must match. One filter may have several values, repeated or separated by commas; one of them must
+    match. Values are case-sensitive globs (orders-*). A leading ! negates (--api '!Heartbeat').
     """
     asked = wanted(values, captures)
     timeline = open_timeline(captures)
@@ -51,7 +51,7 @@ def _processes(jobs: int | None, asked: Wanted, timeline: Timeline) -> int:
     return wanted_processes(jobs, asked, timeline)
 
 
-def _read(run: Run, timeline: Timeline, count: int) -> dict[str, Any] | None:
+def _read(run: ReadRun, timeline: Timeline, count: int) -> dict[str, Any] | None:
     """Read with `count` processes. Return the summary's object if other processes made it, else None."""
     if count == 1:
         run.run(iter(timeline))

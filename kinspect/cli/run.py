@@ -28,15 +28,16 @@ from kinspect.cli.options import (
     needs_heads_only,
     usage,
 )
-from kinspect.cli.progress import Progress
+from kinspect.cli.progress import ProgressBar
 from kinspect.filters import Filter
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.order import Line
-from kinspect.kafka.view import View
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.view.view import View
 from kinspect.model import Block
 from kinspect.output import NONE, TABLE, Writer, open_writer
 from kinspect.output.escape import printable
-from kinspect.output.summary import LOOKED_AT, PASSED, SHOWN, Tally, summary_text
+from kinspect.output.summary import summary_text
+from kinspect.output.tally import LOOKED_AT, PASSED, SHOWN, Tally
 from kinspect.pipeline import Inspector, one_by_one, relax_collector
 
 HELD_SECONDS = 0.08
@@ -81,20 +82,20 @@ def open_run(
     packets: Packets,
     interrupt: Interrupt,
     writer: Writer | None = None,
-) -> Run:
+) -> ReadRun:
     """Open the output and make the run. `writer`: used in place of the format's."""
     values = options.values
     gc.freeze()
     relax_collector()
     stream = _written_whole(usage(lambda: outfile.open_output(options.path, values["force"])))
-    return Run(
+    return ReadRun(
         options,
         packets,
         interrupt,
         make_inspector(options, packets),
         stream,
         writer or open_writer(options.format_name, stream, options.view, make_style(values)),
-        Progress(packets) if _wants_progress(values["progress"], options.path) else None,
+        ProgressBar(packets) if _wants_progress(values["progress"], options.path) else None,
     )
 
 
@@ -117,7 +118,7 @@ class LimitReachedError(Exception):
 
 
 @dataclass(slots=True)
-class Run:
+class ReadRun:
     """Reads packets and writes the exchanges (and other lines) that pass the filter."""
 
     options: Wanted
@@ -126,11 +127,10 @@ class Run:
     inspector: Inspector
     stream: TextIO
     writer: Writer
-    progress: Progress | None = None
+    progress: ProgressBar | None = None
     tally: Tally = field(init=False)
     counts_errors: bool = field(init=False)
     lines: int = field(init=False, default=0)
-    secrets_used: int = field(init=False, default=0)
     keylog_begun: bool = field(init=False, default=False)
     begun: bool = field(init=False, default=False)
     follows: bool = field(init=False, default=False)
@@ -276,9 +276,7 @@ class Run:
             if not new and not self.keylog_begun and not self.follows:
                 complain(f"{self.options.values['keylog']}: no TLS secrets in it (NSS key log format)")
             self.keylog_begun = True
-        for text in self.packets.secrets[self.secrets_used :]:
-            self.inspector.add_secrets(text)
-        self.secrets_used = len(self.packets.secrets)
+        self.inspector.add_found(self.packets.secrets)
 
     def _write(self, lines: Iterable[Line]) -> None:
         try:

@@ -15,10 +15,9 @@ from kinspect.cli.textable import columns, fits
 from kinspect.errors import KinspectError
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema as table
-from kinspect.protocol.describe import Row as FieldRow
-from kinspect.protocol.describe import describe
+from kinspect.protocol.describe import FieldRow, describe
 from kinspect.protocol.schema import Api, ErrorCode, Field, Layout
-from kinspect.protocol.store import Message
+from kinspect.protocol.store import MessageDefinition
 from kinspect.protocol.versions import format_versions
 from kinspect.protocol.wire import ZERO_UUID
 
@@ -30,7 +29,7 @@ LEFT_OUT = ("releases", "flexible", "since", "removed")
 """Columns left out on a narrow terminal, in this order."""
 HEADERS = {"requestheader": REQUEST, "responseheader": RESPONSE}
 
-Row = dict[str, Any]
+ApiRow = dict[str, Any]
 
 
 @click.command()
@@ -53,10 +52,12 @@ def schema(
 ) -> None:
     """Show what Kafka's messages look like.
 
-    Without arguments: every API. API (a name in any case, a key, or a record message as OffsetCommitValue):
-    its versions, and with --version their layout. RequestHeader, ResponseHeader: the layouts of the headers.
-    `errors [CODE]`: every error code, or those of a number or a name; the name alone will do too.
-    `releases [RELEASE]`: the releases, or what one of them speaks.
+    Without arguments it lists every API. With API it lists the versions of one, and with --version too a version's
+    layout. API is a name in any case, a key, or a record message such as OffsetCommitValue. RequestHeader and
+    ResponseHeader have the layouts of the headers.
+
+    `errors` lists every error code, `errors CODE` those of a number or a name; the name alone will do too. `releases`
+    lists the releases, `releases RELEASE` what one of them speaks.
     """
     if which is not None and name not in (ERRORS, RELEASES):
         raise click.UsageError(f"unexpected argument {which!r}")
@@ -91,7 +92,7 @@ def _check_options(name: str | None, given: dict[str, bool]) -> None:
             raise click.UsageError(f"{option} is for {'an API' if layouts else 'the name of a message'}")
 
 
-def _rows(rows: list[Row]) -> tuple[list[Row], str]:
+def _rows(rows: list[ApiRow]) -> tuple[list[ApiRow], str]:
     """The rows, and their table as text, without columns that are empty in all rows."""
     names = [name for name in rows[0] if name not in NUMBERS and any(_cell(row[name]) for row in rows)]
     # In a pipe a row is a line.
@@ -105,7 +106,7 @@ def _rows(rows: list[Row]) -> tuple[list[Row], str]:
     return rows, text + (f"too narrow for {', '.join(left_out)}" if left_out else "")
 
 
-def _table(rows: list[Row], names: list[str]) -> tuple[list[str], list[list[str]]]:
+def _table(rows: list[ApiRow], names: list[str]) -> tuple[list[str], list[list[str]]]:
     """The header and the cells of these columns."""
     return [_title(name) for name in names], [[_cell(row[name]) for name in names] for row in rows]
 
@@ -122,7 +123,7 @@ def _cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _api_row(api: Api) -> Row:
+def _api_row(api: Api) -> ApiRow:
     return {
         "key": api.key,
         "name": api.name,
@@ -149,7 +150,7 @@ def _spoken_by(key: int) -> str | None:
     return f"{found[0]}..{found[-1]}" if found else None
 
 
-def _error_row(error: ErrorCode) -> Row:
+def _error_row(error: ErrorCode) -> ApiRow:
     return {
         "code": error.code,
         "name": error.name,
@@ -187,7 +188,7 @@ def _names(error: ErrorCode) -> list[str]:
     return [name.lower() for name in (error.name, *error.old_names, *error.scala_names)]
 
 
-def _release_rows(release: str | None) -> list[Row]:
+def _release_rows(release: str | None) -> list[ApiRow]:
     releases = table.releases()
     if release is None:
         return [{"release": name, "apis": len(spoken)} for name, spoken in releases.items()]
@@ -208,7 +209,7 @@ def _release_rows(release: str | None) -> list[Row]:
     ]
 
 
-def _history(name: str, directions: Sequence[str]) -> list[Row]:
+def _history(name: str, directions: Sequence[str]) -> list[ApiRow]:
     api = table.api(name)
     if api is None:
         message = _record(name)
@@ -234,7 +235,7 @@ def _history(name: str, directions: Sequence[str]) -> list[Row]:
     ]
 
 
-def _version_row(version: int, facts: Row, changes: list[str]) -> Row:
+def _version_row(version: int, facts: ApiRow, changes: list[str]) -> ApiRow:
     return {"version": version, "flexible": False, **facts, "changes": changes}
 
 
@@ -296,7 +297,7 @@ def _headers(name: str, version: int | None) -> list[Layout]:
     return [table.header_layout(direction, v) for v in (sorted(versions) if version is None else [version])]
 
 
-def _record(name: str) -> Message:
+def _record(name: str) -> MessageDefinition:
     names = {record.lower(): record for record in table.record_names()}
     message = table.record(names.get(name.lower(), name))
     if message is not None:
@@ -315,7 +316,7 @@ def _hint(name: str, known: dict[str, str], command: str) -> str:
     return f"did you mean {', '.join(known[word] for word in close)}?" if close else f"see `{command}`"
 
 
-def _layout_row(layout: Layout) -> Row:
+def _layout_row(layout: Layout) -> ApiRow:
     return {
         "name": layout.name,
         "api_key": layout.api_key,
@@ -327,8 +328,8 @@ def _layout_row(layout: Layout) -> Row:
     }
 
 
-def _field_row(field: Field) -> Row:
-    row: Row = {
+def _field_row(field: Field) -> ApiRow:
+    row: ApiRow = {
         "name": field.name,
         "kafka_name": field.kafka_name,
         "type": field.type,

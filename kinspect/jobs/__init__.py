@@ -18,9 +18,9 @@ import os
 from collections.abc import Callable, Iterator
 
 from kinspect.capture import Timeline
-from kinspect.jobs.link import Worker, fork
-from kinspect.jobs.merge import Merge, Output, Shares
-from kinspect.jobs.worker import CHUNK_BYTES, Job, work
+from kinspect.jobs.link import JobWorker, fork
+from kinspect.jobs.merge import LineMerge, Shares, TextOutput
+from kinspect.jobs.worker import CHUNK_BYTES, WorkerJob, work
 from kinspect.model import Block
 
 LARGE = 64 * 1024 * 1024
@@ -47,12 +47,14 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def run_shared(job: Callable[[int, int], Job], blocks: Iterator[Block], count: int, output: Output) -> Shares:
+def run_shared(
+    job: Callable[[int, int], WorkerJob], blocks: Iterator[Block], count: int, output: TextOutput
+) -> Shares:
     """Reads the blocks with so many workers, each of which does its `job`, by number and their count.
 
     Raises KinspectError if one of them died or if not all of them read the same, and what they raise.
     """
-    workers: list[Worker] = []
+    workers: list[JobWorker] = []
     try:
         for number in range(count):
             workers.append(
@@ -61,7 +63,7 @@ def run_shared(job: Callable[[int, int], Job], blocks: Iterator[Block], count: i
                     workers,
                 )
             )
-        return Merge(output, workers).run()
+        return LineMerge(output, workers).run()
     finally:
         for worker in workers:
             worker.end()

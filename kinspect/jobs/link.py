@@ -31,7 +31,7 @@ class LostError(Exception):
     """The other process is gone."""
 
 
-def fork(work: Callable[[Link], None], others: list[Worker]) -> Worker:
+def fork(work: Callable[[Link], None], others: list[JobWorker]) -> JobWorker:
     """A process that does `work` and ends; `others`: those that are there already. Raises KinspectError."""
     hears, tells = os.pipe()
     told, tell = os.pipe()
@@ -43,7 +43,7 @@ def fork(work: Callable[[Link], None], others: list[Worker]) -> Worker:
     if pid:
         os.close(tells)
         os.close(told)
-        return Worker(pid, hears, tell, ring)
+        return JobWorker(pid, hears, tell, ring)
     foreign = [hears, tell, *(end for other in others for end in (other.hears, other.tells))]
     _begin(work, Link(told, tells, ring), foreign)
 
@@ -124,7 +124,7 @@ class Link:
         return bytes(data)
 
 
-class Worker:
+class JobWorker:
     """A worker, as the first process sees it."""
 
     def __init__(self, pid: int, hears: int, tells: int, ring: memoryview) -> None:

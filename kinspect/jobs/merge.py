@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 import cbor2
 
 from kinspect.errors import CaptureError, KinspectError, capture_error
-from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, TURN, LostError, Worker
+from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, TEXT, TURN, JobWorker, LostError
 from kinspect.jobs.worker import CHUNKS_AHEAD, ENTRY, LOW_BITS, raise_carried
-from kinspect.kafka.order import LineOrder
+from kinspect.kafka.wire.order import LineOrder
 from kinspect.model import Counts, added
 
 _POLL_MS = 100
@@ -31,7 +31,7 @@ FRAGMENT_CAPS = frozenset({"fragments", "fragment_bytes"})
 """Every worker scans all fragments."""
 
 
-class Output(Protocol):
+class TextOutput(Protocol):
     """Where the texts go."""
 
     def chunk(self, packets: int, bytes_read: int, told: list[Any]) -> None:
@@ -56,10 +56,10 @@ class Shares(NamedTuple):
     own: list[dict[str, Any]]
 
 
-class Merge:
+class LineMerge:
     """One run with these workers."""
 
-    def __init__(self, output: Output, workers: list[Worker]) -> None:
+    def __init__(self, output: TextOutput, workers: list[JobWorker]) -> None:
         self._output = output
         self._workers = workers
         self._order: LineOrder[int] = LineOrder()  # of the numbers of lines
@@ -68,9 +68,9 @@ class Merge:
         self._last = False
         self._asked = False
         self._poll = select.poll()
-        self._handlers: dict[int, Callable[[Worker, bytes], None]] = {
+        self._handlers: dict[int, Callable[[JobWorker, bytes], None]] = {
             SCANNED: lambda worker, data: worker.scanned.append(cbor2.loads(data)),
-            TEXT: Worker.take_text,
+            TEXT: JobWorker.take_text,
             DONE: self._done,
             FAILED: self._failed,
         }
@@ -103,7 +103,7 @@ class Merge:
             with suppress(KeyError):
                 self._poll.unregister(end)
 
-    def _exchange(self, worker: Worker, end: int) -> None:
+    def _exchange(self, worker: JobWorker, end: int) -> None:
         if end == worker.tells:
             worker.send_waiting()
             return
@@ -115,13 +115,13 @@ class Merge:
         except LostError:
             self._lost(worker)
 
-    def _done(self, worker: Worker, data: bytes) -> None:
+    def _done(self, worker: JobWorker, data: bytes) -> None:
         worker.share = cbor2.loads(data)
 
-    def _failed(self, worker: Worker, data: bytes) -> NoReturn:
+    def _failed(self, worker: JobWorker, data: bytes) -> NoReturn:
         raise_carried(data)
 
-    def _lost(self, worker: Worker) -> NoReturn:
+    def _lost(self, worker: JobWorker) -> NoReturn:
         status = worker.status()
         how = f"by {signal.Signals(os.WTERMSIG(status)).name}" if os.WIFSIGNALED(status) else "early"
         raise KinspectError(f"a process of --jobs was ended {how}; the output is not complete")
@@ -153,7 +153,7 @@ class Merge:
             self._send(worker, TURN, [names, nodes, own.tobytes()])
         self._turns += 1
 
-    def _send(self, worker: Worker, kind: int, values: Any) -> None:
+    def _send(self, worker: JobWorker, kind: int, values: Any) -> None:
         data = cbor2.dumps(values)
         worker.send(kind, data)
 

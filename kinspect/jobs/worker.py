@@ -15,7 +15,8 @@ import cbor2
 from kinspect.capture.timeline import Packets, note_capture
 from kinspect.errors import KinspectError
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, Link, LostError
-from kinspect.kafka.order import Key, Line
+from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.wire.order import LineKey
 from kinspect.model import Block
 from kinspect.pipeline import Inspector
 
@@ -33,7 +34,7 @@ LOW_BITS = 64
 _LOW = (1 << LOW_BITS) - 1
 
 
-class Job(Protocol):
+class WorkerJob(Protocol):
     """What a worker makes of the packets. `inspector`: one with the options of `own_islands`."""
 
     @property
@@ -53,7 +54,7 @@ class Job(Protocol):
     def text(self, line: Line) -> bytes:
         """The text of a line whose turn has come, empty for none."""
 
-    def chunk(self, names: list[tuple[str, str, Key]], nodes: list[tuple[str, int, int, Key]]) -> Any:
+    def chunk(self, names: list[tuple[str, str, LineKey]], nodes: list[tuple[str, int, int, LineKey]]) -> Any:
         """What the first process is to hear beside the lines of a chunk, as CBOR can hold it. `names`, `nodes`: what
         those lines told."""
 
@@ -66,7 +67,7 @@ def own_islands(number: int, count: int) -> dict[str, Any]:
     return {"takes": lambda pair: crc32(pair) % count == number, "ordered": False}
 
 
-def work(job: Job, blocks: Iterator[Block], number: int, count: int, link: Link) -> None:
+def work(job: WorkerJob, blocks: Iterator[Block], number: int, count: int, link: Link) -> None:
     """A worker's life."""
     try:
         try:
@@ -81,7 +82,7 @@ def work(job: Job, blocks: Iterator[Block], number: int, count: int, link: Link)
 
 
 class _Reader:
-    def __init__(self, job: Job, number: int, count: int, link: Link) -> None:
+    def __init__(self, job: WorkerJob, number: int, count: int, link: Link) -> None:
         self._job = job
         self._link = link
         # By number, in the order in which they came; None for what is not wanted.

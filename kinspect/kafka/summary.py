@@ -11,9 +11,9 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kinspect.kafka import envelope, meaning, resources, sasl
-from kinspect.kafka.names import ZERO_ID
-from kinspect.kafka.sites import Site, sites
+from kinspect.kafka.fields import envelope, meaning, resources, sasl
+from kinspect.kafka.fields.sites import Site, sites
+from kinspect.kafka.wire.names import ZERO_ID
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.protocol import schema
 from kinspect.records import RecordSet
@@ -21,7 +21,8 @@ from kinspect.records import batches as read_records
 from kinspect.records import summarise as read_batches
 
 if TYPE_CHECKING:
-    from kinspect.kafka.exchange import Exchange, WireMessage
+    from kinspect.kafka.wire.message import WireMessage
+    from kinspect.kafka.wire.pair import Pair
     from kinspect.protocol.schema import Field, Layout
 
 
@@ -150,7 +151,7 @@ class _Found:
         *("record_fields", "room", "topic_ids", "topics", "transactional_ids", "unresolved"),
     )
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Pair) -> None:
         self.ends = exchange.connection
         self.key = exchange.key
         self.topics: dict[str, None] = {}
@@ -185,7 +186,7 @@ class Summary:
         "unresolved_topic_ids",
     )
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Pair) -> None:
         found = _Found(exchange)
         request, _ = _collect(exchange.request, found)
         response, layout = _collect(exchange.response, found)
@@ -287,7 +288,7 @@ def _collect(
     return body, layout
 
 
-def _refusal(exchange: Exchange, response: Struct) -> str | None:
+def _refusal(exchange: Pair, response: Struct) -> str | None:
     if exchange.api_key == sasl.SASL_AUTHENTICATE:
         token = response.get("auth_bytes")
     elif _is_token(exchange) and exchange.response is not None:
@@ -297,12 +298,12 @@ def _refusal(exchange: Exchange, response: Struct) -> str | None:
     return sasl.refusal(token) if token else None
 
 
-def _is_token(exchange: Exchange) -> bool:
+def _is_token(exchange: Pair) -> bool:
     """True for a raw SASL token, which has no header."""
     return exchange.api_key is None and exchange.correlation_id is None
 
 
-def _are_records_known(exchange: Exchange) -> bool:
+def _are_records_known(exchange: Pair) -> bool:
     """True if each message that may hold record sets is there and could be read to its end."""
     key, version = exchange.api_key, exchange.api_version
     if key is None or version is None:
@@ -328,13 +329,21 @@ def _may_hold_records(api_key: int, api_version: int, direction: str) -> bool:
     return any([bool(_record_sites(layout)) for layout in layouts])
 
 
-def error_counts(exchange: Exchange) -> dict[int, int]:
+def summary_of(exchange: Pair) -> Summary:
+    """The exchange's summary; computed once."""
+    found = exchange.summarised
+    if not isinstance(found, Summary):
+        found = exchange.summarised = Summary(exchange)
+    return found
+
+
+def error_counts(exchange: Pair) -> dict[int, int]:
     """Number of times each error code occurs in the response: nothing else of the bodies is decoded."""
     message = exchange.response
     if message is None or message.api_key is None or message.api_version is None:
         return NO_ERRORS
     if message.api_key in _BEYOND_LAYOUT:
-        return exchange.summary.error_counts
+        return summary_of(exchange).error_counts
     fields = _error_fields(message.api_key, message.api_version)
     if not fields:
         return NO_ERRORS
@@ -356,11 +365,19 @@ def _error_fields(api_key: int, api_version: int) -> frozenset[str]:
 # ---------------------------------------------------------------------- problems
 
 
-def problems(exchange: Exchange, with_records: bool = False) -> list[Problem]:
+def problems_of(exchange: Pair) -> list[Problem]:
+    """All problems of either message and of their pairing, but for those of single records; computed once."""
+    found = exchange.found_problems
+    if found is None:
+        found = exchange.found_problems = problems(exchange)
+    return found
+
+
+def problems(exchange: Pair, with_records: bool = False) -> list[Problem]:
     """Problems noted by the session, found by the decoders and in the record sets: the request's, the response's, then
     those of both. `with_records`: the records themselves are read too, not only the batches."""
     found = list(exchange.noted)
-    summary = exchange.summary
+    summary = summary_of(exchange)
     damaged = summary.has_damaged_records(with_records)
     for message in (exchange.request, exchange.response):
         if message is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from .cursor import LINK_TYPE, Cursor
+from kinspect.link.cursor import LINK_TYPE, Cursor
 
 HEADER = 16
 EXTENSION = 8

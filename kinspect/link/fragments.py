@@ -8,13 +8,11 @@ fragments, are bounded together by `Caps.fragment_bytes`, and each by `Caps.frag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import islice
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from ..model import COPY_NS, Caps, Counts
-from ..state import fields, fill
-from .cursor import IP_PROTOCOL, MAX_DEPTH, Cursor
+from kinspect.link.cursor import IP_PROTOCOL, MAX_DEPTH, Cursor
+from kinspect.model import COPY_NS, Caps, Counts
 
 UNIT = 8  # offsets count units of 8 bytes; all fragments but the last are a multiple of that
 MAX_PACKET = 65535
@@ -28,7 +26,7 @@ INCOMPLETE = "fragment incomplete"
 OTHERS = 8
 
 
-class Parts:
+class FragmentParts:
     """A packet of which some fragments have come.
 
     `have` has one byte per unit of `data`: 1 if it has come. `total` is the packet's size, 0 while the last fragment is
@@ -36,8 +34,7 @@ class Parts:
     last one, None if no fragment has one.
     """
 
-    STATE: ClassVar = ("count", "cut", "data", "have", "protocol", "time", "total")
-    __slots__ = STATE
+    __slots__ = ("count", "cut", "data", "have", "protocol", "time", "total")
 
     def __init__(self) -> None:
         self.count = 0
@@ -61,16 +58,6 @@ class Parts:
         if more:
             return not self.total or end <= self.total
         return end == self.total if self.total else end >= len(self.data)
-
-    def state(self) -> list[Any]:
-        """State for `from_state`."""
-        return fields(self, self.STATE)
-
-    @classmethod
-    def from_state(cls, state: Sequence[Any]) -> Parts:
-        parts = cls()
-        fill(parts, cls.STATE, state)
-        return parts
 
     def add(self, offset: int, data: bytes, size: int) -> int:
         """Insert the new parts of a fragment of `size` bytes, of which `data` was captured.
@@ -104,7 +91,7 @@ class Whole(NamedTuple):
     data: bytes
 
 
-Held: TypeAlias = dict[bytes, Parts] | dict[bytes, Whole]
+Waiting: TypeAlias = dict[bytes, FragmentParts] | dict[bytes, Whole]
 
 
 class Fragments:
@@ -113,7 +100,7 @@ class Fragments:
     def __init__(self, caps: Caps, counts: Counts) -> None:
         self._caps = caps
         self._counts = counts
-        self._waiting: dict[bytes, Parts] = {}
+        self._waiting: dict[bytes, FragmentParts] = {}
         self._whole: dict[bytes, Whole] = {}
         self._held = 0
 
@@ -140,18 +127,6 @@ class Fragments:
         self._keep_caps()
         return code
 
-    def state(self) -> list[Any]:
-        """State for `restore`."""
-        return [[*((key, parts.state()) for key, parts in self._waiting.items())], [*self._whole.items()]]
-
-    def restore(self, state: Sequence[Any]) -> None:
-        """Go on with the packets of `state`."""
-        waiting, whole = state
-        self._waiting = {key: Parts.from_state(of_parts) for key, of_parts in waiting}
-        self._whole = {key: Whole(*of_whole) for key, of_whole in whole}
-        self._held = sum(parts.size for parts in self._waiting.values())
-        self._held += sum(len(each.data) for each in self._whole.values())
-
     def flush(self) -> None:
         """End of the capture: give up all incomplete packets."""
         while self._waiting:
@@ -169,19 +144,21 @@ class Fragments:
             and not _is_later(time, whole.time, COPY_NS)
         )
 
-    def _packet(self, key: bytes, time: int | None) -> Parts:
+    def _packet(self, key: bytes, time: int | None) -> FragmentParts:
         """The packet that a fragment with this time belongs to, a new one if necessary."""
         parts = self._waiting.get(key)
         if parts is not None and _is_later(time, parts.time, self._caps.fragment_ns):
             self._give_up(key)
             parts = None
         if parts is None:
-            parts = self._waiting[key] = Parts()
+            parts = self._waiting[key] = FragmentParts()
         parts.count += 1
         parts.time = parts.time if time is None else time
         return parts
 
-    def _add(self, parts: Parts, offset: int, data: bytes, size: int, more: bool, protocol: int) -> bool:
+    def _add(
+        self, parts: FragmentParts, offset: int, data: bytes, size: int, more: bool, protocol: int
+    ) -> bool:
         """Insert the fragment; returns False if it contradicts the packet's size."""
         if not parts.fits(offset + size, more):
             self._counts.overlapping_fragments += 1
@@ -201,7 +178,7 @@ class Fragments:
                 self._counts.overlapping_fragments += 1
         return True
 
-    def _deliver(self, cursor: Cursor, key: bytes, parts: Parts) -> int:
+    def _deliver(self, cursor: Cursor, key: bytes, parts: FragmentParts) -> int:
         del self._waiting[key]
         self._held -= parts.size
         self._counts.fragments += parts.count - 1
@@ -234,7 +211,7 @@ class Fragments:
             while len(held) > self._caps.fragments:
                 self._let_go(held, "fragments")
 
-    def _let_go(self, held: Held, cap: str) -> None:
+    def _let_go(self, held: Waiting, cap: str) -> None:
         """Drop the oldest entry; the cap is hit unless that entry is too old to be of use."""
         let_go, age = (
             (self._forget, COPY_NS) if held is self._whole else (self._give_up, self._caps.fragment_ns)
@@ -248,7 +225,7 @@ def _is_later(time: int | None, than: int | None, by: int) -> bool:
     return time is not None and than is not None and time - than > by
 
 
-def _is_over(held: Held, age: int) -> bool:
+def _is_over(held: Waiting, age: int) -> bool:
     """True if the latest `OTHERS` entries are all later than the oldest by more than twice `age`."""
     oldest = held[next(iter(held))].time
     others = (held[key].time for key in islice(reversed(held), OTHERS))

@@ -9,7 +9,7 @@ receiver's, which change places with the direction and do not tell connections a
 
 from __future__ import annotations
 
-from .cursor import ETHERTYPE, Cursor
+from kinspect.link.cursor import ETHERTYPE, Cursor
 
 IPV4 = ETHERTYPE + 0x0800
 IPV6 = ETHERTYPE + 0x86DD

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from .cursor import IP_PROTOCOL, Cursor
+from kinspect.link.cursor import IP_PROTOCOL, Cursor
 
 # Version and header length, total length; then as one number, `Segment.mark`: identification, flags and fragment
 # offset, time to live, protocol, checksum.

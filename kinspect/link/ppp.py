@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from .cursor import ETHERTYPE, LINK_TYPE, PPP, Cursor
+from kinspect.link.cursor import ETHERTYPE, LINK_TYPE, PPP, Cursor
 
 PPP_FRAME = LINK_TYPE + 9
 ADDRESS_AND_CONTROL = b"\xff\x03"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import struct
 
-from .cursor import LINK_TYPE, Cursor
-from .frames import FAMILIES
+from kinspect.link.cursor import LINK_TYPE, Cursor
+from kinspect.link.frames import FAMILIES
 
 _PKTAP = struct.Struct("<III")  # header length, record type, DLT_ value
 PKTAP_HEADER = 108  # newer systems have longer ones

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from typing import cast
 
-from ..model import Block, Caps, Counts, Segment
-from .cursor import LINK_TYPE, Assembler, Cursor
-from .fragments import PART, Fragments
-from .tables import LAYERS, layer_name
+from kinspect.link.cursor import LINK_TYPE, Assembler, Cursor
+from kinspect.link.fragments import PART, Fragments
+from kinspect.link.tables import LAYERS, layer_name
+from kinspect.model import Block, Caps, Counts, Segment
 
 # Layout of nearly every packet: an ethertype, IPv4 without options, TCP. Ethertype, version and header length,
 # total length, `Segment.mark` (identification, fragment, time to live, protocol, checksum), then (behind

@@ -5,9 +5,9 @@ A new link type or encapsulation is a function and a line here.
 
 from __future__ import annotations
 
-from .cursor import ETHERTYPE, IP_PROTOCOL, LINK_TYPE, PPP, UDP_PORT, Layer
-from .erf import erf
-from .frames import (
+from kinspect.link.cursor import ETHERTYPE, IP_PROTOCOL, LINK_TYPE, PPP, UDP_PORT, Layer
+from kinspect.link.erf import erf
+from kinspect.link.frames import (
     e_tag,
     ethernet,
     ipoib,
@@ -20,11 +20,11 @@ from .frames import (
     vlan,
     vn_tag,
 )
-from .ip import authentication, extension, fragment_header, ipv4, ipv6
-from .ppp import cisco_hdlc, ppp, ppp_hdlc, pppoe
-from .pseudoheaders import nflog, pktap, user_2
-from .transport import tcp, udp
-from .tunnels import (
+from kinspect.link.ip import authentication, extension, fragment_header, ipv4, ipv6
+from kinspect.link.ppp import cisco_hdlc, ppp, ppp_hdlc, pppoe
+from kinspect.link.pseudoheaders import nflog, pktap, user_2
+from kinspect.link.transport import tcp, udp
+from kinspect.link.tunnels import (
     BRIDGED,
     ERSPAN_1_OR_2,
     erspan_2,

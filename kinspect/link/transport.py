@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from zlib import crc32
 
-from .cursor import STOP, UDP_PORT, Cursor
+from kinspect.link.cursor import STOP, UDP_PORT, Cursor
 
 _TCP = struct.Struct(">4xIIBB")  # sequence, acknowledgment, data offset, flags
 _UDP = struct.Struct(">2xHH")  # destination port, length

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import struct
 
-from .cursor import ETHERTYPE, Cursor
-from .frames import IPV4, IPV6, raw_ip
-from .ppp import pptp
+from kinspect.link.cursor import ETHERTYPE, Cursor
+from kinspect.link.frames import IPV4, IPV6, raw_ip
+from kinspect.link.ppp import pptp
 
 BRIDGED = ETHERTYPE + 0x6558  # "transparent Ethernet bridging": a whole frame
 ERSPAN_1_OR_2 = 0x88BE

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TextIO
 
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.view import View
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import View
 
 JSONL, TABLE, DETAIL, NONE = "jsonl", "table", "detail", "none"
 
@@ -58,7 +58,7 @@ def _jsonl(stream: TextIO, view: View, style: Style) -> Writer:
 
 
 def _table(stream: TextIO, view: View, style: Style) -> Writer:
-    writer: Writer = import_module("kinspect.output.table").Table(
+    writer: Writer = import_module("kinspect.output.table").TableWriter(
         _console(stream, style), view, utc=style.utc, wide=style.wide
     )
     return writer

@@ -10,9 +10,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-Piece = tuple[str, str]
+StyledText = tuple[str, str]
 """A part of a line and the name of its rich style; the text is escaped."""
-Pieces = tuple[Piece, ...] | Iterator[Piece]
+Pieces = tuple[StyledText, ...] | Iterator[StyledText]
 """The pieces of a line; an iterator for a line that may be long."""
 
 BATCH_CHARACTERS = 32 * 1024
@@ -77,7 +77,7 @@ class Branches:
             self._row(guides, "".join([piece[0] for piece in row]), row)
             guides = later
 
-    def _row(self, guides: str, text: str, pieces: Iterable[Piece]) -> None:
+    def _row(self, guides: str, text: str, pieces: Iterable[StyledText]) -> None:
         if self._colored:
             text = "".join([self._styled(piece) for piece in ((guides, GUIDE_STYLE), *pieces)])
             guides = ""
@@ -86,7 +86,7 @@ class Branches:
         if self._waiting >= BATCH_CHARACTERS:
             self.flush()
 
-    def _styled(self, piece: Piece) -> str:
+    def _styled(self, piece: StyledText) -> str:
         text, style = piece
         if not text or not style:
             return text
@@ -101,10 +101,10 @@ class Branches:
         return before, after
 
 
-def folded(pieces: Iterable[Piece], room: int) -> Iterator[list[Piece]]:
+def folded(pieces: Iterable[StyledText], room: int) -> Iterator[list[StyledText]]:
     """The pieces in rows of at most `room` cells, broken at spaces where there are some. A piece may be of any length,
     and there may be any number: a row at a time is held."""
-    row: list[Piece] = []
+    row: list[StyledText] = []
     left = room
     for text, style in pieces:
         at = 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from kinspect.kafka import resources
-from kinspect.kafka.exchange import SASL_TOKEN, Exchange
-from kinspect.kafka.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from kinspect.kafka.sites import Site, sites
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.fields import resources
+from kinspect.kafka.fields.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kinspect.kafka.fields.sites import Site, sites
 from kinspect.kafka.summary import REQUEST_DATA
+from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.protocol import schema
 from kinspect.protocol.schema import Layout
 
@@ -29,7 +30,7 @@ WORDS_SHOWN = 60
 """Characters of a name or a text of a broker; a longer reason of a member that joins or leaves is left to the body."""
 
 
-class Told(NamedTuple):
+class Deed(NamedTuple):
     """Short facts of an exchange, not escaped. `refused`: the refusal of a login; `deed`: the action or its object;
     `reasons`: texts of clients and brokers about it."""
 
@@ -38,12 +39,12 @@ class Told(NamedTuple):
     reasons: list[str]
 
 
-NOTHING_TOLD = Told(None, None, [])
+NOTHING_TOLD = Deed(None, None, [])
 
 
-def told(exchange: Exchange) -> Told:
+def told(exchange: Exchange) -> Deed:
     """The exchange's short facts."""
-    return Told(refused(exchange), deed(exchange), reasons(exchange))
+    return Deed(refused(exchange), deed(exchange), reasons(exchange))
 
 
 def refused(exchange: Exchange) -> str | None:

@@ -9,20 +9,21 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from kinspect.kafka.exchange import ANSWERED, Exchange
+from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import ERRORS_SHOWN
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.output import Writer, table
-from kinspect.output.branches import Branches, Piece
+from kinspect.output.branches import Branches, StyledText
 from kinspect.output.deeds import refused
 from kinspect.output.escape import escape
 from kinspect.output.named import number_name
 
 KEY, VALUE, TEXT, NULL = "cyan", "", "green", "dim"
 
-SPACE: Piece = " ", VALUE
-COMMA: Piece = ", ", VALUE
+SPACE: StyledText = " ", VALUE
+COMMA: StyledText = ", ", VALUE
 
 PART = 1_000
 """Characters of a text, or numbers of a list, that are laid out at a time."""
@@ -67,7 +68,7 @@ class Detail(Writer):
         self._branches.flush()
 
     def _message(
-        self, side: str, message: dict[str, Any], errors: list[tuple[Piece, ...]], last: bool
+        self, side: str, message: dict[str, Any], errors: list[tuple[StyledText, ...]], last: bool
     ) -> None:
         body = message["body"]
         below = self._branches.line("", last, _message_title(side, message))
@@ -85,7 +86,7 @@ class Detail(Writer):
             left -= 1
             self._item(above, not left, (escape(key), KEY), item, number_name(key, item))
 
-    def _item(self, above: str, last: bool, label: Piece, item: Any, name: str | None = None) -> None:
+    def _item(self, above: str, last: bool, label: StyledText, item: Any, name: str | None = None) -> None:
         write = self._branches.line
         if isinstance(item, dict) and item:
             self._struct(write(above, last, (label,)), item)
@@ -106,7 +107,7 @@ def _may_be_long(item: Any) -> bool:
     return len(item) > PART if isinstance(item, str) else isinstance(item, list) and bool(item)
 
 
-def scalar(item: Any) -> Iterator[Piece]:
+def scalar(item: Any) -> Iterator[StyledText]:
     """The pieces of a value without fields of its own. A text or list of any length comes in parts."""
     if isinstance(item, str) and len(item) > PART:
         for at in range(0, len(item), PART):
@@ -120,7 +121,7 @@ def scalar(item: Any) -> Iterator[Piece]:
         yield _word(item)
 
 
-def _elements(items: list[Any]) -> Iterator[Piece]:
+def _elements(items: list[Any]) -> Iterator[StyledText]:
     if {*map(type, items)} == {int}:
         yield ", ".join(map(str, items)), VALUE
         return
@@ -130,7 +131,7 @@ def _elements(items: list[Any]) -> Iterator[Piece]:
         yield from scalar(item)
 
 
-def _word(item: Any) -> Piece:
+def _word(item: Any) -> StyledText:
     if isinstance(item, str):
         return escape(item) or '""', TEXT
     if item is None:
@@ -140,7 +141,7 @@ def _word(item: Any) -> Piece:
     return ("[]", NULL) if item == [] else ("{}" if item == {} else str(item), VALUE)
 
 
-def _title(line: dict[str, Any], order: int) -> tuple[Piece, ...]:
+def _title(line: dict[str, Any], order: int) -> tuple[StyledText, ...]:
     title = ((f"#{order} ", "bold"), _piece(table.api(line)), (f"  {table.ends(line)}  ", VALUE))
     outcome, reason = line["outcome"], line["outcome_reason"]
     if outcome == ANSWERED:
@@ -148,7 +149,7 @@ def _title(line: dict[str, Any], order: int) -> tuple[Piece, ...]:
     return *title, (f"{outcome} ({reason})" if reason else outcome, table.NOTE)
 
 
-def _piece(text: Text) -> Piece:
+def _piece(text: Text) -> StyledText:
     return text.plain, str(text.style)
 
 
@@ -158,7 +159,7 @@ def _end_facts(end: dict[str, Any]) -> list[str]:
     return [f"{end['ip']} {end['port']}", *(f"{key}={value}" for key, value in rest.items())]
 
 
-def _message_title(side: str, message: dict[str, Any]) -> tuple[Piece, ...]:
+def _message_title(side: str, message: dict[str, Any]) -> tuple[StyledText, ...]:
     facts = [f"{message['size']} bytes"]
     frames = message["frames"]
     first, last = frames["first"], frames["last"]
@@ -169,7 +170,7 @@ def _message_title(side: str, message: dict[str, Any]) -> tuple[Piece, ...]:
     return (side, "bold"), (escape(f"  {', '.join(facts)}"), "dim")
 
 
-def _errors(line: dict[str, Any], exchange: Exchange) -> Iterator[tuple[Piece, ...]]:
+def _errors(line: dict[str, Any], exchange: Exchange) -> Iterator[tuple[StyledText, ...]]:
     """Lines above the response's body."""
     refusal = refused(exchange)
     if refusal is not None:
@@ -180,13 +181,13 @@ def _errors(line: dict[str, Any], exchange: Exchange) -> Iterator[tuple[Piece, .
         yield ((f"and {line['error_count'] - ERRORS_SHOWN:,} more", table.ERROR),)
 
 
-def _error(error: dict[str, Any]) -> tuple[Piece, ...]:
+def _error(error: dict[str, Any]) -> tuple[StyledText, ...]:
     retriable = ", retriable" if error["retriable"] else ""
     text = f"{error['name']} ({error['code']}{retriable}) {error['path']}".rstrip()
     return ((escape(text), table.ERROR),)
 
 
-def _problem(problem: dict[str, Any]) -> tuple[Piece, ...]:
+def _problem(problem: dict[str, Any]) -> tuple[StyledText, ...]:
     where = [problem["side"], problem["path"]]
     if problem["offset"] is not None:
         where.append(f"at byte {problem['offset']}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kinspect.kafka.view import iso_time
+from kinspect.kafka.view.view import iso_time
 from kinspect.output.escape import escape
-from kinspect.seen import LONGEST, Counts, may_be_more
+from kinspect.seen import LONGEST, ValueCounts, may_be_more
 
 if TYPE_CHECKING:
-    from kinspect.output.summary import Tally
+    from kinspect.output.tally import Tally
 
 SHOWN = 20
 NS_PER_US, NS_PER_SECOND = 1_000, 1_000_000_000
@@ -31,7 +31,7 @@ def instead(tally: Tally) -> str:
     return "; ".join([f"no exchange{which} passes {asked}", *there])
 
 
-def _there(kind: str, counts: Counts) -> str:
+def _there(kind: str, counts: ValueCounts) -> str:
     """The most frequent values, equals in the order of names, and the number of others."""
     if kind == LONGEST:
         return f"the {kind} is {_milliseconds(counts[kind])}"

@@ -6,8 +6,8 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.view import View
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import View
 from kinspect.output.escape import escape_json
 
 BATCH_BYTES = 32 * 1024

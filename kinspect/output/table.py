@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from kinspect.kafka.exchange import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED, Exchange
-from kinspect.kafka.view import View
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED
 from kinspect.output import Writer
-from kinspect.output.deeds import NOTHING_TOLD, Told, is_login, told
+from kinspect.output.deeds import NOTHING_TOLD, Deed, is_login, told
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
 
@@ -91,7 +92,7 @@ def _left(widths: Widths, terminal: int) -> int:
     return terminal - sum(width + 1 for width in widths[:-1] if width)
 
 
-class Table(Writer):
+class TableWriter(Writer):
     """Writes exchanges as rows. `wide`: nothing is cut, rows may be longer than the terminal is wide."""
 
     def __init__(self, console: Console, view: View, *, utc: bool = False, wide: bool = False) -> None:
@@ -266,7 +267,7 @@ class About(NamedTuple):
     rest: list[Text]
 
 
-def about(line: dict[str, Any], found: Told = NOTHING_TOLD) -> About:
+def about(line: dict[str, Any], found: Deed = NOTHING_TOLD) -> About:
     """The last column of an exchange. `found`: short facts from its messages."""
     parts = [Text(escape(name), style=ERROR) for name in line["error_names"]]
     parts += [Text(escape(found.refused), style=ERROR)] if found.refused else []

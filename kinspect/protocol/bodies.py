@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from kinspect.model import RESPONSE, Problem
 from kinspect.protocol import compiler, interpreter, schema
-from kinspect.protocol.compiler import Body, Decode, Projection
+from kinspect.protocol.compiler import Decode
 from kinspect.protocol.interpreter import Reading
 from kinspect.protocol.memory import MAX_MEMORY, MOST_PER_BYTE
+from kinspect.protocol.projection import Body, Projection, projection
 from kinspect.protocol.schema import Layout
 from kinspect.protocol.wire import DECODE_FAILURES, UNKNOWN_TAGS
 
@@ -173,7 +174,7 @@ def _version_fallback(
     if pos != end or body["error_code"] != _UNSUPPORTED_VERSION:
         return None
     if fields is not None:
-        body = restrict(body, compiler.projection(fields))
+        body = restrict(body, projection(fields))
     return Decoded(body, layout, True, ())
 
 
@@ -208,7 +209,7 @@ def _explain(
         surplus = end - reading.end
         message = f"{surplus} trailing byte{'s' if surplus > 1 else ''} after {layout.name} version {layout.version}"
         problems += (Problem(layout.direction, "trailing_bytes", message, reading.end - base, surplus),)
-    body = reading.body if fields is None else restrict(reading.body, compiler.projection(fields))
+    body = reading.body if fields is None else restrict(reading.body, projection(fields))
     return Decoded(body, layout, failure is None, problems)
 
 

@@ -9,8 +9,8 @@ from kinspect.errors import DecodeError, KinspectError
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import compiler, interpreter, schema
 from kinspect.protocol.bodies import decode_body
-from kinspect.protocol.compiler import Body
 from kinspect.protocol.memory import MAX_MEMORY
+from kinspect.protocol.projection import Body
 from kinspect.protocol.schema import Layout
 from kinspect.protocol.wire import DECODE_FAILURES
 

@@ -16,19 +16,18 @@ from __future__ import annotations
 
 import linecache
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kinspect.form import COMPILED
-from kinspect.protocol import memory, walker, wire
+from kinspect.protocol import memory, sizes, walker, wire
+from kinspect.protocol.projection import Body, Projection, projection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kinspect.protocol.schema import Field, Layout
-
-Body = dict[str, Any]
 
 
 class Decode(Protocol):
@@ -38,9 +37,6 @@ class Decode(Protocol):
 
 
 Encode = Callable[[Body], bytes]
-
-# Fields to decode: None means a whole subtree, a dict the wanted names below.
-Projection = dict[str, "Projection | None"]
 
 _HELPERS: dict[str, Any] = {
     "Malformed": wire.Malformed,
@@ -113,22 +109,6 @@ def decoder_source(layout: Layout, fields: frozenset[str] | None = None, bounded
 def encoder_source(layout: Layout) -> str:
     """Source of the function that `encoder` returns."""
     return _EncodeWriter().write(layout)
-
-
-def projection(fields: Iterable[str]) -> Projection:
-    """Tree of dotted paths; a shorter path includes the longer ones below it."""
-    root: Projection = {}
-    for path in sorted(fields):
-        node = root
-        *parents, last = path.split(".")
-        for name in parents:
-            below = node.setdefault(name, {})
-            if below is None:
-                break
-            node = below
-        else:
-            node[last] = None
-    return root
 
 
 def _title(layout: Layout, action: str, fields: frozenset[str] | None) -> str:
@@ -293,7 +273,7 @@ class _DecodeWriter(_Writer):
         count = f"count{depth}"
         self.length(field, count)
         # An element without bytes would make any count fit.
-        least = max(wire.minimum_size(field), 1)
+        least = max(sizes.minimum_size(field), 1)
         size = count if least == 1 else f"{count} * {least}"
         with self.block(f"if 0 <= {size} <= end - pos:"):
             self.elements(field, wanted, keep, name, count, depth)
@@ -304,7 +284,7 @@ class _DecodeWriter(_Writer):
     ) -> None:
         if keep:
             self.charge(count, memory.of_element(field))
-        width = wire.fixed_width(field)
+        width = sizes.fixed_width(field)
         if width and (not keep or field.type in wire.FIXED):
             if keep:
                 self.line(f"{name} = {_fixed_elements(field, count)}")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kinspect.protocol.schema import Field, Layout
 
 
-class Row(NamedTuple):
+class FieldRow(NamedTuple):
     """One field: its nesting depth, its names, its type as Kafka writes it (`[]struct`, `string`), and the rest."""
 
     depth: int
@@ -21,17 +21,17 @@ class Row(NamedTuple):
     entity: str | None
 
 
-def describe(layout: Layout) -> list[Row]:
+def describe(layout: Layout) -> list[FieldRow]:
     """Fields of a layout in wire order, a struct's fields below it; tagged fields come last."""
     return _rows(layout.fields, 0)
 
 
-def _rows(fields: Iterable[Field], depth: int) -> list[Row]:
+def _rows(fields: Iterable[Field], depth: int) -> list[FieldRow]:
     rows = []
     for field in sorted(fields, key=lambda one: -1 if one.tag is None else one.tag):
         kind = f"[]{field.type}" if field.array else field.type
         rows.append(
-            Row(
+            FieldRow(
                 depth,
                 field.name,
                 field.kafka_name,

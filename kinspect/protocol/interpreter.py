@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kinspect.model import Problem
 from kinspect.protocol import memory
+from kinspect.protocol.projection import Body
 from kinspect.protocol.schema import Field, Layout
 
 _NUMBERS = {
@@ -30,8 +31,6 @@ _LONGEST_VARINT = 5
 
 SPAN_MEMORY = 512
 """Memory of a span, with its path and value."""
-
-Body = dict[str, Any]
 
 
 class Span(NamedTuple):

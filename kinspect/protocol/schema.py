@@ -16,7 +16,7 @@ from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol.store import (
     ApiFile,
     FieldDefinition,
-    Message,
+    MessageDefinition,
     read_api,
     read_messages,
 )
@@ -100,8 +100,8 @@ class Api:
     deprecated: dict[int, str]
     unstable: dict[int, str]
     old_names: tuple[str, ...]
-    request: Message
-    response: Message
+    request: MessageDefinition
+    response: MessageDefinition
 
 
 class RecordType(NamedTuple):
@@ -249,7 +249,7 @@ def header_versions(direction: str) -> frozenset[int]:
 
 
 @cache
-def _headers() -> dict[str, Message]:
+def _headers() -> dict[str, MessageDefinition]:
     messages = read_messages((TABLE / "headers.txt").read_text("utf-8"))
     return {REQUEST if message.name == "RequestHeader" else RESPONSE: message for message in messages}
 
@@ -285,12 +285,12 @@ def _header_rule(
 
 
 @cache
-def _records() -> dict[str, Message]:
+def _records() -> dict[str, MessageDefinition]:
     return {message.name: message for messages in record_files().values() for message in messages}
 
 
 @cache
-def record_files() -> dict[str, tuple[Message, ...]]:
+def record_files() -> dict[str, tuple[MessageDefinition, ...]]:
     """Messages of every file of `table/records`, by the file's stem."""
     paths = sorted((TABLE / "records").glob("*.txt"))
     return {path.stem: tuple(read_messages(path.read_text("utf-8"))) for path in paths}
@@ -300,7 +300,7 @@ def record_names() -> tuple[str, ...]:
     return tuple(_records())
 
 
-def record(name: str) -> Message | None:
+def record(name: str) -> MessageDefinition | None:
     """Definition of a record message; None if there is none of that name."""
     return _records().get(name)
 
@@ -333,7 +333,9 @@ def record_types(topic: str) -> dict[int, RecordType]:
     return dict(sorted(found.items()))
 
 
-def _layouts(message: Message, version: int, api_key: int | None, direction: str | None) -> Iterator[Layout]:
+def _layouts(
+    message: MessageDefinition, version: int, api_key: int | None, direction: str | None
+) -> Iterator[Layout]:
     if version not in message.versions:
         return
     flexible = version in message.flexible

@@ -55,7 +55,7 @@ class FieldDefinition(NamedTuple):
         return self.element[0].isupper()
 
 
-class Variant(NamedTuple):
+class LayoutVariant(NamedTuple):
     """Layout of one version in the releases `releases` (`3.5.0..3.6.2`), with other bytes than the current one."""
 
     version: int
@@ -71,7 +71,7 @@ class Variant(NamedTuple):
         return low if low == high else f"{low}–{high}"
 
 
-class Message(NamedTuple):
+class MessageDefinition(NamedTuple):
     """A request, a response, a record or a header: `kind` and `name`, its valid and its flexible versions."""
 
     kind: str
@@ -80,15 +80,15 @@ class Message(NamedTuple):
     flexible: frozenset[int]
     fields: tuple[FieldDefinition, ...]
     attributes: dict[str, str]
-    variants: tuple[Variant, ...] = ()
+    variants: tuple[LayoutVariant, ...] = ()
 
 
 class ApiFile(NamedTuple):
     key: int
     name: str
     attributes: dict[str, str]
-    request: Message
-    response: Message
+    request: MessageDefinition
+    response: MessageDefinition
 
 
 class _Block(NamedTuple):
@@ -112,7 +112,7 @@ def read_api(text: str) -> ApiFile:
     return ApiFile(int(key), name, head.attributes, request, response)
 
 
-def read_messages(text: str) -> list[Message]:
+def read_messages(text: str) -> list[MessageDefinition]:
     """Parse a file of records or headers."""
     return list(_messages(_blocks(text), {}, ""))
 
@@ -138,8 +138,8 @@ def _blocks(text: str) -> Iterator[_Block]:
         yield block
 
 
-def _messages(blocks: Iterable[_Block], shared: dict[str, str], api: str) -> Iterator[Message]:
-    message: Message | None = None
+def _messages(blocks: Iterable[_Block], shared: dict[str, str], api: str) -> Iterator[MessageDefinition]:
+    message: MessageDefinition | None = None
     for block in blocks:
         if block.words[0] == "variant":
             if message is None:
@@ -154,14 +154,14 @@ def _messages(blocks: Iterable[_Block], shared: dict[str, str], api: str) -> Ite
         versions = parse_versions(attributes["versions"])
         flexible = parse_versions(attributes["flexible"], versions)
         fields = _read_fields(block.lines, versions)
-        message = Message(kind, name, versions, flexible, fields, block.attributes)
+        message = MessageDefinition(kind, name, versions, flexible, fields, block.attributes)
     if message is not None:
         yield message
 
 
-def _with_variant(message: Message, block: _Block) -> Message:
+def _with_variant(message: MessageDefinition, block: _Block) -> MessageDefinition:
     version = int(block.words[1])
-    variant = Variant(
+    variant = LayoutVariant(
         version,
         block.words[3],
         block.attributes["flexible"] == "yes",
@@ -211,12 +211,12 @@ def write_api(api: ApiFile) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_messages(messages: Iterable[Message]) -> str:
+def write_messages(messages: Iterable[MessageDefinition]) -> str:
     blocks = ["\n".join(_write_message(message, f"{message.kind} {message.name}")) for message in messages]
     return "\n\n".join(blocks) + "\n"
 
 
-def _write_message(message: Message, title: str) -> list[str]:
+def _write_message(message: MessageDefinition, title: str) -> list[str]:
     lines = [title, *_write_attributes(message.attributes), *_write_fields(message.fields, message.versions)]
     for variant in message.variants:
         lines += [

@@ -10,13 +10,13 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from kinspect.protocol import memory, wire
+from kinspect.protocol import memory, sizes, wire
 from kinspect.protocol.wire import Malformed, TooLarge, uuid_text
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-    from kinspect.protocol.compiler import Body, Projection
+    from kinspect.protocol.projection import Body, Projection
     from kinspect.protocol.schema import Field, Layout
 
 _INT8: Final = 0
@@ -54,7 +54,7 @@ _float64: Final = struct.Struct(">d").unpack_from
 _UVARINT_BITS: Final = 35
 
 
-class Node:
+class FieldNode:
     """A field, or a gap between the wanted fields.
 
     `width`: the size of a value, or an element, in bytes if it is fixed, else 0. `keep` is False for a field that is
@@ -69,29 +69,29 @@ class Node:
         self.nullable: bool = field.nullable
         self.compact: bool = field.compact
         self.tag: i64 = -1 if field.tag is None else field.tag
-        self.least: i64 = max(wire.minimum_size(field), 1)
-        self.width: i64 = wire.fixed_width(field)
+        self.least: i64 = max(sizes.minimum_size(field), 1)
+        self.width: i64 = sizes.fixed_width(field)
         self.memory: i64 = memory.of_element(field) if field.array else 0
-        self.below: Struct = Struct(field.fields, field.compact, wanted if keep else {})
+        self.below: StructNode = StructNode(field.fields, field.compact, wanted if keep else {})
 
 
-class Struct:
+class StructNode:
     """Fields of a struct or a message: the ordinary ones in order, and the tagged ones if it is flexible."""
 
     def __init__(self, fields: tuple[Field, ...], flexible: bool, wanted: Projection | None) -> None:
         self.flexible: bool = flexible
         self.keeps_unknown: bool = wanted is None or wire.UNKNOWN_TAGS in wanted
-        self.nodes: list[Node] = []
-        self.tagged: list[Node] = []
+        self.nodes: list[FieldNode] = []
+        self.tagged: list[FieldNode] = []
         for field in fields:
             keep = wanted is None or field.name in wanted
-            node = Node(field, keep, wanted.get(field.name) if wanted else wanted)
+            node = FieldNode(field, keep, wanted.get(field.name) if wanted else wanted)
             if field.tag is not None:
                 self.tagged.append(node)
             elif not self._joins(node):
                 self.nodes.append(node)
 
-    def _joins(self, node: Node) -> bool:
+    def _joins(self, node: FieldNode) -> bool:
         """Merge `node` into the one before it if both are gaps; returns True if so."""
         if not self.nodes or not _is_gap(node) or not _is_gap(self.nodes[-1]):
             return False
@@ -99,7 +99,7 @@ class Struct:
         return True
 
 
-def _is_gap(node: Node) -> bool:
+def _is_gap(node: FieldNode) -> bool:
     return node.width > 0 and not node.array and not node.keep
 
 
@@ -107,7 +107,7 @@ class Program:
     """A layout, or some of its fields, ready to be walked."""
 
     def __init__(self, layout: Layout, wanted: Projection | None, bounded: bool) -> None:
-        self.root: Struct = Struct(layout.fields, layout.flexible, wanted)
+        self.root: StructNode = StructNode(layout.fields, layout.flexible, wanted)
         self.bounded: bool = bounded
 
     def decode(self, data: bytes, pos: int, end: int, room: int = 0, /) -> tuple[Body, int]:
@@ -131,7 +131,7 @@ class _Walk:
 
     # Values that are kept.
 
-    def fields(self, struct: Struct, row: dict[str, Any]) -> None:
+    def fields(self, struct: StructNode, row: dict[str, Any]) -> None:
         for node in struct.nodes:
             if not node.keep:
                 self.skip(node)
@@ -142,7 +142,7 @@ class _Walk:
         if struct.flexible:
             self.tags(struct, row)
 
-    def value(self, node: Node) -> object:
+    def value(self, node: FieldNode) -> object:
         """Read one value, or an element of an array."""
         data = self.data
         pos = self.pos
@@ -190,7 +190,7 @@ class _Walk:
             return _int16(data, pos) & 0xFFFF
         return _int32(data, pos) & 0xFFFFFFFF
 
-    def array(self, node: Node) -> object:
+    def array(self, node: FieldNode) -> object:
         count = self.count(node)
         if count < 0:
             return None
@@ -213,7 +213,7 @@ class _Walk:
 
     # Values that are skipped.
 
-    def skip(self, node: Node) -> None:
+    def skip(self, node: FieldNode) -> None:
         if node.array:
             count = self.count(node)
             if node.width > 0:
@@ -227,7 +227,7 @@ class _Walk:
         else:
             self.skip_value(node)
 
-    def skip_value(self, node: Node) -> None:
+    def skip_value(self, node: FieldNode) -> None:
         if node.width > 0:
             self.pos += node.width
         elif node.kind != _STRUCT:
@@ -242,7 +242,7 @@ class _Walk:
 
     # Tagged fields (KIP-482).
 
-    def tags(self, struct: Struct, row: dict[str, Any] | None) -> None:
+    def tags(self, struct: StructNode, row: dict[str, Any] | None) -> None:
         """Read a tagged section into `row`, or skip it if `row` is None."""
         count = self.uvarint()
         if count == 0:
@@ -292,7 +292,7 @@ class _Walk:
         self.pos = pos
         return value
 
-    def length(self, node: Node) -> i64:
+    def length(self, node: FieldNode) -> i64:
         """Read the length of a string or bytes; -1 for null."""
         pos = self.pos
         size: i64
@@ -309,7 +309,7 @@ class _Walk:
             raise Malformed
         return size
 
-    def count(self, node: Node) -> i64:
+    def count(self, node: FieldNode) -> i64:
         """Read the number of elements of an array; -1 for null."""
         pos = self.pos
         count: i64
@@ -326,7 +326,7 @@ class _Walk:
             raise Malformed
         return count
 
-    def is_null(self, node: Node) -> bool:
+    def is_null(self, node: FieldNode) -> bool:
         """Read the marker before a nullable struct (KIP-893): a byte 1 or -1, in a tagged field a varint 1 or 0."""
         marker: i64
         if node.array:
@@ -351,7 +351,7 @@ class _Walk:
             raise TooLarge
 
 
-def _tagged(struct: Struct, tag: i64) -> Node | None:
+def _tagged(struct: StructNode, tag: i64) -> FieldNode | None:
     for node in struct.tagged:
         if node.tag == tag:
             return node

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from kinspect.records.message import Reading, read, read_any_version, read_prefixed
+from kinspect.records.message import MessageReading, read, read_any_version, read_prefixed
 
 _KEY = struct.Struct(">hh")
 
@@ -36,7 +36,7 @@ _TYPES = {
 _LEADER_CHANGE, _SNAPSHOT_HEADER = _TYPES[2], _TYPES[3]
 
 
-def decode(key: bytes | None, value: bytes | None) -> tuple[Reading | None, Reading | None]:
+def decode(key: bytes | None, value: bytes | None) -> tuple[MessageReading | None, MessageReading | None]:
     """Decode key and value of a record in a control batch.
 
     The key is `{"type": "COMMIT", "version": 0}` (`UNKNOWN_7` for a type without a name), the value `{"type":

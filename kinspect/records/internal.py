@@ -15,7 +15,7 @@ from typing import Any
 
 from kinspect.protocol import schema
 from kinspect.records.embedded import decode_assignment, decode_subscription
-from kinspect.records.message import Reading, read, read_prefixed
+from kinspect.records.message import MessageReading, read, read_prefixed
 
 COORDINATOR_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 METADATA_TOPICS = {
@@ -30,7 +30,7 @@ _TYPE = struct.Struct(">h")
 _UVARINT_BYTES = 5
 
 
-def decode_key(topic: str, key: bytes | None) -> Reading | None:
+def decode_key(topic: str, key: bytes | None) -> MessageReading | None:
     """Decode the key of a record of `topic`: `{"type": "OffsetCommitKey", "version": 0, "data": {...}}`.
 
     None if the topic has no keys, or the key does not parse exactly. Never raises.
@@ -41,7 +41,7 @@ def decode_key(topic: str, key: bytes | None) -> Reading | None:
     return read(kind.key, _only_version(kind.key), key, _TYPE.size)
 
 
-def decode_value(topic: str, key: bytes | None, value: bytes | None) -> Reading | None:
+def decode_value(topic: str, key: bytes | None, value: bytes | None) -> MessageReading | None:
     """Decode the value of a record of `topic`: `{"type": "OffsetCommitValue", "version": 3, "data": {...}}`.
 
     In `data`, the consumer protocol's bytes are accompanied by their decoded form (`subscription_decoded`,
@@ -76,7 +76,7 @@ def _only_version(name: str) -> int:
     return max(definition.versions)
 
 
-def _metadata(topic: str, value: bytes) -> Reading | None:
+def _metadata(topic: str, value: bytes) -> MessageReading | None:
     position = 0
     numbers = []
     for _ in range(3):

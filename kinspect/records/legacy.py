@@ -14,7 +14,7 @@ import struct
 import zlib
 from typing import Any, NamedTuple
 
-from kinspect.records.recordset import FARTHEST, LOG_APPEND_TIME, NO_TIMESTAMP, Reader
+from kinspect.records.recordset import FARTHEST, LOG_APPEND_TIME, NO_TIMESTAMP, RecordSetReader
 
 _HEAD = struct.Struct(">qiIbBq")
 """Offset, size, crc, magic, attributes, timestamp (in magic 0 the key starts there). No message is shorter."""
@@ -31,7 +31,7 @@ _DEEPEST = 4
 """Number of nested wrappers that are opened; Kafka itself rejects the second."""
 
 
-class Run:
+class MessageRun:
     """Adjacent messages of one magic and timestamp type: uncompressed ones, or one wrapper.
 
     `count` and `first` are None if the content of a wrapper cannot be read. `first` and `last` are offsets, `low` and
@@ -74,13 +74,13 @@ class Run:
 
 
 class _Context(NamedTuple):
-    reader: Reader
+    reader: RecordSetReader
     origin: int
     """Position of the outermost wrapper in the record set, which problems refer to."""
     depth: int
 
 
-def read_run(data: bytes, position: int, reader: Reader) -> Run | None:
+def read_run(data: bytes, position: int, reader: RecordSetReader) -> MessageRun | None:
     """The run that begins at `position`, or None if no whole message of magic 0 or 1 begins there.
 
     Problems go to the reader's result.
@@ -91,19 +91,19 @@ def read_run(data: bytes, position: int, reader: Reader) -> Run | None:
     return run
 
 
-def _read_run(data: bytes, position: int, context: _Context) -> Run | None:
+def _read_run(data: bytes, position: int, context: _Context) -> MessageRun | None:
     room = len(data) - position
     if room < _HEAD.size:
         return None
     offset, size, _, magic, attributes, _ = _HEAD.unpack_from(data, position)
     if magic not in (0, 1) or not _SMALLEST[magic] <= size <= room - _PREFIX:
         return None
-    run = Run(magic, attributes & _KIND[magic], offset)
+    run = MessageRun(magic, attributes & _KIND[magic], offset)
     (_wrapper if run.codec else _plain)(run, data, position, context)
     return run
 
 
-def _plain(run: Run, data: bytes, position: int, context: _Context) -> None:
+def _plain(run: MessageRun, data: bytes, position: int, context: _Context) -> None:
     """Read uncompressed messages from `position` on, as long as they are of the same magic and kind."""
     magic, kind, reader = run.magic, run.kind, context.reader
     mask, smallest, end = _KIND[magic], _SMALLEST[magic], len(data)
@@ -139,7 +139,7 @@ def _plain(run: Run, data: bytes, position: int, context: _Context) -> None:
         _malformed(context, f"key and value of message {odd} do not fill its size")
 
 
-def _wrapper(run: Run, data: bytes, position: int, context: _Context) -> None:
+def _wrapper(run: MessageRun, data: bytes, position: int, context: _Context) -> None:
     """Read one compressed message and its content."""
     offset, size, crc, magic, _, timestamp = _HEAD.unpack_from(data, position)
     run.end = position + _PREFIX + size
@@ -169,7 +169,7 @@ def _wrapper(run: Run, data: bytes, position: int, context: _Context) -> None:
                 record["timestamp_ms"] = stamp
 
 
-def _fill(run: Run, inner: bytes, context: _Context) -> None:
+def _fill(run: MessageRun, inner: bytes, context: _Context) -> None:
     """Add up the runs in a wrapper's content."""
     position = 0
     count = 0
@@ -190,7 +190,7 @@ def _fill(run: Run, inner: bytes, context: _Context) -> None:
         _malformed(context, "a compressed message holds something else than whole messages")
 
 
-def _make_absolute(run: Run, offset: int, context: _Context) -> None:
+def _make_absolute(run: MessageRun, offset: int, context: _Context) -> None:
     """Turn the relative offsets of a wrapper of magic 1, whose own offset is `offset`, into absolute ones."""
     base = offset - run.last
     if base < 0:

@@ -11,11 +11,11 @@ from kinspect.protocol import schema
 
 _VERSION = struct.Struct(">h")
 
-Reading = dict[str, Any]
+MessageReading = dict[str, Any]
 """`{"type": message name, "version": n, "data": {fields in snake_case}}`."""
 
 
-def read(name: str, version: int, data: bytes, start: int) -> Reading | None:
+def read(name: str, version: int, data: bytes, start: int) -> MessageReading | None:
     """Decode the message `name` in a version if it fills `data` from `start` on; else None."""
     if not schema.record_layouts(name, version):
         return None
@@ -25,7 +25,7 @@ def read(name: str, version: int, data: bytes, start: int) -> Reading | None:
     return {"type": name, "version": version, "data": decoded.body}
 
 
-def read_prefixed(names: Iterable[str], data: bytes) -> Reading | None:
+def read_prefixed(names: Iterable[str], data: bytes) -> MessageReading | None:
     """Decode an int16 version and the first of the messages that fits."""
     if len(data) < _VERSION.size:
         return None
@@ -36,7 +36,7 @@ def read_prefixed(names: Iterable[str], data: bytes) -> Reading | None:
     return None
 
 
-def read_any_version(name: str, data: bytes) -> Reading | None:
+def read_any_version(name: str, data: bytes) -> MessageReading | None:
     """Decode a message whose first field is its version, in that version, else in any that fits."""
     definition = schema.record(name)
     assert definition is not None, name

@@ -45,7 +45,7 @@ class RecordSet(list[dict[str, Any]]):
             self.problems.append(Problem(None, code, message, offset, skipped))
 
 
-class Reader:
+class RecordSetReader:
     """State of reading a record set: the result, and the remaining limits.
 
     `with_records` False: only headers are wanted.

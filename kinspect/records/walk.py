@@ -26,8 +26,8 @@ from kinspect.records.recordset import (
     MAX_RECORDS,
     NO_TIMESTAMP,
     TIMESTAMP_TYPES,
-    Reader,
     RecordSet,
+    RecordSetReader,
 )
 
 _PREFIX = struct.Struct(">qi")
@@ -66,7 +66,7 @@ def batches(
 
     Damage is in `problems`; nothing is raised, whatever the bytes.
     """
-    return _read(record_set, Reader(max_bytes, max_records, max_batches, True), aligned)
+    return _read(record_set, RecordSetReader(max_bytes, max_records, max_batches, True), aligned)
 
 
 def summarise(
@@ -76,7 +76,7 @@ def summarise(
 
     Only wrappers of magic 0 and 1 are expanded, for their count and offsets.
     """
-    return _read(record_set, Reader(max_bytes, 0, max_batches, False), aligned)
+    return _read(record_set, RecordSetReader(max_bytes, 0, max_batches, False), aligned)
 
 
 @cache
@@ -96,7 +96,7 @@ def _crc32c() -> Callable[[memoryview], int]:
     return function
 
 
-def _read(data: bytes, reader: Reader, aligned: bool) -> RecordSet:
+def _read(data: bytes, reader: RecordSetReader, aligned: bool) -> RecordSet:
     result = reader.result
     end = len(data)
     if not end:
@@ -182,7 +182,7 @@ def _read(data: bytes, reader: Reader, aligned: bool) -> RecordSet:
 
 
 def _records(
-    reader: Reader, payload: bytes, batch: dict[str, Any], attributes: int, position: int
+    reader: RecordSetReader, payload: bytes, batch: dict[str, Any], attributes: int, position: int
 ) -> list[dict[str, Any]]:
     """Records of a v2 batch that begins at `position`. Damage is noted in the reader's result."""
     result = reader.result
@@ -214,7 +214,7 @@ def _records(
     return found.records
 
 
-def _legacy_entry(run: legacy.Run, size: int, with_records: bool) -> dict[str, Any]:
+def _legacy_entry(run: legacy.MessageRun, size: int, with_records: bool) -> dict[str, Any]:
     batch: dict[str, Any] = {
         "base_offset": run.first,
         "last_offset": run.last,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ __all__ = ["read", "stream"]
 
 def read(
     spark: SparkSession,
-    paths: str | Sequence[str],
+    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
     table: str = "exchanges",
     fields: Collection[str] | None = None,
     filter: Mapping[str, Any] | None = None,
@@ -28,7 +30,7 @@ def read(
     payload: str = "none",
     show_secrets: bool = False,
     int64: str = "number",
-    keylog: bytes = b"",
+    keylog: str | PathLike[str] | bytes = b"",
     topic_names: dict[str, str] | None = None,
     decode_as: frozenset[int] = frozenset(),
     caps: Caps | None = None,
@@ -45,18 +47,22 @@ def read(
     `paths`: local paths, globs and URLs (`s3://`, `hdfs://`, ...); every executor must be able to read them.
     `fields`: what `--fields` takes for exchanges, column names for the other tables. `filter`: the options of
     `kinspect.filters.Filter` by name: `{"topic": ["orders-*"], "errors_only": True}`. `records`, `payload`,
-    `show_secrets`, `int64`: as the options of `kinspect read`. `keylog`: TLS secrets in NSS key log format.
-    `partitions`: tasks that decode, by default one for 64 MiB, and no fewer than there are cores. `split_bytes`: how
-    much of an uncompressed capture a task scans.
+    `show_secrets`, `int64`: as the options of `kinspect read`. `keylog`: TLS secrets in NSS key log format (their
+    bytes, or a file's path). `partitions`: tasks that decode, by default one for 64 MiB, and up to three a core of at
+    least 2 MiB each. `split_bytes`: how much of an uncompressed capture a task scans, by default 64 MiB. In runs of
+    more than 1.2 TiB both have more: a 20,000th of the run.
 
-    The captures are scanned at once, the rest when the DataFrame is used. What was scanned stays on the executors'
-    disks until the session ends. Raises `KinspectError` for options that make no sense, and warns (`CaptureWarning`) of
-    captures that could not be read to their end.
+    At once the captures are scanned, and, unless `connections` are asked for, decoded for what they tell each other of
+    topic ids and nodes; the rows are made when they are used. What was scanned stays on the executors' disks until the
+    session ends. For what a lost executor had Spark reads captures again: leave them as they are until then.
+
+    Raises `KinspectError` for options that make no sense, and warns (`CaptureWarning`) of captures that could not be
+    read to their end.
     """
-    from kinspect.kafka.view import View
+    from kinspect.kafka.view.view import View
     from kinspect.spark.batch import Captures, CaptureWarning
     from kinspect.spark.request import Request
-    from kinspect.tables.columns import EXCHANGES
+    from kinspect.tables.names import EXCHANGES
 
     request = Request(
         (table,),
@@ -75,9 +81,9 @@ def read(
     )
     captures = Captures(
         spark,
-        [paths] if isinstance(paths, str) else paths,
+        [fspath(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)],
         caps=caps,
-        keylog=keylog,
+        keylog=keylog if isinstance(keylog, bytes) else Path(keylog).read_bytes(),
         split_bytes=split_bytes,
         partitions=partitions,
     )
@@ -88,7 +94,7 @@ def read(
 
 def stream(
     spark: SparkSession,
-    folder: str,
+    folder: str | PathLike[str],
     table: str = "exchanges",
     filter: Mapping[str, Any] | None = None,
     *,
@@ -96,7 +102,7 @@ def stream(
     records: bool = False,
     payload: str = "none",
     show_secrets: bool = False,
-    keylog: str | None = None,
+    keylog: str | PathLike[str] | None = None,
     topic_names: dict[str, str] | None = None,
     decode_as: frozenset[int] = frozenset(),
     caps: Caps | None = None,
@@ -115,10 +121,11 @@ def stream(
 
     Raises `KinspectError` for options that make no sense.
     """
-    from kinspect.kafka.view import View
+    from kinspect.kafka.view.view import View
     from kinspect.model import Caps as DefaultCaps
     from kinspect.spark.batch import tries_of
     from kinspect.spark.request import Request
+    from kinspect.spark.storage import everywhere
     from kinspect.spark.streaming.query import frame
     from kinspect.spark.streaming.source import Watch
 
@@ -132,7 +139,8 @@ def stream(
         capture_point=capture_point,
         late_secrets=keylog is not None,
     )
+    tries, secrets = tries_of(spark), fspath(keylog or "")
     watch = Watch(
-        folder, settle, shards=shards, tries=tries_of(spark), keylog=keylog or "", caps=request.caps
+        everywhere(fspath(folder)), settle, shards=shards, tries=tries, keylog=secrets, caps=request.caps
     )
     return frame(spark, watch, request).where(f"{table} is not null").select(f"{table}.*")

@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
+from functools import reduce
 from itertools import accumulate
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cbor2
 from pyspark.accumulators import AccumulatorParam
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as Classic
 
 from kinspect.errors import CaptureError, KinspectError, capture_error
-from kinspect.kafka.names import UNRESOLVED_KEPT, LearnedNames
-from kinspect.model import FRAME_BITS, Block, Caps, Counts, added
+from kinspect.kafka.wire.names import UNRESOLVED_KEPT, LearnedNames
+from kinspect.model import FRAME_BITS, Caps, Counts, added
 from kinspect.pipeline import RunEnd, summary_line
 from kinspect.spark.chunks import EARLIEST, FRAGMENT, ROWS, SORTED_BY
-from kinspect.spark.decode import PIECE, SUMMARY, End, Run, decoding, learning, tagged_schema
+from kinspect.spark.decode import PIECE, SUMMARY, EndPlace, RunContext, decoding, learning, tagged_schema
 from kinspect.spark.merge import Bases
 from kinspect.spark.request import Request
 from kinspect.spark.scan import assembling, scanning
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
 from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Report, Split, plan, shares
-from kinspect.spark.storage import expand, is_url, length, shown
-from kinspect.tables.columns import CONNECTIONS
+from kinspect.spark.storage import everywhere, expand, is_url, length, shown
+from kinspect.tables.names import CONNECTIONS
 from kinspect.tables.rows import Unread
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-_PARTITION_BYTES = 64 * 1024 * 1024
+_MOST_TASKS = 20_000
+"""The driver notes of each split what it has for each task that decodes: 50 MB for so many of both."""
 _LEAST_BYTES = 2 * 1024 * 1024
 """With less a task is not worth its start."""
 _SHARE_BYTES = 4 * _LEAST_BYTES
 """Of small splits one task reads so many."""
 _TASKS_A_CORE = 3
-_LOCAL = re.compile(r"local(?:\[[^,]*(?:,\s*(\d+))?\])?")
 _RESYNCS = 2
 """So often the rest of a capture is cut again where its splits begin; then it is read by one task."""
 
@@ -50,15 +49,6 @@ LastPacket = tuple[int, int, int]
 
 class CaptureWarning(UserWarning):
     """A capture, or its end, could not be read; what was before is in the tables."""
-
-
-@dataclass(slots=True)
-class Chain:
-    """The splits of a capture that count, each of which begins where the one before ended."""
-
-    reports: list[Report] = field(default_factory=list)
-    repair: Split | None = None
-    """What has to be read in addition; the chain goes on there."""
 
 
 class Captures:
@@ -83,22 +73,20 @@ class Captures:
         self.files = expand(list(paths))
         self._unread: list[tuple[int, Unread]] = []
         sizes = [self._size(file, path) for file, path in enumerate(self.files)]
-        self._parts = partitions or _parts(spark, sum(size or 0 for size in sizes))
+        total = sum(size or 0 for size in sizes)
+        share = share_of(total)
+        self._parts = partitions or _parts(spark, total, share)
         self._tries = tries_of(spark)
-        step = SPLIT_BYTES if split_bytes is None else split_bytes
-        self._splits = [
-            split._replace(number=number)
-            for number, split in enumerate(
-                split
-                for file, (path, size) in enumerate(zip(self.files, sizes, strict=True))
-                if size is not None
-                for split in plan(file, path, size, step)
-            )
-        ]
+        step = share if split_bytes is None else split_bytes
+        files = zip(enumerate(self.files), sizes, strict=True)
+        known = ((file, path, size) for (file, path), size in files if size is not None)
+        self._splits: list[Split] = []
+        self._number(
+            split for file, path, size in known for split in plan(file, everywhere(path), size, step)
+        )
         self._reports = spark.sparkContext.accumulator(dict[int, bytes](), _Union())
         self._dealt = self._deal(self._scan(shares(self._splits, _SHARE_BYTES)))
         self._chains = self._settle()
-        self._counts = Counts()
         self._run = self._make_run(keylog)
         self._named = False
 
@@ -117,81 +105,70 @@ class Captures:
 
     def _scan(self, shares: list[list[Split]]) -> DataFrame:
         numbers = self._scanning.range(0, len(shares), 1, max(1, len(shares)))
-        return numbers.mapInArrow(
-            scanning(shares, self._caps, self._tries, self._reports.add), spark_schema(ROWS)
-        )
+        scan = scanning(shares, self._caps, self._tries, self._reports.add)
+        return numbers.mapInArrow(scan, spark_schema(ROWS))
 
     def _deal(self, rows: DataFrame) -> DataFrame:
         """The rows, an island in one task, in order."""
         dealt = rows.repartition(self._parts, "island").sortWithinPartitions(*SORTED_BY)
         return shuffled_once(self._scanning, dealt)
 
-    def _settle(self) -> list[Chain]:
-        """The chains of all captures, once what is missing in them was read."""
-        by_file: list[list[Split]] = [[] for _ in self.files]
-        for split in self._splits:
-            by_file[split.file].append(split)
+    def _number(self, splits: Iterable[Split]) -> list[Split]:
+        """Splits of the run, numbered behind those there are."""
+        numbered = [split._replace(number=number) for number, split in enumerate(splits, len(self._splits))]
+        self._splits += numbered
+        return numbered
+
+    def _settle(self) -> list[list[Report]]:
+        """The splits that count, of each capture, once what is missing among them was read."""
         for turn in range(len(self._splits) + 1):
-            reports = {number: Report.from_bytes(told) for number, told in self._reports.value.items()}
-            chains = [chain(splits, reports, turn < _RESYNCS) for splits in by_file]
-            repairs = [
-                found.repair._replace(number=len(self._splits) + at)
-                for at, found in enumerate(found for found in chains if found.repair is not None)
-                if found.repair is not None
-            ]
-            if not repairs:
-                return chains
-            self._splits += repairs
-            for split in repairs:
+            by_file: list[list[Split]] = [[] for _ in self.files]
+            for split in self._splits:
                 by_file[split.file].append(split)
+            self._told = dict(self._reports.value)
+            reports = {number: Report.from_bytes(told) for number, told in self._told.items()}
+            chains = [chain(splits, reports, turn < _RESYNCS) for splits in by_file]
+            repairs = self._number(repair for _, repair in chains if repair is not None)
+            if not repairs:
+                return [found for found, _ in chains]
             self._dealt = self._deal(self._dealt.unionAll(self._scan([[split] for split in repairs])))
         raise AssertionError("a repair of each split did not settle them")
 
     # ------------------------------------------------------------------ what the run shares
 
-    def _make_run(self, keylog: bytes) -> Run:
+    def _make_run(self, keylog: bytes) -> RunContext:
         bases: dict[int, tuple[int, int]] = {}
         turn = EARLIEST
-        secrets = [keylog] if keylog else []
         drops: dict[tuple[int, ...], int] = {}
-        days: set[int] = set()
         for found in self._chains:
-            sizes = [report.packets for report in found.reports]
+            sizes = [report.packets for report in found]
             # A capture without times follows the one named before it.
-            turn = next((report.first_time for report in found.reports[:1] if report.first_time), turn)
+            turn = next((report.first_time for report in found[:1] if report.first_time), turn)
             before = turn
-            for report, packets in zip(found.reports, accumulate(sizes, initial=0), strict=False):
+            for report, packets in zip(found, accumulate(sizes, initial=0), strict=False):
                 bases[report.split] = packets, before
                 before = max(before, report.latest)
-            for report in found.reports:
-                secrets += report.secrets
-                days.update(report.days)
-                self._add(report.counts)
                 for key, count in report.drops.items():
                     key = (report.file, *key)
                     drops[key] = max(count, drops.get(key, 0))
                 self._note(report, any(sizes))
+        reports = [report for found in self._chains for report in found]
+        days = {day for report in reports for day in report.days}
+        untimed = any(report.untimed for report in reports)
+        self.dates = [*(date(1970, 1, 1) + timedelta(days=day) for day in sorted(days)), *[None] * untimed]
+        """The dates (UTC) of the captures' packets, then None if some have no time."""
+        assembled = self._assemble(bases) if any(report.fragments for report in reports) else []
+        counts = (report.counts.to_dict() for report in reports + assembled)
+        self._counts = Counts(**reduce(added, counts, Counts().to_dict()))
+        starts = [report.first_time for report in reports if report.first_time is not None]
         self._counts.kernel_drops = sum(drops.values()) if drops else None
-        self.dates = [(date(1970, 1, 1) + timedelta(days=day)).isoformat() for day in sorted(days)]
-        """The dates (UTC) of the captures' packets."""
-        if any(report.fragments for found in self._chains for report in found.reports):
-            self._assemble(bases)
-        starts = [
-            report.first_time
-            for found in self._chains
-            for report in found.reports
-            if report.first_time is not None
-        ]
-        return Run(
+        return RunContext(
             files=[shown(path) for path in self.files],
             bases=bases,
             start=min(starts, default=None),
-            end=end_of([found.reports for found in self._chains], self._caps.idle_timeout_ns),
-            secrets=secrets,
+            end=end_of(self._chains, self._caps.idle_timeout_ns),
+            secrets=[keylog] * bool(keylog) + [text for report in reports for text in report.secrets],
         )
-
-    def _add(self, counts: Counts) -> None:
-        self._counts = Counts(**added(self._counts.to_dict(), counts.to_dict()))
 
     def _note(self, report: Report, has_packets: bool) -> None:
         if report.error is not None:
@@ -200,14 +177,14 @@ class Captures:
             error = capture_error(kind, text + where, not has_packets)
             self._unread.append((report.file, Unread(shown(self.files[report.file]), error)))
 
-    def _assemble(self, bases: Bases) -> None:
-        """Puts fragments together; what they were parts of is shuffled in turn."""
+    def _assemble(self, bases: Bases) -> list[Report]:
+        """Puts fragments together; what they were parts of is shuffled in turn. Out: what was counted."""
         found = self._dealt.where(f"kind = {FRAGMENT}")
         whole = found.mapInArrow(assembling(bases, self._caps, self._reports.add), spark_schema(ROWS))
         self._dealt = self._deal(self._dealt.unionAll(whole))
-        for number, told in self._reports.value.items():
-            if number < 0:
-                self._add(Report.from_bytes(told).counts)
+        told = {number: told for number, told in self._reports.value.items() if number < 0}
+        self._told |= told
+        return [*map(Report.from_bytes, told.values())]
 
     def _learn(self, request: Request) -> None:
         """Collects what the islands tell each other."""
@@ -227,6 +204,15 @@ class Captures:
         self._learn(request)
         dealt = shuffled_once(self._spark, self._dealt)
         return dealt.mapInArrow(decoding(self._run, request), spark_schema(tagged_schema(request)))
+
+    def check(self) -> None:
+        """Raises KinspectError if a capture had changed when Spark read it again, as it does for what an executor had
+        that was lost: rows are of the one or the other."""
+        for number, told in self._reports.value.items():
+            if told != self._told.get(number):
+                path = shown(self.files[Report.from_bytes(told).file])
+                text = "had changed when Spark read it again for a lost executor; run again"
+                raise KinspectError(f"{path}: {text}")
 
     @property
     def unread(self) -> list[Unread]:
@@ -257,8 +243,6 @@ def shuffled_once(spark: SparkSession, frame: DataFrame) -> DataFrame:
     Two actions on a DataFrame plan two shuffles; two on the RDD that it became read the files of one. It is shuffled
     now because the session of `frame` executes adaptively.
     """
-    from pyspark.sql.classic.dataframe import DataFrame as Classic
-
     rows = frame._jdf.queryExecution().toRdd()
     return Classic(spark._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False), spark)
 
@@ -274,29 +258,28 @@ class _Union(AccumulatorParam):  # type: ignore[misc]
         return value1
 
 
-def chain(splits: list[Split], reports: dict[int, Report], resync: bool) -> Chain:
-    """The splits of a capture that follow one another. `resync`: what has to be read again ends where another split
-    begins."""
-    found = Chain()
-    at = {reports[split.number].first: split for split in splits if reports[split.number].first is not None}
+def chain(splits: list[Split], reports: dict[int, Report], resync: bool) -> tuple[list[Report], Split | None]:
+    """The splits of a capture that count, each of which begins where the one before ended, and what has to be read in
+    addition, if there is anything: there they go on. `resync`: it ends where another split begins."""
+    found: list[Report] = []
+    firsts = ((reports[split.number].first, split) for split in splits)
+    at = {first: split for first, split in firsts if first is not None}
     split: Split | None = splits[0] if splits else None
     while split is not None:
         report = reports[split.number]
-        found.reports.append(report)
+        found.append(report)
         following = report.next
         if report.error is not None or report.whole or following is None:
-            return found
+            break
         split = at.get(following)
         if split is None or (report.describes and split.start != following):
-            begins = {first for first in at if first is not None and first > following}
-            stops = frozenset(begins if resync and not report.describes else ())
+            stops = frozenset(first for first in at if resync and not report.describes and first > following)
             path, size = splits[0].path, splits[0].size
-            found.repair = Split(0, report.file, path, size, following, None, report.began, stops)
-            return found
-    return found
+            return found, Split(0, report.file, path, size, following, None, report.began, stops)
+    return found, None
 
 
-def end_of(files: list[list[Report]], idle_timeout_ns: int) -> End:
+def end_of(files: list[list[Report]], idle_timeout_ns: int) -> EndPlace:
     """Time and frame of the last packet of captures, in their order."""
     last: list[LastPacket] = []
     for reports in filter(None, files):
@@ -309,11 +292,11 @@ def end_of(files: list[list[Report]], idle_timeout_ns: int) -> End:
     return end_of_packets(sorted(last, key=itemgetter(0, 1)), idle_timeout_ns)
 
 
-def end_of_packets(last: list[LastPacket], idle_timeout_ns: int) -> End:
+def end_of_packets(last: list[LastPacket], idle_timeout_ns: int) -> EndPlace:
     """The same of the last packets, as `kinspect.pipeline.RunEnd` has it."""
     end = RunEnd(idle_timeout_ns)
     for _, frame, time in last:
-        end.feed(Block(b"", frame, [time], [0], [0], [0], [0]))
+        end.pass_to([time], frame)
     return end.place
 
 
@@ -322,14 +305,17 @@ def with_scan(totals: dict[str, Any], counts: Counts) -> dict[str, Any]:
     return added(totals, {name: getattr(counts, name) for name in ("duplicate_packets", "caps_hit")})
 
 
-def _parts(spark: SparkSession, size: int) -> int:
+def share_of(size: int) -> int:
+    """Bytes of captures that a task scans, and that one decodes, of `size` in all."""
+    return max(SPLIT_BYTES, -(-size // _MOST_TASKS))
+
+
+def _parts(spark: SparkSession, size: int, share: int) -> int:
     """How many tasks decode."""
     most = int(spark.sparkContext.defaultParallelism) * _TASKS_A_CORE
-    return max(1, min(most, size // _LEAST_BYTES), -(-size // _PARTITION_BYTES))
+    return max(1, min(most, size // _LEAST_BYTES), -(-size // share))
 
 
 def tries_of(spark: SparkSession) -> int:
     """How often a task is tried."""
-    context = spark.sparkContext
-    local = _LOCAL.fullmatch(str(context.master))
-    return int((local[1] or 1) if local else context.getConf().get("spark.task.maxFailures", "4"))
+    return int(spark.sparkContext._jsc.sc().taskScheduler().maxTaskFailures())

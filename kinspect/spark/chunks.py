@@ -42,10 +42,11 @@ SORTED_BY = ("island", "time", "file", "split", "number")
 CHUNK_BYTES = 512 * 1024
 SMALL_BYTES = 4 * 1024
 """An island with less in a split is one row."""
+KEPT_BYTES = 64 * 1024 * 1024
+"""Of such islands a task holds no more."""
 _PACKET_BYTES = 200
 """What a segment that waits takes beside its payload."""
 _BATCH_BYTES = 4 * 1024 * 1024
-_KEYS = 1 << 16
 
 _COUNTS = Struct("<IHB")
 _LENGTH = Struct("<H")
@@ -179,8 +180,9 @@ class Gather:
             yield self._chunk(island)
 
     def flush(self) -> Iterator[Chunk]:
-        """Gives what waits, but for islands that may be one row."""
-        for island in [island for island, size in self._sizes.items() if size >= SMALL_BYTES]:
+        """Gives what waits, but for islands that may be one row, as far as those are not too much together."""
+        least = SMALL_BYTES if sum(self._sizes.values()) < KEPT_BYTES else 0
+        for island in [island for island, size in self._sizes.items() if size >= least]:
             yield self._chunk(island)
 
     def finish(self) -> Iterator[Chunk]:

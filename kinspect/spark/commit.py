@@ -8,18 +8,23 @@ that was interrupted after it is finished by the next one.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from datetime import date
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+from pyspark.sql.types import StructType
 
 from kinspect.errors import KinspectError
-from kinspect.spark.aggregates import QUERIES, aggregate
+from kinspect.spark.failure import raised_by_spark
 from kinspect.spark.request import Request
 from kinspect.spark.schemas import spark_schema
-from kinspect.tables.columns import DATE, EXCHANGES, PROBLEM_ROWS, PROBLEMS
+from kinspect.tables.aggregates import QUERIES
+from kinspect.tables.columns import DATE, PROBLEM_ROWS
+from kinspect.tables.names import EXCHANGES, PROBLEMS
 from kinspect.tables.rows import Unread
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 STREAM = "_stream"
 """Beside the tables of a stream: what it goes on from."""
@@ -68,17 +73,19 @@ class Folder:
         self.path = path
         self._spark = spark
         self._hadoop = spark._jvm.org.apache.hadoop.fs
-        self._system = self._at().getFileSystem(spark._jsc.hadoopConfiguration())
+        self._settings = spark._jsc.hadoopConfiguration()
+        root = self._hadoop.Path(path)
+        self._system = root.getFileSystem(self._settings)
+        self._root = self._system.makeQualified(root)
+        checkpoints = spark._jvm.org.apache.spark.sql.execution.streaming.checkpointing
+        self._atomic = checkpoints.CheckpointFileManager.create(self._root, self._settings)
 
     def _at(self, *names: str) -> Any:
-        path = self._hadoop.Path(self.path)
-        for name in names:
-            path = self._hadoop.Path(path, name)
-        return path
+        return reduce(self._hadoop.Path, names, self._root)
 
     def address(self, *names: str) -> str:
         """The whole URL of what is in it."""
-        return str(self._system.makeQualified(self._at(*names)).toString())
+        return str(self._at(*names).toString())
 
     def exists(self, *names: str) -> bool:
         return bool(self._system.exists(self._at(*names)))
@@ -96,19 +103,14 @@ class Folder:
 
     def text(self, *names: str) -> str:
         """What is in a file."""
-        source = self._system.open(self._at(*names))
-        try:
+        with closing(self._system.open(self._at(*names))) as source:
             return bytes(source.readAllBytes()).decode()
-        finally:
-            source.close()
 
     def put_text(self, text: str, *names: str) -> None:
         """In one step: who is killed meanwhile leaves what was there."""
-        fresh = (*names[:-1], f"_new-{names[-1]}")
-        out = self._system.create(self._at(*fresh), True)
+        out = self._atomic.createAtomic(self._at(*names), True)
         out.write(bytearray(text.encode()))
         out.close()
-        self.move(fresh, names)
 
     def delete(self, *names: str) -> None:
         self._system.delete(self._at(*names), True)
@@ -117,7 +119,7 @@ class Folder:
         """Puts one in the place of the other. Raises KinspectError."""
         self.delete(*target)
         if not self._system.rename(self._at(*source), self._at(*target)):
-            raise KinspectError(f"{self.address(*target)}: could not be put in place; run again to finish")
+            raise KinspectError(f"{self.address(*target)}: could not be put in place")
 
 
 class Staged(Folder):
@@ -129,17 +131,35 @@ class Staged(Folder):
         super().__init__(spark, path)
         self._staging = staging
         self._one_file = one_file
+        self._written: dict[str, int] = {}
 
     def write(self, name: str, rows: DataFrame) -> None:
         """Stages a table, by date and time."""
         by = [column for column in (DATE, "timestamp_ns", "minute") if column in rows.columns]
-        dealt = rows.repartition(DATE) if self._one_file else rows.repartitionByRange(*by)
         target = self.address(*self._staging, name)
+        dealt = rows.repartition(DATE) if self._one_file else rows.repartitionByRange(*by)
         dealt.sortWithinPartitions(*by).write.partitionBy(DATE).mode("overwrite").parquet(target)
 
-    def write_table(self, name: str, decoded: DataFrame) -> None:
-        """Stages the rows of one of the tables that were decoded."""
+    def write_table(self, name: str, decoded: DataFrame, rows: int) -> None:
+        """Stages the rows of one of the tables that were decoded; the summaries tell of so many `rows`."""
         self.write(name, decoded.where(f"{name} is not null").select(f"{name}.*"))
+        self._written[name] = rows
+
+    def discard(self) -> None:
+        """Takes away what is staged."""
+        self.delete(*self._staging)
+        self._written = {}
+
+    def check(self) -> None:
+        """Raises KinspectError if what is staged is not all that was decoded."""
+        for name, rows in self._written.items():
+            # Without columns a task reads no more than the files' footers.
+            there = self._spark.read.schema(StructType()).parquet(self.address(*self._staging, name)).count()
+            if there != rows:
+                raise KinspectError(
+                    f"{self.path}: has {there:,} rows of {name} where {rows:,} were written; all executors and the"
+                    " driver must see the same folder, and no other run may write there at the same time"
+                )
 
     def write_problems(self, unread: list[Unread], request: Request, day: date | None) -> None:
         """Stages what could not be read, if there is any."""
@@ -149,14 +169,13 @@ class Staged(Folder):
 
     def write_sums(self, request: Request, *days: str) -> None:
         """Stages what exchanges add up to. `days`: the folders of theirs; none: all that are staged."""
-        rows = self._spark.read.schema(spark_schema(request.open()[EXCHANGES].schema))
-        if days:
-            paths = [self.address(EXCHANGES, day) for day in days]
-            rows = rows.option("basePath", self.address(EXCHANGES))
-        else:
-            paths = [self.address(*self._staging, EXCHANGES)]
-        for query in QUERIES:
-            self.write(query, aggregate(query, rows.parquet(*paths)))
+        table = (EXCHANGES,) if days else (*self._staging, EXCHANGES)
+        paths = [self.address(*table, day) for day in days] or [self.address(*table)]
+        schema = spark_schema(request.open()[EXCHANGES].schema)
+        rows = self._spark.read.schema(schema).option("basePath", self.address(*table)).parquet(*paths)
+        for name, query in QUERIES.items():
+            text = query.replace("FROM exchanges", "FROM {exchanges}")
+            self.write(name, self._spark.sql(text, exchanges=rows))
 
     def _days(self, name: str) -> list[str]:
         """The folders of a table's days that are staged."""
@@ -172,7 +191,7 @@ class Staged(Folder):
             self.delete(name, day)
 
 
-class Output(Staged):
+class JobOutput(Staged):
     """The folder `--out` of a job. `table_format`: `parquet`, or one of `FORMATS` whose jars the session has."""
 
     def __init__(self, spark: SparkSession, path: str, table_format: str = PARQUET) -> None:
@@ -187,8 +206,7 @@ class Output(Staged):
             self._check(table)
         if self.exists(_STAGING, _MARK):
             self._finish()
-        else:
-            self.abandon()
+        self.abandon()
 
     def _check(self, table: str) -> None:
         days = [name for name in self.names(table, folders=True) if name.startswith(_DAY)]
@@ -203,38 +221,49 @@ class Output(Staged):
                 f"{self.path}: {table} is a table of the format {found}; choose another --out"
             )
 
-    def commit(self, dates: Iterable[str], names: Iterable[str]) -> dict[str, list[str]]:
-        """Puts what was staged in its place. Of `dates` for which a table has no rows now, also one of `names` that was
-        not staged, it has none any more. Out: the dates of each table's rows."""
+    def commit(self, dates: Iterable[date | None], names: Iterable[str]) -> dict[str, list[str]]:
+        """Puts what was staged in its place. Of `dates` (None: rows without one) for which a table has no rows now,
+        also one of `names` that was not staged, it has none any more. Out: the dates of each table's rows.
+
+        Raises KinspectError as `check` does, and if not all can be put in place.
+        """
+        self.check()
         there = [name for name in names if self.exists(name)]
         for name in {*self.names(_STAGING, folders=True), *there}:
             for day in dates:
-                self.make(_STAGING, name, f"{_DAY}{day}")
+                self.make(_STAGING, name, f"{_DAY}{day or _NO_DATE}")
         self.put_text("", _STAGING, _MARK)
         return self._finish()
 
     def abandon(self) -> None:
-        """Takes away what was staged."""
-        self.delete(_STAGING)
+        """Takes away what is staged, but for what counts: that the next run puts in place."""
+        if not self.exists(_STAGING, _MARK):
+            self.discard()
 
     def _finish(self) -> dict[str, list[str]]:
-        dates: dict[str, list[str]] = {}
-        for name in self.names(_STAGING, folders=True):
-            days = self._days(name)
-            full = sorted(day for day in days if self.names(_STAGING, name, day))
-            dates[name] = [day.removeprefix(_DAY) for day in full]
-            if self._format != PARQUET:
-                self._exchange(name, days, bool(full))
-                continue
-            for day in days:
-                self._replace(name, day)
+        """Puts in place what counts. Out: the dates of each table's rows."""
+        try:
+            dates = {name: self._put(name) for name in self.names(_STAGING, folders=True)}
+        except Exception as error:
+            told = raised_by_spark(error) or error
+            raise KinspectError(f"{self.path}: not all is in place, run again to finish: {told}") from error
+        self.delete(_STAGING, _MARK)
         self.abandon()
         return dates
 
+    def _put(self, name: str) -> list[str]:
+        """Puts a table's days in place. Out: the dates of its rows."""
+        days = self._days(name)
+        full = sorted(day for day in days if self.names(_STAGING, name, day))
+        if self._format == PARQUET:
+            for day in days:
+                self._replace(name, day)
+        else:
+            self._exchange(name, days, bool(full))
+        return [day.removeprefix(_DAY) for day in full]
+
     def _exchange(self, name: str, days: list[str], some: bool) -> None:
         """Replaces days of a table by the format's own commit. `some`: whether there are rows."""
-        from pyspark.sql.functions import col
-
         known = FORMATS[self._format]
         there = self.exists(name, known.log)
         if not days or not (some or there):

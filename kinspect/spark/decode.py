@@ -9,17 +9,17 @@ from typing import Any
 import cbor2
 import pyarrow as pa
 
-from kinspect.kafka.names import LearnedNames
-from kinspect.kafka.order import Line
+from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.wire.names import LearnedNames
 from kinspect.model import added
 from kinspect.pipeline import one_by_one, relax_collector
-from kinspect.spark.merge import Bases, Merge, islands
+from kinspect.spark.merge import Bases, ChunkMerge, islands
 from kinspect.spark.request import Request
 from kinspect.tables.builder import TableBuilder
 from kinspect.tls import KeyLog
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-End = tuple[int | None, int]
+EndPlace = tuple[int | None, int]
 """Time and frame reference of the run's last packet."""
 
 SUMMARY = "summary"
@@ -27,13 +27,13 @@ PIECE = pa.schema([("piece", pa.binary())])
 
 
 @dataclass(slots=True)
-class Run:
+class RunContext:
     """What the islands of a run share, beside its request."""
 
     files: list[str]
     bases: Bases
     start: int | None
-    end: End
+    end: EndPlace
     secrets: list[bytes]
     names: tuple[list[Any], list[Any]] = ([], [])
     """What lines told: topic ids with their names, and addresses with their nodes, as `LearnedNames.add` takes them."""
@@ -51,15 +51,15 @@ def tagged_schema(request: Request) -> pa.Schema:
     return pa.schema([*tables, (SUMMARY, pa.binary())])
 
 
-def learning(run: Run, request: Request) -> Task:
-    """A task that gives what its islands tell: `Run.names` as CBOR."""
+def learning(run: RunContext, request: Request) -> Task:
+    """A task that gives what its islands tell: `RunContext.names` as CBOR."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         relax_collector()
         names, keylog = LearnedNames(), run.keylog()
         for rows in islands(found, run.bases):
             inspector = request.inspector(names, keylog, frozenset(), run.files)
-            for segments in Merge(run.bases).segments(rows):
+            for segments in ChunkMerge(run.bases).segments(rows):
                 inspector.feed_segments(segments)
                 inspector.idle()
             for _ in inspector.finish(run.end):
@@ -70,7 +70,7 @@ def learning(run: Run, request: Request) -> Task:
     return task
 
 
-def decoding(run: Run, request: Request) -> Task:
+def decoding(run: RunContext, request: Request) -> Task:
     """A task that makes the rows of its islands, and a summary."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -80,7 +80,7 @@ def decoding(run: Run, request: Request) -> Task:
         made = Made(request, run.start)
         for rows in islands(found, run.bases):
             inspector = request.inspector(names, keylog, made.emit, run.files)
-            merge = Merge(run.bases)
+            merge = ChunkMerge(run.bases)
             for segments in merge.segments(rows):
                 inspector.feed_segments(segments)
                 yield from made.add(one_by_one(inspector.idle()))

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark import StorageLevel
+from pyspark.sql import SparkSession
 
 from kinspect.errors import CaptureError, UnreadableError
 from kinspect.spark.batch import Captures
-from kinspect.spark.commit import PARQUET, Output
+from kinspect.spark.commit import PARQUET, JobOutput
 from kinspect.spark.failure import raised_in_task
 from kinspect.spark.request import Request
 from kinspect.spark.session import own_session
 from kinspect.spark.storage import check_out
-from kinspect.tables.columns import EXCHANGES, PROBLEMS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from kinspect.tables.names import EXCHANGES, PROBLEMS
 
 
 @dataclass(slots=True)
@@ -36,7 +33,7 @@ class Job:
 
 
 @dataclass(slots=True)
-class Result:
+class JobResult:
     """What was done: the `summary` line's object, rows and dates of each table, and what could not be read."""
 
     summary: dict[str, Any]
@@ -45,11 +42,11 @@ class Result:
     errors: list[CaptureError]
 
 
-def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
+def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> JobResult:
     """Does the job. Nothing changes in the folder before all tables are written. `step` is told what is being done."""
     check_out(job.out)
     spark = own_session(spark)
-    output = Output(spark, job.out, job.table_format)
+    output = JobOutput(spark, job.out, job.table_format)
     step("reading the captures")
     try:
         captures = Captures(
@@ -60,10 +57,7 @@ def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> Result:
         return _write(captures, job.request, output, step)
     except BaseException as error:
         output.abandon()
-        ours = raised_in_task(error)
-        if ours is not None:
-            raise ours from error
-        raise
+        raise raised_in_task(error) or error from error
 
 
 def _check_read(errors: list[CaptureError]) -> None:
@@ -74,21 +68,21 @@ def _check_read(errors: list[CaptureError]) -> None:
         raise type(unread[0])(f"{unread[0]}{more}; nothing was written, --skip-unreadable goes on without it")
 
 
-def _write(captures: Captures, request: Request, output: Output, step: Callable[[str], None]) -> Result:
+def _write(captures: Captures, request: Request, output: JobOutput, step: Callable[[str], None]) -> JobResult:
     step(f"decoding {', '.join(request.tables)}")
     decoded = captures.decoded(request).persist(StorageLevel.DISK_ONLY)
     try:
         summary, rows = captures.summary(decoded)
         for name in request.tables:
             step(f"writing {name}")
-            output.write_table(name, decoded)
+            output.write_table(name, decoded, rows.get(name, 0))
     finally:
         decoded.unpersist()
     if EXCHANGES in request.tables:
         step("adding up")
         output.write_sums(request)
-    day = date.fromisoformat(captures.dates[0]) if captures.dates else None
-    output.write_problems(captures.unread, request, day)
+    output.write_problems(captures.unread, request, captures.dates[0] if captures.dates else None)
+    captures.check()
     step("putting the tables in place")
     dates = output.commit(captures.dates, (*request.tables, PROBLEMS))
-    return Result(summary, rows, dates, captures.errors)
+    return JobResult(summary, rows, dates, captures.errors)

@@ -21,9 +21,9 @@ HELD_BYTES = 256 * 1024 * 1024
 
 Bases = Mapping[int, tuple[int, int]]
 """By split that counts: the packets of its capture before it, and when the last of them takes its turn."""
-Moment = tuple[int, int]
+Turn = tuple[int, int]
 """A time, and the number of a capture."""
-NEVER: Moment = (1 << 63, 0)
+NEVER: Turn = (1 << 63, 0)
 _LEFT = -1
 """The split of rows that were left before."""
 _BEFORE_ALL, _BEHIND_ALL = -1, 1 << 63
@@ -37,13 +37,13 @@ def islands(found: Iterable[pa.RecordBatch], bases: Bases) -> Iterator[Iterator[
     return (own for _, own in groupby(known, lambda row: row.island))
 
 
-class Merge:
+class ChunkMerge:
     """Rows of an island in, its segments in order out, as far as they come before `end`.
 
     `early`: how often chunks went ahead since too much was held.
     """
 
-    def __init__(self, bases: Bases, end: Moment = NEVER) -> None:
+    def __init__(self, bases: Bases, end: Turn = NEVER) -> None:
         self._bases = bases
         self._end = end
         self._lanes: dict[int, _Lane] = {}
@@ -71,7 +71,7 @@ class Merge:
                     self._lanes[row.file] = _Lane(row.file, self._bases)
                 self._lanes[row.file].add(row)
 
-    def _until(self, bound: Moment) -> Iterator[tuple[int, list[Segment]]]:
+    def _until(self, bound: Turn) -> Iterator[tuple[int, list[Segment]]]:
         """What comes before `bound`, with how many bytes it took."""
         if len(self._lanes) == 1 and self._end == NEVER:
             (lane,) = self._lanes.values()
@@ -133,7 +133,7 @@ class _Lane:
             self._places += ((split, number) for number in range(self._counts[split]))
         self._load()
 
-    def take(self, until: Moment | None) -> tuple[int, list[Segment]]:
+    def take(self, until: Turn | None) -> tuple[int, list[Segment]]:
         """The packets up to `until` (None: all that are there), and how many bytes are not held any more."""
         count = len(self._segments)
         if until is not None:

@@ -11,15 +11,13 @@ import orjson
 
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, REPEATED, Filter
-from kinspect.kafka.names import LearnedNames
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.names import LearnedNames
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector
-from kinspect.tables.columns import BATCHES, CONNECTIONS, EXCHANGES
+from kinspect.tables.names import DEFAULT_TABLES
 from kinspect.tables.rows import Table, open_table
 from kinspect.tls import KeyLog
-
-DEFAULT_TABLES = (EXCHANGES, BATCHES, CONNECTIONS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import accumulate
 from struct import Struct
 
@@ -69,7 +70,7 @@ def scanned(
     """The rows of a split; `report` is filled. Fragments are put together, if they do not go to the `collector`."""
     dissector = link.Dissector(caps, report.counts, collector)
     turns_of: dict[int, int] = {}
-    gather, islands = Gather(split.file, split.number, turns_of), _Islands()
+    gather, island_of = Gather(split.file, split.number, turns_of), cache(pair)
     held = 0
     try:
         for block, own in Turns(read_split(split, report), EARLIEST):
@@ -80,7 +81,7 @@ def scanned(
                 turns_of |= {frame: turn for frame, (turn, time) in frames if turn != time}
             of_island: dict[bytes, list[Segment]] = {}
             for segment in dissector.segments(block):
-                of_island.setdefault(islands[segment[0]], []).append(segment)
+                of_island.setdefault(island_of(segment[0]), []).append(segment)
             for island, segments in of_island.items():
                 yield from gather.add(island, segments)
             if collector is not None and collector.found:
@@ -102,14 +103,6 @@ def tries_left(tries: int) -> bool:
     """Whether the task that runs is tried again if it fails."""
     context = TaskContext.get()
     return context is not None and context.attemptNumber() + 1 < tries
-
-
-class _Islands(dict[bytes, bytes]):
-    """The island of a segment's key."""
-
-    def __missing__(self, key: bytes) -> bytes:
-        found = self[key] = pair(key)
-        return found
 
 
 # ---------------------------------------------------------------------- fragments

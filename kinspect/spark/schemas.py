@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from kinspect.tables.columns import COMMENTS
+from kinspect.tables.names import TABLES
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The same columns, all of which may be null, with comments."""
-    return StructType(
-        [
-            StructField(
-                field.name,
-                from_arrow_type(field.type),
-                metadata={"comment": COMMENTS[field.name]} if field.name in COMMENTS else None,
-            )
-            for field in schema
-        ]
-    )
+    """The same columns, all of which may be null, with comments; those of tables in their columns."""
+    found = StructType()
+    for field in schema:
+        comment = {"comment": COMMENTS[field.name]} if field.name in COMMENTS else None
+        is_table = field.name in TABLES and pa.types.is_struct(field.type)
+        kind = spark_schema(field.type) if is_table else from_arrow_type(field.type)
+        found.add(field.name, kind, metadata=comment)
+    return found

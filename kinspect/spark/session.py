@@ -91,20 +91,24 @@ def open_session(master: str | None, settings: Mapping[str, str], progress: bool
     if master is not None or local:
         builder = builder.master(master or "local[*]")
     defaults = {"spark.ui.showConsoleProgress": str(progress).lower(), "spark.ui.enabled": "false"}
+    # Decoding keeps cores busy long before disks and networks are.
+    defaults |= {"spark.shuffle.compress": "false", "spark.python.unix.domain.socket.enabled": "true"}
     if local:
-        # Packets are decoded by Python. What is left to the JVM is so little that its second compiler takes more than
-        # all the rest, and collecting garbage beside it more than collecting it now and then.
+        # What is left to the JVM is so little that its second compiler would take more than all the rest.
         log = Path(__file__).with_name("log4j2.properties").as_uri()
         defaults["spark.driver.extraJavaOptions"] = (
             f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={log}"
         )
-        defaults |= {"spark.shuffle.compress": "false", "spark.python.unix.domain.socket.enabled": "true"}
     return builder.config(map={**defaults, **settings}).getOrCreate()
 
 
 def own_session(spark: SparkSession) -> SparkSession:
-    """The session's twin, with settings that what we write depends on."""
+    """The session's twin, with settings that what we write depends on; `toDF` of RDDs stays the user's."""
+    from pyspark import RDD
+
+    kept = RDD.toDF
     own = spark.newSession()
+    RDD.toDF = kept
     for name, value in SETTINGS.items():
         own.conf.set(name, value)
     return own

@@ -19,11 +19,12 @@ from pyspark.sql.types import StructType
 from kinspect import link
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters import EPOCH, Filter, parse_moment
-from kinspect.kafka.flow import ip_text
+from kinspect.kafka.wire.ends import ip_text
 from kinspect.model import Block, Caps, Counts
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import SPLIT_BYTES, Report, Split, boundary, plan, read_split
-from kinspect.spark.storage import expand, length, shown
+from kinspect.spark.storage import everywhere, expand, length, shown
+from kinspect.spark.streaming.source import FORMAT, SHARD_ROWS, WATCH, StreamReader, Watch
 from kinspect.tables.columns import columns
 from kinspect.tcp.keys import address_size, scope
 
@@ -42,7 +43,7 @@ before, and it. `segments` are of whole packets: IP fragments are put together b
 
 _FILTERS = ("host", "port", "since", "until")
 
-Row = tuple[Any, ...]
+PacketRow = tuple[Any, ...]
 
 
 class Options(NamedTuple):
@@ -84,17 +85,23 @@ def parse_options(options: Mapping[str, str]) -> Options:
 
 
 class CaptureSource(DataSource):  # type: ignore[misc]
-    """The data source `kinspect`."""
+    """The data source `kinspect`: a scan, and for `kinspect.spark.stream` the packets of a folder that it watches."""
 
     @classmethod
     def name(cls) -> str:
-        return "kinspect"
+        return FORMAT
 
     def schema(self) -> StructType:
-        return spark_schema(_schema(parse_options(self.options)))
+        watches = WATCH in self.options
+        return spark_schema(SHARD_ROWS if watches else _schema(parse_options(self.options)))
 
     def reader(self, schema: StructType) -> CaptureReader:
         return CaptureReader(parse_options(self.options))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
+        if WATCH not in self.options:
+            raise KinspectError("a stream of captures is made by kinspect.spark.stream")
+        return StreamReader(Watch.of(self.options))
 
 
 class CaptureReader(DataSourceReader):  # type: ignore[misc]
@@ -107,7 +114,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc]
         return [
             InputPartition(split)
             for file, path in enumerate(expand(list(self._options.paths)))
-            for split in plan(file, path, length(path), self._options.split_bytes)
+            for split in plan(file, everywhere(path), length(path), self._options.split_bytes)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -155,7 +162,7 @@ def _micros(time: int | None) -> int | None:
     return None if time is None else time // 1000
 
 
-def _packets(split: Split) -> Iterator[list[Row]]:
+def _packets(split: Split) -> Iterator[list[PacketRow]]:
     place = shown(split.path), split.number
     for block in _blocks(split):
         packets = zip(
@@ -167,7 +174,7 @@ def _packets(split: Split) -> Iterator[list[Row]]:
         ]
 
 
-def _segments(split: Split) -> Iterator[list[Row]]:
+def _segments(split: Split) -> Iterator[list[PacketRow]]:
     place = shown(split.path), split.number
     dissector = link.Dissector(Caps(), Counts())
     for block in _blocks(split):
@@ -187,17 +194,17 @@ def _ends(key: bytes) -> tuple[str, int, str, int]:
     return ip_text(key[:size]), source, ip_text(key[size : 2 * size]), destination
 
 
-_ROWS_OF: dict[str, Callable[[Split], Iterator[list[Row]]]] = {PACKETS: _packets, SEGMENTS: _segments}
+_ROWS_OF: dict[str, Callable[[Split], Iterator[list[PacketRow]]]] = {PACKETS: _packets, SEGMENTS: _segments}
 
 
-def _passes(options: Options) -> Callable[[Row], bool]:
+def _passes(options: Options) -> Callable[[PacketRow], bool]:
     """Whether a row passes the filters on times and addresses."""
     filters = options.filters
     ends = Filter(host=filters.get("host", ()), port=filters.get("port", ()))
     since, until = _moment(filters, "since", -inf), _moment(filters, "until", inf)
     timed = not filters.keys().isdisjoint(("since", "until"))
 
-    def passes(row: Row) -> bool:
+    def passes(row: PacketRow) -> bool:
         time = row[3]
         if timed and (time is None or not since <= time < until):
             return False

@@ -19,9 +19,10 @@ from kinspect.capture.boundary import Records, records_of
 from kinspect.capture.formats import open_capture
 from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.capture.source import fill
+from kinspect.errors import CaptureError
 from kinspect.model import Block, Counts
 from kinspect.spark.chunks import EARLIEST
-from kinspect.spark.storage import Part
+from kinspect.spark.storage import CaptureBytes, shown
 
 SPLIT_BYTES = 64 * 1024 * 1024
 NS_PER_DAY = 86_400 * 1_000_000_000
@@ -103,6 +104,8 @@ class Report:
     """Of the last packets that have a time: when each takes its turn, and its time."""
     days: list[int] = field(default_factory=list)
     """Those of its packets, since the epoch."""
+    untimed: bool = False
+    """Whether there are packets without a time."""
     fragments: int = 0
     counts: Counts = field(default_factory=Counts)
 
@@ -120,6 +123,7 @@ class Report:
         """Notes the times of packets, and when they take their turn."""
         self.latest = turns[-1]
         known = [time for time in times if time is not None]
+        self.untimed |= len(known) < len(times)
         if known:
             self.first_time = known[0] if self.first_time is None else self.first_time
             ends = zip(turns[-LAST_TIMES:], times[-LAST_TIMES:], strict=True)
@@ -140,17 +144,20 @@ def read_split(split: Split, report: Report) -> Iterator[Block]:
     records = None if from_begin and split.end is None else _records_of(split.path)
     if records is None and from_begin:
         report.whole, report.began = True, 0
-        for block in _blocks(Part(split.path, end=split.size), findings):
+        for block in _blocks(CaptureBytes(split.path, end=split.size), findings):
             report.packets += len(block)
             yield block
     elif records is not None:
         report.began = _found(split, records) if split.begin is None else split.begin
         if report.began is not None:
             yield from _cut_blocks(split, report, records, findings)
+    elif split.first_time is not None:
+        what = "went on after it was taken, and can be read on only as pcap or pcapng that is not compressed"
+        raise CaptureError(f"{shown(split.path)}: {what}; the rest of it is lost")
 
 
 def _cut_blocks(split: Split, report: Report, records: Records, findings: Findings) -> Iterator[Block]:
-    source = Part(split.path, records.prefix if report.began else b"", report.began or 0, split.size)
+    source = CaptureBytes(split.path, records.prefix if report.began else b"", report.began or 0, split.size)
     for block in _blocks(source, findings):
         base = source.position - len(block.data)
         low, high = _range(split, block, base)
@@ -177,7 +184,7 @@ def _range(split: Split, block: Block, base: int) -> tuple[int, int]:
     return low, max(low, high)
 
 
-def _blocks(source: Part, findings: Findings) -> Iterator[Block]:
+def _blocks(source: CaptureBytes, findings: Findings) -> Iterator[Block]:
     with closing(source):
         yield from open_capture(source, 1, BLOCK_SIZE, findings)
 
@@ -190,7 +197,7 @@ def boundary(split: Split) -> int | None:
 
 
 def _records_of(path: str) -> Records | None:
-    with closing(Part(path)) as source:
+    with closing(CaptureBytes(path)) as source:
         return records_of(source)
 
 
@@ -198,7 +205,7 @@ def _found(split: Split, records: Records) -> int | None:
     """Where a record begins in the split, as far as can be told; None: none does."""
     # Data that begins in the split may have its header before it.
     offset = max(0, split.start - records.header)
-    with closing(Part(split.path, start=offset)) as source:
+    with closing(CaptureBytes(split.path, start=offset)) as source:
         data = fill(source, b"", _WINDOW, _WINDOW)
     at = records.first(data, offset)
     return None if at is None or (split.end is not None and offset + at >= split.end) else offset + at

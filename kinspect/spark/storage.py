@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from io import FileIO
@@ -22,6 +23,8 @@ _WILD = frozenset("*?[")
 _WILD_IN_URL = frozenset("*[")
 # What Hadoop reads as one.
 _PATTERN = frozenset("*?[]{}")
+# User and password; that may have a slash in it, but then what is behind the colon is no port.
+_USER = re.compile(r"^([^/@:]*:(?!\d*/).*?@|[^/]*@)")
 # What stands for itself in a path of a URL, beside letters and digits.
 _AS_THEY_ARE = "-._~!$&'()*+,;=:@"
 
@@ -49,14 +52,18 @@ def is_url(path: str) -> bool:
     return "://" in path
 
 
+def everywhere(path: str) -> str:
+    """A path as executors can open it, whose working directories are others."""
+    return path if is_url(path) else os.path.abspath(path)
+
+
 def shown(path: str) -> str:
     """How a capture is called in rows and messages: a path with U+FFFD for bytes that are no text, a URL without user,
     password and settings."""
     if not is_url(path):
         return printable(path)
     scheme, _, rest = path.partition("?")[0].partition("://")
-    host, slash, name = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{name}"
+    return f"{scheme}://{_USER.sub('', rest, 1)}"
 
 
 def check_out(folder: str) -> None:
@@ -74,8 +81,9 @@ def check_out(folder: str) -> None:
 
 
 class Listed(NamedTuple):
-    """A file of a folder: its path, its bytes, and when it was last written, in nanoseconds since the epoch."""
+    """A file of a folder: its name, its path, its bytes, and when it was last written, in ns since the epoch."""
 
+    name: str
     path: str
     size: int
     changed: int
@@ -84,7 +92,7 @@ class Listed(NamedTuple):
 def listing(folder: str) -> list[Listed]:
     """The files of a folder, but for hidden ones. Raises CaptureError."""
     if is_url(folder):
-        return [file for name, file in _files(folder) if _is_shown(name)]
+        return [file for file in _files(folder) if _is_shown(file.name)]
     try:
         with os.scandir(folder) as entries:
             return [file for file in map(_listed, entries) if file is not None]
@@ -96,7 +104,7 @@ def _listed(entry: os.DirEntry[str]) -> Listed | None:
     try:
         if _is_shown(entry.name) and entry.is_file():
             status = entry.stat()
-            return Listed(entry.path, status.st_size, status.st_mtime_ns)
+            return Listed(entry.name, entry.path, status.st_size, status.st_mtime_ns)
     except FileNotFoundError:
         pass  # Files of a ring go at any moment.
     return None
@@ -106,8 +114,8 @@ def _is_shown(name: str) -> bool:
     return not name.startswith((".", "_"))
 
 
-def _files(folder: str) -> Iterator[tuple[str, Listed]]:
-    """The files of a folder that a URL names, by their names."""
+def _files(folder: str) -> Iterator[Listed]:
+    """The files of a folder that a URL names."""
     path, mark, settings = folder.partition("?")
     try:
         system, name = _file_system(folder)
@@ -120,7 +128,7 @@ def _files(folder: str) -> Iterator[tuple[str, Listed]]:
         if info.type == fs.FileType.File:
             name = info.base_name if safe is None else quote(info.base_name, safe=safe)
             url = f"{path.rstrip('/')}/{name}{mark}{settings}"
-            yield info.base_name, Listed(url, int(info.size), int(info.mtime_ns or 0))
+            yield Listed(info.base_name, url, int(info.size), int(info.mtime_ns or 0))
 
 
 def length(path: str) -> int:
@@ -137,7 +145,7 @@ def length(path: str) -> int:
     return int(info.size)
 
 
-class Part:
+class CaptureBytes:
     """A source: `prefix`, then the bytes of a capture from `start` to before `end` (None: to its end).
 
     The capture is opened at the first read.
@@ -175,13 +183,12 @@ class Part:
             file.seek(self.position)
         return cast(BinaryIO, file)
 
-    def release(self) -> None:
-        self.close()
-
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    release = close
 
 
 def _file_system(url: str) -> tuple[Any, str]:
@@ -192,8 +199,9 @@ def _file_system(url: str) -> tuple[Any, str]:
         try:
             import fsspec
         except ImportError:
+            told = str(error).replace(url, shown(url))
             raise CaptureError(
-                f"{shown(url)}: PyArrow cannot open it ({error}); with fsspec installed more kinds of URLs can be read"
+                f"{shown(url)}: PyArrow cannot open it ({told}); with fsspec installed more kinds of URLs can be read"
             ) from error
     try:
         system, name = fsspec.core.url_to_fs(url)
@@ -209,9 +217,11 @@ def _url_glob(url: str) -> list[str]:
     folder, _, pattern = path.rpartition("/")
     if not _WILD_IN_URL.isdisjoint(folder):
         raise CaptureError(f"{shown(url)}: only the last part of a URL can have wildcards")
-    return sorted(file.path for name, file in _files(folder + mark + settings) if fnmatchcase(name, pattern))
+    files = _files(folder + mark + settings)
+    return sorted(file.path for file in files if fnmatchcase(file.name, pattern))
 
 
 def _clear(path: str, error: Exception) -> UnreadableError:
     text = (isinstance(error, OSError) and error.strerror) or str(error)
-    return UnreadableError(f"{shown(path)}: cannot be read: {' '.join(text.split())}")
+    text = " ".join(text.replace(path, shown(path)).split())
+    return UnreadableError(f"{shown(path)}: cannot be read: {text}")

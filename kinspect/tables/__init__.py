@@ -1,1 +1,2 @@
-"""Tables of exchanges, record batches, records and connections: lines made columns of Arrow. Needs PyArrow."""
+"""Tables of exchanges, record batches, records and connections: lines made columns of Arrow. All but their names
+need PyArrow."""

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from kinspect.filters import Filter
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.order import Line
-from kinspect.kafka.view import SCHEMA_VERSION
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.view.view import SCHEMA_VERSION
 from kinspect.tables.columns import COMPLETION
-from kinspect.tables.rows import Row, Table, completion
+from kinspect.tables.rows import Table, TableRow, completion
 
 _ROWS, _BYTES = 1000, 4 * 1024 * 1024
 _ROW_BYTES = 1000
@@ -26,13 +26,13 @@ class TableBuilder:
         self, tables: Mapping[str, Table], passes: Filter, run_id: str, capture_point: str | None
     ) -> None:
         self._passes = passes
-        self._common: Row = {
+        self._common: TableRow = {
             "run_id": run_id,
             "capture_point": capture_point,
             "schema_version": SCHEMA_VERSION,
         }
         self._types = {name: pa.struct(list(table.schema)) for name, table in tables.items()}
-        self._rows: dict[str, list[Row]] = {name: [] for name in tables}
+        self._rows: dict[str, list[TableRow]] = {name: [] for name in tables}
         self._makers = [(table.emit, table.rows, self._rows[name]) for name, table in tables.items()]
         self._bytes = 0
         self.made = dict.fromkeys(tables, 0)

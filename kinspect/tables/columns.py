@@ -7,13 +7,12 @@ from collections.abc import Collection, Iterator
 import pyarrow as pa
 
 from kinspect.errors import KinspectError
-from kinspect.kafka import projection
+from kinspect.kafka.view import projection
+from kinspect.tables.names import BATCHES, CONNECTIONS, EXCHANGES, RECORDS, TABLES
 
-EXCHANGES, BATCHES, RECORDS, CONNECTIONS = "exchanges", "batches", "records", "connections"
-PROBLEMS = "problems"
 COMPLETION, DATE, EXCHANGE_ID = "completion", "date", "exchange_id"
 
-Fields = list[tuple[str, pa.DataType]]
+ColumnTypes = list[tuple[str, pa.DataType]]
 
 _KINDS: dict[str, pa.DataType] = {
     "text": pa.string(),
@@ -29,9 +28,9 @@ _KINDS: dict[str, pa.DataType] = {
 }
 
 
-def columns(text: str) -> Fields:
+def columns(text: str) -> ColumnTypes:
     """Columns as `name kind, ...`; a `time` is two of them, in nanoseconds and in microseconds."""
-    found: Fields = []
+    found: ColumnTypes = []
     for column in text.split(","):
         name, kind = column.split()
         if kind == "time":
@@ -92,13 +91,12 @@ _RECORD = columns(
 # What stands at the end of all tables.
 _RUN = columns("capture_point text, run_id text, schema_version int, date date, completion bytes")
 
-_COLUMNS: dict[str, Fields] = {
+_COLUMNS: dict[str, ColumnTypes] = {
     EXCHANGES: _EXCHANGE,
     CONNECTIONS: _CONNECTION,
     BATCHES: _BATCH,
     RECORDS: _RECORD,
 }
-TABLES = tuple(_COLUMNS)
 PROBLEM_ROWS = pa.schema([*columns("file text, error text, unread bool, message text"), *_RUN[:-1]])
 """The table `problems`: an input that was not read to its end, or not at all."""
 
@@ -147,7 +145,7 @@ def schema_of(name: str, fields: Collection[str] | None) -> pa.Schema:
     return pa.schema([column for column in every if column[0] in fields or column[0] == COMPLETION])
 
 
-def _pruned(fields: Fields, tree: projection.Tree) -> Iterator[tuple[str, pa.DataType]]:
+def _pruned(fields: ColumnTypes, tree: projection.Tree) -> Iterator[tuple[str, pa.DataType]]:
     for name, kind in fields:
         key = name.removesuffix("_ns")
         if key not in tree:

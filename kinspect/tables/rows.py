@@ -13,20 +13,21 @@ import orjson
 import pyarrow as pa
 
 from kinspect.errors import CaptureError
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.lines import ConnectionLine
-from kinspect.kafka.meaning import PARTITION_NAMES, TOPIC_ID
-from kinspect.kafka.order import Key
-from kinspect.kafka.view import SCHEMA_VERSION, View
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import ConnectionLine
+from kinspect.kafka.fields.meaning import PARTITION_NAMES, TOPIC_ID
+from kinspect.kafka.view.view import SCHEMA_VERSION, View
+from kinspect.kafka.wire.order import LineKey
 from kinspect.output.escape import escape_json
-from kinspect.tables.columns import CONNECTIONS, DATE, EXCHANGE_ID, EXCHANGES, RECORDS, schema_of
+from kinspect.tables.columns import DATE, EXCHANGE_ID, schema_of
+from kinspect.tables.names import CONNECTIONS, EXCHANGES, RECORDS
 
 _DAY_NS = 86_400 * 1_000_000_000
 _KEY = Struct(">QQQI")
 _DECODED = ("key_decoded", "value_decoded")
 
-Row = dict[str, Any]
-Rows = Callable[[Any], Iterable[Row]]
+TableRow = dict[str, Any]
+RowsOfLine = Callable[[Any], Iterable[TableRow]]
 
 
 class Table(NamedTuple):
@@ -34,7 +35,7 @@ class Table(NamedTuple):
 
     schema: pa.Schema
     emit: str
-    rows: Rows
+    rows: RowsOfLine
 
 
 def open_table(name: str, fields: Collection[str] | None, view: View) -> Table:
@@ -49,7 +50,7 @@ def open_table(name: str, fields: Collection[str] | None, view: View) -> Table:
     return Table(schema, "exchange", _batch_rows(view, name == RECORDS))
 
 
-def completion(key: Key) -> bytes:
+def completion(key: LineKey) -> bytes:
     """The key of a line, to be sorted by as bytes."""
     time, *rest = key
     return _KEY.pack(time + (1 << 63), *rest)
@@ -68,7 +69,7 @@ class Unread(NamedTuple):
         return *told, capture_point, run_id, SCHEMA_VERSION, day
 
 
-def _put_times(row: Row, timestamp: int | None, completed_at: int | None) -> None:
+def _put_times(row: TableRow, timestamp: int | None, completed_at: int | None) -> None:
     row["timestamp_ns"], row["completed_at_ns"] = timestamp, completed_at
     row["timestamp"], row["completed_at"] = _micros(timestamp), _micros(completed_at)
     row[DATE] = None if timestamp is None else timestamp // _DAY_NS
@@ -90,8 +91,8 @@ def exchange_id(exchange: Exchange) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _exchange_rows(view: View) -> Callable[[Exchange], Iterable[Row]]:
-    def rows(exchange: Exchange) -> Iterable[Row]:
+def _exchange_rows(view: View) -> Callable[[Exchange], Iterable[TableRow]]:
+    def rows(exchange: Exchange) -> Iterable[TableRow]:
         row = view.exchange(exchange)
         _put_times(row, exchange.timestamp, exchange.completed_at)
         row[EXCHANGE_ID] = exchange_id(exchange)
@@ -105,16 +106,16 @@ def _exchange_rows(view: View) -> Callable[[Exchange], Iterable[Row]]:
     return rows
 
 
-def _connection_rows(line: ConnectionLine) -> Iterable[Row]:
+def _connection_rows(line: ConnectionLine) -> Iterable[TableRow]:
     row = line.to_dict()
     _put_times(row, line.start_time, line.end_time)
     return (row,)
 
 
-def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Row]]:
-    def rows(exchange: Exchange) -> Iterator[Row]:
+def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[TableRow]]:
+    def rows(exchange: Exchange) -> Iterator[TableRow]:
         line = view.exchange(exchange)
-        around: Row = {
+        around: TableRow = {
             EXCHANGE_ID: exchange_id(exchange),
             "client_ip": line["client"]["ip"],
             "client_id": line["client"]["id"],
@@ -137,7 +138,7 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Row]
     return rows
 
 
-def _batches(value: Any, path: str, where: Row) -> Iterator[tuple[Row, Row]]:
+def _batches(value: Any, path: str, where: TableRow) -> Iterator[tuple[TableRow, TableRow]]:
     """The batches in a body, each with where it stands: path, topic and partition."""
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -154,9 +155,9 @@ def _batches(value: Any, path: str, where: Row) -> Iterator[tuple[Row, Row]]:
                 yield from _batches(item, f"{path}.{name}" if path else name, where)
 
 
-def _named(struct: Row) -> Row:
+def _named(struct: TableRow) -> TableRow:
     """Topic and partition, as far as a struct of a body names them."""
-    named: Row = {}
+    named: TableRow = {}
     topic = next((struct[n] for n in ("topic", "name", "topic_name") if isinstance(struct.get(n), str)), None)
     topic = topic or struct.get("topic_name_resolved")
     if topic is not None:

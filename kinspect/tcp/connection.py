@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ..state import fields, fill
-from .held import FINISH, Held
-from .keys import address_size
-from .sequence import distance
+from kinspect.state import fields, fill
+from kinspect.tcp.held import FINISH, Held
+from kinspect.tcp.keys import address_size
+from kinspect.tcp.sequence import distance
 
 if TYPE_CHECKING:
-    from .island import Island
+    from kinspect.tcp.island import Island
 
 NEVER = 1 << 62
 
@@ -59,7 +59,7 @@ class Half:
     with the expected number can be handed on at once. `fin_guessed`: no FIN was seen, but one number more was
     acknowledged than there were bytes. `ack` is the last acknowledgment it sent, `isn` the sequence number of its SYN,
     -1 for none. `scope` and `hops` (the time to live) are those of its first packet; `scope` is None while there was
-    none. `row` is the number of its last packet in `Recent`.
+    none. `row` is the number of its last packet in `RecentPackets`.
     """
 
     STATE: ClassVar = (

@@ -11,10 +11,10 @@ if no acknowledgment could be seen. Where the two directions were captured with 
 
 from __future__ import annotations
 
-from ..model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts, Segment
-from .connection import NEVER, Connection, Half, Nobody
-from .held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival
-from .sequence import MASK, MAX_WINDOW, distance
+from kinspect.model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts, Segment
+from kinspect.tcp.connection import NEVER, Connection, Half, Nobody
+from kinspect.tcp.held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival
+from kinspect.tcp.sequence import MASK, MAX_WINDOW, distance
 
 PATIENCE = 8
 # Packets of its island for which a connection waits, since the capture may have packets around its ends in the

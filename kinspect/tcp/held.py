@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from ..state import fields, fill
+from kinspect.state import fields, fill
 
 DATA, CUT, FINISH, RESET = range(4)
 # Approximate overhead of a piece beside its bytes.

@@ -20,11 +20,11 @@ with sequence numbers closer than `NEAR` in both directions, but for the bytes t
 
 from __future__ import annotations
 
-from ..model import ACK, FRAME_BITS, SYN, Segment
-from .connection import NEVER, Connection, Half
-from .keys import ends, scope, tunnels
-from .sequence import MAX_WINDOW, NEAR, distance
-from .strays import Stray
+from kinspect.model import ACK, FRAME_BITS, SYN, Segment
+from kinspect.tcp.connection import NEVER, Connection, Half
+from kinspect.tcp.keys import ends, scope, tunnels
+from kinspect.tcp.sequence import MAX_WINDOW, NEAR, distance
+from kinspect.tcp.strays import Stray
 
 # A SYN-ACK acknowledges the SYN and perhaps as much data in it.
 SYN_DISTANCE = 0xFFFF

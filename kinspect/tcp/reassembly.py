@@ -12,15 +12,15 @@ from heapq import heapify, heappop, heappush, nsmallest
 from operator import itemgetter
 from typing import Any
 
-from ..model import ACK, FIN, FRAME_BITS, RST, SYN, Caps, Counts, Progress, Segment
-from .connection import NEVER, Connection, Half, StreamHandler
-from .delivery import LINGER_PACKETS, NOBODY, Delivery
-from .island import SYN_DISTANCE, Island, is_near
-from .keys import ends, pair, reverse_key, scope
-from .recent import Recent
-from .runclock import LOOK_EACH, RunClock
-from .sequence import MASK, NEAR, distance
-from .strays import Stray, Strays, waiting_since
+from kinspect.model import ACK, FIN, FRAME_BITS, RST, SYN, Caps, Counts, Progress, Segment
+from kinspect.tcp.connection import NEVER, Connection, Half, StreamHandler
+from kinspect.tcp.delivery import LINGER_PACKETS, NOBODY, Delivery
+from kinspect.tcp.island import SYN_DISTANCE, Island, is_near
+from kinspect.tcp.keys import ends, pair, reverse_key, scope
+from kinspect.tcp.recent import RecentPackets
+from kinspect.tcp.runclock import LOOK_EACH, RunClock
+from kinspect.tcp.sequence import MASK, NEAR, distance
+from kinspect.tcp.strays import Stray, Strays, waiting_since
 
 # An ended connection is remembered for late packets. Limits: time by its island's clock (TIME_WAIT, RFC 9293 §3.6.1,
 # is shorter everywhere), number per island, and number in all.
@@ -83,7 +83,7 @@ class Reassembler:
         self._halves: dict[bytes, Half] = {}
         self._islands: dict[bytes, Island] = {}
         self._foreign: list[bytes] = []
-        self._recent = Recent(counts)
+        self._recent = RecentPackets(counts)
         self._strays = Strays(counts)
         self._run = RunClock()
         self._until_look = 0

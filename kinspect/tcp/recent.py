@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from ..model import COPY_NS, FRAME_BITS, SYN, Counts, Segment
-from .connection import Half
-from .held import differing
-from .sequence import distance
+from kinspect.model import COPY_NS, FRAME_BITS, SYN, Counts, Segment
+from kinspect.tcp.connection import Half
+from kinspect.tcp.held import differing
+from kinspect.tcp.sequence import distance
 
 LOOKED_AT = 32
 """Number of packets of a direction that are compared."""
@@ -41,7 +41,7 @@ class _Rows:
         return max([row[1] or 0 for row in self.rows], default=0)
 
 
-class Recent:
+class RecentPackets:
     """The last packets of the run, by number."""
 
     def __init__(self, counts: Counts) -> None:

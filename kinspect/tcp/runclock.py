@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..model import Segment
-from .keys import pair
+from kinspect.model import Segment
+from kinspect.tcp.keys import pair
 
 ISLANDS = 8
 """Number of islands that must have reached a time."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from ..model import ACK, RST, Counts, Segment
-from .keys import ends
-from .sequence import NEAR, distance
+from kinspect.model import ACK, RST, Counts, Segment
+from kinspect.tcp.keys import ends
+from kinspect.tcp.sequence import NEAR, distance
 
 # Number of strays remembered per island, the newest ones.
 KEPT = 4

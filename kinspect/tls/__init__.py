@@ -8,9 +8,17 @@
 Pure: it opens nothing. `cryptography` is imported when the first connection has its secrets.
 """
 
-from .decryptor import DECRYPTING, FAILED, HANDSHAKE, NO_SECRETS, NONE_GIVEN, UNSUPPORTED, Decryptor
-from .handshake import ClientHello, looks_like_tls, parse_client_hello
-from .keylog import KeyLog
+from kinspect.tls.decryptor import (
+    DECRYPTING,
+    FAILED,
+    HANDSHAKE,
+    NO_SECRETS,
+    NONE_GIVEN,
+    UNSUPPORTED,
+    Decryptor,
+)
+from kinspect.tls.handshake import ClientHello, looks_like_tls, parse_client_hello
+from kinspect.tls.keylog import KeyLog
 
 __all__ = [
     "DECRYPTING",

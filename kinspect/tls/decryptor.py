@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from ..state import fields, fill
-from . import records
-from .handshake import (
+from kinspect.state import fields, fill
+from kinspect.tls import records
+from kinspect.tls.handshake import (
     ALERTS,
     CLIENT_HELLO,
     ENCRYPTED_EXTENSIONS,
@@ -20,10 +20,17 @@ from .handshake import (
     parse_encrypted_extensions,
     parse_server_hello,
 )
-from .keylog import CLIENT_HANDSHAKE, CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_HANDSHAKE, SERVER_TRAFFIC, KeyLog
-from .records import HEADER_BYTES, BrokenRecordError
-from .side import SEARCH_BYTES, Side
-from .suites import Suite, suite
+from kinspect.tls.keylog import (
+    CLIENT_HANDSHAKE,
+    CLIENT_RANDOM,
+    CLIENT_TRAFFIC,
+    SERVER_HANDSHAKE,
+    SERVER_TRAFFIC,
+    KeyLog,
+)
+from kinspect.tls.records import HEADER_BYTES, BrokenRecordError
+from kinspect.tls.side import SEARCH_BYTES, TlsSide
+from kinspect.tls.suites import Suite, suite
 
 HANDSHAKE, DECRYPTING, NO_SECRETS = "handshake", "decrypting", "no_secrets"
 UNSUPPORTED, FAILED = "unsupported", "failed"
@@ -105,8 +112,8 @@ class Decryptor:
         self._lost = lost
         self._held_bytes = held_bytes
         self._held: list[tuple[int, int | None, int, bytes | int]] = []
-        self._client = Side(client, "client")
-        self._server = Side(1 - client, "server")
+        self._client = TlsSide(client, "client")
+        self._server = TlsSide(1 - client, "server")
         self._sides = (self._client, self._server) if client == 0 else (self._server, self._client)
         self._waits = _CLIENT_HELLO
         self._hello: ClientHello | None = None
@@ -216,14 +223,14 @@ class Decryptor:
         for side in self._sides:
             side.end()
 
-    def _fail(self, side: Side, time: int | None, frame: int, reason: str) -> None:
+    def _fail(self, side: TlsSide, time: int | None, frame: int, reason: str) -> None:
         """Give up one direction."""
         self.status = FAILED
         self.reason = f"{side.name}: {reason}"
         side.end()
         self._lost(side.direction, time, frame, None)
 
-    def _broken(self, side: Side, time: int | None, frame: int) -> None:
+    def _broken(self, side: TlsSide, time: int | None, frame: int) -> None:
         if self._waits == _CLIENT_HELLO:
             self._stop(NO_SECRETS, "the connection does not begin with a ClientHello")
         elif self._waits == _SERVER_HELLO:
@@ -231,7 +238,7 @@ class Decryptor:
         else:
             self._fail(side, time, frame, "no TLS record where one should begin")
 
-    def _must_hold(self, side: Side) -> bool:
+    def _must_hold(self, side: TlsSide) -> bool:
         return self._waits == _SECRETS or (self._waits == _SERVER_HELLO and side is self._client)
 
     def _hold(self, direction: int, time: int | None, frame: int, item: bytes | int) -> None:
@@ -255,7 +262,7 @@ class Decryptor:
 
     # ------------------------------------------------------------------ records
 
-    def _take(self, side: Side, time: int | None, frame: int, record: bytes) -> bool:
+    def _take(self, side: TlsSide, time: int | None, frame: int, record: bytes) -> bool:
         """Read a record; returns False if its sequence number has to be searched for."""
         kind = record[0]
         if side.encrypted and (kind == records.APPLICATION_DATA or not self._is_13):
@@ -280,7 +287,7 @@ class Decryptor:
             self._fail(side, time, frame, "application data before the handshake ended")
         return True
 
-    def _unopened(self, side: Side, time: int | None, frame: int, record: bytes) -> bool:
+    def _unopened(self, side: TlsSide, time: int | None, frame: int, record: bytes) -> bool:
         if side.skipping:
             side.skipped += len(record)
             if side.skipped > _EARLY_BYTES:
@@ -293,7 +300,7 @@ class Decryptor:
             self._fail(side, time, frame, what)
         return True
 
-    def _search(self, side: Side, time: int | None, frame: int, data: bytes) -> bytes:
+    def _search(self, side: TlsSide, time: int | None, frame: int, data: bytes) -> bytes:
         """Search for a record after a loss; returns the data behind it."""
         search = side.search
         assert search is not None
@@ -308,7 +315,7 @@ class Decryptor:
             self._fail(side, search.time, search.frame, _NOTHING_FOUND)
         return b""
 
-    def _read(self, side: Side, time: int | None, frame: int, kind: int, plain: bytes) -> None:
+    def _read(self, side: TlsSide, time: int | None, frame: int, kind: int, plain: bytes) -> None:
         """Read an authenticated record."""
         if kind == records.APPLICATION_DATA:
             if plain:
@@ -327,7 +334,7 @@ class Decryptor:
         elif kind == records.CHANGE_CIPHER_SPEC:
             self._stop(UNSUPPORTED, "renegotiation is not supported")
 
-    def _hear(self, side: Side, messages: list[tuple[int, bytes]]) -> None:
+    def _hear(self, side: TlsSide, messages: list[tuple[int, bytes]]) -> None:
         """Take messages from a record of the protected part of the handshake, or after it."""
         for message, body in messages:
             if message == ENCRYPTED_EXTENSIONS:
@@ -336,13 +343,13 @@ class Decryptor:
                 side.advance()
                 return  # A message that changes the key ends its record (RFC 8446 §5.1).
 
-    def _alert(self, side: Side, body: bytes) -> None:
+    def _alert(self, side: TlsSide, body: bytes) -> None:
         if len(body) == 2 and body[0] == _FATAL and self.reason is None:
             self.reason = f"the {side.name} sent the alert {ALERTS.get(body[1], body[1])}"
 
     # ------------------------------------------------------------------ the first two messages
 
-    def _greet(self, side: Side, kind: int, fragment: bytes) -> None:
+    def _greet(self, side: TlsSide, kind: int, fragment: bytes) -> None:
         """Take a handshake record up to the ServerHello."""
         if kind == records.CHANGE_CIPHER_SPEC and self._waits == _SERVER_HELLO:
             return  # For middleboxes, after a HelloRetryRequest (RFC 8446 §D.4).
@@ -413,7 +420,7 @@ class Decryptor:
         assert answer is not None
         assert chosen is not None
         try:
-            from . import protection
+            from kinspect.tls import protection
         except ImportError:
             self._stop(UNSUPPORTED, "decryption needs the Python package cryptography")
             return

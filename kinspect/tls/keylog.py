@@ -22,21 +22,6 @@ _SIZES = {
     CLIENT_TRAFFIC: _HASH_SIZES,
     SERVER_TRAFFIC: _HASH_SIZES,
 }
-# Labels of secrets that decrypt no application data, or that no current library writes.
-_UNUSED = frozenset(
-    {
-        "CLIENT_EARLY_TRAFFIC_SECRET",
-        "CLIENT_TRAFFIC_SECRET_N",
-        "EARLY_EXPORTER_MASTER_SECRET",
-        "EARLY_EXPORTER_SECRET",
-        "ECH_CONFIG",
-        "ECH_SECRET",
-        "EXPORTER_SECRET",
-        "PMS_CLIENT_RANDOM",
-        "RSA",
-        "SERVER_TRAFFIC_SECRET_N",
-    }
-)
 # The dict key of a secret is one `bytes`: a long log has millions of them.
 _PREFIXES = {label: bytes([index]) for index, label in enumerate(_SIZES)}
 
@@ -44,16 +29,14 @@ _PREFIXES = {label: bytes([index]) for index, label in enumerate(_SIZES)}
 class KeyLog:
     """Secrets of any number of key logs, by the client random of their connection.
 
-    `unused` counts lines of the format that are not needed, `junk` lines that are not of the format. Of two secrets for
-    the same use the first is kept: one that a capture brings along cannot displace the user's own.
+    Lines that are not of the format, or not needed to decrypt data, are passed over. Of two secrets for the same use
+    the first is kept: one that a capture brings along cannot displace the user's own.
     """
 
-    __slots__ = ("_secrets", "junk", "unused")
+    __slots__ = ("_secrets",)
 
     def __init__(self, text: str | bytes = b"") -> None:
         self._secrets: dict[bytes, bytes] = {}
-        self.junk = 0
-        self.unused = 0
         self.add(text)
 
     def __len__(self) -> int:
@@ -74,18 +57,12 @@ class KeyLog:
 
     def _add_line(self, words: list[str]) -> None:
         label = words[0]
-        if label in _UNUSED:
-            self.unused += 1
-            return
         try:
             random, secret = map(bytes.fromhex, words[1:])
         except ValueError:
-            self.junk += 1
             return
-        if len(random) != RANDOM_BYTES or len(secret) not in _SIZES.get(label, ()):
-            self.junk += 1
-            return
-        self._secrets.setdefault(_PREFIXES[label] + random, secret)
+        if len(random) == RANDOM_BYTES and len(secret) in _SIZES.get(label, ()):
+            self._secrets.setdefault(_PREFIXES[label] + random, secret)
 
     def secret(self, label: str, random: bytes) -> bytes | None:
         """The secret with this label of the connection with this client random; None if there is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from typing import NamedTuple
 
-from .suites import CBC, CHACHA, Suite
+from kinspect.tls.suites import CBC, CHACHA, Suite
 
 IV_BYTES = 12
 # IV bytes in the key block of TLS 1.2: the rest stands in each record (RFC 5288 §3, RFC 5246 §6.2.3.2).

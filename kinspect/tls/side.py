@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from ..state import fields, fill
-from .handshake import MessageReader
-from .records import HEADER_BYTES, RecordReader
-from .suites import Suite
+from kinspect.state import fields, fill
+from kinspect.tls.handshake import MessageReader
+from kinspect.tls.records import HEADER_BYTES, RecordReader
+from kinspect.tls.suites import Suite
 
 if TYPE_CHECKING:
-    from .protection import Epoch
+    from kinspect.tls.protection import Epoch
 
 # Limits after a loss: sequence numbers tried on a record, bytes of the stream searched for one that authenticates,
 # bytes decrypted in vain, and how many more of these per byte of the stream. A try counts as `TRY_BYTES` bytes
@@ -27,7 +27,7 @@ TRY_BYTES = 1024
 _CANDIDATE = re.compile(rb"[\x15-\x17]\x03\x03[\x00-\x48][\x00-\xff]")
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     """Record found after a loss: its type and plaintext, its size, the rest of the data behind it, and the number of
     plaintext bytes lost, None if not known."""
 
@@ -38,7 +38,7 @@ class Found(NamedTuple):
     lost: int | None
 
 
-class Side:
+class TlsSide:
     """State of one direction. `read_bytes`: size of the records that could be read; `plain_bytes`: application data in
     them. `encrypted`: records are protected from here on. `skipping`: records that do not authenticate are skipped
     until one does. `delivered`: application data was handed on. `over`: nothing more is read."""
@@ -85,7 +85,7 @@ class Side:
         self.reader.restore(reader)
         fill(self.messages, MessageReader.STATE, messages)
         if epoch is not None:
-            from .protection import epoch_of
+            from kinspect.tls.protection import epoch_of
 
             suite, *made_of = epoch
             self.epoch = epoch_of(Suite(*suite), *made_of)
@@ -136,7 +136,7 @@ class Side:
         """True if the search has cost as much as it may."""
         return self._wasted > WASTED_BYTES + WASTED_PER_BYTE * self.seen
 
-    def find(self, search: Search, data: bytes) -> Found | None:
+    def find(self, search: Search, data: bytes) -> FoundRecord | None:
         """Search `data`, and what was not searched before, for a record that authenticates."""
         search.window += data
         while (start := search.candidate()) is not None:
@@ -152,7 +152,7 @@ class Side:
                 continue
             (kind, plain), lost = found
             self.search = None
-            return Found(kind, plain, len(record), bytes(search.window[start + len(record) :]), lost)
+            return FoundRecord(kind, plain, len(record), bytes(search.window[start + len(record) :]), lost)
         return None
 
     def _attempt(self, lost: int, record: bytes) -> tuple[tuple[int, bytes], int | None] | None:

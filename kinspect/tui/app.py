@@ -16,8 +16,8 @@ from textual.widgets import Input
 from textual.worker import WorkerFailed
 
 from kinspect.errors import CaptureError
-from kinspect.kafka.view import View
-from kinspect.tui.index.indexer import Batch
+from kinspect.kafka.view.view import View
+from kinspect.tui.index.indexer import RowBatch
 from kinspect.tui.index.process import ENDED
 from kinspect.tui.index.store import Store
 from kinspect.tui.screens.main import Main
@@ -36,7 +36,7 @@ SIGNALLED = 128
 class Rows(Protocol):
     """Source of batches, as `index.process.IndexProcess`."""
 
-    def receive(self) -> Batch | str | None:
+    def receive(self) -> RowBatch | str | None:
         """Wait for the next batch; a text is an error message; None: there will be no more."""
 
     def stop(self) -> None:
@@ -117,14 +117,14 @@ class Explorer(App[None]):
         while not self.store.done:
             batch = self._rows.receive()
             if not self.is_running:
-                if isinstance(batch, Batch):
+                if isinstance(batch, RowBatch):
                     self.store.add(batch)
                 return
             self.call_from_thread(self._take, batch)
 
-    def _take(self, batch: Batch | str | None) -> None:
+    def _take(self, batch: RowBatch | str | None) -> None:
         store = self.store
-        if isinstance(batch, Batch):
+        if isinstance(batch, RowBatch):
             store.add(batch)
         elif not store.done:
             store.done = True

@@ -39,7 +39,7 @@ OTHERS = (
     Key("w", "write as JSON lines to a file", "write"),
     Key("p", "save the packets as pcapng", "packets"),
     Key("x", "its filter for tshark and Wireshark", "tshark"),
-    Key("s", "stop reading the captures; what was read stays", "stop"),
+    Key("s", "stop reading the captures; what was read stays", "app.stop"),
     Key("?", "this page", "help"),
     Key("q", "quit; from a page as this one: back", "app.quit"),
     Key("Ctrl-C", "quit; where text is selected: copy it"),

@@ -9,7 +9,7 @@ from support.pcap import Conversation, framed, pcap
 
 import kinspect
 from kinspect.analysis.frequent import NAMES_KEPT
-from kinspect.analysis.recent import SLOT_NS, Recent
+from kinspect.analysis.recent import SLOT_NS, RecentTraffic
 from kinspect.analysis.traffic import NAME_SHOWN, Fault, Traffic
 from kinspect.protocol import Message, encode_request, encode_response
 
@@ -118,7 +118,7 @@ def test_faults(capture, fault):
 
 
 def test_the_last_minute_and_all():
-    recent = Recent(0)
+    recent = RecentTraffic(0)
     for second in range(100):
         recent.at(second * SECOND).add(EXCHANGES[0])
         whole, seconds = recent.whole(second * SECOND)

@@ -145,13 +145,15 @@ def section(of: Traffic, medians: dict[Case, Took], size: int) -> str:
         f"`{of.capture.profile}`: {size:,} bytes in {of.files} files, {of.capture.connections:,} connections through"
         f" all of them, {int(medians[TWO]['rows']):,} exchanges.",
         "",
-        "| run | seconds | CPU of Python | CPU of JVMs | largest Python process | shuffled, per GiB |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| run | seconds | CPU of Python | CPU of executors' JVMs | CPU of the driver's JVM | largest Python process |"
+        " shuffled, per GiB |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for case, took in medians.items():
         moved = f"{took['shuffled'] * GIB / took['bytes'] / MIB:.0f} MiB" if "shuffled" in took else "–"
         lines.append(
-            f"| {case.name} | {took['wall']:.1f} | {took['python_cpu']:.1f} s | {seconds(took.get('java_cpu'))} |"
+            f"| {case.name} | {took['wall']:.1f} | {took['python_cpu']:.1f} s | {seconds(took.get('executor_cpu'))} |"
+            f" {seconds(took.get('driver_cpu'))} |"
             f" {took['python_peak_mib']:.0f} MiB | {moved} |"
         )
     lines += ["", "| target | measured |  |", "| --- | --- | --- |"]
@@ -190,11 +192,13 @@ def facts(rounds: int, before: float) -> str:
 
 
 def cpu(took: Took) -> float:
-    return took["python_cpu"] + took.get("java_cpu", 0)
+    """What grows with the captures: with a local master the one JVM is the executor's."""
+    executors = took.get("executor_cpu", 0.0)
+    return took["python_cpu"] + (executors or took.get("driver_cpu", 0.0))
 
 
 def seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f} s"
+    return f"{value:.1f} s" if value else "–"
 
 
 def keep(text: str) -> None:

@@ -26,6 +26,9 @@ from typing import Any
 TESTS = Path(__file__).parents[1]
 TICKS = os.sysconf("SC_CLK_TCK")
 EVERY_S = 0.1
+PYTHON, EXECUTOR, DRIVER = "python", "executor", "driver"
+"""Kinds of processes; with a local master the driver's JVM is the executor's too, with a cluster master and workers'
+JVMs count as the driver."""
 SMALL = TESTS.parent / "captures/2.8.2/console-zstd.pcap"
 
 
@@ -102,16 +105,17 @@ def by_spark(options: argparse.Namespace) -> dict[str, Any]:
         if not options.first:
             run(session, Job([str(SMALL)], options.out + "-small", exchanges), lambda _: None)
         processes_below = Processes()
-        java, python = processes_below.cpu()
+        before = processes_below.cpu()
         begin = time.perf_counter()
         result = run(session, Job(options.captures, options.out, exchanges), lambda _: None)
         wall = time.perf_counter() - begin
-        java_after, python_after = processes_below.cpu()
+        used = {kind: cpu - before.get(kind, 0.0) for kind, cpu in processes_below.cpu().items()}
         processes_below.stop()
     return {
         "wall": wall,
-        "java_cpu": java_after - java,
-        "python_cpu": python_after - python,
+        "executor_cpu": used.get(EXECUTOR, 0.0),
+        "driver_cpu": used[DRIVER],
+        "python_cpu": used[PYTHON],
         "python_peak_mib": processes_below.peak_mib,
         "shuffled": shuffled(events),
         "rows": result.rows["exchanges"],
@@ -126,12 +130,13 @@ class Processes:
         self._done = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def cpu(self) -> tuple[float, float]:
-        """CPU seconds so far: of JVMs, and of Python processes, those that ended too; this one is among them."""
-        table = processes()
-        found = [os.getpid(), *below(os.getpid(), table)]
-        python = sum(sum(table[pid][1:]) for pid in found if is_python(pid))
-        return sum(table[pid][1] for pid in found if not is_python(pid)), python
+    def cpu(self) -> dict[str, float]:
+        """CPU seconds so far, by kind of process; of Python also those that ended, this one among them."""
+        table, used = processes(), {PYTHON: 0.0, DRIVER: 0.0}
+        for pid in [os.getpid(), *below(os.getpid(), table)]:
+            kind = kind_of(pid)
+            used[kind] = used.get(kind, 0.0) + (sum(table[pid][1:]) if kind == PYTHON else table[pid][1])
+        return used
 
     def stop(self) -> None:
         self._done.set()
@@ -163,12 +168,19 @@ def below(top: int, table: dict[int, tuple[int, float, float]]) -> Iterator[int]
             yield from below(pid, table)
 
 
-def is_python(pid: int) -> bool:
-    """Whether it is a worker, and not the JVM before it has become another program."""
+def kind_of(pid: int) -> str:
+    """`PYTHON`: a worker, and not the JVM before it has become another program; of a cluster's JVMs `EXECUTOR`."""
     try:
-        return b"pyspark" in Path("/proc", str(pid), "cmdline").read_bytes().partition(b"\0-m\0")[2]
+        command = Path("/proc", str(pid), "cmdline").read_bytes()
     except OSError:
-        return False
+        return DRIVER
+    if b"pyspark" in command.partition(b"\0-m\0")[2]:
+        return PYTHON
+    return EXECUTOR if b"CoarseGrainedExecutorBackend" in command else DRIVER
+
+
+def is_python(pid: int) -> bool:
+    return kind_of(pid) == PYTHON
 
 
 def high_water_mib(pid: int) -> float:

@@ -29,13 +29,13 @@ from plan import USUAL, Capture
 import captures
 from kinspect import records
 from kinspect.capture import open_timeline
-from kinspect.kafka.connection import KafkaConnection
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.ledger import Ledger
-from kinspect.kafka.names import LearnedNames
-from kinspect.kafka.order import Numbering
+from kinspect.kafka.connection.connection import KafkaConnection
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.summary import Summary
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.order import LineNumbering
 from kinspect.link import Dissector
 from kinspect.model import Block, Caps, Counts, Progress, Segment
 from kinspect.pipeline import EXCHANGES_ONLY, Inspector
@@ -196,7 +196,7 @@ def kafka(inputs: Inputs) -> None:
             handler = handlers.get(number)
             if handler is None:
                 handler = handlers[number] = KafkaConnection(
-                    inputs.connections[number], Numbering(number), ledger
+                    inputs.connections[number], LineNumbering(number), ledger
                 )
             getattr(handler, method)(*arguments)
         ledger.release()

@@ -8,7 +8,7 @@ from capture_files import SECOND
 from support.packets import Packet, nanosecond_pcap, packets, tcp
 
 import kinspect
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 NAMES = ["4.4.0/platformatic.pcap", "4.4.0/groups_classic.pcap.gz", "4.4.0/ipv6.pcap"]

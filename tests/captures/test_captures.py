@@ -35,7 +35,7 @@ from support.reading import PLACES, TIMES, Reading, bytes_alone, clean, read, te
 import kinspect
 from kinspect.cli import main
 from kinspect.errors import CaptureError, TruncatedCaptureError
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "exchange.schema.json"
 STRICT = Draft202012Validator(json.loads(SCHEMA.read_bytes()))

@@ -7,7 +7,7 @@ import pytest
 from support.books import balanced
 
 from kinspect.capture.timeline import open_timeline
-from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.pipeline import Inspector, fed
 
 TRUST = Path(__file__).parent / "trust"

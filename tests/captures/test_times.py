@@ -7,7 +7,7 @@ import pytest
 
 from kinspect.capture import slice_block
 from kinspect.capture.timeline import open_timeline
-from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.pipeline import Inspector
 
 TRUST = Path(__file__).parent / "trust"

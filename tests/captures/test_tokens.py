@@ -19,10 +19,10 @@ from support.tui import indexed
 import kinspect
 from kinspect.capture import open_timeline
 from kinspect.cli import main
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.pipeline import Inspector, fed
 from kinspect.protocol import Message, encode_request, encode_response
-from kinspect.tui.index.fields import Fields
+from kinspect.tui.index.fields import ExchangeFields
 
 TRUST = Path(__file__).parent / "trust"
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "exchange.schema.json"
@@ -92,7 +92,7 @@ def test_the_explorer_draws_no_byte_of_a_token(name: str) -> None:
     tokens = 0
     for number in range(store.count):
         exchange = store.exchange(number)
-        fields = Fields(exchange, View(records=True))
+        fields = ExchangeFields(exchange, View(records=True))
         assert not [text for text in hidden if text in repr((store.line(number), fields.line)).encode()]
         if exchange.kind == "sasl_token":
             tokens += 1
@@ -226,5 +226,5 @@ def test_failed_logins_of_oauthbearer_are_found(capfd: pytest.CaptureFixture[str
         store = indexed(path)
         refused = [number for number in range(store.count) if store.line(number)["told"].refused]
         assert len(refused) == 1
-        fields = Fields(store.exchange(refused[0]), View())
+        fields = ExchangeFields(store.exchange(refused[0]), View())
         assert [node.value for node in fields.lines if node.kind] == ["login refused (invalid_token)"]

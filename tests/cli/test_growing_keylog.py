@@ -6,10 +6,10 @@ import pytest
 
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.keylog import KeyLogFile
-from kinspect.cli.run import Run
+from kinspect.cli.run import ReadRun
 from kinspect.errors import KinspectError
 from kinspect.filters import Filter
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.pipeline import Inspector
 
 SECRET = b"CLIENT_RANDOM " + b"11" * 32 + b" " + b"22" * 48 + b"\n"
@@ -30,7 +30,7 @@ def test_that_nothing_is_in_it_is_said_of_its_beginning(capsys, texts, lines):
         keylog=SimpleNamespace(more=lambda: next(following)),
         values={"keylog": "keys", "utc": False},
     )
-    run = Run(options, SimpleNamespace(secrets=[], bytes_total=0), Interrupt(), Inspector(), None, None)
+    run = ReadRun(options, SimpleNamespace(secrets=[], bytes_total=0), Interrupt(), Inspector(), None, None)
     for _ in texts:
         run._add_secrets()
     assert capsys.readouterr().err.count("keys: no TLS secrets in it") == lines

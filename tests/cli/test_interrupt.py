@@ -125,14 +125,6 @@ def test_a_second_ctrl_c_breaks_off_what_may_be():
         work()
 
 
-def test_a_process_beside_the_first_leaves_the_time_to_it(monkeypatch):
-    monkeypatch.setattr(interrupt.signal, "setitimer", lambda *_: pytest.fail("looks at the clock"))
-    asked = Interrupt()
-    asked.follow()
-    asked._handle(signal.SIGTERM, None)
-    assert asked.asked == signal.SIGTERM
-
-
 @pytest.mark.parametrize(("before", "expected"), [(signal.SIG_IGN, None), (signal.SIG_DFL, signal.SIGHUP)])
 def test_sighup_stays_ignored(before, expected):
     previous = signal.signal(signal.SIGHUP, before)

@@ -164,7 +164,7 @@ def test_a_reader_that_takes_its_time(many_capture, ring_bytes):
 def test_a_window_that_bytes_make_shorter(big_capture, tmp_path):
     """Lines go ahead where too much waits, and come late where others had to wait: at the same places."""
     program = SMALL.replace(
-        "forks = 0", "forks = 0\nfrom kinspect.kafka import order; order.WINDOW_BYTES = 8000"
+        "forks = 0", "forks = 0\nfrom kinspect.kafka.wire import order; order.WINDOW_BYTES = 8000"
     )
     captures = CAPTURES[::9]
     asked = [
@@ -411,9 +411,9 @@ def test_a_full_disk_is_one_line(many_capture):
 @pytest.mark.parametrize(
     ("in_child", "said"),
     [
-        ("run.Run.take = lambda *_: 1 / 0", "internal error: ZeroDivisionError('division by zero')"),
+        ("run.ReadRun.take = lambda *_: 1 / 0", "internal error: ZeroDivisionError('division by zero')"),
         (
-            "run.Run.take = lambda *_: next(_ for _ in [1] if outfile.check(sys.executable, 0, ()))",
+            "run.ReadRun.take = lambda *_: next(_ for _ in [1] if outfile.check(sys.executable, 0, ()))",
             "exists; give --force to overwrite it",
         ),
     ],

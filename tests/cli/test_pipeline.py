@@ -1,10 +1,13 @@
 """`kinspect pipeline`: its options, and what it says where Spark cannot run."""
 
+import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from kinspect.cli import main
+from kinspect.cli import pipeline as command
 from kinspect.errors import KinspectError
 from kinspect.spark import session
 
@@ -128,6 +131,19 @@ def test_what_protobuf_lies_in_may_be_missing_too(monkeypatch):
     monkeypatch.setitem(sys.modules, "google", None)
     with pytest.raises(KinspectError, match="a stream needs protobuf"):
         session.check_stream()
+
+
+def test_a_stopped_job_whose_tables_are_half_in_place_says_so():
+    """An error of Spark is what comes of stopping it; one of ours tells what is there now."""
+    interrupt = SimpleNamespace(asked=signal.SIGINT)
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=lambda: None))
+
+    def work(error):
+        raise error
+
+    assert command._unless(interrupt, spark, lambda: work(RuntimeError("cancelled"))) is None
+    with pytest.raises(KinspectError, match="run again to finish"):
+        command._unless(interrupt, spark, lambda: work(KinspectError("tables: run again to finish")))
 
 
 @pytest.mark.tools

@@ -18,7 +18,7 @@ def test_nothing_is_shown_in_the_first_second(monkeypatch):
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(progress, "_bar", lambda: bar)
     reading = SimpleNamespace(bytes_read=10, bytes_total=100)
-    shown = progress.Progress(reading)
+    shown = progress.ProgressBar(reading)
     for now in (100.5, 100.9):
         clock[0] = now
         shown.update()
@@ -34,6 +34,6 @@ def test_nothing_is_shown_in_the_first_second(monkeypatch):
 
 def test_a_short_run_shows_none(monkeypatch):
     monkeypatch.setattr(progress, "_bar", lambda: 1 / 0)
-    shown = progress.Progress(SimpleNamespace(bytes_read=0, bytes_total=None))
+    shown = progress.ProgressBar(SimpleNamespace(bytes_read=0, bytes_total=None))
     shown.update()
     shown.stop()

@@ -26,7 +26,7 @@ from kinspect.capture.compressed import zstd
 from kinspect.capture.formats import FORMATS
 from kinspect.cli.pasted import message_bytes
 from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.tui.index import export, reread
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "4.4.0" / "mtu1500.pcap.gz"

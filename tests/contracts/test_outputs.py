@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.hostile import dangerous, hostile
 
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.output import FORMATS, JSONL, NONE, Style, open_writer
 
 CAPTURES = Path(__file__).parents[2] / "captures"

@@ -53,6 +53,14 @@ def test_every_key_and_every_word_is_explained(line_type: str) -> None:
         assert word in CODE, word
 
 
+@pytest.mark.parametrize("key", ["kind", "tls_status", "end_reason"])
+def test_every_state_of_a_connection_is_told(key: str) -> None:
+    page = (ROOT / "docs" / "how-it-works.md").read_text("utf-8").split("## The life of a connection")[1]
+    keys = json.loads((ROOT / "docs" / "schema" / "connection.schema.json").read_text("utf-8"))["properties"]
+    told = set(re.findall(r"\w+", page))
+    assert [word for word in keys[key]["enum"] if word and word not in told] == []
+
+
 def _words(node: Any) -> Iterator[str]:
     """Names of keys and enumerated values."""
     if isinstance(node, list):

@@ -18,8 +18,8 @@ HOT = [
     "pipeline",
     "link.segments",
     "tcp.reassembly",
-    "kafka.framing",
-    "kafka.session",
+    "kafka.connection.framing",
+    "kafka.connection.session",
     "protocol.walker",
 ]
 

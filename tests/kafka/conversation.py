@@ -7,12 +7,12 @@ from ipaddress import ip_address
 from struct import pack
 from typing import Any
 
-from kinspect.kafka.connection import KafkaConnection
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.ledger import Ledger
-from kinspect.kafka.lines import ConnectionLine, Gap
-from kinspect.kafka.names import LearnedNames
-from kinspect.kafka.order import Numbering
+from kinspect.kafka.connection.connection import KafkaConnection
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.ledger import Ledger
+from kinspect.kafka.exchange.lines import ConnectionLine, Gap
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.order import LineNumbering
 from kinspect.model import Caps, Counts
 from kinspect.protocol import Message, encode_request, encode_response
 
@@ -76,7 +76,7 @@ class Conversation:
         names = LearnedNames()
         self.ledger = Ledger(self.caps, self.counts, names, emit, self.kafka_ports, False, ["test.pcap"])
         self._lines: list[Exchange | ConnectionLine | Gap] = []
-        self.connection = KafkaConnection(self.wire, Numbering(0), self.ledger)
+        self.connection = KafkaConnection(self.wire, LineNumbering(0), self.ledger)
 
     def _send(self, direction: int, data: bytes) -> Conversation:
         self.packet += 1

@@ -7,9 +7,11 @@ from typing import Any
 
 from crc32c import crc32c
 
-from kinspect.kafka.exchange import ANSWERED, KAFKA, UNANSWERED, Exchange, WireMessage
-from kinspect.kafka.flow import Ends
-from kinspect.kafka.names import LearnedNames
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.pair import ANSWERED, KAFKA, UNANSWERED
 from kinspect.model import FRAME_BITS, REQUEST, RESPONSE, Caps, Counts
 from kinspect.protocol import encode_body, request_header, response_header, schema
 

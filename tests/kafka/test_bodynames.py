@@ -9,8 +9,8 @@ import pytest
 from exchanges import batch, fetched, metadata_value
 
 from kinspect.errors import KinspectError
-from kinspect.kafka.bodynames import names
-from kinspect.kafka.view import View
+from kinspect.kafka.view.bodynames import names
+from kinspect.kafka.view.view import View
 
 FEATURE = metadata_value(12, "FeatureLevelRecord", {"name": "metadata.version", "feature_level": 7})
 

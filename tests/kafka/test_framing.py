@@ -8,9 +8,9 @@ from struct import pack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinspect.kafka.exchange import WireMessage
-from kinspect.kafka.framing import Framer
-from kinspect.kafka.holdings import Holdings
+from kinspect.kafka.connection.framing import Framer
+from kinspect.kafka.exchange.holdings import Holdings
+from kinspect.kafka.wire.message import WireMessage
 from kinspect.model import Counts
 
 CAP = 1000

@@ -9,8 +9,8 @@ import orjson
 import pytest
 from conversation import CLIENT, Conversation, heartbeat, heartbeat_answer, request, response, sized
 
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.view import View
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import View
 from kinspect.records import batches, summarise
 from kinspect.records.embedded import decode_assignment, decode_subscription
 

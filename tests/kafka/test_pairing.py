@@ -19,7 +19,7 @@ from conversation import (
 )
 
 from kinspect.filters import Filter
-from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.protocol import Message, encode_request
 
 SIZE = len(heartbeat(1))

@@ -27,11 +27,11 @@ from strangers import PROTOCOLS, Maker, lettered, zeros
 from support import pcap
 
 import kinspect
-from kinspect.kafka.connection import KAFKA, KafkaConnection
-from kinspect.kafka.ledger import Ledger
-from kinspect.kafka.names import LearnedNames
-from kinspect.kafka.order import Numbering
-from kinspect.kafka.recognise import NO, YES, first_request
+from kinspect.kafka.connection.connection import KAFKA, KafkaConnection
+from kinspect.kafka.connection.recognise import NO, YES, first_request
+from kinspect.kafka.exchange.ledger import Ledger
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.order import LineNumbering
 from kinspect.model import Caps, Counts
 from kinspect.protocol import Message, decode_request, encode_request, schema
 
@@ -84,7 +84,7 @@ def _taken_for_kafka(rng: Random, ledger: Ledger, client: bytes, server: bytes, 
         packets=(int(bool(seen[0])), int(bool(seen[1]))),
         bytes=(len(seen[0]), len(seen[1])),
     )
-    connection = KafkaConnection(wire, Numbering(0), ledger)
+    connection = KafkaConnection(wire, LineNumbering(0), ledger)
     time = 0
     for time, (direction, data) in enumerate(_packets(rng, *seen), 1):
         connection.data(direction, time * MS, time, data, 0, len(data))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinspect.kafka.sasl import STATUS_NOT_SHOWN, refusal, user_name
+from kinspect.kafka.fields.sasl import STATUS_NOT_SHOWN, refusal, user_name
 
 
 def bearer(claims: bytes) -> bytes:

@@ -9,8 +9,8 @@ import orjson
 import pytest
 from exchanges import batch, encoded, exchange, fetched, message, metadata_value
 
-from kinspect.kafka.secrets import PASSWORD_CONFIGS, is_secret_config
-from kinspect.kafka.view import DEFAULT, View
+from kinspect.kafka.fields.secrets import PASSWORD_CONFIGS, is_secret_config
+from kinspect.kafka.view.view import DEFAULT, View
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import Message, encode_request, encode_response
 

@@ -19,7 +19,7 @@ from conversation import (
     sized,
 )
 
-from kinspect.kafka.session import produce_acks
+from kinspect.kafka.connection.session import produce_acks
 from kinspect.model import Caps
 from kinspect.protocol import Message, encode_request
 

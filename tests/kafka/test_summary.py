@@ -10,11 +10,12 @@ import pytest
 from exchanges import OTHER_ID, TOPIC_ID, bare, batch, encoded, exchange, fetched
 
 from kinspect.filters import Filter
-from kinspect.kafka.exchange import Exchange, WireMessage
-from kinspect.kafka.names import METADATA_TOPIC_ID, ZERO_ID
-from kinspect.kafka.roles import role_of, stronger
+from kinspect.kafka.connection.roles import role_of, stronger
+from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import _walk
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.names import METADATA_TOPIC_ID, ZERO_ID
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import Message, encode_request, encode_response, schema
 

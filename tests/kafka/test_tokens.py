@@ -22,8 +22,8 @@ from conversation import (
 )
 
 from kinspect.filters import Filter
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.view import View
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import View
 
 PASSWORD = b"hunter2-Geheim"
 SECRET = b"VerySecretNonce"

@@ -23,10 +23,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kinspect
-from kinspect.kafka.connection import KafkaConnection
-from kinspect.kafka.names import NODES_KEPT, ZERO_ID, LearnedNames
-from kinspect.kafka.order import UNPLACED, Numbering
-from kinspect.kafka.told import tells, told
+from kinspect.kafka.connection.connection import KafkaConnection
+from kinspect.kafka.exchange.told import tells, told
+from kinspect.kafka.wire.names import NODES_KEPT, ZERO_ID, LearnedNames
+from kinspect.kafka.wire.order import UNPLACED, LineNumbering
 from kinspect.protocol import schema
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -170,7 +170,7 @@ def test_node_ids_kept_are_bounded() -> None:
 
 def test_node_id_on_the_line_of_any_connection_from_then_on() -> None:
     first = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1))
-    other = KafkaConnection(Wire(), Numbering(9), first.ledger)
+    other = KafkaConnection(Wire(), LineNumbering(9), first.ledger)
     first.client(request(METADATA, 1, 2, {"topics": []}))
     first.broker(
         response(METADATA, 1, 2, {"brokers": [node(7, rack=None)], "controller_id": 7, "topics": []})

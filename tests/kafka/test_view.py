@@ -20,9 +20,11 @@ import pytest
 from exchanges import OTHER_ID, START, TOPIC_ID, bare, batch, exchange, fetched, framed, metadata_value
 
 from kinspect.errors import KinspectError
-from kinspect.kafka import projection
-from kinspect.kafka.exchange import SASL_TOKEN, Exchange, WireMessage
-from kinspect.kafka.view import DEFAULT, KEYS, View, iso_time, milliseconds
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view import projection
+from kinspect.kafka.view.view import DEFAULT, KEYS, View, iso_time, milliseconds
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import Message, encode_request, encode_response
 

@@ -2,12 +2,12 @@
 
 from support.pcap import framed
 
-from kinspect.kafka.connection import KafkaConnection
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.holdings import EXCHANGE_BYTES, Holdings
-from kinspect.kafka.ledger import Ledger
-from kinspect.kafka.names import LearnedNames
-from kinspect.kafka.order import Numbering
+from kinspect.kafka.connection.connection import KafkaConnection
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.holdings import EXCHANGE_BYTES, Holdings
+from kinspect.kafka.exchange.ledger import Ledger
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.order import LineNumbering
 from kinspect.model import Caps, Counts
 from kinspect.protocol import Message, encode_request, encode_response
 
@@ -37,7 +37,7 @@ class Run:
         self.frame = 0
 
     def open(self, port):
-        return KafkaConnection(Wire(port), Numbering(0), self.ledger)
+        return KafkaConnection(Wire(port), LineNumbering(0), self.ledger)
 
     def send(self, connection, direction, data):
         self.frame += 1

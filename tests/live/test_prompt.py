@@ -11,8 +11,8 @@ from support.tui import CAPTURES
 from kinspect.cli import run as cli_run
 from kinspect.cli.interrupt import Interrupt
 from kinspect.filters import Filter
-from kinspect.kafka.exchange import ANSWERED
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.pipeline import Inspector
 
 # What is answered in it is complete with its last packet.
@@ -47,7 +47,7 @@ def test_a_line_is_written_within_200_ms(apart, monkeypatch):
         keylog=None,
         values={"utc": False, "limit": None},
     )
-    run = cli_run.Run(options, packets, Interrupt(), Inspector(), None, writer)
+    run = cli_run.ReadRun(options, packets, Interrupt(), Inspector(), None, writer)
     for block in packets:
         run.show(run.take(block))
     completed = packets.completed()

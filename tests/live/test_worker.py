@@ -11,7 +11,7 @@ import pytest
 from kinspect.capture import open_timeline, worker
 from kinspect.capture.handover import Inbox, Outbox
 from kinspect.capture.save import Rotation, SaveFiles, Saving
-from kinspect.capture.worker import Plan, Worker
+from kinspect.capture.worker import CaptureWorker, Plan
 from kinspect.capture.writer import interface_block, section
 
 from .ringblocks import SECOND, packet, ring_block
@@ -50,7 +50,7 @@ class Captured:
     def __init__(self, rings, plan=Plan(), files=None, queue_bytes=1 << 20, stopped=False, slow=False):  # noqa: B008
         told, tell = os.pipe()
         control, stop = os.pipe()
-        self.worker = Worker(rings, Outbox(tell, queue_bytes), control, plan, PRELUDE, files)
+        self.worker = CaptureWorker(rings, Outbox(tell, queue_bytes), control, plan, PRELUDE, files)
         for ring in rings:
             ring.worker = self.worker
         if stopped:
@@ -231,5 +231,5 @@ def test_nothing_waits_for_one_who_has_gone():
     outbox = Outbox(tell, 1 << 20)
     control, stop = os.pipe()
     os.close(stop)
-    Worker([Ring(some(1))], outbox, control, Plan(), PRELUDE, None).run()
+    CaptureWorker([Ring(some(1))], outbox, control, Plan(), PRELUDE, None).run()
     assert not outbox.waiting

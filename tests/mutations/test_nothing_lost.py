@@ -14,7 +14,7 @@ from support.packets import Packet, Streams, nanosecond_pcap, tcp
 from support.reading import PLACES, Reading, bytes_alone, clean, directions, ends, read, texts
 
 import kinspect
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 
 CLEAN = clean_captures(
     "0.10.0.1/kafkapython-av09.pcap",

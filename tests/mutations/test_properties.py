@@ -15,7 +15,7 @@ from support.reading import WHOLE, bytes_alone, clean, compare, read
 
 from kinspect.capture.formats import open_capture
 from kinspect.capture.reader import Findings
-from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.pipeline import Inspector
 
 SMALL = CAPTURES / "0.8.2.2" / "new-producer-lz4.pcap"

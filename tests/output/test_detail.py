@@ -1,4 +1,4 @@
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.output.console import make_console
 from kinspect.output.detail import Detail
 

@@ -6,7 +6,7 @@ import pytest
 
 import kinspect
 from kinspect.kafka.summary import error_counts
-from kinspect.output.summary import Tally
+from kinspect.output.tally import Tally
 
 CAPTURES = [
     "2.8.1/kraft-2nodes.pcap.gz",

@@ -1,7 +1,7 @@
 import json
 from io import BytesIO
 
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.output.jsonl import BATCH_BYTES, JsonLines
 
 HEARTBEAT = 12

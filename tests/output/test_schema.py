@@ -8,7 +8,7 @@ import pytest
 from jsonschema_rs import Draft202012Validator, meta
 
 from kinspect.api import read
-from kinspect.kafka.view import KEYS, View
+from kinspect.kafka.view.view import KEYS, View
 from kinspect.model import PROBLEM_CODES
 from kinspect.pipeline import Inspector
 

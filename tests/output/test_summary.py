@@ -1,7 +1,8 @@
 import pytest
 
 from kinspect.model import Problem
-from kinspect.output.summary import LOOKED_AT, PASSED, Tally, summary_text
+from kinspect.output.summary import summary_text
+from kinspect.output.tally import LOOKED_AT, PASSED, Tally
 from kinspect.pipeline import Inspector
 from kinspect.tls import NONE_GIVEN
 

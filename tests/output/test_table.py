@@ -3,14 +3,14 @@ from itertools import chain
 
 import pytest
 
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.output.console import make_console
 from kinspect.output.deeds import told
 from kinspect.output.table import (
     ABOUT_ENOUGH,
     MEDIUM,
     NARROW,
-    Table,
+    TableWriter,
     about,
     api,
     broker,
@@ -51,7 +51,7 @@ BEARER = b"n,,\1auth=Bearer e30.eyJzdWIiOiJjYXJvbCJ9.c2VjcmV0\1\1"
 
 
 def printed(stream, exchanges, *, width=80, color="never", **options):
-    table = Table(make_console(stream, color, width), View(), **options)
+    table = TableWriter(make_console(stream, color, width), View(), **options)
     for exchange in exchanges:
         table.exchange(exchange)
     table.flush()
@@ -166,7 +166,7 @@ class Shown:
 @pytest.mark.parametrize("width", [40, 50, 60, 70, 79, 80, 100, 109, 110, 130, 149, 150, 170, 200, 0])
 def test_every_api_keeps_to_its_column(exchanges, stream, width):
     options = {"wide": True} if width == 0 else {}
-    table = Table(make_console(stream, "never", width or 80), View(), utc=True, **options)
+    table = TableWriter(make_console(stream, "never", width or 80), View(), utc=True, **options)
     made = exchanges((HEARTBEAT, 4, BEAT, {}))[0]
     latencies = [0.0, 1.234, 99.0, 9999.0, 30_012.0, -3.0]
     ends = {
@@ -264,7 +264,7 @@ def test_no_color(exchanges, stream, monkeypatch):
 
 
 def test_rows_wait_for_the_flush(exchanges, stream):
-    table = Table(make_console(stream, "never", 80), View())
+    table = TableWriter(make_console(stream, "never", 80), View())
     table.exchange(exchanges((HEARTBEAT, 4, BEAT, {}))[0])
     assert stream.buffer.getvalue() == b""
     table.flush()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kinspect.protocol import compiler, interpreter, schema
 from kinspect.protocol.bodies import restrict
+from kinspect.protocol.projection import projection
 from kinspect.protocol.wire import DECODE_FAILURES, Malformed, TooLarge, uvarint_bytes
 
 METADATA = schema.layout(3, 12, "response")
@@ -58,12 +59,12 @@ def test_projection_is_the_whole_body_restricted(decoder, layouts, random_body):
         raw = compiler.encoder(layout)(body)
         paths = [*paths_of(layout.fields), "unknown_tagged_fields", "no_such_field.below"]
         fields = frozenset(rng.sample(paths, min(3, len(paths))))
-        expected = restrict(deepcopy(body), compiler.projection(fields))
+        expected = restrict(deepcopy(body), projection(fields))
         assert decoder(layout, fields)(raw, 0, len(raw)) == (expected, len(raw)), (layout, fields)
 
 
 def test_a_path_to_a_container_takes_all_of_it():
-    assert compiler.projection(["topics.name", "topics", "brokers.host"]) == {
+    assert projection(["topics.name", "topics", "brokers.host"]) == {
         "topics": None,
         "brokers": {"host": None},
     }
@@ -76,7 +77,7 @@ def test_each_field_alone_of_a_response_with_tags(decoder, random_body):
         raw = compiler.encoder(FETCH)(body)
         for path in paths_of(FETCH.fields):
             fields = frozenset([path])
-            expected = restrict(deepcopy(body), compiler.projection(fields))
+            expected = restrict(deepcopy(body), projection(fields))
             assert decoder(FETCH, fields)(raw, 0, len(raw)) == (expected, len(raw))
 
 

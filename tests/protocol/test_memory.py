@@ -14,6 +14,7 @@ from kinspect.protocol import (
     interpreter,
     memory,
     schema,
+    sizes,
     wire,
 )
 from kinspect.protocol.codec import encode_body
@@ -124,7 +125,7 @@ def test_no_byte_is_charged_with_more_than_is_said():
     def most(fields):
         for field in fields:
             if field.array:
-                yield memory.of_element(field) / max(wire.minimum_size(field), 1)
+                yield memory.of_element(field) / max(sizes.minimum_size(field), 1)
             yield from most(field.fields)
 
     worst = max(max(most(layout.fields), default=0) for layout in layouts)

@@ -66,4 +66,4 @@ def test_fields_indented_too_far_are_refused():
     ],
 )
 def test_labels_are_minor_releases(releases, label):
-    assert store.Variant(0, releases, True, ()).label == label
+    assert store.LayoutVariant(0, releases, True, ()).label == label

@@ -25,12 +25,13 @@ def local():
 
 
 @pytest.fixture(scope="session")
-def spark():
-    """A session on `local[2]`."""
+def spark(tmp_path_factory):
+    """A session on `local[2]`; what it shuffles lies in its `spark.local.dir`."""
     sql = import_module("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = sql.SparkSession.builder.master("local[2]")
-    for name, value in SETTINGS.items():
+    folder = str(tmp_path_factory.mktemp("spark"))
+    for name, value in {**SETTINGS, "spark.local.dir": folder}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

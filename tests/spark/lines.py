@@ -5,8 +5,8 @@ from __future__ import annotations
 import orjson
 
 from kinspect.capture import open_timeline
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.view import View, iso_time
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import View, iso_time
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector
 

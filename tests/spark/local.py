@@ -10,11 +10,11 @@ from zlib import crc32
 import pyarrow as pa
 from pyspark.cloudpickle import dumps
 
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.spark.batch import Captures
 from kinspect.spark.chunks import ROWS
 from kinspect.spark.request import Request
-from kinspect.tables.columns import EXCHANGES
+from kinspect.tables.names import EXCHANGES
 
 BATCH_ROWS = 7
 
@@ -98,7 +98,9 @@ class Frame:
 
 def session():
     """What is asked of a session."""
-    context = SimpleNamespace(defaultParallelism=2, master="local[2]", accumulator=Accumulator)
+    scheduler = SimpleNamespace(maxTaskFailures=lambda: 1)
+    jvm = SimpleNamespace(sc=lambda: SimpleNamespace(taskScheduler=lambda: scheduler))
+    context = SimpleNamespace(defaultParallelism=2, accumulator=Accumulator, _jsc=jvm)
 
     def numbers(begin, end, step, parts):
         return Frame(

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from kinspect.kafka.view import View
+from kinspect.errors import UnreadableError
+from kinspect.kafka.view.view import View
 from kinspect.model import Caps
 from kinspect.spark.request import Request
 from kinspect.spark.streaming.processor import Shard, unpacked
-from kinspect.spark.streaming.query import Told
+from kinspect.spark.streaming.query import BatchSummaries
 from kinspect.spark.streaming.source import SHARD_ROWS, StreamReader, Watch
 
 TABLES = ("exchanges", "connections")
@@ -94,6 +98,13 @@ class Streamed:
         self.kept = [{} for _ in range(shards)]
         self.rows = {name: [] for name in TABLES}
         self.unread = []
+        self._told = []
+        self._tell()
+
+    def _tell(self):
+        """What `StreamOutput.copy_told` does."""
+        if self.watch.told:
+            Path(self.watch.told).write_text(json.dumps(self._told))
 
     def look(self, reader=None):
         """The next offset, as it is written down."""
@@ -108,8 +119,7 @@ class Streamed:
             return False
         shares = [[] for _ in range(self.watch.shards)]
         for task in reversed(reader.partitions(self.offset, end)):
-            own = pickle.loads(pickle.dumps(task))
-            for found in reader.read(own):
+            for found in self._tried(reader, pickle.loads(pickle.dumps(task))):
                 assert found.schema.equals(SHARD_ROWS)
                 for row in found.to_pylist():
                     shares[row["shard"]].append(Row(**row))
@@ -127,13 +137,25 @@ class Streamed:
                             self.rows[name].append(row[name])
                     if row["summary"] is not None:
                         summaries.append(row["summary"])
-        found = Told(summaries)
+        self.summaries = summaries
+        found = self.found = BatchSummaries(summaries)
         self.unread += found.unread
         if self.watch.told:
-            with open(self.watch.told, "w") as file:
-                json.dump([found.number, found.told], file)
+            self._told = [*self._told[-1:], (found.number, found.told)]
+            self._tell()
         self.offset = end
         return True
+
+    def _tried(self, reader, task):
+        """What a task gives, that is tried again as Spark does."""
+        for attempt in range(self.watch.tries):
+            context = SimpleNamespace(attemptNumber=lambda attempt=attempt: attempt)
+            with patch("kinspect.spark.scan.TaskContext.get", lambda context=context: context):
+                try:
+                    return list(reader.read(task))
+                except UnreadableError:
+                    assert attempt + 1 < self.watch.tries, "a task failed for good"
+        raise AssertionError("no try")
 
     def drain(self):
         """As `--drain` does. Out: the rows of each table in the order of completion."""

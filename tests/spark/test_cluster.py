@@ -10,7 +10,7 @@ import pytest
 from cluster import Cluster
 from lines import lines
 
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 
 pytestmark = pytest.mark.tools
 
@@ -34,10 +34,12 @@ def test_a_worker_killed_in_the_middle_of_a_job_changes_nothing(cluster, tmp_pat
                 Path(__file__).with_name("cluster_job.py"),
                 cluster.url,
                 str(PARTITIONS),
-                *PATHS,
+                *(path.name for path in PATHS),
             ],
             stdout=rows,
             stderr=log,
+            # Workers have other working directories.
+            cwd=PATHS[0].parent,
             env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
         )
     while "DECODING" not in errors.read_text(errors="replace"):

@@ -2,6 +2,7 @@
 
 import random
 import struct
+from importlib import import_module
 from pathlib import Path
 
 import orjson
@@ -189,7 +190,7 @@ def test_a_pcapng_file_with_a_second_section_in_its_middle(local, tmp_path, pack
     path.write_bytes(pcapng(packets[:half]) + pcapng(packets[half:], resolution=6))
     same(local, path)
     found = local.captures([path], split_bytes=3_000)
-    assert [len(chain.reports) for chain in found._chains] == [2]
+    assert [len(chain) for chain in found._chains] == [2]
 
 
 def test_a_boundary_that_is_none_is_not_used(local, tmp_path, packets):
@@ -249,3 +250,12 @@ def test_fragments_in_different_splits_and_files_are_put_together(local, tmp_pat
     for kind, table in KINDS:
         rows = local.rows(paths, table, view=WHOLE, split_bytes=3_000, partitions=4)
         assert comparable(line_of(row, kind) for row in rows) == comparable(lines(paths, kind))
+
+
+@pytest.mark.parametrize(
+    ("size", "share"),
+    [(0, 64 << 20), (1 << 40, 64 << 20), (10 << 40, 549_755_814), (1 << 50, 56_294_995_343)],
+)
+def test_no_run_has_more_tasks_than_the_driver_can_note(size, share):
+    assert import_module("kinspect.spark.batch").share_of(size) == share
+    assert -(-size // share) <= 20_000

@@ -19,7 +19,7 @@ def watched(tmp_path):
     """A folder and its clock."""
     module = import_module("kinspect.spark.streaming.folder")
     clock = [float(NOW)]
-    return module.Folder(str(tmp_path), 60.0, lambda: clock[0]), clock
+    return module.WatchedFolder(str(tmp_path), 60.0, lambda: clock[0]), clock
 
 
 def capture(folder, name, first, *, age=1.0, packets=1, now=NOW):
@@ -167,6 +167,21 @@ def test_a_file_that_goes_while_the_folder_is_listed(watched, tmp_path, monkeypa
     assert [found.path for found in folder.look()] == [str(kept)]
 
 
+def test_a_file_that_goes_before_it_is_looked_at(watched, tmp_path, monkeypatch):
+    folder, _ = watched
+    kept, gone = capture(tmp_path, "cap1.pcap", 100), capture(tmp_path, "cap0.pcap", 50, age=600)
+    module = import_module("kinspect.spark.streaming.folder")
+    listing = module.listing
+
+    def listed(path):
+        found = listing(path)
+        gone.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(module, "listing", listed)
+    assert [found.path for found in folder.look()] == [str(kept)]
+
+
 @pytest.mark.parametrize("name", ["a b.pcap", "a#b.pcap", "a%41.pcap", "a?b.pcap", "ä.pcap"])
 def test_odd_names_in_a_url(tmp_path, name):
     module, storage = (
@@ -175,7 +190,7 @@ def test_odd_names_in_a_url(tmp_path, name):
     )
     capture(tmp_path, name, 100)
     url = f"file://{tmp_path}"
-    (found,) = module.Folder(url).look()
+    (found,) = module.WatchedFolder(url).look()
     assert (found.error, found.first is None) == ("", False)
     assert storage.expand([f"{url}/*.pcap"]) == [found.path]
     assert storage.length(found.path) == (tmp_path / name).stat().st_size
@@ -184,7 +199,7 @@ def test_odd_names_in_a_url(tmp_path, name):
 def test_no_folder_is_one_clear_error(tmp_path):
     module = import_module("kinspect.spark.streaming.folder")
     with pytest.raises(CaptureError, match="nowhere"):
-        module.Folder(str(tmp_path / "nowhere")).look()
+        module.WatchedFolder(str(tmp_path / "nowhere")).look()
 
 
 @pytest.mark.parametrize("folder", ["out[1]", "a*", "s3a://bucket/{x}"])

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from lines import lines
 from support.books import balanced
+from support.packets import packets
+from traffic import pcapng
 
 from kinspect.capture import open_timeline
 from kinspect.errors import CaptureError, KinspectError
@@ -108,10 +110,10 @@ def test_a_date_of_which_there_are_no_rows_now_has_none_any_more(spark, job, tmp
 
 
 def test_a_failed_run_leaves_nothing(spark, job, tmp_path, monkeypatch):
-    def fails(name, exchanges):
+    def fails(self, request):
         raise RuntimeError("disk full")
 
-    monkeypatch.setattr("kinspect.spark.commit.aggregate", fails)
+    monkeypatch.setattr("kinspect.spark.commit.Staged.write_sums", fails)
     with pytest.raises(RuntimeError, match="disk full"):
         job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges",))), lambda _: None)
     assert tables(tmp_path) == set()
@@ -246,36 +248,183 @@ def test_of_a_capture_that_is_still_written_it_takes_what_was_there(spark, job, 
     assert len(expected) < len(lines([path]))
 
 
-def test_a_run_that_was_killed_while_it_put_tables_in_place_is_finished_by_the_next(spark, tmp_path):
+@pytest.mark.parametrize(
+    ("error", "raised", "words"),
+    [
+        (KeyboardInterrupt("stop"), KeyboardInterrupt, "stop"),
+        (OSError("disk full"), KinspectError, "not all is in place, run again to finish: disk full"),
+    ],
+    ids=["killed", "failed"],
+)
+def test_a_run_that_ends_while_it_puts_tables_in_place_is_finished_by_the_next(
+    spark, job, made, tmp_path, monkeypatch, error, raised, words
+):
     commit = import_module("kinspect.spark.commit")
-    output = commit.Output(spark, str(tmp_path))
-    frame = spark.createDataFrame([("2026-11-21", 1), ("2026-11-22", 2)], "date string, n int")
-    for name in ("one", "two"):
-        output.write(name, frame)
-    replaced = []
+    whole, replaced = commit.JobOutput._replace, []
 
-    def killed(name, day):
-        if replaced:
-            raise KeyboardInterrupt
-        commit.Output._replace(output, name, day)
-        replaced.append(day)
+    def replace(output, name, day):
+        if len(replaced) == 2:
+            raise error
+        whole(output, name, day)
+        replaced.append(name)
 
-    output._replace = killed
+    settings = job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges", "records", "connections")))
+    monkeypatch.setattr(commit.JobOutput, "_replace", replace)
+    with pytest.raises(raised, match=words):
+        job.run(spark, settings, lambda _: None)
+    monkeypatch.undo()
+    assert tables(tmp_path) == {*replaced, "_staging"}
+    commit.JobOutput(spark, str(tmp_path))
+    assert tables(tmp_path) == tables(made)
+    assert contents(tmp_path) == contents(made)
+
+
+def test_a_text_is_replaced_in_one_step(spark, tmp_path, monkeypatch):
+    """Whatever is killed: at no moment it is not there."""
+    folder = import_module("kinspect.spark.commit").Folder(spark, str(tmp_path))
+    folder.put_text("old", "text.json")
+
+    def killed(*names):
+        raise KeyboardInterrupt
+
+    for name in ("delete", "move"):
+        monkeypatch.setattr(folder, name, killed)
+    folder.put_text("new", "text.json")
+    assert folder.text("text.json") == "new"
+    assert folder.names() == ["text.json"]
+
+
+def test_what_is_in_place_does_not_count_twice(spark, tmp_path, monkeypatch):
+    """Killed while what was staged is taken away, which takes its time: other formats have it still."""
+    commit = import_module("kinspect.spark.commit")
+    output = commit.JobOutput(spark, str(tmp_path))
+    output.write("one", spark.createDataFrame([("2026-11-21", 1)], "date string, n int"))
+
+    def killed():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(output, "discard", killed)
     with pytest.raises(KeyboardInterrupt):
         output.commit([], ())
-    assert "_staging" in tables(tmp_path)
-    commit.Output(spark, str(tmp_path))
-    assert tables(tmp_path) == {"one", "two"}
-    assert sorted(contents(tmp_path)) == [
-        f"{name}/date={date}" for name in ("one", "two") for date in ("2026-11-21", "2026-11-22")
-    ]
+    assert not (tmp_path / "_staging/_WRITTEN").exists()
+
+
+@pytest.mark.parametrize("table", ["exchanges", "connections"])
+def test_rows_that_were_written_elsewhere_are_missed(spark, job, tmp_path, table):
+    """As on an executor whose disk is another, or where another run took them away."""
+    path = tmp_path / "cut.pcap"
+    path.write_bytes((CAPTURE.parents[1] / "2.8.2/console-zstd.pcap").read_bytes()[:-10])
+    out = tmp_path / "out"
+    settings = job.Job([str(path)], str(out), job.Request(("exchanges", "connections")))
+    job.run(spark, settings, lambda _: None)
+    before = contents(out)
+
+    def step(text):
+        if text == "putting the tables in place":
+            next((out / "_staging" / table).rglob("*.parquet")).unlink()
+
+    with pytest.raises(
+        KinspectError, match=rf"out: has 0 rows of {table} where \d+ were written; all executors"
+    ):
+        job.run(spark, settings, step)
+    assert contents(out) == before
+    assert "_staging" not in tables(out)
+
+
+def test_rows_that_the_decoders_told_of_are_missed(spark, job, tmp_path, monkeypatch):
+    batch = import_module("kinspect.spark.batch")
+    summary = batch.Captures.summary
+    monkeypatch.setattr(
+        batch.Captures, "summary", lambda *given: (summary(*given)[0], {"exchanges": 1_000_000})
+    )
+    with pytest.raises(KinspectError, match=r"has \d+ rows of exchanges where 1,000,000 were written"):
+        job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges",))), lambda _: None)
+    assert tables(tmp_path) == set()
+
+
+def test_two_runs_at_the_same_time_are_refused(spark, job, tmp_path):
+    commit = import_module("kinspect.spark.commit")
+
+    def step(text):
+        if text == "adding up":
+            commit.JobOutput(spark, str(tmp_path)).write(
+                "exchanges", spark.createDataFrame([("2026-11-21", 1)], "date string, n int")
+            )
+
+    with pytest.raises(KinspectError, match="no other run may write there at the same time"):
+        job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges",))), step)
+    assert tables(tmp_path) == set()
+
+
+@pytest.mark.parametrize("size", [None, 2_000], ids=["gone", "shorter"])
+def test_a_capture_that_changed_when_it_has_to_be_read_again_stops_the_job(spark, job, tmp_path, size):
+    """What an executor shuffled is lost with it; here the files are."""
+    path = tmp_path / "cap.pcap"
+    path.write_bytes((CAPTURE.parents[1] / "2.8.2/console-zstd.pcap").read_bytes())
+    out = tmp_path / "out"
+    settings = job.Job([str(path)], str(out), job.Request(("exchanges",)))
+    job.run(spark, settings, lambda _: None)
+    before = contents(out)
+
+    def step(text):
+        if text == "decoding exchanges":
+            lose_what_was_shuffled(spark)
+            if size is None:
+                path.unlink()
+            else:
+                os.truncate(path, size)
+
+    with pytest.raises(KinspectError, match=r"cap\.pcap: had changed when Spark read it again .* run again"):
+        job.run(spark, settings, step)
+    assert contents(out) == before
+    assert "_staging" not in tables(out)
+
+
+def test_a_capture_that_is_read_again_as_it_was_changes_nothing(spark, job, tmp_path):
+    path = CAPTURE.parents[1] / "2.8.2/console-zstd.pcap"
+
+    def step(text):
+        if text == "decoding exchanges":
+            lose_what_was_shuffled(spark)
+
+    result = job.run(spark, job.Job([str(path)], str(tmp_path), job.Request(("exchanges",))), step)
+    assert result.rows == {"exchanges": len(lines([path]))}
+
+
+def lose_what_was_shuffled(spark):
+    """As with the executor that has it."""
+    lost = [*Path(spark.conf.get("spark.local.dir")).rglob("shuffle_*")]
+    assert lost
+    for path in lost:
+        path.unlink()
+
+
+def test_rows_without_a_date_are_replaced_as_dates_are(spark, job, tmp_path):
+    path = tmp_path / "cap.pcapng"
+    found = packets(CAPTURE.parents[1] / "2.8.2/console-zstd.pcap")
+    path.write_bytes(pcapng([(None, packet.data) for packet in found]))
+    out = tmp_path / "out"
+    null = "date=__HIVE_DEFAULT_PARTITION__"
+    for chosen in ({}, {}, {"topic": ["none-of-them"]}):
+        settings = job.Job([str(path)], str(out), job.Request(("exchanges", "connections"), chosen=chosen))
+        result = job.run(spark, settings, lambda _: None)
+        found = contents(out)
+        assert {Path(folder).name for folder in found} <= {null}
+        assert len(found.get(f"exchanges/{null}", [])) == result.rows["exchanges"]
+        assert bool(result.rows["exchanges"]) == (not chosen)
+        assert f"latency_by_minute/{null}" in found or chosen
+    timed = job.Job([str(CAPTURE)], str(out), job.Request(("exchanges", "connections")))
+    job.run(spark, settings, lambda _: None)
+    before = contents(out)
+    job.run(spark, timed, lambda _: None)
+    assert before.items() <= contents(out).items()
 
 
 def test_a_run_that_was_killed_before_leaves_nothing_to_the_next(spark, tmp_path):
     commit = import_module("kinspect.spark.commit")
-    output = commit.Output(spark, str(tmp_path))
+    output = commit.JobOutput(spark, str(tmp_path))
     output.write("one", spark.createDataFrame([("2026-11-21", 1)], "date string, n int"))
-    commit.Output(spark, str(tmp_path))
+    commit.JobOutput(spark, str(tmp_path))
     assert tables(tmp_path) == set()
 
 

@@ -1,5 +1,6 @@
 """Captures in an object store: an S3-compatible server on the loopback interface."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -8,14 +9,17 @@ import urllib.request
 from importlib import import_module
 from pathlib import Path
 
+import cbor2
 import pytest
 from lines import lines
 
-from kinspect.kafka.view import View
+from kinspect.capture import open_timeline
+from kinspect.kafka.view.view import View
 
 pytestmark = pytest.mark.tools
 
 CAPTURES = Path(__file__).parents[2] / "captures/2.8.2"
+REPORT = 3
 NAMES = ("console-none.pcap", "console-zstd.pcap")
 
 
@@ -85,10 +89,33 @@ def test_a_glob_and_names_without_secrets(spark, bucket):
 
 
 def test_a_folder_in_a_bucket(bucket):
-    folder = import_module("kinspect.spark.streaming.folder").Folder(bucket.format(""))
+    folder = import_module("kinspect.spark.streaming.folder").WatchedFolder(bucket.format(""))
     found = folder.look()
     assert {capture.path for capture in found} == {bucket.format(name) for name in NAMES}
     assert all(capture.first is not None and not capture.error for capture in found)
+
+
+def test_an_offset_has_neither_folder_nor_secrets(bucket):
+    """So a folder is the same one with other secrets and settings, and a checkpoint holds none."""
+    source = import_module("kinspect.spark.streaming.source")
+    limits = import_module("pyspark.sql.streaming.datasource")
+    reader = source.StreamReader(source.Watch(bucket.format(""), settle=0.0))
+    offset = reader.latestOffset(reader.initialOffset(), limits.ReadAllAvailable())
+    text = json.dumps(offset)
+    assert not any(part in text for part in ("test", "captures", "endpoint", "://"))
+    other = source.StreamReader(source.Watch(bucket.format("") + "&allow_bucket_creation=true", settle=0.0))
+    assert other.latestOffset(json.loads(text), limits.ReadAllAvailable()) == json.loads(text)
+    control, *tasks = other.partitions(reader.initialOffset(), json.loads(text))
+    assert sorted(control.value["files"].values()) == [f"s3://captures/day/{name}" for name in NAMES]
+    reports = [
+        cbor2.loads(row["heads"])["report"]
+        for task in tasks
+        for batch in other.read(task)
+        for row in batch.to_pylist()
+        if row["kind"] == REPORT and row["shard"] == 0
+    ]
+    counts = [cbor2.loads(report)["counts"]["packets"] for report in reports]
+    assert sum(counts) == sum(map(len, open_timeline([str(CAPTURES / name) for name in NAMES])))
 
 
 def test_what_is_not_there_is_told(spark, bucket):

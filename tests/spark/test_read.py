@@ -104,3 +104,29 @@ def test_a_name_that_is_no_text(spark, read, tmp_path):
 def test_a_glob_without_files_is_told(spark, read):
     with pytest.raises(KinspectError, match="no file has such a name"):
         read(spark, "/nonexistent/*.pcap")
+
+
+def test_paths_need_not_be_text(spark, read):
+    paths = sorted((CAPTURES / "2.8.2").glob("console*.pcap"))
+    whole = {"records": True, "payload": "text"}
+    assert collected(read(spark, paths, **whole)) == lines(paths)
+    assert collected(read(spark, paths[0], **whole)) == lines(paths[:1])
+
+
+@pytest.mark.parametrize("given", [bytes, str, Path])
+def test_secrets_are_bytes_or_a_file(spark, read, given):
+    keylog, path = (CAPTURES / "tls" / name for name in ("tls13.keys.log", "tls13.pcap.gz"))
+    secrets = keylog.read_bytes() if given is bytes else given(keylog)
+    frame = read(spark, path, records=True, payload="text", keylog=secrets)
+    found = lines([path], keylog=keylog.read_bytes())
+    assert collected(frame) == found
+    assert any(line["api"] == "Metadata" for line in found)
+
+
+def test_the_folder_of_a_stream_need_not_be_text(spark, tmp_path):
+    stream = import_module("kinspect.spark").stream
+    # What the session has registered, one that is made of it cannot register again.
+    for session in (spark, spark.newSession()):
+        frame = stream(session, tmp_path, keylog=tmp_path / "keys.log")
+        assert frame.isStreaming
+        assert "exchange_id" in frame.columns

@@ -11,7 +11,7 @@ import threading
 import time
 from importlib import import_module
 from pathlib import Path
-from shutil import copy, copytree
+from shutil import copy, copytree, rmtree
 from types import SimpleNamespace
 
 import pytest
@@ -20,7 +20,7 @@ from support.pcap import pcap
 from traffic import conversation, moving, rotated, spread
 
 from kinspect.errors import KinspectError
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 
 pytestmark = pytest.mark.tools
 
@@ -186,27 +186,101 @@ def exchanges_of(out, name):
 
 
 def test_aggregates_come_without_a_drain_when_it_is_time(spark, module, folder, tmp_path, monkeypatch):
-    """With the first micro-batch, then with one of each hour, of the dates whose exchanges changed."""
-    apart, out = tmp_path / "apart", tmp_path / "out"
-    apart.mkdir()
+    """With the second micro-batch, then with one of each hour: of what was there before it, and of the dates whose
+    exchanges changed."""
+    out = tmp_path / "out"
     found = packets(1)
     half = len(found) // 2
     found[half:] = [packet._replace(time_us=packet.time_us + DAY_US) for packet in found[half:]]
     seen, files = [], []
-    for path, hour in zip(files_of(found, apart, 4), (0, 0, 1, 2), strict=True):
+    cuts = [0, half // 3, 2 * half // 3, half, 3 * half // 2, 7 * half // 4, len(found)]
+    for number, hour in enumerate((0, 0, 0, 1, 2, 3)):
         clock = SimpleNamespace(time=lambda hour=hour: 1_800_000_000.0 + 3600 * hour)
         monkeypatch.setattr("kinspect.spark.streaming.output.time", clock)
-        (folder / path.name).write_bytes(path.read_bytes())
-        looks = stream_of(module, spark, folder, out).batches()
-        next(filter(None, looks))
-        looks.close()
+        (folder / f"cap{number}.pcap").write_bytes(pcap(found[cuts[number] : cuts[number + 1]]))
+        one_batch(stream_of(module, spark, folder, out))
         seen.append((exchanges_of(out, "exchanges"), exchanges_of(out, "latency_by_minute")))
         files.append({file for file in (out / "latency_by_minute").rglob("*.parquet")})
-    for at in (0, 2, 3):
-        assert seen[at][0] == seen[at][1]
-    assert seen[1][1] == seen[0][1] != seen[1][0]
-    assert [len(days) for _, days in seen] == [1, 1, 2, 2]
-    assert len(files[2] & files[3]) == len(files[2] - files[3]) == 1
+    rows, sums = zip(*seen, strict=True)
+    assert sums == ({}, rows[0], rows[0], *rows[2:5])
+    assert rows[1] != rows[0]
+    assert [len(days) for days in sums] == [0, 1, 1, 1, 2, 2]
+    assert len(files[4] & files[5]) == len(files[4] - files[5]) == 1
+
+
+def begins(out, batch):
+    """What Spark does before it makes a micro-batch."""
+    offsets = out / "_stream/checkpoint/offsets"
+    offsets.mkdir(parents=True, exist_ok=True)
+    (offsets / str(batch)).touch()
+
+
+def one_batch(stream):
+    looks = stream.batches()
+    found = next(filter(None, looks))
+    looks.close()
+    return found
+
+
+def test_aggregates_that_fail_fail_no_micro_batch_that_counts(spark, module, folder, tmp_path, monkeypatch):
+    """They are made before the next one, which is made again when they can be."""
+    out = tmp_path / "out"
+    paths = files_of(packets(2), tmp_path, 3)
+
+    def fails(*_):
+        raise KinspectError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("kinspect.spark.streaming.output.StreamOutput.write_sums", fails)
+        paths[0] = copy(paths[0], folder)
+        assert one_batch(stream_of(module, spark, folder, out)).captures == 1
+        before = exchanges_of(out, "exchanges")
+        paths[1] = copy(paths[1], folder)
+        with pytest.raises(KinspectError, match="no space left"):
+            one_batch(stream_of(module, spark, folder, out))
+        assert exchanges_of(out, "exchanges") == before
+    one_batch(stream_of(module, spark, folder, out))
+    assert exchanges_of(out, "latency_by_minute") == before != exchanges_of(out, "exchanges")
+    paths[2] = copy(paths[2], folder)
+    [*stream_of(module, spark, folder, out).batches(drain=True)]
+    same(out, paths)
+    assert exchanges_of(out, "latency_by_minute") == exchanges_of(out, "exchanges")
+
+
+def test_a_checkpoint_that_is_behind_the_tables_is_refused(spark, module, folder, tmp_path):
+    """One that was deleted, and an older one: new micro-batches would pass for old ones."""
+    out = tmp_path / "out"
+    checkpoint, older, newer = out / "_stream/checkpoint", tmp_path / "older", tmp_path / "newer"
+    paths = files_of(packets(2), tmp_path, 3)
+    for number, kept in enumerate((older, newer)):
+        paths[number] = copy(paths[number], folder)
+        one_batch(stream_of(module, spark, folder, out))
+        copytree(checkpoint, kept)
+    paths[2] = copy(paths[2], folder)
+    words = "out: _stream/checkpoint was deleted, or is older than the tables; put it back, or choose another --out"
+    for put_back in (None, older):
+        rmtree(checkpoint, ignore_errors=True)
+        if put_back:
+            copytree(put_back, checkpoint)
+        with pytest.raises(KinspectError, match=words):
+            stream_of(module, spark, folder, out)
+    rmtree(checkpoint)
+    copytree(newer, checkpoint)
+    [*stream_of(module, spark, folder, out).batches(drain=True)]
+    same(out, paths)
+
+
+def test_what_lines_told_is_kept_for_a_micro_batch_that_is_made_again(spark, tmp_path):
+    output = import_module("kinspect.spark.streaming.output").StreamOutput(spark, str(tmp_path / "out"))
+    told = import_module("kinspect.spark.streaming.source")._told
+    for batch in range(3):
+        output.decide(batch, batch + 1, [f"of {batch + 1}"], {})
+    begins(tmp_path / "out", 2)
+    import_module("kinspect.spark.streaming.output").StreamOutput(spark, output.path).copy_told(
+        tmp_path / "told.json"
+    )
+    found = [told(str(tmp_path / "told.json"), number) for number in (0, 1, 2, 3)]
+    assert found == [[], [], ["of 2"], ["of 3"]]
 
 
 def test_killed_at_any_step_rows_and_aggregates_are_there_once(spark, folder, tmp_path, monkeypatch):
@@ -225,9 +299,10 @@ def test_killed_at_any_step_rows_and_aggregates_are_there_once(spark, folder, tm
             stage(self, name)
 
     def write(out, batch):
+        begins(out, batch)
         begun = output(spark, str(out))
         if not begun.has(batch):
-            begun.begin()
+            begun.discard()
             stage(begun, "exchanges")
             begun.decide(batch, batch, [], {"captures": batch})
         begun.add_up(request)
@@ -255,7 +330,7 @@ def test_killed_at_any_step_rows_and_aggregates_are_there_once(spark, folder, tm
                 path.write_bytes(b"of the micro-batch before")
         counted = killed_at(step)
         with monkeypatch.context() as patched:
-            for name in ("delete", "move", "make"):
+            for name in ("delete", "move", "make", "put_text"):
                 patched.setattr(output, name, counted(getattr(output, name)))
             try:
                 write(out, 1)
@@ -269,7 +344,7 @@ def test_killed_at_any_step_rows_and_aggregates_are_there_once(spark, folder, tm
         assert [path.name for path in (out / "_stream").glob("state-*")] == ["state-0000000003.json"]
         if ended:
             break
-    assert step > 30
+    assert step > 25
 
 
 def test_names_that_a_connection_tells_count_for_others_from_the_next_micro_batch_on(
@@ -325,13 +400,27 @@ def test_the_folder_of_another_job_or_version_is_refused(spark, module, folder, 
         stream_of(module, spark, folder, tmp_path / "out")
 
 
+def test_rows_of_a_micro_batch_that_were_written_elsewhere_are_missed(spark, tmp_path):
+    output = import_module("kinspect.spark.streaming.output").StreamOutput(spark, str(tmp_path / "out"))
+    tagged = spark.createDataFrame([(("2026-11-21", 1),)], "exchanges struct<date: string, n: int>")
+    output.write_table("exchanges", tagged, 1)
+    next((tmp_path / "out/_stream/staged/exchanges").rglob("*.parquet")).unlink()
+    with pytest.raises(KinspectError, match="has 0 rows of exchanges where 1 were written"):
+        output.decide(0, 0, [], {})
+    assert not output.has(0)
+    output.discard()
+    output.write_table("exchanges", tagged, 1)
+    output.decide(0, 0, [], {})
+    assert output.has(0)
+
+
 def test_what_could_not_be_read_is_told_and_in_a_table(spark, module, folder, tmp_path):
     paths = files_of(packets(4), folder, 1)
     (folder / "notes.txt").write_bytes(b"this is no capture, and says so by its first bytes")
     told = []
     stream = stream_of(module, spark, folder, tmp_path / "out", told.append)
     [*stream.batches(drain=True)]
-    assert len(told) == len(stream.errors) == 1
+    assert (len(told), stream.status) == (1, 1)
     assert told[0].startswith(f"{folder}/notes.txt: not a capture")
     (row,) = (
         import_module("duckdb")

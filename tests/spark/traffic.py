@@ -146,7 +146,10 @@ def rotated(capture, folder, count):
 
 
 def pcapng(found, order="<", resolution=9):
-    """A pcapng file of packets: one section, two interfaces with times in 10**-resolution seconds, packets in turn."""
+    """A pcapng file of packets: one section, two interfaces with times in 10**-resolution seconds, packets in turn.
+
+    A packet whose time is None is of the first interface, in a simple packet block, which has none.
+    """
 
     def block(kind, body):
         body += bytes(-len(body) % 4)
@@ -157,6 +160,9 @@ def pcapng(found, order="<", resolution=9):
     interface = block(1, struct.pack(order + "HHI", 1, 0, 0) + option)
     parts = [block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1)), interface, interface]
     for number, (time, data) in enumerate(found):
+        if time is None:
+            parts.append(block(3, struct.pack(order + "I", len(data)) + data))
+            continue
         time //= 10 ** (9 - resolution)
         head = struct.pack(order + "IIIII", number % 2, time >> 32, time & 0xFFFFFFFF, len(data), len(data))
         parts.append(block(6, head + data))

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import kinspect
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from support.lines import Line
 
 WHOLE = View(records=True, payload="text")

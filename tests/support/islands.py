@@ -7,9 +7,9 @@ from pathlib import Path
 import orjson
 
 from kinspect.capture import open_timeline, slice_block
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.order import Key
-from kinspect.kafka.view import View
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.order import LineKey
 from kinspect.model import Block
 from kinspect.pipeline import Inspector
 from kinspect.tcp.reassembly import takes_all
@@ -20,7 +20,7 @@ VIEW = View(records=True, payload="text")
 OPTIONS = {"emit": frozenset({"exchange", "connection", "gap"}), "files": ["one", "two", "three"]}
 ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*"))
 
-Lines = list[tuple[Key, bytes]]
+Lines = list[tuple[LineKey, bytes]]
 
 
 def read(name: str) -> tuple[list[Block], bytes]:

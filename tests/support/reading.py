@@ -11,10 +11,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from kinspect.kafka.exchange import Exchange, WireMessage
-from kinspect.kafka.lines import ConnectionLine, Gap
-from kinspect.kafka.told import told
-from kinspect.kafka.view import View
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import ConnectionLine, Gap
+from kinspect.kafka.exchange.told import told
+from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.message import WireMessage
 from kinspect.model import Caps
 from kinspect.pipeline import Inspector
 from support.books import balanced

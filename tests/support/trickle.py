@@ -7,7 +7,8 @@ from itertools import cycle
 
 from kinspect.capture import open_timeline, slice_block
 from kinspect.capture.worker import BEAT_NS
-from kinspect.kafka.exchange import ANSWERED, Exchange
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import Block
 from kinspect.pipeline import Inspector
 

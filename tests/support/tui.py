@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from kinspect.tui.index.indexer import Inputs, index
+from kinspect.tui.index.captures import index
+from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store
 

@@ -10,7 +10,8 @@ from peer import MESSAGES, Frame, Reading, each
 
 import kinspect
 from kinspect.errors import TruncatedCaptureError
-from kinspect.kafka.exchange import Exchange, WireMessage
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.wire.message import WireMessage
 from kinspect.model import FRAME_MASK
 
 pytestmark = pytest.mark.tools

@@ -21,7 +21,7 @@ from peer import (
 
 from kinspect import link
 from kinspect.capture import open_timeline
-from kinspect.kafka.lines import ConnectionLine
+from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.model import FRAME_MASK, Block, Caps, Counts, Progress
 from kinspect.pipeline import Inspector
 from kinspect.tcp import Connection, Reassembler

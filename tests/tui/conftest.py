@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 from atrest import Loop, press
 
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.tui.app import Explorer
 from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.process import IndexProcess

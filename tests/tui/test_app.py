@@ -14,9 +14,9 @@ from support.tui import CAPTURES, ERRORS, NANO, keylog
 import kinspect
 from kinspect.capture.source import STDIN
 from kinspect.errors import KinspectError
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.tui.index.choice import OPTIONS
-from kinspect.tui.index.listing import Order
+from kinspect.tui.index.listing import RowOrder
 
 TALL = (130, 40)
 
@@ -49,17 +49,17 @@ def test_a_field_leads_to_its_bytes_and_a_byte_to_its_field(explore):
     async def script(explorer):
         await explorer.press("l", "enter", "down", "down", "down", "down")
         main = explorer.main
-        assert main.fields.node.key == "correlation_id"
-        assert main.hex.field == (4, 8)
+        assert main.details.fields.node.key == "correlation_id"
+        assert main.details.hex.field == (4, 8)
         await explorer.press("tab", "down", "right")
-        assert main.hex.has_focus
-        assert (main.hex.at, main.fields.node.key) == (13, "client_id")
-        assert main.hex.field == (8, 22)
+        assert main.details.hex.has_focus
+        assert (main.details.hex.at, main.details.fields.node.key) == (13, "client_id")
+        assert main.details.hex.field == (8, 22)
         await explorer.press("r")
-        assert main.fields.node.key == "response"
-        assert main.hex.message.direction == "response"
+        assert main.details.fields.node.key == "response"
+        assert main.details.hex.message.direction == "response"
         await explorer.press("r", "escape")
-        assert main.fields.node.key == "request"
+        assert main.details.fields.node.key == "request"
         assert main.exchanges.has_focus
 
     explore(script, ERRORS)
@@ -109,14 +109,14 @@ def test_a_filter_left_with_escape_gives_way_to_the_one_that_is_applied(explore)
         await explorer.press("slash")
         await explorer.write("api=Fetch")
         await explorer.press("enter")
-        listed = len(explorer.main.listing)
+        listed = len(explorer.main.selection.listing)
         for written in ("errors-only", " apis=1"):
             await explorer.press("slash", "end")
             await explorer.write(written)
             await explorer.press("escape")
             assert bar.input.value == "api=Fetch"
             assert explorer.main.exchanges.has_focus
-            assert len(explorer.main.listing) == listed
+            assert len(explorer.main.selection.listing) == listed
 
     explore(script, NANO)
 
@@ -139,7 +139,7 @@ def test_the_order_by_time_is_that_of_the_time_shown(explore):
         def times():
             return [line.split()[0] for line in explorer.read().splitlines()[2:-2]]
 
-        assert explorer.main.listing.order == Order("completion")
+        assert explorer.main.selection.listing.order == RowOrder("completion")
         assert "STARTED " in explorer.read().splitlines()[1]
         completed = times()
         await explorer.press("t")
@@ -171,7 +171,7 @@ def test_errors_only_and_one_connection(explore):
         await explorer.press("e")
         assert "of 95 exchanges  errors only (e)" in explorer.read()
         await explorer.press("e", "end", "f")
-        first = explorer.main.listing
+        first = explorer.main.selection.listing
         connection = explorer.app.store[first[0]].connection
         assert 0 < len(first) < 95
         assert all(explorer.app.store[first[place]].connection == connection for place in range(len(first)))
@@ -235,21 +235,23 @@ def test_the_mouse(explore):
         await explorer.rest()
         assert main.exchanges.cursor == 3
         assert "#4 Produce" in explorer.read()
-        line = next(place for place, node in enumerate(main.fields.fields.lines) if node.key == "timeout_ms")
-        await explorer.pilot.click(main.fields, offset=(12, line))
+        line = next(
+            place for place, node in enumerate(main.details.fields.fields.lines) if node.key == "timeout_ms"
+        )
+        await explorer.pilot.click(main.details.fields, offset=(12, line))
         await explorer.rest()
-        assert main.hex.field == (21, 25)
+        assert main.details.hex.field == (21, 25)
         # The third byte of the first line.
-        await explorer.pilot.click(main.hex, offset=(2 + 4 + 1 + 6, 0))
+        await explorer.pilot.click(main.details.hex, offset=(2 + 4 + 1 + 6, 0))
         await explorer.rest()
-        assert main.fields.node.key == "request_api_version"
+        assert main.details.fields.node.key == "request_api_version"
         await explorer.pilot.click("Titles", offset=(85, 0))
         await explorer.rest()
-        assert main.listing.order.key == "latency"
+        assert main.selection.listing.order.key == "latency"
         keys = explorer.read().splitlines()[-1]
         await explorer.pilot.click("KeyLine", offset=(keys.index("Largest"), 0))
         await explorer.rest()
-        assert main.listing.order.key == "size"
+        assert main.selection.listing.order.key == "size"
 
     explore(script, NANO, size=TALL)
 
@@ -483,7 +485,7 @@ def test_what_a_capture_says_is_text(explore, tmp_path, size):
 @pytest.mark.parametrize(
     ("keys", "broken"),
     [
-        (("l", "enter"), "kinspect.tui.screens.main.Fields"),
+        (("l", "enter"), "kinspect.tui.control.loader.ExchangeFields"),
         (("c",), "kinspect.tui.index.export.json_line"),
         (("w", "enter"), "kinspect.tui.index.export.json_line"),
         (("p", "enter"), "kinspect.tui.index.export.save"),
@@ -512,8 +514,23 @@ def test_what_nobody_expected_is_said_and_kept(explore, tmp_path, monkeypatch, k
     assert [*tmp_path.iterdir()] == []
 
 
+def test_the_line_below_the_fields_tells_nothing_of_the_exchange_before(explore, monkeypatch):
+    async def script(explorer):
+        def fails(*_):
+            raise LookupError("of all things")
+
+        assert "bytes 0–64 (64)" in explorer.read()
+        monkeypatch.setattr("kinspect.tui.control.loader.ExchangeFields", fails)
+        await explorer.press("down")
+        text = explorer.read()
+        assert "internal error: LookupError" in text
+        assert "bytes 0–64" not in text
+
+    explore(script, NANO, size=TALL)
+
+
 @pytest.mark.parametrize("debug", [(), ("--debug",)], ids=["", "debug"])
-@pytest.mark.parametrize("broken", ["Explorer._take", "Main.tell", "Main._write"])
+@pytest.mark.parametrize("broken", ["Explorer._take", "Main.tell", "Exporter.write"])
 def test_the_command_tells_what_nobody_expected(tmp_path, debug, broken):
     """In one line, once the terminal is given back; where it was with --debug alone, without what variables held."""
     code = f"""
@@ -524,7 +541,7 @@ import kinspect.tui.index.export
 def fails(*_):
     secret = "of all " * 2
     raise LookupError("things")
-if {broken!r} == "Main._write":
+if {broken!r} == "Exporter.write":
     kinspect.tui.index.export.json_line = fails
 else:
     {broken} = fails
@@ -532,7 +549,7 @@ from kinspect.cli import main
 sys.exit(main([*{debug!r}, "explore", {str(NANO)!r}]))
 """
     terminal = Screen(tmp_path, sys.executable, "-c", code)
-    if broken == "Main._write":
+    if broken == "Exporter.write":
         terminal.until(b"Produce")
         os.write(terminal.controller, b"w")
         terminal.until(b"exchanges.jsonl")

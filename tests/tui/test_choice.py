@@ -10,7 +10,7 @@ from kinspect.tui.index import listing
 from kinspect.tui.index.choice import OPTIONS, Choice, parse
 from kinspect.tui.index.complete import candidates, written
 from kinspect.tui.index.indexer import BATCH_ROWS
-from kinspect.tui.index.listing import Listing, Order
+from kinspect.tui.index.listing import Listing, RowOrder
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store
 
@@ -102,7 +102,7 @@ def brought_up(listed):
 
 
 @pytest.mark.parametrize("piece", [7, 4096])
-@pytest.mark.parametrize("order", [Order(key, down) for key in listing.KEYS for down in (False, True)])
+@pytest.mark.parametrize("order", [RowOrder(key, down) for key in listing.KEYS for down in (False, True)])
 def test_lists_are_in_order(both, order, piece, monkeypatch):
     monkeypatch.setattr(listing, "PIECE", piece)
     store, exchanges = both
@@ -129,8 +129,8 @@ def test_a_list_grows_with_its_store():
     listed = Listing(store)
     batches = []
     listed.choose(Choice(store, parse("errors-only")))
-    listed.sort(Order("latency", True))
-    from kinspect.tui.index.indexer import index
+    listed.sort(RowOrder("latency", True))
+    from kinspect.tui.index.captures import index
 
     index(whole.inputs, store.spool, batches.append)
     rows = b"".join(batch.rows for batch in batches)
@@ -145,7 +145,7 @@ def test_a_list_grows_with_its_store():
         seen = brought_up(listed)
     expected = Listing(whole)
     expected.choose(Choice(whole, parse("errors-only")))
-    expected.sort(Order("latency", True))
+    expected.sort(RowOrder("latency", True))
     assert seen == brought_up(expected)
     assert whole.count < BATCH_ROWS
 

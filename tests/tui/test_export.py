@@ -123,7 +123,7 @@ def test_saving_can_be_stopped():
 
 
 def test_files_that_cannot_be_made(tmp_path):
-    for path in (tmp_path, tmp_path / "no" / "folder"):
+    for path in (tmp_path, tmp_path / "no" / "folder", tmp_path / "nul\0"):
         with pytest.raises(KinspectError, match=str(path)):
             export.write_new(str(path))
 

@@ -7,10 +7,10 @@ import contextlib
 import pytest
 from support.tui import CAPTURES, ERRORS, NANO, indexed, keylog
 
-from kinspect.kafka.recordview import SECRET_TOPICS
-from kinspect.kafka.view import View
+from kinspect.kafka.view.recordview import SECRET_TOPICS
+from kinspect.kafka.view.view import View
 from kinspect.tui.index.batches import parts
-from kinspect.tui.index.fields import Fields, Node
+from kinspect.tui.index.fields import ExchangeFields, TreeNode
 
 VIEW = View(records=True)
 SEEN = (
@@ -38,7 +38,8 @@ SECRET = (
 def all_fields(path, view=VIEW, step=1):
     store = indexed(path, keylog=keylog(path))
     return [
-        (exchange, Fields(exchange, view)) for exchange in map(store.exchange, range(0, store.count, step))
+        (exchange, ExchangeFields(exchange, view))
+        for exchange in map(store.exchange, range(0, store.count, step))
     ]
 
 
@@ -81,7 +82,7 @@ def records_of(node, found):
     return found
 
 
-def walk(fields: Fields, node: Node, found):
+def walk(fields: ExchangeFields, node: TreeNode, found):
     records_of(node, found)
     for child in fields.children(node) if node.unfolds else ():
         walk(fields, child, found)

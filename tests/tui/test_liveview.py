@@ -21,10 +21,10 @@ from rich.text import Text
 import kinspect
 from kinspect.analysis.frequent import Ranking
 from kinspect.analysis.histogram import Spread
-from kinspect.analysis.traffic import ApiResult, Fault, Names, Result
+from kinspect.analysis.traffic import ApiResult, Fault, Names, TrafficResult
 from kinspect.output.console import make_console
 from kinspect.tui.live import panels, units
-from kinspect.tui.live.picture import Picture, Rates, Row, Status, row_of
+from kinspect.tui.live.picture import LastRow, Picture, Rates, Status, row_of
 from kinspect.tui.live.screen import Screen
 from kinspect.tui.live.view import INTERVAL_NS, REST, ROWS, LiveView
 
@@ -62,7 +62,7 @@ def picture(**changes):
     """A frame with something in each panel."""
     spread = Spread(1 * MS, 20 * MS, 300 * MS)
     queued = Spread(2 * MS, 40 * MS, 12_000 * MS)
-    result = Result(
+    result = TrafficResult(
         exchanges=6000,
         failed=12,
         bytes=10**7,
@@ -94,7 +94,7 @@ def picture(**changes):
         seconds=60,
         whole=False,
         api_rows=2,
-        rows=[Row(f"12:34:{second:02}.000000000", line, Text("orders[0]")) for second in range(60)],
+        rows=[LastRow(f"12:34:{second:02}.000000000", line, Text("orders[0]")) for second in range(60)],
     )
     return made._replace(**changes)
 
@@ -173,7 +173,9 @@ def test_what_has_no_room_is_added_up():
 
 
 def test_nothing_yet():
-    empty = Result(0, 0, 0, 0, [], Ranking([]), Ranking([]), Ranking([]), Ranking([]), Names(0, 0, 0, 0))
+    empty = TrafficResult(
+        0, 0, 0, 0, [], Ranking([]), Ranking([]), Ranking([]), Ranking([]), Names(0, 0, 0, 0)
+    )
     lines = shown(80, 24, result=empty, rows=[], exchanges=0, api_rows=0)
     assert lines[6].strip() == "no exchange yet"
     assert sum(line.split()[:1] == ["none"] for line in lines) == 2

@@ -4,9 +4,9 @@ import pytest
 from support.pcap import Conversation, framed, pcap
 from support.tui import indexed
 
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.protocol import Message, encode_request, encode_response
-from kinspect.tui.index.fields import ERROR, FAULTS_SHOWN, STRETCH, Fields
+from kinspect.tui.index.fields import ERROR, FAULTS_SHOWN, STRETCH, ExchangeFields
 from kinspect.tui.widgets.fieldtree import VALUE_SHOWN, value
 
 METADATA = 3
@@ -30,7 +30,7 @@ def fields_of(tmp_path):
         talk.broker_sends(framed(encode_response(Message(METADATA, 1, 1, body))))
         path = tmp_path / "made.pcap"
         path.write_bytes(pcap(talk.packets))
-        return Fields(indexed(path).exchange(0), View())
+        return ExchangeFields(indexed(path).exchange(0), View())
 
     return make
 

@@ -18,7 +18,7 @@ BENCH = Path(__file__).parents[1] / "bench" / "generate.py"
 
 SCRIPT = """
 import asyncio, sys, time
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.tui.app import Explorer
 from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.process import IndexProcess
@@ -55,7 +55,7 @@ async def main():
             await settled()
         await pilot.press("end")
         await settled()
-        assert app.main.fields.fields.exchange.order == store.count
+        assert app.main.details.fields.fields.exchange.order == store.count
     print(store.count, first, worst, peak)
 
 asyncio.run(main())

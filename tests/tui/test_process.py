@@ -10,10 +10,10 @@ from support.tui import CAPTURES, ERRORS, indexed
 
 from kinspect.capture import open_timeline
 from kinspect.errors import CaptureError
-from kinspect.kafka.exchange import ANSWERED
+from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import Block
 from kinspect.tui.index import indexer, process
-from kinspect.tui.index.indexer import Batch, Indexer, Inputs
+from kinspect.tui.index.indexer import Indexer, Inputs, RowBatch
 from kinspect.tui.index.process import IndexProcess
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store
@@ -33,7 +33,7 @@ def started(*paths):
 def test_it_sends_what_reading_here_gives(name, plain):
     for path in (CAPTURES / name, plain(CAPTURES / name)):
         store, rows = started(path)
-        while isinstance(batch := rows.receive(), Batch):
+        while isinstance(batch := rows.receive(), RowBatch):
             store.add(batch)
         assert batch is None
         rows.end()
@@ -135,7 +135,7 @@ def live(packets):
     inputs = Inputs(["-"], interface="lo")
     store = Store(inputs, Spool())
     rows = IndexProcess(inputs, store.spool, packets)
-    while isinstance(batch := rows.receive(), Batch):
+    while isinstance(batch := rows.receive(), RowBatch):
         store.add(batch)
     rows.end()
     return store, batch

@@ -7,7 +7,7 @@ from support.tui import CAPTURES, indexed
 
 from kinspect import jobs
 from kinspect.jobs import link, worker
-from kinspect.tui.index import indexer
+from kinspect.tui.index import captures, indexer
 
 MANY = [
     "4.4.0/errors_java.pcap.gz",
@@ -24,7 +24,7 @@ def chunks(monkeypatch):
     """Of a small capture many chunks of several blocks."""
     monkeypatch.setattr(worker, "CHUNK_BYTES", 4096)
     monkeypatch.setattr(jobs, "CHUNK_BYTES", 4096)
-    monkeypatch.setattr(indexer, "open_timeline", functools.partial(indexer.open_timeline, block_size=1024))
+    monkeypatch.setattr(captures, "open_timeline", functools.partial(captures.open_timeline, block_size=1024))
 
 
 def told(store):
@@ -76,7 +76,7 @@ def test_what_is_shown_of_each(chunks, plain, name, is_plain):
 def test_texts_without_room(chunks, monkeypatch):
     path = CAPTURES / MANY[0]
     whole = indexed(path, jobs=3)
-    monkeypatch.setattr(indexer.Numbering.__init__, "__defaults__", (64 * 1024 * 1024, 20))
+    monkeypatch.setattr(indexer.TextNumbers.__init__, "__defaults__", (64 * 1024 * 1024, 20))
     one, several = indexed(path), indexed(path, jobs=3)
     cut = [bool(several[number].flags & indexer.row.CUT) for number in range(several.count)]
     assert told(several)[1:3] == told(one)[1:3] == told(whole)[1:3]

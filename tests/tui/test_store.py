@@ -10,14 +10,14 @@ from support.tui import CAPTURES, NANO, indexed, keylog
 
 import kinspect
 from kinspect.errors import CaptureError, KinspectError
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
 from kinspect.output import table
 from kinspect.output.deeds import told
 from kinspect.tui.index import reread, row
 from kinspect.tui.index.export import json_line
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.index.store import Store
-from kinspect.tui.index.texts import UNKEPT, Numbering, Texts
+from kinspect.tui.index.texts import UNKEPT, TextNumbers, Texts
 
 ALL = sorted(CAPTURES.glob("*/*.pcap*"))
 TABLE = View(fields=table.FIELDS)
@@ -176,7 +176,7 @@ def test_a_full_disk_is_a_full_spool(monkeypatch):
 
 
 def test_equal_texts_have_equal_numbers():
-    numbering, texts = Numbering(), Texts()
+    numbering, texts = TextNumbers(), Texts()
     values = [["a", 1], ["b"], ["a", 1], [], ["\u202e", None]]
     numbers = [numbering.number(value) for value in values]
     texts.add(numbering.take())
@@ -186,13 +186,13 @@ def test_equal_texts_have_equal_numbers():
 
 
 def test_texts_that_there_is_no_room_for():
-    for numbering in (Numbering(kept=2), Numbering(kept_bytes=12)):
+    for numbering in (TextNumbers(kept=2), TextNumbers(kept_bytes=12)):
         assert [numbering.number([text]) for text in ("aa", "bb", "cc", "aa")] == [1, 2, UNKEPT, 1]
 
 
 def test_rows_say_that_names_were_not_kept(monkeypatch):
     monkeypatch.setattr("kinspect.tui.index.texts.KEPT", 8)
-    monkeypatch.setattr(Numbering.__init__, "__defaults__", (1 << 20, 8))
+    monkeypatch.setattr(TextNumbers.__init__, "__defaults__", (1 << 20, 8))
     store = indexed(CAPTURES / "4.4.0" / "kafkajs.pcap.gz")
     assert any(store[number].flags & row.CUT for number in range(store.count))
     assert all(store.line(number) for number in range(store.count))

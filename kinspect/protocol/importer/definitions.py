@@ -1,4 +1,4 @@
-"""Converts Kafka's JSON message definitions, from releases or from a JSON union of releases, to `store.Message`.
+"""Converts Kafka's JSON message definitions, of releases or of a JSON union of releases, to `MessageDefinition`s.
 
 Source: clients/src/main/resources/common/message/README.md of Apache Kafka.
 """
@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from kinspect.protocol.store import FieldDefinition, Message
+from kinspect.protocol.store import FieldDefinition, MessageDefinition
 from kinspect.protocol.versions import format_versions, parse_versions
 
 # A comment, or a string, in which `//` is text.
@@ -28,7 +28,7 @@ def load(text: str) -> Any:
     return json.loads(strip_comments(text))
 
 
-def convert(entry: dict[str, Any]) -> Message | None:
+def convert(entry: dict[str, Any]) -> MessageDefinition | None:
     """Convert one definition; None if it has no valid version (a removed API).
 
     The attributes hold everything that does not affect the bytes: enum, listeners, releases of versions, record type.
@@ -41,7 +41,8 @@ def convert(entry: dict[str, Any]) -> Message | None:
     structs = {struct["name"]: struct["fields"] for struct in entry.get("commonStructs", ())}
     fields = tuple(convert_field(item, valid, structs) for item in entry["fields"])
     return _normalised(
-        Message(kind, entry["name"], valid, flexible, fields, _attributes(entry, valid, flexible)), entry
+        MessageDefinition(kind, entry["name"], valid, flexible, fields, _attributes(entry, valid, flexible)),
+        entry,
     )
 
 
@@ -112,7 +113,7 @@ def _stem(name: str) -> str:
     return name.removesuffix("Request").removesuffix("Response")
 
 
-def _normalised(message: Message, entry: dict[str, Any]) -> Message:
+def _normalised(message: MessageDefinition, entry: dict[str, Any]) -> MessageDefinition:
     """Unify the versions of coordinators' keys: up to 4.0 the version was the record type; here it is always 0."""
     if entry["type"] != "data" or not message.name.endswith("Key"):
         return message
@@ -138,4 +139,4 @@ def _normalised(message: Message, entry: dict[str, Any]) -> Message:
         if name in message.attributes:
             attributes[name] = "0=" + message.attributes[name].partition("=")[2]
     fields = tuple(at_zero(item) for item in message.fields if number in item.versions)
-    return Message(message.kind, message.name, zero, frozenset(), fields, attributes)
+    return MessageDefinition(message.kind, message.name, zero, frozenset(), fields, attributes)

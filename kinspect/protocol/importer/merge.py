@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kinspect.errors import KinspectError
-from kinspect.protocol.store import FieldDefinition, Message, Variant
+from kinspect.protocol.store import FieldDefinition, LayoutVariant, MessageDefinition
 
 
 class ShapeConflictError(KinspectError):
@@ -32,11 +32,11 @@ def shape(fields: Iterable[FieldDefinition], version: int, flexible: bool) -> st
     return " ".join(parts) + (" T" if flexible else "")
 
 
-def message_shape(message: Message, version: int) -> str:
+def message_shape(message: MessageDefinition, version: int) -> str:
     return shape(message.fields, version, version in message.flexible)
 
 
-def check_shared(known: Message, other: Message, release: str) -> frozenset[int]:
+def check_shared(known: MessageDefinition, other: MessageDefinition, release: str) -> frozenset[int]:
     """Versions that both messages have with the same bytes.
 
     A version whose bytes match a recorded variant is left out. Raises ShapeConflictError with both shapes for any other
@@ -61,7 +61,7 @@ def check_shared(known: Message, other: Message, release: str) -> frozenset[int]
     return frozenset(same)
 
 
-def unite(newer: Message, older: Message, shared: frozenset[int]) -> Message:
+def unite(newer: MessageDefinition, older: MessageDefinition, shared: frozenset[int]) -> MessageDefinition:
     """Return `newer` with the versions that only `older` has; names, order and defaults are those of `newer`.
 
     `shared` are the versions of equal bytes. Raises ShapeConflictError if the result changed any version.
@@ -84,7 +84,7 @@ def unite(newer: Message, older: Message, shared: frozenset[int]) -> Message:
     return result
 
 
-def _variants(newer: Message, older: Message) -> tuple[Variant, ...]:
+def _variants(newer: MessageDefinition, older: MessageDefinition) -> tuple[LayoutVariant, ...]:
     kept = {(variant.version, variant.releases): variant for variant in (*older.variants, *newer.variants)}
     return tuple(kept.values())
 

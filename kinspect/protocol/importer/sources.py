@@ -32,7 +32,7 @@ class SourceError(KinspectError):
 
 
 @dataclass(slots=True)
-class Source:
+class ReleaseSource:
     """Definitions of one release. `release` is empty for a union of many, which brings its own history."""
 
     release: str
@@ -44,9 +44,9 @@ class Source:
     header_exceptions: list[dict[str, Any]] = field(default_factory=list)
 
 
-def read_sources(arguments: list[str]) -> list[Source]:
+def read_sources(arguments: list[str]) -> list[ReleaseSource]:
     """Read one source per release, oldest first; several jars of one release are merged. Raises SourceError."""
-    found: dict[str, Source] = {}
+    found: dict[str, ReleaseSource] = {}
     for argument in arguments:
         name, separator, rest = argument.partition("=")
         path = Path(rest if separator else name)
@@ -63,7 +63,7 @@ def release_key(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split(".")) if release else ()
 
 
-def _read(path: Path, release: str) -> Source:
+def _read(path: Path, release: str) -> ReleaseSource:
     if path.suffix == ".jar":
         texts = dict(_jar_texts(path))
         release = release or _release_in(path.stem)
@@ -80,7 +80,7 @@ def _read(path: Path, release: str) -> Source:
     if not release:
         raise SourceError(f"{path}: of which release? Give it as RELEASE=PATH")
     where = str(path) if path.suffix == ".jar" else ""
-    return Source(
+    return ReleaseSource(
         release,
         [
             {**_load(name, text), "file": _record_file(where or str(Path(name).relative_to(path)))}
@@ -116,7 +116,7 @@ def _load(name: str, text: str) -> Any:
         raise SourceError(f"{name}: {error}") from error
 
 
-def _read_union(path: Path) -> Source:
+def _read_union(path: Path) -> ReleaseSource:
     def part(name: str) -> Any:
         file = path / name
         return _load(str(file), file.read_text("utf-8")) if file.exists() else []
@@ -125,7 +125,7 @@ def _read_union(path: Path) -> Source:
     definitions = part("messages.json")
     for file in sorted(path.glob("records/*.json")):
         definitions += [{**entry, "file": file.stem} for entry in _load(str(file), file.read_text("utf-8"))]
-    return Source(
+    return ReleaseSource(
         "",
         definitions,
         part("variants.json"),

@@ -9,12 +9,12 @@ from typing import Any
 
 from kinspect.protocol.importer.definitions import convert, convert_field
 from kinspect.protocol.importer.merge import check_shared, unite
-from kinspect.protocol.importer.sources import Source, release_key
+from kinspect.protocol.importer.sources import ReleaseSource, release_key
 from kinspect.protocol.schema import snake_case
 from kinspect.protocol.store import (
     ApiFile,
-    Message,
-    Variant,
+    LayoutVariant,
+    MessageDefinition,
     minor_release,
     read_api,
     read_messages,
@@ -44,19 +44,19 @@ _HEAD = (
 
 
 @dataclass(slots=True)
-class Table:
+class SchemaTable:
     """Messages by name; an API's request and response share the attributes of the API, kept with the request."""
 
     apis: dict[int, ApiFile] = field(default_factory=dict)
-    records: dict[str, dict[str, Message]] = field(default_factory=dict)
-    headers: list[Message] = field(default_factory=list)
+    records: dict[str, dict[str, MessageDefinition]] = field(default_factory=dict)
+    headers: list[MessageDefinition] = field(default_factory=list)
     errors: str = _ERRORS_TITLE
     releases: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
-def read_table(directory: Path) -> Table:
+def read_table(directory: Path) -> SchemaTable:
     """Read the table in `directory`; an empty one if there is none."""
-    table = Table()
+    table = SchemaTable()
     for path in sorted(directory.glob("*_*.txt")):
         api = read_api(path.read_text("utf-8"))
         table.apis[api.key] = api
@@ -73,7 +73,7 @@ def read_table(directory: Path) -> Table:
     return table
 
 
-def files(table: Table) -> dict[str, str]:
+def files(table: SchemaTable) -> dict[str, str]:
     """Files of the table: text by path below its directory."""
     found = {
         f"{api.key:02}_{snake_case(api.name)}.txt": write_api(api) for _, api in sorted(table.apis.items())
@@ -89,11 +89,11 @@ def files(table: Table) -> dict[str, str]:
     return found
 
 
-def add_source(table: Table, source: Source) -> None:
+def add_source(table: SchemaTable, source: ReleaseSource) -> None:
     """Merge one release, or a union of many, into `table`. Raises `merge.ShapeConflictError`."""
     newest = max((release_key(release) for release in table.releases), default=())
     newer = not source.release or release_key(source.release) >= newest
-    halves: dict[int, dict[str, tuple[Message, dict[str, Any]]]] = {}
+    halves: dict[int, dict[str, tuple[MessageDefinition, dict[str, Any]]]] = {}
     for entry in source.definitions:
         message = convert(entry)
         if message is None:
@@ -126,7 +126,7 @@ def _spoken(entry: dict[str, Any]) -> str:
     return f"{min(versions)}-{max(versions)}" + ("u" if entry.get("latestVersionUnstable") else "")
 
 
-def _retire(table: Table, key: int, release: str) -> None:
+def _retire(table: SchemaTable, key: int, release: str) -> None:
     """Mark the remaining versions of an API as removed in a release that has no version of it."""
     api = table.apis[key]
     valid = api.request.versions
@@ -137,10 +137,10 @@ def _retire(table: Table, key: int, release: str) -> None:
 
 
 def _add_api(
-    table: Table,
+    table: SchemaTable,
     key: int,
-    request: tuple[Message, dict[str, Any]],
-    response: Message,
+    request: tuple[MessageDefinition, dict[str, Any]],
+    response: MessageDefinition,
     release: str,
     newer: bool,
 ) -> None:
@@ -175,7 +175,7 @@ def _add_api(
     )
 
 
-def _add_record(table: Table, message: Message, stem: str, release: str, newer: bool) -> None:
+def _add_record(table: SchemaTable, message: MessageDefinition, stem: str, release: str, newer: bool) -> None:
     stem = next((stem for stem, messages in table.records.items() if message.name in messages), stem)
     messages = table.records.setdefault(stem, {})
     known = messages.get(message.name)
@@ -188,7 +188,9 @@ def _add_record(table: Table, message: Message, stem: str, release: str, newer: 
     messages[message.name] = message._replace(attributes=attributes)
 
 
-def _merge(known: Message, other: Message, release: str, newer: bool) -> Message:
+def _merge(
+    known: MessageDefinition, other: MessageDefinition, release: str, newer: bool
+) -> MessageDefinition:
     shared = check_shared(known, other, release)
     # The layout of a recorded variant must not become the definition of its version.
     varied = (known.versions & other.versions) - shared
@@ -200,7 +202,7 @@ def _merge(known: Message, other: Message, release: str, newer: bool) -> Message
 def _history(
     known: dict[str, str],
     known_versions: frozenset[int],
-    message: Message,
+    message: MessageDefinition,
     entry: dict[str, Any],
     release: str,
     newer: bool,
@@ -245,7 +247,7 @@ def _versions_in(text: str, valid: Iterable[int]) -> frozenset[int]:
     return frozenset().union(*parts)
 
 
-def _number_values(table: Table) -> None:
+def _number_values(table: SchemaTable) -> None:
     """Give each value without a record type that of its key (definitions up to 4.0)."""
     for messages in table.records.values():
         for name, key in list(messages.items()):
@@ -257,16 +259,16 @@ def _number_values(table: Table) -> None:
                 messages[value.name] = value._replace(attributes={**value.attributes, **number})
 
 
-def _add_variant(table: Table, entry: dict[str, Any]) -> None:
+def _add_variant(table: SchemaTable, entry: dict[str, Any]) -> None:
     """Record the older layout of a version; only layouts whose bytes do not fit the current one are kept."""
     if entry["class"] != "wire":
         return
     version = entry["version"]
     valid = frozenset({version})
     fields = tuple(convert_field(item, valid, {}) for item in entry["fields"])
-    variant = Variant(version, entry["in"], entry["flexible"], fields)
+    variant = LayoutVariant(version, entry["in"], entry["flexible"], fields)
 
-    def extended(message: Message) -> Message:
+    def extended(message: MessageDefinition) -> MessageDefinition:
         others = [old for old in message.variants if (old.version, old.releases) != (version, entry["in"])]
         ordered = sorted(
             (*others, variant), key=lambda one: (one.version, release_key(one.releases.partition("..")[0]))
@@ -284,7 +286,7 @@ def _add_variant(table: Table, entry: dict[str, Any]) -> None:
             messages[entry["name"]] = extended(messages[entry["name"]])
 
 
-def _add_header(table: Table, entry: dict[str, Any], exceptions: list[dict[str, Any]]) -> None:
+def _add_header(table: SchemaTable, entry: dict[str, Any], exceptions: list[dict[str, Any]]) -> None:
     message = convert(entry)
     if message is None:
         return

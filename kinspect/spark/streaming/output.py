@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kinspect.errors import KinspectError
-from kinspect.spark.aggregates import QUERIES
 from kinspect.spark.commit import STREAM, Staged
 from kinspect.spark.request import Request
-from kinspect.tables.columns import EXCHANGES
+from kinspect.tables.aggregates import QUERIES
+from kinspect.tables.names import EXCHANGES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ ADD_UP_SECONDS = 3600.0
 """So long the aggregates of a date may be without rows that came since."""
 _SETTINGS, _STATE, _STAGED, _CHECKPOINT = "settings.json", "state-", "staged", "checkpoint"
 _DECIDED = "decided.json"
-_NOTHING = {"step": -1, "batch": -1, "number": 0, "told": [], "sums": {}, "changed": [], "added_up": 0.0}
+_BEGIN: dict[str, Any] = {"step": -1, "batch": -1, "told": [], "sums": {}, "changed": [], "added_up": 0.0}
 _OLD = ("carry-", "decided-", "attempt-")
 
 
@@ -54,8 +54,13 @@ class StreamOutput(Staged):
         self.settings: dict[str, Any] = self._read(_SETTINGS) or {}
         """What the stream was begun with; empty if it begins."""
         states = sorted(name for name in names if name.startswith(_STATE))
-        self._state: dict[str, Any] = self._read(states[-1]) if states else _NOTHING
+        self._state: dict[str, Any] = self._read(states[-1]) if states else _BEGIN
         self._finish()
+        # Spark numbers micro-batches by its checkpoint: with another one, new ones have the numbers of old ones.
+        begun = [int(name) for name in self.names(STREAM, _CHECKPOINT, "offsets") if name.isdigit()]
+        if max(begun, default=-1) < self._state["batch"]:
+            lost = f"{STREAM}/{_CHECKPOINT} was deleted, or is older than the tables"
+            raise KinspectError(f"{path}: {lost}; put it back, or choose another --out")
 
     @property
     def sums(self) -> dict[str, Any]:
@@ -72,17 +77,14 @@ class StreamOutput(Staged):
         return bool(batch <= self._state["batch"])
 
     def copy_told(self, path: Path) -> None:
-        """Puts where the source finds it what lines told in the last micro-batch."""
-        path.write_text(json.dumps([self._state["number"], self._state["told"]]))
-
-    def begin(self) -> None:
-        """Something begins to be written."""
-        self.delete(STREAM, _STAGED)
+        """Puts where the source finds it what lines told in the last two micro-batches: the last may be made again."""
+        path.write_text(json.dumps(self._state["told"]))
 
     def decide(self, batch: int, number: int, told: list[Any], sums: dict[str, Any]) -> None:
         """The micro-batch counts, and is put in place. `number`: the source's; `told`: what lines told in it."""
         changed = sorted({*self._state["changed"], *self._days(EXCHANGES)})
-        self._decide(batch=batch, number=number, told=told, sums=sums, changed=changed)
+        lately = [*self._state["told"][-1:], (number, told)]
+        self._decide(batch=batch, told=lately, sums=sums, changed=changed)
 
     @property
     def is_behind(self) -> bool:
@@ -93,12 +95,13 @@ class StreamOutput(Staged):
         """Makes the aggregates of the dates whose exchanges changed since that was done."""
         days = [day for day in self._state["changed"] if self.exists(EXCHANGES, day)]
         if days:
-            self.begin()
+            self.discard()
             self.write_sums(request, *days)
             self._decide(changed=[], added_up=time.time())
 
     def _decide(self, **changes: Any) -> None:
         """What is staged counts, and what changes in the state with it."""
+        self.check()
         self.make(STREAM, _STAGED)
         self._write({**self._state, "step": self._state["step"] + 1, **changes}, _STAGED, _DECIDED)
         self._finish()
@@ -119,14 +122,16 @@ class StreamOutput(Staged):
                 if name.startswith(_STATE) and name < own:
                     self.delete(STREAM, name)
             self._state = state
-        self.begin()
+        self.discard()
 
     def _add(self, name: str, day: str, batch: int) -> None:
         """Puts the files of a day among those that are there."""
         self.make(name, day)
         for file in self.names(STREAM, _STAGED, name, day):
-            if file.endswith(".parquet"):
-                self.move((STREAM, _STAGED, name, day, file), (name, day, f"batch-{batch:010}-{file}"))
+            target = (name, day, f"batch-{batch:010}-{file}")
+            # What is there was put there by a process that went on meanwhile: it must not be taken away.
+            if file.endswith(".parquet") and not self.exists(*target):
+                self.move((STREAM, _STAGED, name, day, file), target)
 
     def _read(self, *names: str) -> Any:
         return json.loads(self.text(STREAM, *names)) if self.exists(STREAM, *names) else None

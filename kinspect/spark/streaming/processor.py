@@ -12,24 +12,26 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
 
-from kinspect.kafka.names import LearnedNames
-from kinspect.kafka.order import Key
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.order import LineKey
 from kinspect.model import FRAME_BITS, added
 from kinspect.pipeline import Inspector, one_by_one
 from kinspect.spark.batch import end_of_packets
 from kinspect.spark.chunks import EARLIEST, REPORT, SORTED_BY, Chunk
 from kinspect.spark.decode import Made
-from kinspect.spark.merge import NEVER, Merge
+from kinspect.spark.merge import NEVER, ChunkMerge
 from kinspect.spark.request import Request
 from kinspect.spark.splits import LAST_TIMES, Report
 from kinspect.tls import KeyLog
 
 PIECE = "piece binary"
+SECRETS_KEPT = 50_000
+"""So many lines of key logs are known; in a connection of TLS 1.3 there are five."""
 FILES_KEPT = 1000
 """The names of so many files are known of what a shard still has under way."""
-Topic = tuple[str, str, Key]
+LearnedTopic = tuple[str, str, LineKey]
 """A topic id, its name, and the key of the line that told it."""
-Node = tuple[str, int, int, Key]
+LearnedNode = tuple[str, int, int, LineKey]
 """An IP address, a port, the node there, and the key of the line that told it."""
 
 
@@ -44,12 +46,12 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         self._due = handle.getMapState("due", "island binary", "time bigint")
         self._waiting = handle.getMapState("waiting", "island binary", "rows binary")
         self._names = handle.getMapState("names", "about string", "told binary")
-        self._secrets = handle.getMapState("secrets", "text binary", "number bigint")
+        self._secrets = handle.getMapState("secrets", "line binary", "number bigint")
         self._shared = handle.getValueState("shared", "told binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         control, of_island = self._sorted(rows)
-        batch = Batch(self._request, self._told(), control)
+        batch = ShardBatch(self._request, self._told(), control)
         names = batch.names
         for _, (told,) in _items(self._names):
             names.add(*cbor2.loads(told))
@@ -63,7 +65,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
                 yield Row(piece=piece)
         learned = names.take_new()
         self._keep_names(*learned)
-        for made in batch.finish(learned):
+        for made in batch.finish(learned, first=not key[0]):
             yield Row(piece=made)
         self._shared.update((cbor2.dumps(batch.shared),))
 
@@ -83,7 +85,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
             return dict(cbor2.loads(bytes(self._shared.get()[0])))
         return {"batch": 0, "files": {}, "start": None, "last": [], "clock": EARLIEST}
 
-    def _touched(self, batch: Batch) -> set[bytes]:
+    def _touched(self, batch: ShardBatch) -> set[bytes]:
         """Islands without new packets for which there is something to do."""
         waiting = {bytes(island) for (island,), _ in _items(self._waiting)}
         due = {
@@ -91,10 +93,10 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         }
         return waiting | due
 
-    def _island(self, batch: Batch, island: bytes, rows: list[Chunk]) -> Iterator[bytes]:
+    def _island(self, batch: ShardBatch, island: bytes, rows: list[Chunk]) -> Iterator[bytes]:
         """Goes on with an island."""
         # Each file is one split.
-        merge = Merge(defaultdict(lambda: (0, EARLIEST)), batch.until)
+        merge = ChunkMerge(defaultdict(lambda: (0, EARLIEST)), batch.until)
         before = _value(self._waiting, island)
         if before is not None:
             rows = [*map(Chunk._make, cbor2.loads(before)), *rows]
@@ -131,30 +133,39 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         elif state.containsKey((island,)):
             state.removeKey((island,))
 
-    def _keep_names(self, topics: list[Topic], nodes: list[Node]) -> None:
+    def _keep_names(self, topics: list[LearnedTopic], nodes: list[LearnedNode]) -> None:
         for topic in topics:
             self._names.updateValue((topic[0],), (cbor2.dumps([[topic], []]),))
         for node in nodes:
             self._names.updateValue((" ".join(map(str, node[:3])),), (cbor2.dumps([[], [node]]),))
 
-    def _add_secrets(self, batch: Batch) -> None:
-        for text in batch.new_secrets:
-            self._secrets.updateValue((text,), (batch.shared["batch"],))
-        for (text,), _ in _items(self._secrets):
-            batch.keylog.add(bytes(text))
+    def _add_secrets(self, batch: ShardBatch) -> None:
+        """The secrets that count now: the new ones, and the latest of those before."""
+        for line in {line for text in batch.new_secrets for line in text.splitlines()}:
+            self._secrets.updateValue((line,), (batch.shared["batch"],))
+        known = sorted((number, bytes(line)) for (line,), (number,) in _items(self._secrets))
+        gone = known[:-SECRETS_KEPT]
+        for _, line in gone:
+            self._secrets.removeKey((line,))
+        batch.hit("tls_secrets", len(gone))
+        batch.keylog.add(b"\n".join(line for _, line in known[-SECRETS_KEPT:]))
 
 
-class Batch:
+class ShardBatch:
     """What the islands of a shard share in a micro-batch."""
 
     def __init__(self, request: Request, shared: dict[str, Any], control: list[dict[str, Any]]) -> None:
         self._request = request
         self.shared = shared
         self.drain = False
+        self._scan: dict[str, Any] = {"captures": 0, "counts": {}}
+        """What the captures add up to."""
+        self._errors: list[Any] = []
         self.until = NEVER
         self.new_secrets: list[bytes] = []
-        self.heard: list[tuple[list[Topic], list[Node]]] = []
+        self.heard: list[tuple[list[LearnedTopic], list[LearnedNode]]] = []
         """What each shard told in the micro-batch before."""
+        self._files = _Files(shared["files"])
         self._reports: list[Report] = []
         for told in control:
             if "report" in told:
@@ -165,13 +176,14 @@ class Batch:
         self.keylog = KeyLog()
         self.names = LearnedNames(dict(request.names))
         self._made = Made(request, shared["start"])
-        self._files = cast(Sequence[str], _Files(shared["files"]))
 
     def _take(self, told: dict[str, Any]) -> None:
         self.shared["batch"] = told["batch"]
-        files = {**self.shared["files"], **told["files"]}
+        files = self._files
+        files.update(told["files"])
         self.shared["files"] = {number: files[number] for number in sorted(files)[-FILES_KEPT:]}
         self.drain = told["drain"]
+        self._errors = told["errors"]
         self.until = NEVER if told["until"] is None else (told["until"], -1)
         self.heard = told["told"]
         if told["secrets"]:
@@ -183,6 +195,8 @@ class Batch:
         last = [tuple(packet) for packet in shared["last"]]
         for report in sorted(self._reports, key=lambda report: report.split):
             self.new_secrets += report.secrets
+            self._scan = added(self._scan, {"captures": 1, "counts": report.counts.to_dict()})
+            self._errors += [report.error] if report.error else []
             if report.first_time is not None:
                 shared["start"] = report.first_time if shared["start"] is None else shared["start"]
             frame = (report.file << FRAME_BITS) + report.packets
@@ -195,23 +209,27 @@ class Batch:
 
     def inspector(self) -> Inspector:
         """For one island."""
-        return self._request.inspector(self.names, self.keylog, self._made.emit, self._files)
+        return self._request.inspector(
+            self.names, self.keylog, self._made.emit, cast(Sequence[str], self._files)
+        )
 
     def add(self, lines: Any) -> Iterator[bytes]:
         """The rows of lines."""
         return map(_ipc, self._made.add(one_by_one([*lines])))
 
-    def count(self, inspector: Inspector, merge: Merge) -> None:
-        if merge.early:
-            inspector.counts.hit("merge_bytes")
+    def count(self, inspector: Inspector, merge: ChunkMerge) -> None:
+        self.hit("merge_bytes", int(merge.early > 0))
         self._made.totals = added(self._made.totals, inspector.totals())
 
-    def finish(self, learned: tuple[list[Topic], list[Node]]) -> Iterator[bytes]:
-        """The rest, and a summary."""
+    def hit(self, cap: str, times: int) -> None:
+        self._made.totals = added(self._made.totals, {"caps_hit": {cap: times} if times else {}})
+
+    def finish(self, learned: tuple[list[LearnedTopic], list[LearnedNode]], first: bool) -> Iterator[bytes]:
+        """The rest, and a summary. All shards were told the same of the captures: the first one tells it."""
         self._made.unresolved = self.names.unresolved
         yield from map(_ipc, self._made.rest())
-        reports = [report.to_bytes() for report in self._reports]
-        yield _ipc(self._made.summary(batch=self.shared["batch"], told=learned, reports=reports))
+        scan = {**self._scan, "errors": self._errors} if first else {}
+        yield _ipc(self._made.summary(batch=self.shared["batch"], told=learned, **scan))
 
 
 class _Files(dict[int, str]):
@@ -242,8 +260,7 @@ def _items(state: MapState) -> Iterator[Any]:
 
 
 def _value(state: MapState, island: bytes) -> bytes | None:
-    value = state.getValue((island,)) if state.containsKey((island,)) else None
-    return None if value is None else bytes(value[0])
+    return bytes(state.getValue((island,))[0]) if state.containsKey((island,)) else None
 
 
 def _plain(value: Any) -> Any:

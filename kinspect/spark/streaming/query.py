@@ -5,15 +5,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cbor2
 from pyspark import StorageLevel
 from pyspark.errors import StreamingQueryException
 
-from kinspect.errors import CaptureError, KinspectError, capture_error
+from kinspect.errors import KinspectError, capture_error
 from kinspect.model import Counts, added
 from kinspect.pipeline import summary_line
 from kinspect.spark.batch import tries_of, with_scan
@@ -22,32 +22,29 @@ from kinspect.spark.failure import raised_in_task
 from kinspect.spark.request import Request
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
-from kinspect.spark.splits import Report
 from kinspect.spark.storage import check_out
 from kinspect.spark.streaming.output import StreamOutput
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
-from kinspect.spark.streaming.source import SHARD, CaptureStream, Watch
+from kinspect.spark.streaming.source import FORMAT, SHARD, Watch
 from kinspect.tables.rows import Unread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+TASKS = "spark.sql.shuffle.partitions"
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def frame(spark: SparkSession, watch: Watch, request: Request) -> DataFrame:
     """The rows of all tables of a request as captures become complete, each in the column of its table, and summaries:
     a streaming DataFrame."""
-    spark.dataSource.register(CaptureStream)
-    spark.conf.set(STATE_STORE, ROCKS_DB)
-    packets = spark.readStream.format(CaptureStream.name()).options(**watch.options()).load()
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS_DB)
+    packets = spark.readStream.format(FORMAT).options(**watch.options()).load()
     pieces = packets.groupBy(SHARD).transformWithState(Shard(request), PIECE, "Append", "None")
     return pieces.mapInArrow(unpacked, spark_schema(tagged_schema(request)))
 
 
-@dataclass(slots=True)
-class Batch:
+class MicroBatch(NamedTuple):
     """What a micro-batch did: how many captures and packets it took, and rows of each table."""
 
     number: int
@@ -74,11 +71,12 @@ class Stream:
         self._tell = tell
         check_out(out)
         self._spark = own_session(spark)
-        self._spark.conf.set("spark.sql.shuffle.partitions", str(min(watch.shards, 8)))
+        if not spark.sparkContext.getConf().contains(TASKS):
+            self._spark.conf.set(TASKS, str(min(watch.shards, spark.sparkContext.defaultParallelism)))
         self._output = StreamOutput(self._spark, out)
         self._go_on()
-        self.errors: list[CaptureError] = []
-        """What could not be read."""
+        self.status = 0
+        """The exit status that what could not be read makes."""
 
     def _go_on(self) -> None:
         told = {"tables": list(self._request.tables), "shards": self._watch.shards}
@@ -86,9 +84,8 @@ class Stream:
         for name, value in told.items():
             if before and before[name] != value:
                 kept = ", ".join(before[name]) if name == "tables" else before[name]
-                raise KinspectError(
-                    f"{self._out}: was begun with the {name} {kept}; a stream keeps its {name}"
-                )
+                text = f"was begun with the {name} {kept}; a stream keeps its {name}"
+                raise KinspectError(f"{self._out}: {text}")
         told |= self._request.described()
         others = [name for name, value in told.items() if before and before.get(name) != value]
         if others:
@@ -98,13 +95,13 @@ class Stream:
         if told != before:
             self._output.keep(told)
 
-    def batches(self, drain: bool = False) -> Generator[Batch | None, None, None]:
+    def batches(self, drain: bool = False) -> Generator[MicroBatch | None, None, None]:
         """One micro-batch after the other as captures become complete, None while it waits.
 
         `drain`: what is there now, for which is waited no longer than it may take to settle; then what is open is
         flushed as at the end of a capture, and that is all. Otherwise it never ends. Raises KinspectError.
         """
-        done: list[Batch] = []
+        done: list[MicroBatch] = []
         with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
             told = Path(folder, "told.json")
             self._output.copy_told(told)
@@ -141,32 +138,36 @@ class Stream:
                 if not adding.done():
                     self._spark.sparkContext.cancelAllJobs()
 
-    def _write(self, batch: DataFrame, number: int, path: Path, done: list[Batch]) -> None:
-        if self._output.has(number):
-            # Its rows are there; its state may not be.
-            batch.write.format("noop").mode("overwrite").save()
-            return
-        batch.persist(StorageLevel.DISK_ONLY)
+    def _write(self, batch: DataFrame, number: int, path: Path, done: list[MicroBatch]) -> None:
         output = self._output
-        try:
-            found = Told(
-                [bytes(row[0]) for row in batch.where(f"{SUMMARY} is not null").select(SUMMARY).collect()]
-            )
-            output.begin()
-            for name in self._request.tables:
-                if found.rows.get(name):
-                    output.write_table(name, batch)
-            output.write_problems(found.unread, self._request, None)
-            output.decide(number, found.number, found.told, added(output.sums, found.sums))
-            output.copy_told(path)
-        finally:
-            batch.unpersist()
         if output.is_behind:
             output.add_up(self._request)
+        batch.persist(StorageLevel.DISK_ONLY)
+        try:
+            summaries = batch.where(f"{SUMMARY} is not null").select(SUMMARY).collect()
+            found = BatchSummaries([bytes(row[0]) for row in summaries])
+            is_there = output.has(number)  # Then its state may not be.
+            if not is_there:
+                self._keep(batch, number, found)
+                output.copy_told(path)
+        finally:
+            batch.unpersist()
         for unread in found.unread:
-            self.errors.append(unread.error)
+            self.status = max(self.status, unread.error.status)
             self._tell(str(unread.error))
-        done.append(Batch(number, found.sums["captures"], found.packets, found.rows))
+        if not is_there:
+            packets = found.sums["counts"].get("packets", 0)
+            done.append(MicroBatch(number, found.sums["captures"], packets, found.rows))
+
+    def _keep(self, batch: DataFrame, number: int, found: BatchSummaries) -> None:
+        """Writes the rows of a micro-batch."""
+        output = self._output
+        output.discard()
+        for name in self._request.tables:
+            if found.rows.get(name):
+                output.write_table(name, batch, found.rows[name])
+        output.write_problems(found.unread, self._request, None)
+        output.decide(number, found.number, found.told, added(output.sums, found.sums))
 
     def summary(self) -> dict[str, Any]:
         """What all micro-batches add up to, also those of earlier processes."""
@@ -176,7 +177,7 @@ class Stream:
         return {**line, "captures": sums.get("captures", 0)}
 
 
-class Told:
+class BatchSummaries:
     """What the summaries of a micro-batch tell."""
 
     def __init__(self, pieces: list[bytes]) -> None:
@@ -184,21 +185,12 @@ class Told:
         self.told: list[Any] = []
         self.number = 0
         self.unread: list[Unread] = []
-        totals: dict[str, Any] = {}
-        reports: dict[int, Report] = {}
+        self.sums: dict[str, Any] = {"captures": 0, "totals": {}, "counts": {}}
         for piece in map(cbor2.loads, pieces):
             self.number = max(self.number, piece["batch"])
-            self.rows, totals = added(self.rows, piece["rows"]), added(totals, piece["totals"])
+            self.rows = added(self.rows, piece["rows"])
+            self.sums = added(self.sums, {name: piece[name] for name in self.sums if name in piece})
             self.told.append(piece["told"])
-            # All shards have all reports.
-            for told in piece["reports"]:
-                report = Report.from_bytes(told)
-                reports[report.split] = report
-        counts: dict[str, Any] = {}
-        for report in reports.values():
-            counts = added(counts, report.counts.to_dict())
-            if report.error is not None:
-                error = capture_error(*report.error)
+            for values in piece.get("errors", []):
+                error = capture_error(*values)
                 self.unread.append(Unread(str(error).partition(": ")[0], error))
-        self.packets: int = counts.get("packets", 0)
-        self.sums: dict[str, Any] = {"captures": len(reports), "totals": totals, "counts": counts}

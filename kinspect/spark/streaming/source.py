@@ -1,7 +1,7 @@
 """The source of a stream: which captures of a folder each micro-batch takes, and their packets as rows.
 
-An offset says what was taken: of the captures that are in the folder how much, and before which all older ones are
-taken. So it is bounded, and a micro-batch that is made again takes the same.
+An offset says what was taken: of the latest captures how much, by their names in the folder, whether they are there or
+not, and before which all older ones are taken. So it is bounded, and a micro-batch that is made again takes the same.
 """
 
 from __future__ import annotations
@@ -12,41 +12,44 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import cbor2
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
-from pyspark.sql.types import StructType
 
+from kinspect.capture.source import size_of
 from kinspect.errors import CaptureError, UnreadableError
 from kinspect.model import Caps
 from kinspect.spark.chunks import NO_TIME, REPORT, ROWS, Chunk, batches
 from kinspect.spark.scan import scanned, tries_left
-from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import Report, Split, shares
-from kinspect.spark.storage import shown
-from kinspect.spark.streaming.folder import SETTLE_SECONDS, Capture, Folder, first_time
+from kinspect.spark.streaming.folder import SETTLE_SECONDS, Capture, WatchedFolder, look_at
 
-SHARD = "shard"
+FORMAT, WATCH, SHARD = "kinspect", "watch", "shard"
+"""The data source, its option for streams, and the column that their rows are grouped by."""
 SHARD_ROWS = pa.schema([(SHARD, pa.int32()), *ROWS])
-_BATCH_BYTES = 1024 * 1024 * 1024
+_BATCH_BYTES = 256 * 1024 * 1024
 """What a micro-batch takes at most, unless one file has more."""
+HELD_NS = 3600 * 1_000_000_000
+"""If packets wait longer for a file that is still written, that is told."""
 FILES_KEPT = 10_000
-"""So many files of the folder are known to be taken one by one; older ones are all taken."""
+"""So many files are known to be taken one by one; older ones are all taken."""
+_KEPT = Capture._fields.index("number") + 1
+"""So many fields of each are in an offset."""
 _TASK_BYTES = 64 * 1024 * 1024
 
 Offset = dict[str, Any]
-_NOTHING = {"batch": 0, "files": [], "numbers": 0, "floor": [], "until": None, "keylog": 0, "drained": False}
+_BEGIN: Offset = {"batch": 0, "files": [], "numbers": 0, "floor": [], "until": None, "held_by": ""}
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
     """What a source is to do. `shards`: into how many the islands are dealt, once and for all of a checkpoint;
     `keylog`: a file of TLS secrets, read again for each micro-batch; `told`: one of this machine with what lines told
-    in the micro-batch before."""
+    in the last micro-batches."""
 
     folder: str
     settle: float = SETTLE_SECONDS
@@ -59,45 +62,13 @@ class Watch:
     caps: Caps = field(default_factory=Caps)
 
     def options(self) -> dict[str, str]:
-        """For `CaptureStream`."""
-        return {"watch": json.dumps(asdict(self))}
+        """For the data source."""
+        return {WATCH: json.dumps(asdict(self))}
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Watch:
-        told = json.loads(options["watch"])
+        told = json.loads(options[WATCH])
         return cls(**{**told, "caps": Caps(**told["caps"])})
-
-
-class Taken(NamedTuple):
-    """A file of an offset: what it is known by, its path, how many bytes of it were taken, its number in the run."""
-
-    identity: str
-    first: int | None
-    path: str
-    size: int
-    number: int
-
-    @property
-    def key(self) -> tuple[str, int | None]:
-        return self.identity, self.first
-
-    @property
-    def begins(self) -> tuple[int, str]:
-        return self.first or 0, self.identity
-
-
-class CaptureStream(DataSource):  # type: ignore[misc]
-    """The data source `kinspect-stream`."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "kinspect-stream"
-
-    def schema(self) -> StructType:
-        return spark_schema(SHARD_ROWS)
-
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
-        return StreamReader(Watch.of(self.options))
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -105,13 +76,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._folder = Folder(watch.folder, watch.settle)
+        self._folder = WatchedFolder(watch.folder, watch.settle)
         self._target: set[tuple[str, int | None]] | None = None
 
     # ------------------------------------------------------------------ offsets
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        return dict(_NOTHING)
+        return {**_BEGIN, "keylog": 0, "drained": False}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadMaxBytes(_BATCH_BYTES)
@@ -134,26 +105,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         open_ones = [capture for capture in captures if not _is_done(capture, done, floor)]
         chosen, others = _choose(open_ones, limit.max_bytes if isinstance(limit, ReadMaxBytes) else inf)
         begun = start["numbers"] or chosen
-        until = min((capture.begins[0] for capture in others), default=None) if begun else None
+        until: list[Any] | None = [*min(capture.begins for capture in others)] if begun and others else None
         ends = self._watch.drain and self._target is not None and not chosen and not others
         if not chosen and until == start["until"] and (not ends or start["drained"] or not start["numbers"]):
             return start
         numbers = start["numbers"]
-        there = {capture.key for capture in captures}
-        kept = {key: taken for key, taken in done.items() if key in there or self._target is not None}
         for capture in chosen:
             numbers += capture.key not in done
             number = done[capture.key].number if capture.key in done else numbers
-            kept[capture.key] = Taken(*capture.key, capture.path, capture.size, number)
-        files = sorted(kept.values(), key=lambda taken: taken.begins)
-        gone = files[: max(0, len(files) - FILES_KEPT)]
+            done[capture.key] = capture._replace(number=number)
+        files = sorted(done.values(), key=lambda taken: taken.begins)
+        latest = max((taken.first or 0 for taken in files), default=0)
+        # Behind a file that is to be taken yet, nothing is forgotten.
+        many = files[: max(0, len(files) - FILES_KEPT)]
+        gone = [taken for taken in many if until is None or [*taken.begins] < until]
         return {
             "batch": start["batch"] + 1,
-            "files": [list(taken) for taken in files[len(gone) :]],
+            "files": [taken[:_KEPT] for taken in files[len(gone) :]],
             "numbers": numbers,
             "floor": list(gone[-1].begins) if gone else start["floor"],
             "until": None if ends else until,
-            "keylog": _size_of(self._watch.keylog),
+            "held_by": until[1] if until and latest - until[0] > HELD_NS else "",
+            "keylog": size_of(self._watch.keylog) or 0,
             "drained": ends,
         }
 
@@ -162,35 +135,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """What all shards are told, for one task, and the splits for each of the others."""
         before = {taken.key: taken.size for taken in _files(start)}
-        paths = self._paths()
         splits = [
-            Split(
-                taken.number,
-                taken.number,
-                paths.get(taken.identity, taken.path),
-                taken.size,
-                after=before.get(taken.key, 0),
-                first_time=taken.first,
-            )
+            Split(taken.number, taken.number, taken.name, taken.size, after=size or 0, first_time=taken.first)
             for taken in _files(end)
-            if before.get(taken.key) != taken.size
+            if (size := before.get(taken.key)) != taken.size
         ]
         control = {
             "batch": end["batch"],
-            "until": end["until"],
+            "until": end["until"] and end["until"][0],
+            "errors": self._held_back(start, end),
             "drain": end["drained"],
-            "files": {split.number: shown(split.path) for split in splits},
+            "files": {split.number: self._folder.shown(split.path) for split in splits},
             "secrets": _read(self._watch.keylog, start["keylog"], end["keylog"]),
             "told": _told(self._watch.told, start["batch"]),
         }
         return [*map(InputPartition, (control, *shares(splits, _TASK_BYTES)))]
 
-    def _paths(self) -> dict[str, str]:
-        """Where files lie now: they may have been compressed."""
-        try:
-            return {capture.identity: capture.path for capture in self._folder.look()}
-        except CaptureError:
-            return {}
+    def _held_back(self, start: Offset, end: Offset) -> list[Any]:
+        """Says once that packets wait for a file."""
+        name = end["held_by"]
+        if name in ("", start["held_by"]):
+            return []
+        text = "is still written, and packets wait for it for more than an hour; let its capture rotate"
+        return [CaptureError(f"{self._folder.shown(name)}: {text} (tcpdump -G), or move it away").values]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         shards = self._watch.shards
@@ -206,26 +173,35 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def _rows(self, split: Split, report: Report) -> Iterator[Chunk]:
         """The rows of a file, and what is told of it. A ring may make it another one meanwhile."""
-        if first_time(split.path) == split.first_time:
-            yield from scanned(split, self._watch.caps, self._watch.tries, report)
-            if first_time(split.path) == split.first_time:
-                return
-            if tries_left(self._watch.tries):
-                raise UnreadableError(f"{shown(split.path)}: was overwritten while it was read")
-        gone = CaptureError(f"{shown(split.path)}: was overwritten or removed before it was read")
-        report.error = gone.values
+        name = self._folder.shown(split.path)
+        try:
+            file = self._folder.find(split.path, split.first_time)
+            if file is None:
+                raise CaptureError(f"{name}: was overwritten or removed before it was read")
+            # One that has got its first packet is taken by that.
+            if file.first == split.first_time:
+                own = split._replace(path=file.path, size=split.size if file.name == split.path else None)
+                yield from scanned(own, self._watch.caps, self._watch.tries, report)
+                now = look_at(file)
+                if now is not None and file.first not in (None, now.first):
+                    raise UnreadableError(f"{name}: was overwritten while it was read")
+        except CaptureError as error:
+            if isinstance(error, UnreadableError) and tries_left(self._watch.tries):
+                raise
+            report.error = error.values
 
 
-def _files(offset: Offset) -> list[Taken]:
-    return [Taken(*taken) for taken in offset["files"]]
+def _files(offset: Offset) -> list[Capture]:
+    """The files of an offset as they were taken."""
+    return [Capture(*taken) for taken in offset["files"]]
 
 
-def _is_done(capture: Capture, done: dict[tuple[str, int | None], Taken], floor: tuple[Any, ...]) -> bool:
+def _is_done(capture: Capture, done: dict[tuple[str, int | None], Capture], floor: tuple[Any, ...]) -> bool:
     """Whether all of it was taken. One that has grown since was not; one that was compressed was."""
     taken = done.get(capture.key)
     if taken is None:
         return bool(floor) and capture.begins <= floor
-    return taken.path != capture.path or capture.size <= taken.size
+    return taken.name != capture.name or capture.size <= taken.size
 
 
 def _choose(captures: list[Capture], most: float) -> tuple[list[Capture], list[Capture]]:
@@ -234,10 +210,10 @@ def _choose(captures: list[Capture], most: float) -> tuple[list[Capture], list[C
     others: list[Capture] = []
     size = 0
     for capture in captures:
-        fits = not chosen or size + capture.size <= most
+        fits = not chosen or size + capture.weight <= most
         if capture.complete and fits and not any(other.complete for other in others):
             chosen.append(capture)
-            size += capture.size
+            size += capture.weight
         elif not capture.error:
             others.append(capture)
     return chosen, others
@@ -254,25 +230,17 @@ def _with_shards(batch: pa.RecordBatch, shards: list[int]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(shards, pa.int32()), *batch.columns], schema=SHARD_ROWS)
 
 
-def _size_of(path: str) -> int:
-    try:
-        return Path(path).stat().st_size if path else 0
-    except OSError:
-        return 0
-
-
 def _read(path: str, begin: int, end: int) -> str:
     """The whole lines that a key log has between two of its sizes."""
-    if not path or end <= begin:
+    if not path or end == begin:
         return ""
+    # One that became smaller is another one.
+    start = max(0, begin - 1024) if end > begin else 0
     with Path(path).open("rb") as file:
-        file.seek(max(0, begin - 1024))
-        return file.read(end - max(0, begin - 1024)).decode("utf-8", "replace")
+        file.seek(start)
+        return file.read(end - start).decode("utf-8", "replace")
 
 
 def _told(path: str, batch: int) -> Any:
-    """What lines told in the micro-batch before."""
-    if not path or not Path(path).exists():
-        return []
-    number, told = json.loads(Path(path).read_text())
-    return told if number == batch else []
+    """What lines told in a micro-batch."""
+    return dict(json.loads(Path(path).read_text())).get(batch, []) if path else []

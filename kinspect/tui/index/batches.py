@@ -36,14 +36,14 @@ V2_FIELDS = (
 _ATTRIBUTES = tuple((name, 21, 23, "int16") for name in ("timestamp_type", "is_transactional", "is_control"))
 
 
-class Batch(NamedTuple):
+class BatchSpan(NamedTuple):
     start: int
     end: int
     magic: int
     compressed: bool
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """A part of a record set, as `interpreter.Span` is one of a message."""
 
     path: str
@@ -52,7 +52,7 @@ class Part(NamedTuple):
     type: str
 
 
-def batches(data: bytes) -> Iterator[Batch]:
+def batches(data: bytes) -> Iterator[BatchSpan]:
     """The batches of a record set, and the messages of older formats, that are whole."""
     position = 0
     while position + _MAGIC < len(data):
@@ -60,14 +60,14 @@ def batches(data: bytes) -> Iterator[Batch]:
         magic = data[position + _MAGIC]
         if magic not in HEADERS or end > len(data) or end - position < HEADERS[magic]:
             return
-        yield Batch(position, end, magic, bool(data[position + _CODEC_AT[magic]] & _CODEC))
+        yield BatchSpan(position, end, magic, bool(data[position + _CODEC_AT[magic]] & _CODEC))
         position = end
 
 
-def parts(span: Span, shared: bool = False) -> list[Part]:
+def parts(span: Span, shared: bool = False) -> list[BatchPart]:
     """The parts of a `records` field, in order. `shared`: also whole batches, and each fact in the attributes."""
     first = span.end - len(span.value)
-    found: list[Part] = []
+    found: list[BatchPart] = []
     index = -1
     run = -1
     for batch in batches(span.value):
@@ -77,7 +77,7 @@ def parts(span: Span, shared: bool = False) -> list[Part]:
             path = f"{span.path}.batches[{index}]"
             goes_on = run == batch.magic and not batch.compressed
             start = found.pop().start if goes_on else first + batch.start
-            found.append(Part(path, start, first + batch.end, "messages"))
+            found.append(BatchPart(path, start, first + batch.end, "messages"))
             run = -1 if batch.compressed else batch.magic
             continue
         run = -1
@@ -85,18 +85,18 @@ def parts(span: Span, shared: bool = False) -> list[Part]:
         path = f"{span.path}.batches[{index}]"
         start = first + batch.start
         if shared:
-            found.append(Part(path, start, first + batch.end, "batch"))
+            found.append(BatchPart(path, start, first + batch.end, "batch"))
         for name, begin, end, kind in (*V2_FIELDS, *(_ATTRIBUTES if shared else ())):
-            found.append(Part(f"{path}.{name}", start + begin, start + end, kind))
+            found.append(BatchPart(f"{path}.{name}", start + begin, start + end, kind))
         records = start + HEADERS[2], first + batch.end
         if shared or batch.compressed:
-            found.append(Part(f"{path}.records", *records, "records"))
+            found.append(BatchPart(f"{path}.records", *records, "records"))
         if not batch.compressed:
             found += _records(span.value, batch, f"{path}.records", first)
     return found
 
 
-def _records(data: bytes, batch: Batch, path: str, first: int) -> Iterator[Part]:
+def _records(data: bytes, batch: BatchSpan, path: str, first: int) -> Iterator[BatchPart]:
     position = batch.start + HEADERS[2]
     index = 0
     while position < batch.end:
@@ -104,7 +104,7 @@ def _records(data: bytes, batch: Batch, path: str, first: int) -> Iterator[Part]
         end = begin + size
         if size < 0 or end > batch.end:
             return
-        yield Part(f"{path}[{index}]", first + position, first + end, "record")
+        yield BatchPart(f"{path}[{index}]", first + position, first + end, "record")
         position = end
         index += 1
 

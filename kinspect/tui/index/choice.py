@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from kinspect.errors import KinspectError
 from kinspect.filters import Filter
-from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.tui.index import row
 from kinspect.tui.index.row import NONE, Row
 from kinspect.tui.index.store import Store, api_name
@@ -27,16 +27,16 @@ MANY = frozenset(name for name, parameter in _PARAMETERS.items() if parameter.de
 _OF_EACH_ROW = ("min_latency", "since", "until")
 _VERDICTS_KEPT = 1_000_000
 
-Values = dict[str, Any]
+FilterValues = dict[str, Any]
 
 
-def parse(text: str) -> Values:
+def parse(text: str) -> FilterValues:
     """The arguments of `Filter` in `--api Fetch --errors-only` or `api=Fetch errors-only`. Raises KinspectError."""
     try:
         words = shlex.split(text)
     except ValueError:
         raise KinspectError("a quote is not closed") from None
-    values: Values = {}
+    values: FilterValues = {}
     while words:
         word = words.pop(0)
         name, equals, value = word.removeprefix("--").partition("=")
@@ -63,7 +63,7 @@ def parse(text: str) -> Values:
 class Choice:
     """Selects the rows to list. `connection`: only this connection's (its number among the texts)."""
 
-    def __init__(self, store: Store, values: Values, connection: int | None = None) -> None:
+    def __init__(self, store: Store, values: FilterValues, connection: int | None = None) -> None:
         self._store = store
         self.connection = connection
         self._each = Filter(**{name: value for name, value in values.items() if name in _OF_EACH_ROW})
@@ -122,7 +122,7 @@ class Choice:
         unknown = (name for name, count in self._shared.unknown.items() if before.get(name) != count)
         return passed, next(unknown, None)
 
-    def _passes_each(self, values: row.Values) -> bool:
+    def _passes_each(self, values: row.RowValues) -> bool:
         passed = self._each.matches(cast(Exchange, _Timed(values)))
         if not passed:
             self.unknown.update(self._each.unknown)
@@ -134,7 +134,7 @@ class _Timed:
 
     __slots__ = ("_values",)
 
-    def __init__(self, values: row.Values) -> None:
+    def __init__(self, values: row.RowValues) -> None:
         self._values = values
 
     @property

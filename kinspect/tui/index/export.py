@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
@@ -39,6 +40,13 @@ class Saved(NamedTuple):
     tls: bool
 
 
+class Commands(NamedTuple):
+    """A text to read, and the part of it to copy."""
+
+    text: str
+    copied: str
+
+
 def json_line(line: dict[str, Any]) -> bytes:
     """The line of an exchange, as `--format jsonl` writes it to a terminal."""
     import orjson
@@ -54,8 +62,8 @@ def write_new(path: str) -> BinaryIO:
         )
     except FileExistsError:
         raise KinspectError(f"{path}: exists; give another name") from None
-    except OSError as error:
-        raise KinspectError(f"{path}: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
+        raise KinspectError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 @contextmanager
@@ -67,6 +75,20 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
         except BaseException:
             os.unlink(os.path.expanduser(path))
             raise
+
+
+def tshark_commands(store: Store, found: Row) -> Commands:
+    """Commands and filters that find an exchange in tshark and Wireshark."""
+    filters = tshark_filters(store, found)
+    commands = [f"tshark -r {shlex.quote(name)} -Y '{text}'" for name, text in filters]
+    parts = [*commands]
+    if len(filters) > 1:
+        parts.insert(0, "Its packets lie in several captures; frame numbers are those of each:")
+    alone = kafka_filter(found)
+    if alone is not None:
+        parts.append(f"Where Wireshark takes the port for Kafka's, this narrows it down:\n{alone}")
+    # Of several, a filter says nothing without its capture.
+    return Commands("\n\n".join(parts), filters[0][1] if len(filters) == 1 else "\n".join(commands))
 
 
 def tshark_filters(store: Store, found: Row) -> list[tuple[str, str]]:

@@ -7,9 +7,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
-from kinspect.kafka.exchange import Exchange, WireMessage
+from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import ERRORS_SHOWN
-from kinspect.kafka.view import View
+from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.message import WireMessage
 from kinspect.model import RESPONSE
 from kinspect.output.deeds import refused
 from kinspect.output.named import number_name
@@ -37,7 +38,7 @@ FACTS = (
 _DERIVED = ("_decoded", "_size")
 
 
-class Node:
+class TreeNode:
     """A line of the tree. `value`: a JSON value; `side` and `start` to `end`: the bytes it was read from, if any;
     `name`: the name of a number; `kind`: ERROR, PROBLEM, or empty; `stretch`: it is a part of an array, from the
     element `first` on; `bare`: its bytes were not looked for, as too many fields come before it."""
@@ -61,7 +62,7 @@ class Node:
         "value",
     )
 
-    def __init__(self, parent: Node | None, key: str, value: Any, path: str = "", kind: str = "") -> None:
+    def __init__(self, parent: TreeNode | None, key: str, value: Any, path: str = "", kind: str = "") -> None:
         self.parent = parent
         self.key = key
         self.value = value
@@ -77,7 +78,7 @@ class Node:
         self.start: int = 0 if parent is None else parent.start
         self.end: int = 0 if parent is None else parent.end
         self.open = False
-        self._children: list[Node] | None = None
+        self._children: list[TreeNode] | None = None
 
     @property
     def unfolds(self) -> bool:
@@ -104,7 +105,7 @@ class Node:
         self.side, self.start, self.end, self.type = side, start, end, kind or self.type
 
 
-class Message:
+class ShownMessage:
     """A request or a response with its bytes. `hidden`: the ranges that are not drawn."""
 
     def __init__(self, message: WireMessage, header: list[Span], body: list[Span], all_spans: bool) -> None:
@@ -116,7 +117,7 @@ class Message:
         self.body = body
         self.all_spans = all_spans
         self.hidden: list[tuple[int, int]] = []
-        self.inner: list[batches.Part] = []
+        self.inner: list[batches.BatchPart] = []
         """The parts of record sets, in order."""
         self.extents: dict[str, tuple[int, int, str]] = {}
         for span in body:
@@ -162,13 +163,13 @@ class Message:
         return BODY, self._spans[at].path
 
 
-class Fields:
+class ExchangeFields:
     """The tree of an exchange. `lines` are the visible nodes, in order."""
 
     def __init__(self, exchange: Exchange, view: View) -> None:
         self.exchange = exchange
         self.line = view.exchange(exchange)
-        self.messages: dict[str, Message] = {}
+        self.messages: dict[str, ShownMessage] = {}
         may = hidden.allowed(exchange, view.payload != "none", view.show_secrets)
         for message in (exchange.request, exchange.response):
             if message is not None:
@@ -177,23 +178,23 @@ class Fields:
             shown = self.line[direction]["body"]
             read.hidden = hidden.ranges(len(read.raw), read.header, read.body, shown, may)
         self._roots = [self._facts(), *self._faults(), *map(self._message, self.messages)]
-        self.lines: list[Node] = [*self._roots]
+        self.lines: list[TreeNode] = [*self._roots]
         self._unfold_first()
 
     # ------------------------------------------------------------------ nodes
 
-    def _facts(self) -> Node:
+    def _facts(self) -> TreeNode:
         line = self.line
-        root = Node(None, EXCHANGE, None)
-        nodes = [Node(root, key, line[key], key) for key in FACTS if line[key] not in (None, [])]
+        root = TreeNode(None, EXCHANGE, None)
+        nodes = [TreeNode(root, key, line[key], key) for key in FACTS if line[key] not in (None, [])]
         root._children = nodes
         return root
 
-    def _faults(self) -> Iterator[Node]:
+    def _faults(self) -> Iterator[TreeNode]:
         """Nodes for the errors and problems, at the top level."""
         refusal = refused(self.exchange)
         if refusal is not None:
-            node = Node(None, ERROR, refusal, kind=ERROR)
+            node = TreeNode(None, ERROR, refusal, kind=ERROR)
             node.place(RESPONSE, 0, len(self.messages[RESPONSE].raw))
             yield node
         errors, problems = [*self._errors()], [*self._problems()]
@@ -201,10 +202,10 @@ class Fields:
         yield from _folded(ERROR, errors, count)
         yield from _folded(PROBLEM, problems, self.line["problem_count"])
 
-    def _errors(self) -> Iterator[Node]:
+    def _errors(self) -> Iterator[TreeNode]:
         for error in (self.line["response"] or {}).get("errors", ()):
             text = f"{error['name']} ({error['code']}) {error['path']}".rstrip()
-            node = Node(None, ERROR, text, kind=ERROR)
+            node = TreeNode(None, ERROR, text, kind=ERROR)
             message = self.messages.get(RESPONSE)
             path = f"{error['path']}.error_code" if error["path"] else "error_code"
             extent = (message.extents.get(path) or message.extents.get(error["path"])) if message else None
@@ -212,52 +213,52 @@ class Fields:
                 node.place(RESPONSE, *extent[:2])
             yield node
 
-    def _problems(self) -> Iterator[Node]:
+    def _problems(self) -> Iterator[TreeNode]:
         for problem in self.line["problems"]:
-            node = Node(None, PROBLEM, f"{problem['code']}: {problem['message']}", kind=PROBLEM)
+            node = TreeNode(None, PROBLEM, f"{problem['code']}: {problem['message']}", kind=PROBLEM)
             if problem["side"] in self.messages and problem["offset"] is not None:
                 node.place(problem["side"], problem["offset"], problem["offset"] + (problem["bytes"] or 1))
             yield node
 
-    def _message(self, direction: str) -> Node:
+    def _message(self, direction: str) -> TreeNode:
         message, shown = self.messages[direction], self.line[direction]
-        root = Node(None, direction, None)
+        root = TreeNode(None, direction, None)
         root.place(direction, 0, len(message.raw))
         root.value = _told(shown, len(self.exchange.connection.files))
         body_start = message.header[-1].end if message.header else 0
         children = []
         if message.header:
-            node = Node(root, HEADER, None, HEADER)
+            node = TreeNode(root, HEADER, None, HEADER)
             node.place(direction, 0, body_start)
             node._children = [self._header(node, span) for span in message.header]
             children.append(node)
         if shown["body"] is not None:
-            node = Node(root, BODY, shown["body"])
+            node = TreeNode(root, BODY, shown["body"])
             node.place(direction, body_start, len(message.raw))
             children.append(node)
         elif message.kept:
-            node = Node(root, BODY, "not decoded")
+            node = TreeNode(root, BODY, "not decoded")
             node.place(direction, body_start, len(message.raw))
             children.append(node)
         root._children = children
         return root
 
     @staticmethod
-    def _header(parent: Node, span: Span) -> Node:
+    def _header(parent: TreeNode, span: Span) -> TreeNode:
         value: Any = span.value.hex() if isinstance(span.value, bytes) else span.value
-        node = Node(parent, span.path, value, span.path)
+        node = TreeNode(parent, span.path, value, span.path)
         node.place(parent.side, span.start, span.end, span.type)
         if span.path == "request_api_key":
             node.name = schema.api_name(value)
         return node
 
-    def children(self, node: Node) -> list[Node]:
+    def children(self, node: TreeNode) -> list[TreeNode]:
         """The nodes below a node."""
         if node._children is None:
             node._children = list(self._made(node))
         return node._children
 
-    def _made(self, parent: Node) -> Iterator[Node]:
+    def _made(self, parent: TreeNode) -> Iterator[TreeNode]:
         value, path = parent.value, parent.path
         if isinstance(value, list) and len(value) > STRETCH:
             yield from self._stretches(parent)
@@ -269,7 +270,7 @@ class Fields:
                 (f"[{index}]", f"{path}[{index}]", item) for index, item in enumerate(value, parent.first)
             ]
         for key, below, item in items:
-            node = Node(parent, key, item, below)
+            node = TreeNode(parent, key, item, below)
             node.name = number_name(key, item)
             extent = self._extent(parent.side, below) or self._extent(parent.side, _origin(below))
             if extent is not None:
@@ -278,7 +279,7 @@ class Fields:
                 node.bare, node.end = True, node.start
             yield node
 
-    def _stretches(self, parent: Node) -> Iterator[Node]:
+    def _stretches(self, parent: TreeNode) -> Iterator[TreeNode]:
         """Parts of an array, each of which unfolds to at most `STRETCH` lines."""
         value = parent.value
         step = STRETCH
@@ -287,7 +288,7 @@ class Fields:
         for at in range(0, len(value), step):
             part = value[at : at + step]
             first, last = parent.first + at, parent.first + at + len(part) - 1
-            node = Node(parent, f"[{first}–{last}]", part, parent.path)
+            node = TreeNode(parent, f"[{first}–{last}]", part, parent.path)
             node.first, node.stretch = first, True
             begin = self._extent(parent.side, f"{parent.path}[{first}]")
             end = self._extent(parent.side, f"{parent.path}[{last}]")
@@ -297,7 +298,7 @@ class Fields:
                 node.bare = parent.bare
             yield node
 
-    def _ends_early(self, body: Node) -> bool:
+    def _ends_early(self, body: TreeNode) -> bool:
         """True if not all fields of the body have their bytes."""
         return body.depth == 1 and not self.messages[body.side].all_spans
 
@@ -312,7 +313,7 @@ class Fields:
         level = [root for root in self._roots if root.key in self.messages]
         room = OPENED
         while level:
-            below: list[Node] = []
+            below: list[TreeNode] = []
             for node in level:
                 children = self.children(node) if node.unfolds else []
                 if children and len(children) <= room:
@@ -322,7 +323,7 @@ class Fields:
             level = below
         self.lines = [line for root in self._roots for line in self._seen(root)]
 
-    def _seen(self, node: Node) -> Iterator[Node]:
+    def _seen(self, node: TreeNode) -> Iterator[TreeNode]:
         yield node
         if node.open:
             for child in self.children(node):
@@ -362,7 +363,7 @@ class Fields:
                 self.toggle(self.lines.index(above))
         return self.lines.index(chain[-1])
 
-    def _nearer(self, node: Node, path: str) -> Node | None:
+    def _nearer(self, node: TreeNode, path: str) -> TreeNode | None:
         """The child that the path goes through."""
         for child in self.children(node) if node.unfolds else ():
             if child.leads_to(path):
@@ -376,15 +377,15 @@ class Fields:
         )
 
 
-def _folded(kind: str, nodes: list[Node], total: int) -> Iterator[Node]:
+def _folded(kind: str, nodes: list[TreeNode], total: int) -> Iterator[TreeNode]:
     """The first of many nodes, and one with the others below it; the last of these tells how many are left out."""
     yield from nodes[:FAULTS_SHOWN]
     rest = nodes[FAULTS_SHOWN:]
     if rest:
-        fold = Node(None, kind, f"{total - FAULTS_SHOWN:,} more", kind=kind)
+        fold = TreeNode(None, kind, f"{total - FAULTS_SHOWN:,} more", kind=kind)
         left = total - len(nodes)
         if left:
-            rest.append(Node(None, kind, f"and {left:,} more", kind=kind))
+            rest.append(TreeNode(None, kind, f"and {left:,} more", kind=kind))
         for node in rest:
             node.parent, node.depth = fold, 1
         fold._children = rest
@@ -420,10 +421,10 @@ def _told(shown: dict[str, Any], files: int) -> str:
     )
 
 
-def _read(exchange: Exchange, message: WireMessage) -> Message:
+def _read(exchange: Exchange, message: WireMessage) -> ShownMessage:
     """The message with the spans of its header and body, as far as its layout is known."""
     if message.raw is None or message.api_key is None or message.api_version is None:
-        return Message(message, [], [], True)
+        return ShownMessage(message, [], [], True)
     raw = message.raw
     version = schema.header_version(message.api_key, message.api_version, message.direction)
     header = interpreter.read(
@@ -431,9 +432,9 @@ def _read(exchange: Exchange, message: WireMessage) -> Message:
     )
     layout = message.decode().layout
     if layout is None:
-        return Message(message, header.spans, [], True)
+        return ShownMessage(message, header.spans, [], True)
     body = interpreter.read(layout, raw, message.body_start, len(raw), spans=True, max_memory=SPANS_BYTES)
-    read = Message(message, header.spans, body.spans, not body.full)
+    read = ShownMessage(message, header.spans, body.spans, not body.full)
     for span in body.spans:
         if span.type == hidden.RECORDS and span.value:
             read.inner += batches.parts(span)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kinspect.kafka.exchange import SASL_TOKEN, Exchange
-from kinspect.kafka.recordview import SECRET_TOPICS
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.recordview import SECRET_TOPICS
+from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.output.redacted import HIDDEN, shown_value
 from kinspect.protocol.interpreter import Span
 from kinspect.tui.index import batches
@@ -29,6 +31,13 @@ def allowed(exchange: Exchange, payload: bool, show_secrets: bool) -> Shown:
         payload = payload and show_secrets
     # Bytes without a name could be a secret or a record.
     return Shown(payload, show_secrets, show_secrets and (payload or exchange.kind == SASL_TOKEN))
+
+
+def hint(view: View) -> str:
+    """The options that show hidden bytes."""
+    if view.payload == "none":
+        return "--payload text shows records, --show-secrets secrets"
+    return "--show-secrets shows it"
 
 
 def ranges(

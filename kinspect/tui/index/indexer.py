@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from kinspect.capture import may_bring_secrets, open_timeline
+from kinspect.capture import may_bring_secrets
 from kinspect.capture.places import is_plain
 from kinspect.capture.timeline import Packets, note_capture
 from kinspect.errors import CaptureError
-from kinspect.jobs import processes
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.order import Key, Line
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.wire.order import LineKey
 from kinspect.model import FRAME_BITS, Block, Caps
 from kinspect.output.deeds import told
 from kinspect.output.escape import printable
 from kinspect.pipeline import Inspector, fed, one_by_one
 from kinspect.tui.index import row
 from kinspect.tui.index.spool import Messages, Spool
-from kinspect.tui.index.texts import UNKEPT, Numbering
+from kinspect.tui.index.texts import UNKEPT, TextNumbers
 
 BATCH_ROWS = 2000
 BATCH_SECONDS = 0.08
@@ -74,7 +74,7 @@ class Inputs:
         return inspector
 
 
-class Batch(NamedTuple):
+class RowBatch(NamedTuple):
     """Results of an indexer since the previous batch.
 
     `seen`: names, each with the filter that takes it; `start`: the time of the first packet. With `done` it is the
@@ -87,8 +87,8 @@ class Batch(NamedTuple):
     texts: list[bytes]
     places: list[tuple[int, int]]
     descriptions: list[tuple[int, int, bytes]]
-    names: list[tuple[str, str, Key]]
-    nodes: list[tuple[str, int, int, Key]]
+    names: list[tuple[str, str, LineKey]]
+    nodes: list[tuple[str, int, int, LineKey]]
     seen: list[tuple[str, str]]
     start: int | None
     bytes_read: int
@@ -99,7 +99,7 @@ class Batch(NamedTuple):
     unread: int = 0
     summary: dict[str, Any] | None = None
 
-    def ended(self, errors: Sequence[CaptureError], summary: dict[str, Any]) -> Batch:
+    def ended(self, errors: Sequence[CaptureError], summary: dict[str, Any]) -> RowBatch:
         """The same batch marked as the last one."""
         return self._replace(
             done=True,
@@ -120,7 +120,7 @@ Telling = tuple[list[tuple[str, str]], list[tuple[str, int, int]]]
 NOTHING_TOLD: Telling = ([], [])
 
 
-class Seen:
+class OfferedNames:
     """Names to be offered for filters, each with the filter that takes it, in the order in which they came."""
 
     def __init__(self) -> None:
@@ -149,12 +149,12 @@ class RowMaker:
     def __init__(self, spool: Keeper, plain: frozenset[int]) -> None:
         self._spool = spool
         self._plain = plain
-        self._numbering = Numbering()
+        self._numbering = TextNumbers()
         # Facts told by lines without a row so far, by their keys.
-        self._telling: dict[Key, Telling] = {}
-        self.seen = Seen()
+        self._telling: dict[LineKey, Telling] = {}
+        self.seen = OfferedNames()
 
-    def hear(self, names: list[tuple[str, str, Key]], nodes: list[tuple[str, int, int, Key]]) -> None:
+    def hear(self, names: list[tuple[str, str, LineKey]], nodes: list[tuple[str, int, int, LineKey]]) -> None:
         """Note names and nodes by the key of the line that told them."""
         for topic_id, name, key in names:
             self._telling.setdefault(key, ([], []))[0].append((topic_id, name))
@@ -239,8 +239,8 @@ class Pile:
     def __init__(self) -> None:
         self._rows: list[bytes] = []
         self._count = 0
-        self._names: list[tuple[str, str, Key]] = []
-        self._nodes: list[tuple[str, int, int, Key]] = []
+        self._names: list[tuple[str, str, LineKey]] = []
+        self._nodes: list[tuple[str, int, int, LineKey]] = []
         self.places: list[tuple[int, int]] = []
         self.descriptions: list[tuple[int, int, bytes]] = []
         self.start: int | None = None
@@ -264,14 +264,14 @@ class Pile:
         seen: list[tuple[str, str]],
         read: tuple[int, int | None],
         refused: int,
-    ) -> Batch:
+    ) -> RowBatch:
         """Take the contents as a batch. `read`: bytes read, and bytes in total."""
         rows, self._rows = b"".join(self._rows), []
         places, self.places = self.places, []
         descriptions, self.descriptions = self.descriptions, []
         names, self._names = self._names, []
         nodes, self._nodes = self._nodes, []
-        return Batch(rows, texts, places, descriptions, names, nodes, seen, self.start, *read, refused)
+        return RowBatch(rows, texts, places, descriptions, names, nodes, seen, self.start, *read, refused)
 
 
 class Indexer:
@@ -303,7 +303,7 @@ class Indexer:
         """Number of rows in the next batch."""
         return len(self._pile)
 
-    def batch(self, bytes_read: int, bytes_total: int | None) -> Batch:
+    def batch(self, bytes_read: int, bytes_total: int | None) -> RowBatch:
         """The results since the last batch."""
         maker = self._maker
         return self._pile.take(
@@ -317,28 +317,6 @@ def note_place(pile: Pile, block: Block, plain: frozenset[int], offset: Callable
         pile.start = block.first_time
     if block.first_frame >> FRAME_BITS in plain:
         pile.places.append((block.first_frame, offset(block)))
-
-
-def index(inputs: Inputs, spool: Spool, send: Callable[[Batch], None]) -> None:
-    """Read the inputs to their end, and send batches of their exchanges. An exception of `send` ends the reading."""
-    timeline = open_timeline(inputs.paths)
-    count = processes(inputs.jobs, timeline)
-    if count > 1:
-        # Loaded when it is needed.
-        from kinspect.tui.index.shared import index_shared
-
-        index_shared(inputs, spool, timeline, count, send)
-        return
-    indexer = Indexer(inputs.inspector(), spool, inputs.plain)
-    described = 0
-
-    def send_with_places(batch: Batch) -> None:
-        nonlocal described
-        descriptions = timeline.descriptions[described:]
-        described += len(descriptions)
-        send(batch._replace(descriptions=descriptions))
-
-    index_packets(indexer, timeline, timeline.offset, send_with_places)
 
 
 class LivePackets(Packets, Protocol):
@@ -358,13 +336,13 @@ class LivePackets(Packets, Protocol):
         """End the capture; no more packets come."""
 
 
-def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callable[[Batch], None]) -> None:
+def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callable[[RowBatch], None]) -> None:
     """Capture, to the end or until `LIVE_EXCHANGES`; every batch has the capture's state as its summary."""
     inspector = inputs.inspector()
     indexer = Indexer(inspector, spool, frozenset())
     exchanges = 0
 
-    def send_with_summary(batch: Batch) -> None:
+    def send_with_summary(batch: RowBatch) -> None:
         nonlocal exchanges
         exchanges += len(batch.rows) // row.SIZE
         note_capture(inspector.counts, packets)
@@ -381,7 +359,7 @@ def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callabl
 
 
 def index_packets(
-    indexer: Indexer, packets: Packets, offset: Callable[[Block], int], send: Callable[[Batch], None]
+    indexer: Indexer, packets: Packets, offset: Callable[[Block], int], send: Callable[[RowBatch], None]
 ) -> None:
     """Take all packets, and send batches of their exchanges; `offset` is called for blocks of plain captures alone."""
     sent = time.monotonic()

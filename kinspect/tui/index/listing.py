@@ -18,14 +18,14 @@ COMPLETION = "completion"
 _UNKNOWN = -(1 << 63)
 
 
-class Order(NamedTuple):
+class RowOrder(NamedTuple):
     """Order of rows: by a name of `KEYS`, `down`: the greatest first."""
 
     key: str = COMPLETION
     down: bool = False
 
 
-KEYS: dict[str, Callable[[row.Values], int | None]] = {
+KEYS: dict[str, Callable[[row.RowValues], int | None]] = {
     COMPLETION: lambda values: values[row.COMPLETED_AT],
     "time": row.timestamp_of,
     "latency": row.latency_of,
@@ -40,7 +40,7 @@ class Listing:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.choice = Choice(store, {})
-        self.order = Order()
+        self.order = RowOrder()
         self._seen = 0
         self._passed = array("I")
         self._values = array("q")
@@ -55,7 +55,7 @@ class Listing:
 
     @property
     def _backwards(self) -> bool:
-        return self.order == Order(COMPLETION, True)
+        return self.order == RowOrder(COMPLETION, True)
 
     def place(self, index: int) -> int | None:
         """A row's place in the list; None if it is not listed."""
@@ -78,7 +78,7 @@ class Listing:
         self._values = array("q")
         self._ordered = self._passed
 
-    def sort(self, order: Order) -> None:
+    def sort(self, order: RowOrder) -> None:
         """Use another order from now on; `update` sorts the rows."""
         self.order = order
         self._values = array("q")
@@ -95,7 +95,7 @@ class Listing:
         if order.key != COMPLETION and (self.choice, self.order) == (choice, order):
             yield from self._sorted(choice, order)
 
-    def _sorted(self, choice: Choice, order: Order) -> Iterator[None]:
+    def _sorted(self, choice: Choice, order: RowOrder) -> Iterator[None]:
         value = KEYS[order.key]
         rows = self.store.rows
         key = self._values.__getitem__

@@ -15,7 +15,8 @@ from typing import Any
 import orjson
 
 from kinspect.errors import KinspectError
-from kinspect.tui.index.indexer import Batch, Inputs, LivePackets, index, index_live
+from kinspect.tui.index.captures import index
+from kinspect.tui.index.indexer import Inputs, LivePackets, RowBatch, index_live
 from kinspect.tui.index.spool import Spool
 
 _NICE = 5
@@ -34,7 +35,7 @@ class IndexProcess:
             _work(self._reader, writer, inputs, spool, packets)
         writer.close()
 
-    def receive(self) -> Batch | str | None:
+    def receive(self) -> RowBatch | str | None:
         """Wait for the next batch; None after the last one; an error is a text."""
         try:
             told = orjson.loads(self._reader.recv_bytes())
@@ -95,7 +96,7 @@ def _work(
         os._exit(0)
 
 
-def _send(writer: Connection, batch: Batch) -> None:
+def _send(writer: Connection, batch: RowBatch) -> None:
     """Send a batch in three pieces: the rest, rows, and texts (JSON, so that no line feed is in them)."""
     descriptions = [(file, offset, block.hex()) for file, offset, block in batch.descriptions]
     apart = {"rows": None, "texts": None, "descriptions": descriptions}
@@ -104,10 +105,10 @@ def _send(writer: Connection, batch: Batch) -> None:
     writer.send_bytes(b"\n".join(batch.texts))
 
 
-def _received(told: dict[str, Any], rows: bytes, texts: bytes) -> Batch:
+def _received(told: dict[str, Any], rows: bytes, texts: bytes) -> RowBatch:
     told["descriptions"] = [
         (file, offset, bytes.fromhex(block)) for file, offset, block in told["descriptions"]
     ]
     told["names"] = [(topic_id, name, tuple(key)) for topic_id, name, key in told["names"]]
     told["nodes"] = [(ip, port, node_id, tuple(key)) for ip, port, node_id, key in told["nodes"]]
-    return Batch(**{**told, "rows": rows, "texts": texts.split(b"\n") if texts else []})
+    return RowBatch(**{**told, "rows": rows, "texts": texts.split(b"\n") if texts else []})

@@ -16,14 +16,14 @@ from zlib import crc32
 from kinspect.capture import open_timeline
 from kinspect.capture.places import Places
 from kinspect.errors import CaptureError
-from kinspect.kafka.exchange import Exchange
+from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.link import Dissector
 from kinspect.model import Block, Caps, Counts
 from kinspect.pipeline import fed
 from kinspect.tui.index.indexer import Inputs
-from kinspect.tui.index.row import Side
+from kinspect.tui.index.row import MessageRow
 
-Ends = tuple[tuple[str, int], tuple[str, int]]
+EndPair = tuple[tuple[str, int], tuple[str, int]]
 """Sender and receiver: IP address as text, and port."""
 
 _SIZE = Struct(">i")
@@ -35,7 +35,7 @@ class StoppedError(Exception):
     """Nobody waits for the result any more."""
 
 
-def message(places: Places, ends: Ends, side: Side, stopped: Callable[[], bool]) -> bytes | None:
+def message(places: Places, ends: EndPair, side: MessageRow, stopped: Callable[[], bool]) -> bytes | None:
     """The message's bytes; None if they are not found. Raises StoppedError."""
     if not side.have:
         return b""
@@ -51,7 +51,7 @@ def message(places: Places, ends: Ends, side: Side, stopped: Callable[[], bool])
     return None
 
 
-def flow_key(ends: Ends) -> bytes:
+def flow_key(ends: EndPair) -> bytes:
     """Prefix of the keys of `model.Segment` for segments from the first end to the second."""
     (source, source_port), (target, target_port) = ends
     return ip_address(source).packed + ip_address(target).packed + _PORTS.pack(source_port, target_port)
@@ -71,7 +71,7 @@ def packets(places: Places, first: int, last: int, stopped: Callable[[], bool]) 
 
 
 def _segments(
-    places: Places, side: Side, prefix: bytes, stopped: Callable[[], bool]
+    places: Places, side: MessageRow, prefix: bytes, stopped: Callable[[], bool]
 ) -> Iterator[tuple[bytes, int, bytes]]:
     dissector = Dissector(Caps(), Counts())
     for block in packets(places, side.first_frame, side.last_frame, stopped):
@@ -99,7 +99,7 @@ def _runs(pieces: list[tuple[int, bytes]]) -> Iterator[bytes]:
     yield b"".join(run)
 
 
-def _place(run: bytes, side: Side) -> int | None:
+def _place(run: bytes, side: MessageRow) -> int | None:
     """Offset of the message in a run; None if it is not there."""
     size = _SIZE.pack(side.size)
     at = run.find(size)

@@ -7,30 +7,22 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from kinspect.kafka.exchange import (
-    ANSWERED,
-    KAFKA,
-    NO_RESPONSE,
-    ORPHAN,
-    SASL_TOKEN,
-    UNANSWERED,
-    Exchange,
-    WireMessage,
-)
-from kinspect.kafka.order import Key
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.order import LineKey
+from kinspect.kafka.wire.pair import ANSWERED, KAFKA, NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED
 from kinspect.tui.index.texts import UNKEPT
 
 NONE = -(1 << 63)
 """A time that is not known."""
 NOWHERE = (1 << 64) - 1
 """No place in the spool."""
-NO_ORDER = 0
 UNKNOWN_BYTES, UNKNOWN_COUNT = (1 << 64) - 1, (1 << 32) - 1
 """Values in the row where the amount of records is not known."""
 _LATEST = (1 << 63) - 1
 
 
-def key(order: int) -> Key:
+def key(order: int) -> LineKey:
     """Replacement for an exchange's key, of which rows have the order alone."""
     return order, 0, 0, 0
 
@@ -53,7 +45,7 @@ CUT = 1 << 24
 """Bit: names or problems of the exchange were too many to be kept, and the list does not show all of them."""
 
 
-class Side(NamedTuple):
+class MessageRow(NamedTuple):
     """A message of a row: times in nanoseconds or NONE, frame references, its announced size, the number of its bytes
     that were kept, their CRC-32, and the body's offset in them."""
 
@@ -68,14 +60,14 @@ class Side(NamedTuple):
     packets: int
 
 
-NO_SIDE = Side(NONE, NONE, 0, 0, 0, 0, 0, 0, 0)
+NO_SIDE = MessageRow(NONE, NONE, 0, 0, 0, 0, 0, 0, 0)
 SIDE_FIELDS = len(NO_SIDE)
 _SIDE = "qqQQiIIII"
 
 
 class Row(NamedTuple):
-    """One exchange; see `Side` for the messages. `connection`, `client`, `subject`, `fault` and `noted` are numbers
-    of texts (`texts.Texts`), `spool` is the place of its bytes in the spool, or NOWHERE."""
+    """One exchange; see `MessageRow` for the messages. `connection`, `client`, `subject`, `fault` and `noted` are
+    numbers of texts (`texts.Texts`), `spool` is the place of its bytes in the spool, or NOWHERE."""
 
     completed_at: int
     previous_response_end: int
@@ -92,8 +84,8 @@ class Row(NamedTuple):
     record_count: int
     api_key: int
     api_version: int
-    request: Side
-    response: Side
+    request: MessageRow
+    response: MessageRow
 
     @property
     def outcome(self) -> str:
@@ -108,7 +100,7 @@ class Row(NamedTuple):
         return KINDS[self.flags >> _KIND_AT & 1]
 
     @property
-    def sides(self) -> tuple[tuple[Side, int], tuple[Side, int]]:
+    def sides(self) -> tuple[tuple[MessageRow, int], tuple[MessageRow, int]]:
         """Both messages, each with its bits."""
         return (self.request, self.flags >> REQUEST_AT), (self.response, self.flags >> RESPONSE_AT)
 
@@ -124,13 +116,13 @@ _SPOOL, _FLAGS, _NUMBERS = Struct("<Q"), Struct("<I"), Struct("<5I")
 COMPLETED_AT, FLAGS, CONNECTION, CLIENT, SUBJECT, API = map(
     Row._fields.index, ("completed_at", "flags", "connection", "client", "subject", "api_key")
 )
-_FIRST, _LAST, _BYTES = map(Side._fields.index, ("first_time", "last_time", "size"))
+_FIRST, _LAST, _BYTES = map(MessageRow._fields.index, ("first_time", "last_time", "size"))
 REQUEST_FIRST, REQUEST_LAST, REQUEST_BYTES = _FIXED + _FIRST, _FIXED + _LAST, _FIXED + _BYTES
 RESPONSE_FIRST, RESPONSE_BYTES = _FIXED + SIDE_FIELDS + _FIRST, _FIXED + SIDE_FIELDS + _BYTES
-Values = tuple[int, ...]
+RowValues = tuple[int, ...]
 
 
-def latency_of(values: Values) -> int | None:
+def latency_of(values: RowValues) -> int | None:
     """Counterpart of `Exchange.latency_ns`."""
     begin, end, flags = values[REQUEST_LAST], values[RESPONSE_FIRST], values[FLAGS]
     if flags & 3 or not flags & LATENCY_KNOWN or NONE in (begin, end):
@@ -138,7 +130,7 @@ def latency_of(values: Values) -> int | None:
     return end - begin
 
 
-def timestamp_of(values: Values) -> int | None:
+def timestamp_of(values: RowValues) -> int | None:
     """Counterpart of `Exchange.timestamp`."""
     flags, times = values[FLAGS], (values[REQUEST_FIRST], values[RESPONSE_FIRST])
     present = flags >> REQUEST_AT & PRESENT, flags >> RESPONSE_AT & PRESENT
@@ -147,7 +139,7 @@ def timestamp_of(values: Values) -> int | None:
     )
 
 
-def size_of(values: Values) -> int:
+def size_of(values: RowValues) -> int:
     """Sum of the announced sizes of both messages."""
     return values[REQUEST_BYTES] + values[RESPONSE_BYTES]
 
@@ -223,11 +215,11 @@ def put_spool(made: bytearray, place: int) -> None:
 def unpack(data: bytes | bytearray, index: int) -> Row:
     """Row number `index` in packed rows."""
     found = values(data, index)
-    request = Side(*found[_FIXED : _FIXED + SIDE_FIELDS])
-    return Row._make((*found[:_FIXED], request, Side(*found[_FIXED + SIDE_FIELDS :])))
+    request = MessageRow(*found[_FIXED : _FIXED + SIDE_FIELDS])
+    return Row._make((*found[:_FIXED], request, MessageRow(*found[_FIXED + SIDE_FIELDS :])))
 
 
-def values(data: bytes | bytearray, index: int) -> Values:
+def values(data: bytes | bytearray, index: int) -> RowValues:
     """The packed values of row number `index`."""
     return STRUCT.unpack_from(data, index * SIZE)
 
@@ -249,11 +241,11 @@ def _bits(message: WireMessage | None) -> int:
     return bits
 
 
-def _side(message: WireMessage | None) -> Side:
+def _side(message: WireMessage | None) -> MessageRow:
     if message is None:
         return NO_SIDE
     raw = message.raw or b""
-    return Side(
+    return MessageRow(
         _time(message.first_time),
         _time(message.last_time),
         message.first_frame,

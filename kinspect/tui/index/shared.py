@@ -12,8 +12,9 @@ import cbor2
 from kinspect.capture import Timeline
 from kinspect.jobs import run_shared
 from kinspect.jobs.worker import own_islands
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.order import Key, Line
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.wire.order import LineKey
 from kinspect.model import Block
 from kinspect.pipeline import summary_line
 from kinspect.tui.index import row
@@ -21,21 +22,21 @@ from kinspect.tui.index.indexer import (
     BATCH_ROWS,
     BATCH_SECONDS,
     NOTHING_TOLD,
-    Batch,
     Inputs,
+    OfferedNames,
     Pile,
+    RowBatch,
     RowMaker,
-    Seen,
     note_place,
 )
 from kinspect.tui.index.spool import Messages, Spool
-from kinspect.tui.index.texts import UNKEPT, Numbering
+from kinspect.tui.index.texts import UNKEPT, TextNumbers
 
 
 def index_shared(
-    inputs: Inputs, spool: Spool, timeline: Timeline, count: int, send: Callable[[Batch], None]
+    inputs: Inputs, spool: Spool, timeline: Timeline, count: int, send: Callable[[RowBatch], None]
 ) -> None:
-    """Do what `indexer.index` does, with so many workers. Raises what `run_shared` and `send` raise."""
+    """Do what `captures.index` does, with so many workers. Raises what `run_shared` and `send` raise."""
     merged = _Merged(spool, timeline.bytes_total, send)
     try:
         shares = run_shared(lambda *own: _Indexing(inputs, timeline, *own), iter(timeline), count, merged)
@@ -46,13 +47,12 @@ def index_shared(
 
 
 class _Indexing:
-    """A worker's `Job`. The text of an exchange's line is its row, followed in CBOR by anything new with it: texts,
-    names for filters, facts that it told, and its messages if they cannot be read again."""
+    """A worker's `WorkerJob`. The text of an exchange's line is its row, followed in CBOR by anything new with it:
+    texts, names for filters, facts that it told, and its messages if they cannot be read again."""
 
     def __init__(self, inputs: Inputs, timeline: Timeline, number: int, count: int) -> None:
         self.inspector = inputs.inspector(**own_islands(number, count))
         self.packets = timeline
-        self._secrets_used = 0
         self._plain = inputs.plain
         self._first = number == 0
         self._pile = Pile()  # the first worker tells where packets are
@@ -61,21 +61,15 @@ class _Indexing:
         self._maker = RowMaker(self._messages, self._plain)
 
     def take(self, block: Block) -> None:
-        self._add_secrets()
+        self.inspector.add_found(self.packets.secrets)
         if self._first:
             note_place(self._pile, block, self._plain, self.packets.offset)
         self.inspector.feed(block)
 
     def finish(self) -> None:
-        self._add_secrets()
+        self.inspector.add_found(self.packets.secrets)
         for _ in self.inspector.finish():
             pass
-
-    def _add_secrets(self) -> None:
-        secrets = self.packets.secrets
-        for text in secrets[self._secrets_used :]:
-            self.inspector.add_secrets(text)
-        self._secrets_used = len(secrets)
 
     def wants(self, line: Line) -> bool:
         return isinstance(line, Exchange)
@@ -90,7 +84,7 @@ class _Indexing:
             return made
         return made + cbor2.dumps([texts, seen, telling, messages])
 
-    def chunk(self, names: list[tuple[str, str, Key]], nodes: list[tuple[str, int, int, Key]]) -> Any:
+    def chunk(self, names: list[tuple[str, str, LineKey]], nodes: list[tuple[str, int, int, LineKey]]) -> Any:
         self._maker.hear(names, nodes)
         if not self._first:
             return None
@@ -119,17 +113,17 @@ class _Messages:
 
 
 class _Merged:
-    """The `Output` of all workers: batches as one indexer makes them."""
+    """The `TextOutput` of all workers: batches as one indexer makes them."""
 
-    def __init__(self, spool: Spool, bytes_total: int | None, send: Callable[[Batch], None]) -> None:
+    def __init__(self, spool: Spool, bytes_total: int | None, send: Callable[[RowBatch], None]) -> None:
         self._spool = spool
         self._bytes_total = bytes_total
         self._send = send
         self._pile = Pile()
-        self._numbering = Numbering()
+        self._numbering = TextNumbers()
         # By worker, the numbers of its texts here.
         self._numbers: dict[int, array[int]] = {}
-        self._seen = Seen()
+        self._seen = OfferedNames()
         self._text = bytearray()  # what has come of the next one
         self._bytes_read = 0
         self._sent = time.monotonic()
@@ -167,7 +161,7 @@ class _Merged:
         row.renumber(made, numbers)
         self._pile.add(bytes(made), telling)
 
-    def batch(self) -> Batch:
+    def batch(self) -> RowBatch:
         """The results since the last batch."""
         read = self._bytes_read, self._bytes_total
         return self._pile.take(self._numbering.take(), self._seen.take(), read, self._spool.refused)

@@ -8,14 +8,16 @@ from typing import Any
 from kinspect.capture.places import Places
 from kinspect.capture.source import can_reopen
 from kinspect.errors import KinspectError
-from kinspect.kafka.exchange import SASL_TOKEN, TOKEN_NAME, Exchange, WireMessage
-from kinspect.kafka.flow import Ends
-from kinspect.kafka.names import LearnedNames
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.pair import SASL_TOKEN, TOKEN_NAME
 from kinspect.model import REQUEST, RESPONSE, Counts, Problem
-from kinspect.output.deeds import NOTHING_TOLD, Told
+from kinspect.output.deeds import NOTHING_TOLD, Deed
 from kinspect.tui.index import reread, row
-from kinspect.tui.index.indexer import Batch, Inputs
-from kinspect.tui.index.row import NONE, NOWHERE, Row, Side
+from kinspect.tui.index.indexer import Inputs, RowBatch
+from kinspect.tui.index.row import NONE, NOWHERE, MessageRow, Row
 from kinspect.tui.index.spool import Messages, Spool
 from kinspect.tui.index.texts import Texts
 
@@ -55,7 +57,7 @@ class Store:
         self.summary: dict[str, Any] | None = None
         self._read_again: dict[int, Exchange] = {}
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: RowBatch) -> None:
         """Add a batch of the indexer."""
         self.texts.add(batch.texts)
         for frame, offset in batch.places:
@@ -108,7 +110,7 @@ class Store:
             "transactional_ids": transactional_ids[:_LISTED],
             "record_count": None if found.record_count == row.UNKNOWN_COUNT else found.record_count,
             "record_bytes": None if found.record_bytes == row.UNKNOWN_BYTES else found.record_bytes,
-            "told": Told(*told),
+            "told": Deed(*told),
         }
 
     def connection(self, found: Row) -> list[Any]:
@@ -217,7 +219,7 @@ def _time(time: int) -> int | None:
 
 
 def _message(
-    exchange: Exchange, direction: str, side: Side, bits: int, raw: bytes | None
+    exchange: Exchange, direction: str, side: MessageRow, bits: int, raw: bytes | None
 ) -> WireMessage | None:
     if not bits & row.PRESENT:
         return None

@@ -18,7 +18,7 @@ KEPT = 400_000
 _READ_KEPT = 4096
 
 
-class Numbering:
+class TextNumbers:
     """Gives equal values equal numbers, and keeps the new texts until `take`."""
 
     def __init__(self, kept_bytes: int = KEPT_BYTES, kept: int = KEPT) -> None:
@@ -69,7 +69,7 @@ class Texts:
         return len(self._ends) - 1
 
     def add(self, texts: list[bytes]) -> None:
-        """Add texts, as `Numbering.take` gave them."""
+        """Add texts, as `TextNumbers.take` gave them."""
         for text in texts:
             self._data += text
             self._ends.append(len(self._data))

@@ -10,7 +10,7 @@ from rich.text import Text
 GAP = 1
 
 
-class Column(NamedTuple):
+class LiveColumn(NamedTuple):
     """A column. `width` 0: the rest, from `least` to `most`. `rank`: where room is short, columns of the highest rank
     are left out first. `group`: a title above neighbours that share it."""
 
@@ -35,7 +35,7 @@ def fit(text: Text, width: int, left: bool = True) -> Text:
     return text
 
 
-def chosen(columns: Sequence[Column], width: int) -> list[int]:
+def chosen(columns: Sequence[LiveColumn], width: int) -> list[int]:
     """The columns that fit into `width`, by their numbers."""
     kept = sorted(range(len(columns)), key=lambda number: columns[number].rank)
     while len(kept) > 1 and sum((columns[n].width or columns[n].least) + GAP for n in kept) - GAP > width:
@@ -46,7 +46,7 @@ def chosen(columns: Sequence[Column], width: int) -> list[int]:
 class Grid:
     """Rows of cells under the columns that fit into `width`."""
 
-    def __init__(self, columns: Sequence[Column], width: int) -> None:
+    def __init__(self, columns: Sequence[LiveColumn], width: int) -> None:
         self._numbers = chosen(columns, width)
         self._columns = [columns[number] for number in self._numbers]
         fixed = sum(column.width + GAP for column in self._columns) - GAP

@@ -13,8 +13,8 @@ from kinspect.analysis.traffic import CONNECTIONS_KEPT
 from kinspect.output import table
 from kinspect.output.escape import escape
 from kinspect.tui.live import units
-from kinspect.tui.live.columns import Column, Grid, fit
-from kinspect.tui.live.picture import Picture, Row
+from kinspect.tui.live.columns import Grid, LiveColumn, fit
+from kinspect.tui.live.picture import LastRow, Picture
 
 HEAD, DIM, BAD, NOTE, KEY = "bold", "dim", "bold red", "yellow", "bold"
 NS_PER_MS = 1_000_000
@@ -24,21 +24,21 @@ FOUR_BOXES, BOX_ROWS = 120, 8
 TALL = 10_000
 
 TOTALS = (
-    Column("", 10, left=True),
-    Column("PACKETS", 10, rank=4),
-    Column("BYTES", 9, rank=3),
-    Column("EXCHANGES", 10),
-    Column("FAILED", 8, rank=2),
-    Column("CONNECTIONS", 12, rank=5),
-    Column("DROPPED", 14, rank=1),
+    LiveColumn("", 10, left=True),
+    LiveColumn("PACKETS", 10, rank=4),
+    LiveColumn("BYTES", 9, rank=3),
+    LiveColumn("EXCHANGES", 10),
+    LiveColumn("FAILED", 8, rank=2),
+    LiveColumn("CONNECTIONS", 12, rank=5),
+    LiveColumn("DROPPED", 14, rank=1),
 )
 SERVICE, LATENCY = "SERVICE", "WITH QUEUEING"
 APIS = (
-    Column("API", 0, left=True, least=14, most=36),
-    Column("A SECOND", 8, rank=1),
-    Column("FAILED", 7, rank=2),
-    *(Column(title, 7, rank, group=SERVICE) for title, rank in (("P50", 3), ("P99", 4), ("MAX", 5))),
-    *(Column(title, 7, rank, group=LATENCY) for title, rank in (("P50", 8), ("P99", 6), ("MAX", 7))),
+    LiveColumn("API", 0, left=True, least=14, most=36),
+    LiveColumn("A SECOND", 8, rank=1),
+    LiveColumn("FAILED", 7, rank=2),
+    *(LiveColumn(title, 7, rank, group=SERVICE) for title, rank in (("P50", 3), ("P99", 4), ("MAX", 5))),
+    *(LiveColumn(title, 7, rank, group=LATENCY) for title, rank in (("P50", 8), ("P99", 6), ("MAX", 7))),
 )
 
 
@@ -288,15 +288,15 @@ def _boxed(box: Box, width: int, height: int) -> list[Text]:
     return _filled(shown, width, height)
 
 
-def _last(rows: Sequence[Row], width: int, height: int) -> list[Text]:
+def _last(rows: Sequence[LastRow], width: int, height: int) -> list[Text]:
     widths = table.widths_for(width)
     columns = [
-        Column("", widths.time, left=True, rank=2),
-        Column("", widths.ends if widths.client else 0, left=True, rank=4, least=1),
-        Column("", widths.client_id, left=True, rank=3),
-        Column("", widths.api, left=True),
-        Column("", widths.latency, rank=1),
-        Column("", 0, left=True, least=20),
+        LiveColumn("", widths.time, left=True, rank=2),
+        LiveColumn("", widths.ends if widths.client else 0, left=True, rank=4, least=1),
+        LiveColumn("", widths.client_id, left=True, rank=3),
+        LiveColumn("", widths.api, left=True),
+        LiveColumn("", widths.latency, rank=1),
+        LiveColumn("", 0, left=True, least=20),
     ]
     if not widths.client:
         del columns[1]

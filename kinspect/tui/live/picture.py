@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from kinspect.analysis.traffic import Result
-from kinspect.kafka.exchange import Exchange
+from kinspect.analysis.traffic import TrafficResult
+from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.output import table
 from kinspect.output.deeds import told
 from kinspect.output.escape import escape
@@ -40,7 +40,7 @@ class Rates(NamedTuple):
     failed: float = 0.0
 
 
-class Row(NamedTuple):
+class LastRow(NamedTuple):
     """An exchange in the list of the last ones: its time, keys of its JSON line, and the last column's text."""
 
     clock: str
@@ -58,11 +58,11 @@ class Picture(NamedTuple):
     rates: Rates
     exchanges: int
     failed: int
-    result: Result
+    result: TrafficResult
     seconds: float
     whole: bool
     api_rows: int
-    rows: Sequence[Row]
+    rows: Sequence[LastRow]
     held: bool = False
     message: str = ""
 
@@ -70,7 +70,7 @@ class Picture(NamedTuple):
 KEPT = ("broker", "kind", "api", "api_key", "api_version", "latency_ms")
 
 
-def row_of(exchange: Exchange, line: dict[str, Any], utc: bool) -> Row:
+def row_of(exchange: Exchange, line: dict[str, Any], utc: bool) -> LastRow:
     """The row of an exchange; `line` has the keys of `table.FIELDS`. It does not keep the messages alive."""
     about = table.about(line, told(exchange))
     together = Text(" ").join([*about.parts, *about.rest])
@@ -78,4 +78,4 @@ def row_of(exchange: Exchange, line: dict[str, Any], utc: bool) -> Row:
     client = line["client"]
     ends = {"ip": client["ip"], "port": client["port"], "id": escape((client["id"] or "")[:NAME_SHOWN])}
     _, clock = table.day_and_clock(exchange.timestamp, UTC if utc else None)
-    return Row(clock, {"client": ends, **{key: line[key] for key in KEPT}}, together)
+    return LastRow(clock, {"client": ends, **{key: line[key] for key in KEPT}}, together)

@@ -1,4 +1,9 @@
-"""A whole terminal to draw on, and its keys."""
+"""A whole terminal to draw on, and its keys.
+
+`rich.live` is not used: it writes every line of every frame, without synchronized output, which flickers on slow
+terminals. It reads no keys either, and knows nothing of Ctrl-Z, other processes in the foreground or terminals without
+Unicode.
+"""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from kinspect.analysis.rate import Rate
-from kinspect.analysis.recent import Recent
-from kinspect.analysis.traffic import Result
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.view import View
+from kinspect.analysis.recent import RecentTraffic
+from kinspect.analysis.traffic import TrafficResult
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import View
 from kinspect.output import table
 from kinspect.tui.live import panels
-from kinspect.tui.live.picture import Picture, Rates, Row, Status, row_of
+from kinspect.tui.live.picture import LastRow, Picture, Rates, Status, row_of
 from kinspect.tui.live.screen import Screen
 
 NS_PER_SECOND = 1_000_000_000
@@ -36,9 +36,9 @@ QUIT, HOLD, WHOLE = "q", " ", "w"
 class Below(NamedTuple):
     """Contents below the head: the statistics of so many seconds, and the last exchanges."""
 
-    result: Result
+    result: TrafficResult
     seconds: float
-    rows: list[Row]
+    rows: list[LastRow]
 
 
 class LiveView:
@@ -62,13 +62,13 @@ class LiveView:
         self._view = View(fields=table.FIELDS)
         self._begun = clock()
         self._next = self._begun
-        self._recent = Recent(self._begun)
+        self._recent = RecentTraffic(self._begun)
         self._rates = [Rate() for _ in Rates._fields]
         self._counted: tuple[int, ...] = (0,) * len(self._rates)
         self._exchanges = 0
         self._failed = 0
         self._pending: deque[Exchange] = deque(maxlen=ROWS)
-        self._rows: deque[Row] = deque(maxlen=ROWS)
+        self._rows: deque[LastRow] = deque(maxlen=ROWS)
         self._api_rows = 0
         self._whole = False
         self._held = False

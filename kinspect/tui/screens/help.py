@@ -18,13 +18,7 @@ class Help(ModalScreen[None]):
     """The page of keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "dismiss", "Back")]
-    DEFAULT_CSS = """
-    Help { align: center middle; }
-    Help > Page {
-        width: 94; max-width: 100%; height: auto; max-height: 100%; padding: 0 1; border: round $primary;
-        background: $surface;
-    }
-    """
+    CSS_PATH = "help.tcss"
 
     def __init__(self, notes: str = "") -> None:
         super().__init__()

@@ -15,20 +15,12 @@ from textual.widgets import Input, Static
 
 from kinspect.output.escape import escape
 
-_BOX = """
-{name} {{ align: center middle; }}
-{name} > {box} {{
-    width: 90; max-width: 100%; height: auto; max-height: 90%; padding: 0 1; border: round $primary;
-    background: $surface;
-}}
-"""
-
 
 class FileName(ModalScreen[str | None]):
     """Asks for the name of a file to write; gives the name, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Back")]
-    DEFAULT_CSS = _BOX.format(name="FileName", box="Vertical")
+    CSS_PATH = "prompts.tcss"
 
     def __init__(self, question: str, suggestion: str) -> None:
         super().__init__()
@@ -68,14 +60,14 @@ def _refusal(path: str) -> str | None:
     return None if os.access(folder, os.W_OK) else f"{escape(folder)}: no right to write there"
 
 
-class Reading(ModalScreen[None]):
+class TextScreen(ModalScreen[None]):
     """Shows a text; `c` copies it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "dismiss", "Back"),
         Binding("c", "copy", "Copy"),
     ]
-    DEFAULT_CSS = _BOX.format(name="Reading", box="VerticalScroll")
+    CSS_PATH = "prompts.tcss"
 
     def __init__(self, title: str, text: str, copied: str) -> None:
         super().__init__()

@@ -15,11 +15,11 @@ from textual.widget import Widget
 
 from kinspect.output import table
 from kinspect.output.escape import escape
-from kinspect.tui.index.listing import Listing, Order
+from kinspect.tui.index.listing import Listing, RowOrder
 from kinspect.tui.widgets.lines import Lines
 
 
-class Column(NamedTuple):
+class ListColumn(NamedTuple):
     """A column: its title, its width (0: the rest), and the order that a click on it chooses."""
 
     name: str
@@ -31,31 +31,31 @@ class Column(NamedTuple):
 ABOUT_LEAST = 20
 """Least width of the last column; it has room in terminals of 80 and of 120 columns."""
 NARROW = (
-    Column("time", table.TIME, 8, "time"),
-    Column("client", "CLIENT ID", 12),
-    Column("api", "API", 18),
-    Column("latency", "LATENCY", 8, "latency"),
-    Column("size", "SIZE", 7, "size"),
-    Column("about", "ABOUT", 0),
-    Column("ends", "CLIENT → BROKER", 43),
+    ListColumn("time", table.TIME, 8, "time"),
+    ListColumn("client", "CLIENT ID", 12),
+    ListColumn("api", "API", 18),
+    ListColumn("latency", "LATENCY", 8, "latency"),
+    ListColumn("size", "SIZE", 7, "size"),
+    ListColumn("about", "ABOUT", 0),
+    ListColumn("ends", "CLIENT → BROKER", 43),
 )
 MEDIUM = (
-    Column("time", table.TIME, 12, "time"),
-    Column("ends", "CLIENT → BROKER", 33),
-    Column("client", "CLIENT ID", 12),
-    Column("api", "API", 18),
-    Column("latency", "LATENCY", 8, "latency"),
-    Column("size", "SIZE", 7, "size"),
-    Column("about", "ABOUT", 0),
+    ListColumn("time", table.TIME, 12, "time"),
+    ListColumn("ends", "CLIENT → BROKER", 33),
+    ListColumn("client", "CLIENT ID", 12),
+    ListColumn("api", "API", 18),
+    ListColumn("latency", "LATENCY", 8, "latency"),
+    ListColumn("size", "SIZE", 7, "size"),
+    ListColumn("about", "ABOUT", 0),
 )
 BROAD = (
-    Column("time", table.TIME, 15, "time"),
-    Column("ends", "CLIENT → BROKER", 43),
-    Column("client", "CLIENT ID", 18),
-    Column("api", "API", 24),
-    Column("latency", "LATENCY", 8, "latency"),
-    Column("size", "SIZE", 8, "size"),
-    Column("about", "ABOUT", 0),
+    ListColumn("time", table.TIME, 15, "time"),
+    ListColumn("ends", "CLIENT → BROKER", 43),
+    ListColumn("client", "CLIENT ID", 18),
+    ListColumn("api", "API", 24),
+    ListColumn("latency", "LATENCY", 8, "latency"),
+    ListColumn("size", "SIZE", 8, "size"),
+    ListColumn("about", "ABOUT", 0),
 )
 SIDEWAYS = 22
 """Cells that the list moves sideways at a key press."""
@@ -64,7 +64,7 @@ MARK = 1
 RIGHT = frozenset({"latency", "size"})
 
 
-def columns(width: int) -> tuple[tuple[Column, int], ...]:
+def columns(width: int) -> tuple[tuple[ListColumn, int], ...]:
     """The columns of a list `width` cells wide, each with its width; the last ones may lie beyond the edge."""
     chosen = NARROW if width < 115 else MEDIUM if width < 160 else BROAD
     fixed = sum(column.width + 1 for column in chosen if column.width)
@@ -99,8 +99,8 @@ class Exchanges(Lines):
     class Marked(Message):
         """A mark was set or removed."""
 
-    def __init__(self, listing: Listing, *, utc: bool, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, listing: Listing, *, utc: bool) -> None:
+        super().__init__()
         self.listing = listing
         self.marked: dict[int, None] = {}
         self._zone: tzinfo | None = UTC if utc else None
@@ -113,6 +113,25 @@ class Exchanges(Lines):
     def row(self) -> int | None:
         """The exchange with the cursor."""
         return self.listing[self.cursor] if self.cursor < len(self.listing) else None
+
+    @property
+    def taken(self) -> list[int]:
+        """The marked exchanges, else the one with the cursor."""
+        if self.marked:
+            return sorted(self.marked)
+        return [] if self.row is None else [self.row]
+
+    def put_up_with(self, row: int | None) -> None:
+        """Redraw the list, with the cursor on the exchange that had it, if it is still listed."""
+        place = None if row is None or row == self.row else self.listing.place(row)
+        self.put_up(place)
+        if place is not None:
+            self.bring_into_view()
+
+    def go_to_top(self) -> None:
+        """Put the cursor on the first line, whatever will stand there."""
+        self.cursor = 0
+        self.scroll_to(y=0, animate=False, force=True)
 
     @property
     def line_width(self) -> int:
@@ -184,8 +203,6 @@ class Exchanges(Lines):
 class Titles(Widget):
     """The columns' titles; a click orders the list."""
 
-    DEFAULT_CSS = "Titles { height: 1; background: $panel; text-style: bold; }"
-
     class Clicked(Message):
         """A title was clicked: the list is to have this order."""
 
@@ -212,7 +229,7 @@ class Titles(Widget):
         strip = Strip(text.render(self.app.console)).crop(x, x + self.size.width)
         return strip.extend_cell_length(self.size.width).apply_style(self.rich_style)
 
-    def _columns(self) -> tuple[tuple[Column, int], ...]:
+    def _columns(self) -> tuple[tuple[ListColumn, int], ...]:
         return columns(self._exchanges.scrollable_content_region.width or self.size.width)
 
     def on_click(self, event: events.Click) -> None:
@@ -223,7 +240,7 @@ class Titles(Widget):
             at += width + 1
 
 
-def _arrow(column: Column, order: Order) -> str:
+def _arrow(column: ListColumn, order: RowOrder) -> str:
     if column.order != order.key:
         return ""
     return "▼" if order.down else "▲"

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from kinspect.output import detail, table
-from kinspect.output.branches import Piece
+from kinspect.output.branches import StyledText
 from kinspect.output.escape import escape
-from kinspect.tui.index.fields import ERROR, PROBLEM, Fields, Node
+from kinspect.tui.index.fields import ERROR, PROBLEM, ExchangeFields, TreeNode
 from kinspect.tui.widgets.lines import Lines
 
 INDENT = 2
@@ -30,11 +29,11 @@ class FieldTree(Lines):
         Binding("left", "fold", "Fold", show=False),
     ]
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.fields: Fields | None = None
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: ExchangeFields | None = None
 
-    def show(self, fields: Fields | None, notice: str = "") -> None:
+    def show(self, fields: ExchangeFields | None, notice: str = "") -> None:
         """Show an exchange, or, without one, a notice in its place."""
         self.fields, self.notice = fields, (notice,)
         self.scroll_to(y=0, animate=False, force=True)
@@ -45,7 +44,7 @@ class FieldTree(Lines):
         return len(self.fields.lines) if self.fields is not None else 0
 
     @property
-    def node(self) -> Node | None:
+    def node(self) -> TreeNode | None:
         """The field with the cursor."""
         return self.fields.lines[self.cursor] if self.fields is not None and self.count else None
 
@@ -61,9 +60,6 @@ class FieldTree(Lines):
         if told is not None:
             text.append(" ").append_text(told)
         return text
-
-    def style_of(self, place: int) -> Style | None:
-        return None
 
     def clicked(self, place: int, column: int) -> None:
         node = self.fields.lines[place] if self.fields is not None else None
@@ -96,7 +92,7 @@ class FieldTree(Lines):
             self.move_to(self.fields.lines.index(node.parent))
 
 
-def value(node: Node, fields: Fields) -> Text | None:
+def value(node: TreeNode, fields: ExchangeFields) -> Text | None:
     """Text behind a node's name; None for no text."""
     item: Any = node.value
     if node.kind:
@@ -123,7 +119,7 @@ def value(node: Node, fields: Fields) -> Text | None:
     return told
 
 
-def _begin(pieces: Iterable[Piece]) -> Text:
+def _begin(pieces: Iterable[StyledText]) -> Text:
     """The beginning of a value, as much as is shown; no more of it is looked at."""
     text = Text()
     for piece, style in pieces:
@@ -148,10 +144,10 @@ def _gist(item: Any) -> Text | None:
     return None
 
 
-def _siblings(node: Node) -> dict[str, Any]:
+def _siblings(node: TreeNode) -> dict[str, Any]:
     return node.parent.value if node.parent is not None and isinstance(node.parent.value, dict) else {}
 
 
-def _is_hidden(node: Node) -> bool:
+def _is_hidden(node: TreeNode) -> bool:
     """True if a null value is hidden: then its size stands beside it."""
     return _siblings(node).get(f"{node.key}_size") is not None

@@ -37,18 +37,6 @@ class FilterBar(Vertical):
     """The applied filter or, while another one is written, that one with a line of hints: names that fit, or its
     error."""
 
-    DEFAULT_CSS = """
-    FilterBar { height: auto; }
-    FilterBar > FilterInput { height: 1; border: none; padding: 0 1; background: $panel; }
-    FilterBar > FilterInput:focus { background: $surface-lighten-1; border: none; }
-    FilterBar > Static {
-        height: 1; padding: 0 1; background: $panel; color: $text-muted; display: none;
-        text-wrap: nowrap; text-overflow: ellipsis;
-    }
-    FilterBar.open > Static { display: block; }
-    FilterBar.wrong > Static { height: auto; color: $error; text-wrap: wrap; }
-    """
-
     class Entered(Message):
         """A filter was entered."""
 

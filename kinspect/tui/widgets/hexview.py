@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.message import Message as Posted
 
-from kinspect.tui.index.fields import Message
+from kinspect.tui.index.fields import ShownMessage
 from kinspect.tui.widgets.lines import Lines
 
 HIDDEN = "··"
@@ -20,10 +20,6 @@ class HexView(Lines):
     """Offsets, bytes and characters. `cursor` is the line; `at` the byte in it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = Lines.COMPONENT_CLASSES | {"hex--field", "hex--byte"}
-    DEFAULT_CSS = """
-    HexView > .hex--field { background: $primary; color: $text; }
-    HexView > .hex--byte { background: $accent; color: $text; text-style: bold; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "step(-1)", "Back", show=False),
         Binding("right", "step(1)", "On", show=False),
@@ -38,9 +34,9 @@ class HexView(Lines):
 
     shows_cursor = False
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.message: Message | None = None
+    def __init__(self) -> None:
+        super().__init__()
+        self.message: ShownMessage | None = None
         self.at = 0
         self.field = (0, 0)
 
@@ -62,7 +58,7 @@ class HexView(Lines):
     def count(self) -> int:
         return -(-len(self.message.raw) // self.across) if self.message is not None else 0
 
-    def show(self, message: Message | None, start: int = 0, end: int = 0) -> None:
+    def show(self, message: ShownMessage | None, start: int = 0, end: int = 0) -> None:
         """Show a message with the bytes `start` to `end` highlighted, and bring them into view."""
         self.message, self.field, self.at = message, (start, end), start
         self.put_up(start // self.across)

@@ -13,9 +13,6 @@ class KeyLine(Static):
     whenever the focus moves."""
 
     ALLOW_SELECT = False
-    DEFAULT_CSS = """
-    KeyLine { dock: bottom; height: 1; color: $footer-foreground; background: $footer-background; text-wrap: nowrap; }
-    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -33,14 +33,7 @@ class _OfLines(Message):
 class Lines(ScrollView, can_focus=True):
     """Draws its lines one by one, only the visible ones. Subclasses give the number of lines, and draw one."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"lines--cursor", "lines--marked", "lines--dim"}
-    DEFAULT_CSS = """
-    Lines { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
-    Lines > .lines--cursor { background: $surface-lighten-2; }
-    Lines:focus > .lines--cursor { background: $primary; color: $text; }
-    Lines > .lines--marked { color: $warning; text-style: bold; }
-    Lines > .lines--dim { color: $text-muted; }
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"lines--cursor", "lines--marked"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
         Binding("down,j", "move(1)", "Down", show=False),
@@ -59,8 +52,8 @@ class Lines(ScrollView, can_focus=True):
     shows_cursor = True
     """True if the line with the cursor is highlighted."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.cursor = 0
         self.notice: Sequence[str] = ()
         """Text in place of lines if there are none, wrapped to the width."""
@@ -138,10 +131,6 @@ class Lines(ScrollView, can_focus=True):
             self.scroll_to(y=self.cursor, animate=False, force=True)
         elif height and self.cursor >= top + height:
             self.scroll_to(y=self.cursor - height + 1, animate=False, force=True)
-
-    def refresh_place(self, place: int) -> None:
-        """Redraw one line."""
-        self.refresh(Region(0, place - self.scroll_offset.y, self.size.width, 1))
 
     def action_move(self, by: int) -> None:
         self.move_to(self.cursor + by)

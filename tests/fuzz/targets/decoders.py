@@ -29,6 +29,7 @@ from kinspect.protocol import (
 )
 from kinspect.protocol.bodies import restrict
 from kinspect.protocol.interpreter import Span
+from kinspect.protocol.projection import projection
 from kinspect.protocol.schema import Layout
 from kinspect.protocol.wire import DECODE_FAILURES
 
@@ -80,7 +81,7 @@ def check(layout: Layout, body: bytes, option: int) -> None:
     if layout.fields:
         paths = frozenset({layout.fields[option % len(layout.fields)].name})
         wanted, _ = compiler.decoder(layout, paths)(data, 3, end)
-        assert repr(wanted) == repr(restrict(deepcopy(decoded), compiler.projection(paths)))
+        assert repr(wanted) == repr(restrict(deepcopy(decoded), projection(paths)))
 
     written = compiler.encoder(layout)(decoded)
     again = interpreter.read(layout, written, 0, len(written), spans=True)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import orjson
 
-from kinspect.kafka.connection import KafkaConnection
-from kinspect.kafka.exchange import Exchange
-from kinspect.kafka.flow import Address
-from kinspect.kafka.ledger import Ledger
-from kinspect.kafka.lines import ConnectionLine
-from kinspect.kafka.names import LearnedNames
-from kinspect.kafka.order import Numbering
-from kinspect.kafka.view import View
+from kinspect.kafka.connection.connection import KafkaConnection
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.ledger import Ledger
+from kinspect.kafka.exchange.lines import ConnectionLine
+from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.ends import Address
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.order import LineNumbering
 from kinspect.model import Caps, Counts
 
 from ..script import Script, short
@@ -73,7 +73,7 @@ def play(data: bytes, split: bool) -> tuple[list[bytes], int]:
     syn = bool(first & SYN_SIDE) if first & SYN_KNOWN else None
     timeless = bool(first & TIMELESS)
     flow = Flow(syn, None if timeless else 0)
-    connection = KafkaConnection(flow, Numbering(0), ledger)
+    connection = KafkaConnection(flow, LineNumbering(0), ledger)
     frame = size = handed_on = 0
     while steps.left:
         frame += 1

@@ -298,7 +298,7 @@ def test_every_release_of_the_table_merges_into_it_unchanged(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def as_json(message: store.Message, low: int, high: int) -> dict[str, Any]:
+def as_json(message: store.MessageDefinition, low: int, high: int) -> dict[str, Any]:
     versions = frozenset(range(low, high + 1))
 
     def text(chosen: frozenset[int]) -> str:

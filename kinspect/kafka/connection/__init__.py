@@ -1,0 +1,1 @@
+"""A connection: recognised, framed, its session followed, requests paired with responses."""

@@ -1,0 +1,426 @@
+"""A TCP connection: held until its protocol is known; then Kafka goes to a `Session`, TLS is decrypted if it can be,
+and the rest is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar
+
+from kinspect.kafka.connection.framing import Framer
+from kinspect.kafka.connection.orphans import are_responses
+from kinspect.kafka.connection.recognise import (
+    MAYBE,
+    YES,
+    announced_bytes,
+    answers,
+    contradicts,
+    first_request,
+    is_gssapi_token,
+    may_be_refused,
+    request_at,
+    request_starts,
+)
+from kinspect.kafka.connection.session import ONE_SIDED, Session
+from kinspect.kafka.exchange.ledger import Ledger
+from kinspect.kafka.exchange.lines import ConnectionLine
+from kinspect.kafka.wire.ends import Flow, ends, likely_client
+from kinspect.kafka.wire.order import LineKey, LineNumbering
+from kinspect.model import REQUEST, RESPONSE
+from kinspect.state import fields, fill
+from kinspect.tls import Decryptor, looks_like_tls
+
+KAFKA, TLS, OTHER, EMPTY = "kafka", "tls", "other", "empty"
+# Bytes held of a connection not seen from its start while a request is looked for in it.
+HELD_BYTES = 64 * 1024
+SEARCHED_BYTES = 2 * HELD_BYTES
+# Approximate memory of a connection that holds data, and of each piece of data beside its bytes.
+HELD_OVERHEAD, ITEM_OVERHEAD = 512, 160
+# Number of looks at the held data that are taken at every packet; each later one waits for half as much data again.
+LOOKS = 16
+# Reasons of unanswered requests, by the connection's end reason, where the two differ.
+OUTCOME_REASONS = {"fin": "closed", "reuse": "closed"}
+
+
+class _Held:
+    """Data and gaps that came before the connection was recognised."""
+
+    STATE: ClassVar = ("cut", "first_end", "head_sizes", "items", "look_again", "looks", "needed", "size")
+    __slots__ = STATE
+
+    def __init__(self) -> None:
+        # Direction, time, frame, and bytes or the size of a gap with its cause.
+        self.items: list[tuple[int, int | None, int, bytes | int, str]] = []
+        self.head_sizes = [0, 0]  # by direction, length of the stream up to its first gap
+        self.cut: tuple[int, ...] = ()  # the directions in which there was a gap
+        self.first_end: int | None = None  # the direction whose FIN came first
+        self.needed = 0  # length of the client's first message, once its size is known
+        self.size = 0
+        self.looks = 0
+        self.look_again = 0  # held size at which the next look is taken
+
+    def state(self) -> list[Any]:
+        """State for `from_state`, as plain values."""
+        return fields(self, self.STATE)
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any]) -> _Held:
+        held = cls()
+        fill(held, cls.STATE, state)
+        return held
+
+    def data(self, direction: int, time: int | None, frame: int, data: bytes) -> None:
+        self.items.append((direction, time, frame, data, ""))
+        self.size += len(data)
+        if direction not in self.cut:
+            self.head_sizes[direction] += len(data)
+
+    def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
+        self.items.append((direction, time, frame, size, cause))
+        if direction not in self.cut:
+            self.cut = (*self.cut, direction)
+            self.look_again = 0
+
+    def head(self, direction: int) -> bytes:
+        """The stream up to its first gap."""
+        return b"".join(self._run(direction, self.items))
+
+    def tail(self, direction: int) -> bytes:
+        """The last bytes of the stream since its last gap, at most `SEARCHED_BYTES`."""
+        parts, size = [], 0
+        for part in self._run(direction, reversed(self.items)):
+            parts.append(part)
+            size += len(part)
+            if size >= SEARCHED_BYTES:
+                break
+        return b"".join(reversed(parts))[-SEARCHED_BYTES:]
+
+    def _run(
+        self, direction: int, items: Iterable[tuple[int, int | None, int, bytes | int, str]]
+    ) -> Iterator[bytes]:
+        for sender, _, _, item, _ in items:
+            if sender == direction:
+                if isinstance(item, int):
+                    return
+                yield item
+
+    def looked(self) -> None:
+        """Count a look that was not conclusive."""
+        self.looks += 1
+        if self.looks > LOOKS:
+            self.look_again = self.size + self.size // 2
+
+
+class KafkaConnection:
+    """The stream handler of one connection (docs/architecture.md, "tcp → kafka").
+
+    Until the first request is recognised, data is held; then it is replayed into the session. TLS goes through a
+    decryptor, and its plaintext through a connection of its own: `inside`.
+    """
+
+    __slots__ = (
+        *("_client", "_decryptor", "_flow", "_framers", "_held", "_inside", "_ledger", "_numbering"),
+        *("_session", "_tls", "kind"),
+    )
+
+    def __init__(self, flow: Flow, numbering: LineNumbering, ledger: Ledger, tls: bool = False) -> None:
+        self._flow = flow
+        self._numbering = numbering
+        self._ledger = ledger
+        self._tls = tls
+        self.kind: str | None = None
+        self._client = 0
+        self._held: _Held | None = None
+        self._session: Session | None = None
+        self._framers: tuple[Framer, Framer] | None = None  # of the session, by direction
+        self._decryptor: Decryptor | None = None
+        self._inside: KafkaConnection | None = None
+
+    # ------------------------------------------------------------------ state
+
+    def state(self) -> list[Any]:
+        """State for `from_state`, as plain values."""
+        parts = self._held, self._session, self._decryptor, self._inside
+        return [self.kind, self._client, self._numbering.state(), [part and part.state() for part in parts]]
+
+    @classmethod
+    def from_state(
+        cls, state: Sequence[Any], flow: Flow, ledger: Ledger, outside: KafkaConnection | None = None
+    ) -> KafkaConnection:
+        """The connection of `state`. `outside`: the connection whose plaintext it takes."""
+        kind, client, numbering, (held, session, decryptor, inside) = state
+        own = outside._numbering if outside is not None else LineNumbering.from_state(numbering)
+        connection = cls(flow, own, ledger, outside is not None)
+        connection.kind, connection._client = kind, client
+        if held is not None:
+            connection._held = _Held.from_state(held)
+            ledger.holdings.hold(connection, connection, connection._held.size + HELD_OVERHEAD)
+        if session is not None:
+            connection._open_session(frozenset()).restore(session)
+        if decryptor is not None:
+            connection._inside = cls.from_state(inside, flow, ledger, connection)
+            connection._decryptor = connection._open_decryptor()
+            connection._decryptor.restore(decryptor)
+            # Its secrets may have come meanwhile.
+            connection._decryptor.retry()
+        return connection
+
+    # ------------------------------------------------------------------ events of the reassembly
+
+    def data(self, direction: int, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
+        framers = self._framers
+        if framers is not None:
+            framers[direction].data(time, frame, buffer, start, end)
+        elif self._decryptor is not None:
+            self._decryptor.data(direction, time, frame, buffer, start, end)
+        elif self.kind is None:
+            self._hold().data(direction, time, frame, buffer[start:end])
+            self._look(end - start)
+
+    def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
+        if self._session is not None:
+            self._session.gap(self._side(direction), time, frame, size, cause)
+        elif self._decryptor is not None:
+            self._decryptor.gap(direction, time, frame, size)
+        elif self.kind is None:
+            self._hold().gap(direction, time, frame, size, cause)
+            self._look(0)
+
+    def conflict(self, direction: int, size: int) -> None:
+        within = self._inside or self
+        if within._session is not None:
+            within._session.conflict(within._side(direction), size)
+
+    def fin(self, direction: int, time: int | None, frame: int) -> None:
+        if self._session is not None:
+            self._session.fin(self._side(direction), time, frame)
+        elif self._inside is not None:
+            self._inside.fin(direction, time, frame)
+        elif self._held is not None and self._held.first_end is None:
+            self._held.first_end = direction
+
+    def closed(self, time: int | None, frame: int, reason: str) -> None:
+        if self._decryptor is not None:
+            self._decryptor.closed()
+            self._ledger.forget_decryptor(self._decryptor)
+        within = self._inside or self
+        within.finish(time, frame, reason)
+        session = within._session
+        kind = EMPTY if not any(self._flow.bytes) else KAFKA if session else self.kind or OTHER
+        unread = None if session else self._decryptor
+        told = (unread.server_name, unread.reason) if unread else (None, None)
+        self._ledger.closed(kind, *told, self._books())
+        if "connection" in self._ledger.emit:
+            key = self._numbering.key(time, frame)
+            self._ledger.connection(self._line(key, time, kind, reason, session))
+
+    def _books(self) -> dict[str, int]:
+        """The bytes handed on by the reassembly, counted by the keys of the `summary` line."""
+        handed_on = sum(self._flow.bytes)
+        session = self._session
+        if session is not None:
+            return session.books
+        if self._decryptor is None:
+            return {"other_bytes": handed_on}
+        assert self._inside is not None
+        read, plain = self._decryptor.books
+        session = self._inside._session
+        within = session.books if session is not None else {"other_bytes": plain}
+        return {"tls_bytes": handed_on - read, "tls_overhead_bytes": read - plain} | within
+
+    def finish(self, time: int | None, frame: int, reason: str) -> None:
+        """No more bytes will come: decide on the protocol if that is open, and close the session."""
+        if self.kind is None and self._held is not None:
+            self._recognise(self._held, final=True)
+        if self._session is not None:
+            one_sided = not self._flow.packets[1 - self._client]
+            self._session.close(time, frame, ONE_SIDED if one_sided else OUTCOME_REASONS.get(reason, reason))
+
+    # ------------------------------------------------------------------ recognition
+
+    def _side(self, direction: int) -> str:
+        return REQUEST if direction == self._client else RESPONSE
+
+    def _hold(self) -> _Held:
+        if self._held is None:
+            self._held = _Held()
+        return self._held
+
+    def _look(self, size: int) -> None:
+        """`size` bytes more are held: try to recognise the connection."""
+        held = self._hold()
+        if held.size >= held.look_again and not self._waits_for_more(held):
+            self._recognise(held, final=False)
+            held.looked()
+        if self._held is not None:
+            overhead = ITEM_OVERHEAD if len(held.items) > 1 else HELD_OVERHEAD
+            self._ledger.holdings.hold(self, self, size + overhead)
+
+    def make_room(self, key: KafkaConnection) -> None:
+        """Decide from what is held now."""
+        if self._held is not None:
+            self._recognise(self._held, final=True)
+
+    def _recognise(self, held: _Held, final: bool) -> None:
+        """Decide what the connection carries, as soon as its bytes tell."""
+        syn = self._flow.syn
+        candidates = (0, 1) if syn is None else (syn,)
+        whole = syn is not None and not held.cut
+        # Directions adrift in a connection whose first captured bytes may not be its first.
+        unseen: frozenset[str] = frozenset({RESPONSE}) if syn is None else frozenset()
+        forced = self._forced_client()
+        waiting = False
+        for client in candidates:
+            head = held.head(client)
+            if looks_like_tls(head) and not self._tls:
+                self._decrypt(client, held)
+                return
+            if forced is not None:
+                self._begin(forced, unseen)
+                return
+            answer = held.head(1 - client)
+            verdict = first_request(
+                head, self._ledger.caps.message_bytes, final, syn is not None, client in held.cut
+            )
+            if verdict == YES or (
+                verdict == MAYBE
+                and (
+                    answers(head, answer, final or 1 - client in held.cut)
+                    or (final and self._was_refused(client, held, head))
+                )
+            ):
+                self._begin(client, unseen)
+                return
+            if not self._flow.packets[client] and are_responses(answer):
+                self._begin(client)
+                return
+            waiting = waiting or (verdict == MAYBE and not (whole and contradicts(head, answer)))
+            held.needed = announced_bytes(head)
+        if not whole:
+            for client in candidates:
+                if self._request_inside(held.tail(client)):
+                    self._begin(
+                        client, unseen | ({REQUEST, RESPONSE} if 1 - client in held.cut else {REQUEST})
+                    )
+                    return
+        patience = self._ledger.caps.buffered_bytes if waiting else 0 if whole else HELD_BYTES
+        if final or held.size > patience:
+            self._settle(OTHER)
+
+    def _waits_for_more(self, held: _Held) -> bool:
+        """True as long as the client's first message is neither whole, cut nor answered: nothing new can be told."""
+        client = self._flow.syn
+        return (
+            client is not None
+            and held.head_sizes[client] < held.needed
+            and not held.head_sizes[1 - client]
+            and client not in held.cut
+        )
+
+    def _was_refused(self, client: int, held: _Held, head: bytes) -> bool:
+        """True if the broker answered the only request of a connection seen from its start by closing it."""
+        broker = 1 - client
+        said_nothing = not held.head_sizes[broker] and broker not in held.cut
+        return self._flow.syn == client and held.first_end == broker and said_nothing and may_be_refused(head)
+
+    def _forced_client(self) -> int | None:
+        (_, port), (_, other) = self._flow.addresses
+        ports = self._ledger.kafka_ports
+        return 1 if port in ports else 0 if other in ports else None
+
+    def _request_inside(self, data: bytes) -> bool:
+        """True if a request begins anywhere in a stream that was not seen from its start."""
+        cap = self._ledger.caps.message_bytes
+        return any(request_at(data, offset, cap, None, seen=False) == YES for offset in request_starts(data))
+
+    def _settle(self, kind: str) -> None:
+        self.kind = kind
+        self._held = None
+        self._ledger.holdings.release(self)
+
+    def _decrypt(self, client: int, held: _Held) -> None:
+        """It is TLS: held and later data goes through a decryptor."""
+        self._client = client
+        self._settle(TLS)
+        self._inside = KafkaConnection(self._flow, self._numbering, self._ledger, tls=True)
+        self._decryptor = self._open_decryptor()
+        self._replay(held)
+
+    def _replay(self, held: _Held) -> None:
+        """Hand held data and gaps to the session or decryptor."""
+        for direction, time, frame, item, cause in held.items:
+            if isinstance(item, int):
+                self.gap(direction, time, frame, item, cause)
+            else:
+                self.data(direction, time, frame, item, 0, len(item))
+
+    def _open_decryptor(self) -> Decryptor:
+        return self._ledger.open_decryptor(self._client, self._plaintext, self._plaintext_lost)
+
+    def _plaintext(self, direction: int, time: int | None, frame: int, data: bytes) -> None:
+        assert self._inside is not None
+        self._inside.data(direction, time, frame, data, 0, len(data))
+
+    def _plaintext_lost(self, direction: int, time: int | None, frame: int, size: int | None) -> None:
+        inside = self._inside
+        assert inside is not None
+        if inside._session is not None:
+            inside._session.lose(inside._side(direction), time, frame, size)
+        else:
+            inside.gap(direction, time, frame, size or 0, "capture_loss")
+
+    def _begin(self, client: int, adrift: frozenset[str] = frozenset()) -> None:
+        """It is Kafka, and `client` is the client's direction: open a session and replay the held data."""
+        held = self._hold()
+        self._settle(KAFKA)
+        self._client = client
+        session = self._open_session(adrift)
+        if is_gssapi_token(held.head(client)):
+            session.begin_with_tokens("GSSAPI")
+        self._replay(held)
+
+    def _open_session(self, adrift: frozenset[str]) -> Session:
+        named = ends(self._flow, self._client, self._ledger, self._tls)
+        session = self._session = Session(named, self._numbering, self._ledger, adrift)
+        framers = session.framer(REQUEST), session.framer(RESPONSE)
+        self._framers = framers if self._client == 0 else framers[::-1]
+        return session
+
+    # ------------------------------------------------------------------ the connection's own line
+
+    def _line(
+        self, key: LineKey, time: int | None, kind: str, reason: str, session: Session | None
+    ) -> ConnectionLine:
+        flow, secure = self._flow, self._decryptor
+        within = self._inside if session and self._inside else self
+        client = within._client if self.kind in (KAFKA, TLS) else likely_client(flow)
+        named = session.ends if session else ends(flow, client, self._ledger)
+        software = session.software if session else (None, None)
+        return ConnectionLine(
+            key=key,
+            connection_id=named.connection_id,
+            community_id=named.community_id,
+            client=(named.client_ip, named.client_port),
+            broker=(named.broker_ip, named.broker_port),
+            start_time=flow.start_time,
+            end_time=time,
+            kind=kind,
+            server_name=secure.server_name if secure else None,
+            alpn=secure.offered_alpn if secure else (),
+            tls_version=secure.version if secure else None,
+            tls_cipher_suite=secure.cipher_suite if secure else None,
+            tls_status=secure.status if secure else None,
+            tls_reason=secure.reason if secure else None,
+            end_reason=reason,
+            handshake_seen=flow.syn is not None,
+            packets=(flow.packets[client], flow.packets[1 - client]),
+            bytes=(flow.bytes[client], flow.bytes[1 - client]),
+            exchanges=session.exchanges if session else 0,
+            gaps=session.gaps if session else 0,
+            gap_bytes=session.gap_bytes if session else 0,
+            conflicting_bytes=sum(flow.conflicts),
+            undecoded_bytes=session.books["undecoded_bytes"] if session else 0,
+            client_id=session.client_id if session else None,
+            principal=session.principal if session else None,
+            software_name=software[0],
+            software_version=software[1],
+        )

@@ -1,0 +1,360 @@
+"""One direction of a connection cut into messages by their 4-byte size (Kafka protocol guide, "Common Structure").
+
+A framer copies every byte once, keeps a message's bytes until it is whole, and knows the next boundary even if bytes
+in between were lost: a hole inside a message costs that message alone. Only when a boundary itself was lost, or the
+size makes no sense, is the framer adrift, and asks its owner to find the next message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Any, ClassVar
+
+from kinspect.kafka.exchange.holdings import PIECE_BYTES, Holdings
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.state import fields, fill
+
+SIZE = Struct(">i")
+SIZE_BYTES = 4
+# Bytes kept of a message too large to be held whole: enough for the header and the topics before the records.
+PREFIX_BYTES = 64 * 1024
+# Bytes of a stream without a known boundary that are searched at a time.
+SEARCH_BYTES = 1024 * 1024
+# From so many bytes on, such a stream is searched not at every packet but each time it has grown by an eighth.
+SEARCH_EACH_BYTES = 64 * 1024
+# Number of times the boundary may be lost again in held data before the search waits for more of the stream.
+RESUMES = 64
+# Bytes kept of an unfinished message when room is made: enough for its header, in most cases.
+HEAD_BYTES = 256
+
+NOTHING = bytearray()  # the kept bytes of no message; never written to
+
+Received = tuple[int | None, int, bytes]
+
+
+class Framer:
+    """Cuts one direction into `WireMessage`s.
+
+    `offset` counts the stream's bytes, those missing too. Those that came are in a message (`message_bytes`, with its
+    size), in none (`skipped_bytes`), in one that the stream's end cut off (`unfinished_bytes`), or still held.
+    `longest` is the longest message that is held whole; `unannounced` its owner's mark for a stream seen from its
+    middle. `deliver(message, cause)` takes each message; `cause` tells what took bytes of an incomplete one (`gap`,
+    `snaplen`, `cap`, `total`, or None for the end of the stream). `locate(data)` finds the offset of the next message
+    in a stream adrift, or returns None. Held bytes are counted in `holdings`.
+    """
+
+    STATE: ClassVar = (
+        *("longest", "message_bytes", "offset", "skipped_bytes", "unannounced"),
+        *("unfinished_bytes", "_adrift", "_cause", "_counted", "_delivered", "_first_frame"),
+        *("_first_time", "_have", "_holes", "_keep", "_last_frame", "_last_time", "_packets"),
+        *("_raw", "_search_at", "_search_bytes", "_searching", "_size", "_start"),
+    )
+    __slots__ = (*STATE, "_holdings", "deliver", "direction", "locate")
+
+    def __init__(
+        self,
+        direction: str,
+        longest: int,
+        deliver: Callable[[WireMessage, str | None], None],
+        locate: Callable[[bytes], int | None],
+        holdings: Holdings,
+    ) -> None:
+        self.direction = direction
+        self.longest = longest
+        self.deliver = deliver
+        self.locate = locate
+        self.message_bytes = 0
+        self.skipped_bytes = 0
+        self.unfinished_bytes = 0
+        self.offset = 0
+        self.unannounced = False
+        self._holdings = holdings
+        self._adrift: list[Received] | None = None
+        self._search_bytes = 0
+        self._searching = False
+        self._search_at = 0  # bytes that must be held before the next search
+        self._delivered = 0  # bytes that came of the last incomplete message
+        self._reset()
+
+    def _reset(self) -> None:
+        """Hold nothing, and read a size next."""
+        self._holdings.release(self)
+        self._size = -1  # unknown: the size itself is being read
+        self._keep = SIZE_BYTES  # bytes to keep of the size or message being read
+        self._have = 0  # bytes of it seen or skipped, kept or not
+        self._holes = 0  # those of them that are missing
+        self._counted = 0  # kept bytes that are counted in the holdings
+        self._raw = NOTHING
+        self._packets = 0
+        self._start = 0  # its offset in the stream
+        self._cause: str | None = None
+        self._first_time: int | None = None
+        self._last_time: int | None = None
+        self._first_frame = 0
+        self._last_frame = 0
+
+    def state(self) -> list[Any]:
+        """State for `restore`, as plain values."""
+        return fields(self, self.STATE)
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Continue the stream of `state`."""
+        self._raw = bytearray()
+        fill(self, self.STATE, state)
+        self._adrift = None if self._adrift is None else [*self._adrift]
+        held = self._counted + sum(len(data) + PIECE_BYTES for _, _, data in self._adrift or ())
+        if held:
+            self._holdings.hold(self, self, held)
+
+    @property
+    def adrift(self) -> bool:
+        """True if the next message boundary is not known."""
+        return self._adrift is not None
+
+    def drift(self) -> None:
+        """Forget the boundary: the stream begins, or goes on, at an unknown place."""
+        self._adrift = []
+        self._search_bytes = 0
+        self._search_at = 0
+
+    def data(self, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
+        """Take `buffer[start:end]`, the next bytes of the stream, delivered by packet `frame` at `time`."""
+        self.offset += end - start
+        if self._adrift is not None:
+            self._hold(time, frame, buffer[start:end])
+            return
+        if self._size >= 0:
+            have = self._have + end - start
+            if self._have < have < self._size == self._keep:
+                # A packet in the middle of a long message of which everything is kept.
+                self._have = have
+                self._raw += buffer[start:end]
+                self._touch(time, frame)
+                uncounted = have - self._counted
+                if uncounted > self._counted >> 3:
+                    self._counted = have
+                    self._holdings.hold(self, self, uncounted)
+                return
+        elif not self._have and end - start >= SIZE_BYTES:
+            size = SIZE.unpack_from(buffer, start)[0]
+            begin = start + SIZE_BYTES
+            if begin + size == end and size <= self.longest:
+                # A packet that is one message, as most small ones are.
+                self.message_bytes += end - start
+                at = self.offset - size - SIZE_BYTES
+                self.deliver(
+                    WireMessage(
+                        self.direction, buffer[begin:end], size, 0, time, time, frame, frame, 1, True, at
+                    ),
+                    None,
+                )
+                return
+        self._cut(time, frame, buffer, start, end)
+
+    def _cut(self, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
+        position = start
+        while position < end:
+            if self._size < 0 and not self._have:
+                self._first_time = self._last_time = time
+                self._first_frame = self._last_frame = frame
+                self._packets = 1
+                self._start = self.offset - (end - position)
+                if end - position >= SIZE_BYTES:
+                    size = SIZE.unpack_from(buffer, position)[0]
+                    stop = position + SIZE_BYTES + size
+                    if 0 <= size <= self.longest and stop <= end:
+                        raw = buffer[position + SIZE_BYTES : stop]
+                        self.message_bytes += stop - position
+                        position = stop
+                        self.deliver(self._message(raw, size, True), None)
+                        if self.adrift:
+                            self._hold(time, frame, buffer[position:end])
+                            return
+                        continue
+            else:
+                self._touch(time, frame)
+            position = self._take(buffer, position, end)
+            if self.adrift:
+                self._hold(time, frame, buffer[position:end])
+                return
+
+    def _touch(self, time: int | None, frame: int) -> None:
+        """Note a packet that brings a part of the message being read."""
+        if frame == self._last_frame:
+            return
+        self._packets += 1
+        if frame > self._last_frame:
+            self._last_frame = frame
+        elif frame < self._first_frame:
+            self._first_frame = frame
+        if time is not None and (self._last_time is None or time > self._last_time):
+            self._last_time = time
+
+    def _take(self, buffer: bytes, position: int, end: int) -> int:
+        """Read on in the size or the message; returns the position after the bytes taken."""
+        if self._size < 0:
+            stop = min(end, position + SIZE_BYTES - self._have)
+            self._raw = self._raw + buffer[position:stop]
+            self._have += stop - position
+            if self._have == SIZE_BYTES:
+                self._begin(SIZE.unpack(self._raw)[0])
+            return stop
+        stop = min(end, position + self._size - self._have)
+        self._have += stop - position
+        kept = len(self._raw)
+        if kept < self._keep:
+            with memoryview(buffer) as view:
+                self._raw += view[position : min(stop, position + self._keep - kept)]
+            uncounted = len(self._raw) - self._counted
+            if uncounted > self._counted >> 3:  # to count every packet would cost more than to keep it
+                self._counted += uncounted
+                self._holdings.hold(self, self, uncounted)
+        if self._have == self._size:
+            self._finish()
+        return stop
+
+    def _begin(self, size: int) -> None:
+        self._raw = bytearray()
+        self._have = 0
+        self._size = size
+        if size < 0:
+            self.skipped_bytes += SIZE_BYTES
+            self._reset()
+            self.drift()
+        elif size > self.longest:
+            self._keep = PREFIX_BYTES
+            self._cause = "cap"
+        else:
+            self._keep = size
+            if not size:
+                self._finish()
+
+    def refuse(self, message: WireMessage) -> None:
+        """Count the message just delivered as skipped: its bytes are not understood."""
+        size = SIZE_BYTES + message.size if message.complete else self._delivered
+        self.message_bytes -= size
+        self.skipped_bytes += size
+
+    def _finish(self) -> None:
+        self._delivered = SIZE_BYTES + self._have - self._holes
+        self.message_bytes += self._delivered
+        self._hand_on(self._cause is None)
+
+    def _hand_on(self, complete: bool) -> None:
+        message, cause = self._message(bytes(self._raw), self._size, complete), self._cause
+        self._reset()
+        self.deliver(message, cause)
+
+    def make_room(self, key: Framer) -> None:
+        """Keep only the beginning of an unfinished message, and nothing of a stream adrift."""
+        if self._adrift is not None:
+            self._give_up_search()
+            return
+        self._raw = self._raw[:HEAD_BYTES]
+        self._keep = len(self._raw)
+        self._cause = self._cause or "total"
+
+    def _message(self, raw: bytes, size: int, complete: bool) -> WireMessage:
+        return WireMessage(
+            self.direction, raw, size, 0, self._first_time, self._last_time, self._first_frame, self._last_frame,
+            self._packets, complete, self._start,
+        )  # fmt: skip
+
+    def gap(self, size: int, cause: str) -> None:
+        """`size` bytes are missing here; `cause` is `capture_loss` or `snaplen`."""
+        self.offset += size
+        if self._size < 0 or self._have + size > self._size:
+            self.lose(cause)
+            return
+        # The hole lies within the message: the next boundary is still known.
+        self._have += size
+        self._holes += size
+        self._keep = len(self._raw)
+        self._spoil(cause)
+        if self._have == self._size:
+            self._finish()
+
+    def _spoil(self, cause: str) -> None:
+        """Note why bytes of the message are missing."""
+        if self._cause != "gap":
+            self._cause = "snaplen" if cause == "snaplen" else "gap"
+
+    def lose(self, cause: str = "capture_loss") -> None:
+        """An unknown number of bytes is missing here."""
+        if self._adrift is not None:
+            self._give_up_search()
+            return
+        if self._size >= 0:
+            self._spoil(cause)
+            self._finish()
+        else:
+            self.skipped_bytes += self._have
+        self._reset()
+        self.drift()
+
+    def end(self) -> None:
+        """No more bytes will come: deliver the beginning of an unfinished message. Any later data is adrift."""
+        if self._adrift is not None:
+            self._give_up_search()
+            return
+        if self._size < 0 and not self._have:
+            return
+        self.unfinished_bytes += self._have - self._holes
+        if self._size >= 0:
+            self.unfinished_bytes += SIZE_BYTES
+            self._delivered = 0
+            self._hand_on(False)
+        self._reset()
+        self.drift()
+
+    def _hold(self, time: int | None, frame: int, data: bytes) -> None:
+        assert self._adrift is not None
+        if not data:
+            return
+        self._adrift.append((time, frame, data))
+        self._search_bytes += len(data)
+        self._holdings.hold(self, self, len(data) + PIECE_BYTES)
+        too_much = self._search_bytes > SEARCH_BYTES
+        if too_much or self._search_bytes >= self._search_at:
+            self.search()
+            if self._search_bytes > SEARCH_EACH_BYTES:
+                self._search_at = self._search_bytes + self._search_bytes // 8
+        if too_much and self.adrift:
+            self._give_up_search()
+
+    def search(self) -> None:
+        """Adrift: look for the next message in the held data, now that more is known."""
+        if self._searching:
+            return
+        self._searching = True
+        for _ in range(RESUMES):
+            if not self._adrift or not self._resume(self._adrift):
+                break
+        self._searching = False
+
+    def _resume(self, chunks: list[Received]) -> bool:
+        """Go on at the next message in the held data; return False if there is none."""
+        found = self.locate(b"".join(data for _, _, data in chunks))
+        if found is None:
+            return False
+        self.skipped_bytes += found
+        self._adrift = None
+        self._reset()
+        self.offset -= sum([len(data) for _, _, data in chunks])
+        for time, frame, data in chunks:
+            self.offset += len(data)
+            if found < len(data):
+                if self.adrift:
+                    self._hold(time, frame, data[found:])
+                else:
+                    self._cut(time, frame, data, found, len(data))
+                found = 0
+            else:
+                found -= len(data)
+        return True
+
+    def _give_up_search(self) -> None:
+        self.skipped_bytes += self._search_bytes
+        self._holdings.release(self)
+        self.drift()

@@ -1,0 +1,135 @@
+"""Responses without their requests: the APIs that fit them, and proof that they are Kafka's at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+from struct import Struct
+from typing import NamedTuple
+
+from kinspect.kafka.connection.recognise import fits_a_broker
+from kinspect.model import RESPONSE
+from kinspect.protocol import decode_body, fits, interpreter, response_header, schema
+
+# Trying every layout is for small answers; a large one fits its own and nothing else, at a price.
+TRIED_BYTES = 256 * 1024
+_HEAD = Struct(">ii")
+API_VERSIONS = 18
+# APIs that a client calls once or twice: a row of such answers is another protocol's. They prove nothing.
+# FindCoordinator, SaslHandshake, ApiVersions, InitProducerId, SaslAuthenticate, CreateDelegationToken,
+# BrokerRegistration.
+ASKED_ONCE = frozenset({10, 17, API_VERSIONS, 22, 36, 38, 62})
+# Bytes of a message that are checked for implausible values.
+CHECKED_BYTES = 4096
+# Answers in a row, each of which could be Kafka's, that are proof enough where the requests are not captured, and the
+# bytes they must hold besides their correlation ids: short ones fit many layouts.
+PROOFS = ((3, 100), (5, 64))
+MOST_MESSAGES = 32
+# Largest difference between the correlation ids of two responses in a row.
+STEP = 16
+
+
+class Candidate(NamedTuple):
+    """An API and a version whose response layout fits."""
+
+    api: str
+    key: int
+    version: int
+
+
+@cache
+def _layouts() -> tuple[Candidate, ...]:
+    return tuple(
+        Candidate(api.name, api.key, version)
+        for api in schema.apis()
+        for version in api.versions
+        if schema.layout(api.key, version, "response") is not None
+    )
+
+
+def candidates(raw: bytes) -> Iterator[Candidate]:
+    """Every API and version whose response layout fits `raw` (a message without its size) exactly."""
+    if len(raw) > TRIED_BYTES:
+        return
+    for candidate in _layouts():
+        header = response_header(raw, 0, len(raw), candidate.key, candidate.version)
+        if header and fits(candidate.key, candidate.version, "response", raw, header.body_start, len(raw)):
+            yield candidate
+
+
+def are_responses(data: bytes) -> bool:
+    """True if a stream seen from a message boundary is a Kafka broker's, judged without any request.
+
+    Either it begins with an answer to ApiVersions, or with some messages (`PROOFS`) whose correlation ids ascend and
+    each of which fits some layout, with errors that Kafka has.
+    """
+    messages = _ascending(data)
+    if messages and _lists_itself(messages[0]):
+        return True
+    if not _is_enough(messages):
+        return False
+    telling: list[bytes] = []
+    for raw in messages:
+        sensible = (candidate.key for candidate in candidates(raw) if _makes_sense(candidate, raw))
+        first = next(sensible, None)
+        if first is None:
+            return False
+        if first not in ASKED_ONCE or any(key not in ASKED_ONCE for key in sensible):
+            telling.append(raw)
+            if _is_enough(telling):
+                return True
+    return False
+
+
+def _is_enough(messages: list[bytes]) -> bool:
+    size = sum(map(len, messages)) - 4 * len(messages)
+    return any(len(messages) >= count and size >= least for count, least in PROOFS)
+
+
+def _ascending(data: bytes) -> list[bytes]:
+    """The first messages of a stream, `MOST_MESSAGES` of them, as far as they are whole; none if their correlation ids
+    do not ascend."""
+    found: list[bytes] = []
+    last = None
+    for raw in islice(_messages(data), MOST_MESSAGES):
+        correlation_id = int.from_bytes(raw[:4], signed=True)
+        if last is not None and not 0 < correlation_id - last <= STEP:
+            return []
+        found.append(raw)
+        last = correlation_id
+    return found
+
+
+def _makes_sense(candidate: Candidate, raw: bytes) -> bool:
+    """True if a message that fits has only values that a broker would send; a boolean of 2 is none."""
+    _, key, version = candidate
+    header = response_header(raw, 0, len(raw), key, version)
+    if header is None or not fits_a_broker(key, version, raw, header.body_start, len(raw)):
+        return False
+    layout = schema.layout(key, version, RESPONSE)
+    assert layout is not None
+    spans = interpreter.read(layout, raw[:CHECKED_BYTES], header.body_start, len(raw), spans=True).spans
+    return all(raw[span.start] <= 1 for span in spans if span.type == "bool")
+
+
+def _messages(data: bytes) -> Iterator[bytes]:
+    position = 0
+    while position + _HEAD.size <= len(data):
+        size, _ = _HEAD.unpack_from(data, position)
+        if size < 4 or position + 4 + size > len(data):
+            return
+        yield data[position + 4 : position + 4 + size]
+        position += 4 + size
+
+
+def _lists_itself(raw: bytes) -> bool:
+    """True if a message is an answer to ApiVersions that lists ApiVersions among its APIs."""
+    for version in (0, 1, 3):
+        decoded = decode_body(API_VERSIONS, version, "response", raw, 4, len(raw))
+        if decoded.complete and not decoded.problems and decoded.body is not None:
+            return decoded.body["error_code"] in schema.errors() and any(
+                entry["api_key"] == API_VERSIONS and 0 <= entry["min_version"] <= entry["max_version"]
+                for entry in decoded.body["api_keys"]
+            )
+    return False

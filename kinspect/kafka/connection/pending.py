@@ -1,0 +1,195 @@
+"""Requests in flight on one connection, found by correlation id, the oldest first."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.state import fields, fill
+
+if TYPE_CHECKING:
+    from kinspect.kafka.wire.ends import Ends
+
+NO_HOLE = -1
+
+
+class Pending:
+    """Requests that wait for a response, in the order they were sent. A correlation id may repeat.
+
+    Some clients use one id for all requests. Then a request that was lost cannot be told from the next one by its
+    answer, nor a lost answer from the next: pairing is unsure until nothing is in flight any more. `unseen`: the
+    connection was not seen from its start, and requests may have been in flight then.
+    """
+
+    STATE: ClassVar = (
+        *("_doubtful", "_hole", "_last_id", "_mixed", "_next", "_passed", "_piped", "_same_id", "lost"),
+    )
+    __slots__ = (*STATE, "_first", "_in_order", "_oldest", "_repeated")
+
+    def __init__(self, unseen: bool) -> None:
+        self._in_order: dict[int, Exchange] = {}
+        # By correlation id, the number of the oldest request, and those of younger ones where there are some.
+        self._first: dict[int | None, int] = {}
+        self._repeated: dict[int | None, deque[int]] = {}
+        self._next = 0
+        self._oldest = 0  # no older number is in flight
+        self._doubtful = 0
+        self.lost = False  # the answer to a request that the capture lost may still come
+        self._hole = 0 if unseen else NO_HOLE  # requests from this number on came behind lost ones
+        self._passed = False  # the answers to those lost were seen, as far as can be told
+        self._mixed = False  # of requests with the same id another than the oldest may have been answered
+        self._last_id: int | None = None
+        self._same_id: bool | None = None  # the last two requests have the same id; None: there were no two
+        self._piped = False  # two requests with the same id were in flight at once
+
+    def state(self) -> list[Any]:
+        """State for `restore`, as plain values."""
+        waiting = [(number, exchange.state()) for number, exchange in self._in_order.items()]
+        return [fields(self, self.STATE), waiting]
+
+    def restore(self, state: Sequence[Any], ends: Ends) -> list[Exchange]:
+        """Continue with the requests of `state`, and return them."""
+        own, waiting = state
+        for number, of_exchange in waiting:
+            exchange = Exchange.from_state(of_exchange, ends)
+            self._in_order[number] = exchange
+            if exchange.correlation_id in self._first:
+                self._repeated.setdefault(exchange.correlation_id, deque()).append(number)
+            else:
+                self._first[exchange.correlation_id] = number
+        fill(self, self.STATE, own)
+        self._oldest = min(self._in_order, default=self._next)
+        return [*self._in_order.values()]
+
+    def __len__(self) -> int:
+        return len(self._in_order)
+
+    def add(self, exchange: Exchange) -> None:
+        number = self._next
+        self._next = number + 1
+        if not self._in_order:
+            self._mixed = False
+            if self._passed:
+                self._close_hole()
+        self._in_order[number] = exchange
+        correlation_id = exchange.correlation_id
+        if self._last_id is not None:
+            self._same_id = correlation_id == self._last_id
+        self._last_id = correlation_id
+        if correlation_id in self._first:
+            self._piped = self._piped or correlation_id is not None
+            self._repeated.setdefault(correlation_id, deque()).append(number)
+        else:
+            self._first[correlation_id] = number
+
+    def oldest(self) -> Exchange | None:
+        """The request that has waited longest."""
+        in_order = self._in_order
+        if not in_order:
+            return None
+        # Not `next(iter(...))`: a dict looks for its first entry among all that were deleted before it.
+        while self._oldest not in in_order:
+            self._oldest += 1
+        return in_order[self._oldest]
+
+    def doubt(self) -> None:
+        """Note that responses were lost: every request that waits now may have had its answer."""
+        self._doubtful = self._next
+
+    def is_doubtful(self) -> bool:
+        """True if the oldest request may have had its answer in a hole, or was due none."""
+        oldest = self.oldest()
+        return oldest is not None and (self._oldest < self._doubtful or oldest.doubt is not None)
+
+    def may_be_answered(self, by: Exchange) -> bool:
+        """True if the oldest request is doubtful, and the client going on with `by` tells that it was answered: it is
+        a raw token, or has the same correlation id, and the client waits for each answer."""
+        older = self.oldest()
+        if older is None or not self.is_doubtful():
+            return False
+        same = older.correlation_id == by.correlation_id and not self._piped
+        return same or older.correlation_id is None
+
+    def mix(self) -> None:
+        """Note that a request was given up as the next one with its id came: the next answer may be to either."""
+        self._mixed = True
+
+    def lose_requests(self) -> None:
+        """Note that requests were lost: answers to them may come before those to requests from now on."""
+        if self._hole == NO_HOLE:
+            self._hole = self._next
+        self.lost = True
+        self._passed = False
+
+    def orphaned(self) -> None:
+        """Note an answer that no request here waits for."""
+        self._passed = True
+
+    def _close_hole(self) -> None:
+        self._hole = NO_HOLE
+        self.lost = self._passed = False
+
+    def is_unsure(self, correlation_id: int | None) -> bool:
+        """True if an answer with this correlation id may belong to another request than the oldest that has it."""
+        number = self._first[correlation_id]
+        doubtful = number < self._doubtful or self._in_order[number].doubt is not None
+        if correlation_id in self._repeated and doubtful:
+            self._mixed = True
+        beside_hole = self._hole != NO_HOLE and (number >= self._hole or number < self._doubtful)
+        return self._mixed or (self._same_id is True and beside_hole)
+
+    def holds(self, correlation_id: int | None) -> bool:
+        """True if a request with this correlation id waits (None: a raw SASL token)."""
+        return correlation_id in self._first
+
+    def first(self, correlation_id: int | None) -> Exchange:
+        """The oldest request with this correlation id; there must be one."""
+        return self._in_order[self._first[correlation_id]]
+
+    def take(self, correlation_id: int | None) -> tuple[Exchange, bool]:
+        """Remove and return the oldest request with this correlation id (there must be one), which is answered; and
+        True if it overtakes older ones."""
+        number = self._first[correlation_id]
+        overtakes = self.oldest() is not self._in_order[number]
+        if self._hole != NO_HOLE and number >= self._hole:
+            if self._same_id is False:
+                self._close_hole()
+            elif not self._piped:
+                self._passed = True
+        return self._remove(correlation_id), overtakes
+
+    def _remove(self, correlation_id: int | None) -> Exchange:
+        number = self._first.pop(correlation_id)
+        younger = self._repeated.get(correlation_id)
+        if younger is not None:
+            self._first[correlation_id] = younger.popleft()
+            if not younger:
+                del self._repeated[correlation_id]
+        return self._in_order.pop(number)
+
+    def take_next(self, correlation_id: int) -> Exchange | None:
+        """Remove and return the oldest request if it has this correlation id, and no doubt and no other request is in
+        the way; else None, and nothing is removed."""
+        number = self._oldest
+        if (
+            self._first.get(correlation_id) != number
+            or number < self._doubtful
+            or self._repeated
+            or self._mixed
+            or self._hole != NO_HOLE
+        ):
+            return None
+        del self._first[correlation_id]
+        self._oldest = number + 1
+        return self._in_order.pop(number)
+
+    def take_oldest(self) -> Exchange | None:
+        """Remove and return the request that has waited longest, without an answer."""
+        exchange = self.oldest()
+        return None if exchange is None else self._remove(exchange.correlation_id)
+
+    def correlation_ids(self) -> list[int]:
+        """The distinct correlation ids in flight, about in the order they were first used."""
+        return [c for c in self._first if c is not None]

@@ -1,0 +1,70 @@
+"""Role of a client, from the requests it sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kinspect.kafka.wire.message import WireMessage
+
+PRODUCER, CONSUMER, ADMIN = "producer", "consumer", "admin"
+FOLLOWER, CONTROLLER, BROKER = "follower", "controller", "broker"
+
+_APIS = {
+    # Produce, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit
+    PRODUCER: "0 22 24 25 26 28",
+    # Fetch, OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup, ConsumerGroupHeartbeat, ShareGroupHeartbeat,
+    # ShareFetch, ShareAcknowledge, StreamsGroupHeartbeat, StreamsGroupTopologyDescriptionUpdate
+    CONSUMER: "1 8 11 12 13 14 68 76 78 79 88 93",
+    # DescribeGroups, ListGroups, CreateTopics, DeleteTopics, DeleteRecords, DescribeAcls, CreateAcls, DeleteAcls,
+    # DescribeConfigs, AlterConfigs, AlterReplicaLogDirs, DescribeLogDirs, CreatePartitions, the delegation token
+    # APIs, DeleteGroups, ElectLeaders, IncrementalAlterConfigs, the reassignment APIs, OffsetDelete, the quota and
+    # SCRAM APIs; DescribeQuorum, UpdateFeatures, DescribeProducers, UnregisterBroker, DescribeTransactions,
+    # ListTransactions, ConsumerGroupDescribe, ListConfigResources, DescribeTopicPartitions, ShareGroupDescribe,
+    # AddRaftVoter, RemoveRaftVoter, StreamsGroupDescribe, the share group offset APIs, UnregisterController
+    ADMIN: "15 16 19 20 21 29 30 31 32 33 34 35 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51"
+    " 55 57 61 64 65 66 69 74 75 77 80 81 89 90 91 92 94",
+    # LeaderAndIsr, StopReplica, UpdateMetadata, Vote, BeginQuorumEpoch, EndQuorumEpoch, ControllerRegistration,
+    # UpdateRaftVoter
+    CONTROLLER: "4 5 6 52 53 54 70 82",
+    # ControlledShutdown, WriteTxnMarkers, AlterPartition, Envelope, BrokerRegistration, BrokerHeartbeat,
+    # AllocateProducerIds, AssignReplicasToDirs, the share coordinator's state APIs
+    BROKER: "7 27 56 58 62 63 67 73 83 84 85 86 87",
+}
+_ROLE = {api_key: role for role, api_keys in _APIS.items() for api_key in map(int, api_keys.split())}
+
+_REPLICA = frozenset({"replica_id", "replica_state.replica_id"})
+_FIELDS = {
+    1: _REPLICA,  # Fetch; in replica_state from v15 (KIP-903)
+    2: _REPLICA,  # ListOffsets
+    23: _REPLICA,  # OffsetForLeaderEpoch
+    24: frozenset({"transactions.verify_only"}),  # AddPartitionsToTxn: from v4 the brokers' own (KIP-890)
+    59: _REPLICA,  # FetchSnapshot
+}
+
+_RANK = {None: 0, ADMIN: 1, PRODUCER: 2, CONSUMER: 2, FOLLOWER: 3, CONTROLLER: 3, BROKER: 3}
+
+
+def role_of(api_key: int, request: WireMessage | None) -> str | None:
+    """The role that a request tells: `producer`, `consumer`, `admin`, `follower`, `controller`, `broker`.
+
+    None where every kind of client sends it (Metadata, ApiVersions, ...), or where its body is needed and could not
+    be read. Only the few fields that tell are decoded, and only for APIs that need them.
+    """
+    fields = _FIELDS.get(api_key)
+    if fields is None:
+        return _ROLE.get(api_key)
+    decoded = request.decode(fields) if request is not None else None
+    if decoded is None or not decoded.complete or decoded.body is None:
+        return None
+    body = decoded.body
+    if "transactions" in body:
+        return BROKER
+    state = body.get("replica_state") or body
+    return FOLLOWER if state.get("replica_id", -1) >= 0 else _ROLE.get(api_key)
+
+
+def stronger(old: str | None, new: str | None) -> str | None:
+    """The role of a connection that showed both: a cluster's own over a client's, a client's over `admin`; among
+    equals the first."""
+    return new if _RANK[new] > _RANK[old] else old

@@ -1,0 +1,606 @@
+"""A recognised Kafka connection: its messages framed and paired, and the facts that its client told about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from struct import Struct
+from typing import Any, NamedTuple
+
+from kinspect.kafka.connection import roles
+from kinspect.kafka.connection.framing import Framer
+from kinspect.kafka.connection.orphans import Candidate, candidates
+from kinspect.kafka.connection.pending import Pending
+from kinspect.kafka.connection.recognise import YES, cut_header, is_body, request_at, request_starts
+from kinspect.kafka.connection.tokens import API_VERSIONS, Tokens, is_known
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.holdings import EXCHANGE_BYTES
+from kinspect.kafka.exchange.ledger import Ledger
+from kinspect.kafka.exchange.lines import Gap
+from kinspect.kafka.fields import sasl
+from kinspect.kafka.fields.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.order import LineNumbering
+from kinspect.kafka.wire.pair import ANSWERED, KAFKA, NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED
+from kinspect.model import REQUEST, RESPONSE, Problem
+from kinspect.protocol import request_header, response_header, schema
+from kinspect.protocol.headers import TAGGED
+from kinspect.protocol.schema import header_version
+from kinspect.state import fields, fill
+
+STATE = (
+    *("exchanges", "gaps", "gap_bytes", "client_id", "principal", "software", "_role"),
+    *("_uses", "_client_text", "_response_end", "_conflicts"),
+)
+"""The plain fields of `Session`."""
+PRODUCE = 0
+# APIs whose every request may tell something about the client.
+TELLING = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
+NO_TAGS = b"\0"
+LONGEST_TEXT = 0x7FFF
+_ID = Struct(">i")
+_USE = Struct(">hh")
+# The next response on a stream adrift is looked for by the ids of this many requests in flight, the oldest first.
+LOCATED_BY = 64
+_START = Struct(">ii")
+MIN_RESPONSE = _START.size
+INCOMPLETE = {
+    "gap": ("gap", "bytes of this message are missing from the capture"),
+    "snaplen": ("truncated_capture", "the capture's snap length cut this message"),
+    "cap": ("cap", "longer than the cap on a message's bytes; only its beginning was kept"),
+    "total": ("cap", "only its beginning was kept: the cap on what is held over all connections was reached"),
+}
+ONE_SIDED = "one_sided"
+ACKS_UNKNOWN = "acks_unknown"
+UNSURE = "bytes were lost while requests with this correlation id were in flight: this may be the response to another"
+DROPPED = "not kept: the cap on what is held over all connections was reached"
+CONFLICT = "bytes before this one's end came again with another value; those that came first were used"
+SENDER = {REQUEST: "client", RESPONSE: "broker"}
+
+
+class _Usual(NamedTuple):
+    """An API and version whose further requests tell nothing new about their client.
+
+    `tagged`: the request's header ends in a tagged section; `plain_answer`: the response's does not.
+    """
+
+    api_key: int
+    api_version: int
+    tagged: bool
+    plain_answer: bool
+
+
+@lru_cache(maxsize=1024)
+def _usual(use: bytes) -> _Usual | None:
+    """Facts about requests that begin with this key and version; None if they must be looked at more closely."""
+    api_key, api_version = _USE.unpack(use)
+    version = header_version(api_key, api_version, REQUEST)
+    if api_key in TELLING or not version or schema.layout(api_key, api_version, REQUEST) is None:
+        return None
+    answer = header_version(api_key, api_version, RESPONSE)
+    return _Usual(api_key, api_version, version >= TAGGED[REQUEST], answer < TAGGED[RESPONSE])
+
+
+class Session:
+    """Takes the bytes of both directions (`request`: the client's), finishes exchanges into the ledger.
+
+    `adrift` names the directions whose first message boundary is not known (`model.REQUEST`, `model.RESPONSE`).
+    """
+
+    def __init__(self, ends: Ends, numbering: LineNumbering, ledger: Ledger, adrift: frozenset[str]) -> None:
+        self.ends = ends
+        self._numbering = numbering
+        self.exchanges = 0
+        self.gaps = 0
+        self.gap_bytes = 0
+        self.client_id: str | None = None
+        self.principal: str | None = None
+        self.software: tuple[str | None, str | None] = (None, None)
+        self._ledger = ledger
+        cap = ledger.caps.message_bytes
+        self._holdings = ledger.holdings
+        self._requests = Framer(REQUEST, cap, self._request, self._locate_request, self._holdings)
+        self._responses = Framer(RESPONSE, cap, self._response, self._locate_response, self._holdings)
+        for side in adrift:
+            framer = self.framer(side)
+            framer.drift()
+            framer.unannounced = True
+        self._pending = Pending(bool(adrift))
+        self._role: str | None = None
+        # API keys and versions of requests, as they stand in a header, each with True if a request of it was whole.
+        self._uses: dict[bytes, bool] = {}
+        self._client_text: bytes | None = None  # the client id as it stands in a header, if it is known
+        self._tokens = Tokens(bool(adrift))
+        self._response_end: int | None = None
+        self._conflicts: dict[str, int] = {}  # bytes by direction, not reported yet
+
+    def state(self) -> list[Any]:
+        """State for `restore`, as plain values."""
+        parts = self._requests.state(), self._responses.state(), self._pending.state()
+        return [fields(self, STATE), fields(self._tokens, self._tokens.STATE), *parts]
+
+    def restore(self, state: Sequence[Any]) -> None:
+        """Continue the connection of `state`."""
+        own, tokens, requests, responses, pending = state
+        fill(self, STATE, own)
+        fill(self._tokens, self._tokens.STATE, tokens)
+        self._requests.restore(requests)
+        self._responses.restore(responses)
+        for exchange in self._pending.restore(pending, self.ends):
+            raw = exchange.request.raw if exchange.request is not None else None
+            self._holdings.hold(exchange, self, EXCHANGE_BYTES + len(raw or b""))
+
+    @property
+    def books(self) -> dict[str, int]:
+        """The bytes of both directions, counted by the keys of the `summary` line."""
+        one, other = self._requests, self._responses
+        return {
+            "message_bytes": one.message_bytes + other.message_bytes,
+            "undecoded_bytes": one.skipped_bytes + other.skipped_bytes,
+            "unfinished_bytes": one.unfinished_bytes + other.unfinished_bytes,
+        }
+
+    def framer(self, side: str) -> Framer:
+        """The framer of a direction."""
+        return self._requests if side == REQUEST else self._responses
+
+    # ------------------------------------------------------------------ the stream
+
+    def begin_with_tokens(self, mechanism: str) -> None:
+        """The client's first bytes are a raw SASL token, without a handshake (brokers 0.9 to 3.9, GSSAPI)."""
+        self._tokens.begin(mechanism)
+
+    def gap(self, side: str, time: int | None, frame: int, size: int, cause: str) -> None:
+        """`size` bytes of a direction are missing here."""
+        framer = self.framer(side)
+        if side == RESPONSE:
+            self._pending.doubt()
+        self._note_gap(side, time, frame, framer.offset, size, cause, int(not framer.adrift))
+        framer.gap(size, cause)
+        self._lose_messages(framer)
+
+    def lose(self, side: str, time: int | None, frame: int, size: int | None) -> None:
+        """Bytes of a direction are missing here: about `size`, None if unknown (lost TLS records)."""
+        if side == RESPONSE:
+            self._pending.doubt()
+        framer = self.framer(side)
+        self._note_gap(side, time, frame, framer.offset, size or 0, "capture_loss", 1)
+        framer.offset += size or 0
+        framer.lose()
+        self._lose_messages(framer)
+
+    def _lose_messages(self, framer: Framer) -> None:
+        """Behind a hole: whole messages were in it, unless the next boundary is known."""
+        if framer.adrift:
+            if framer is self._requests:
+                self._lose_request()
+            else:
+                self._tokens.replies = True
+
+    def _lose_request(self) -> None:
+        self._tokens.lose()
+        self._pending.lose_requests()
+
+    def _note_gap(
+        self, side: str, time: int | None, frame: int, offset: int, size: int, cause: str, hit: int
+    ) -> None:
+        self.gaps += 1
+        self.gap_bytes += size
+        key = self._numbering.key(time, frame)
+        self._ledger.gap(Gap(key, self.ends.connection_id, SENDER[side], time, offset, size, cause, hit))
+
+    def conflict(self, side: str, size: int) -> None:
+        """`size` bytes of a direction came again with another value: the next finished exchange reports it."""
+        self._conflicts[side] = self._conflicts.get(side, 0) + size
+
+    def fin(self, side: str, time: int | None, frame: int) -> None:
+        """A direction ended. A client's end leaves the broker time to answer."""
+        self.framer(side).end()
+        if side == RESPONSE:
+            self._give_up(time, frame, "closed")
+
+    def close(self, time: int | None, frame: int, reason: str) -> None:
+        """The connection ended: deliver unfinished messages; requests in flight stay unanswered by `reason`."""
+        self._requests.end()
+        self._responses.end()
+        self._give_up(time, frame, reason)
+
+    def _announce(self, message: WireMessage) -> None:
+        """Report the bytes that a stream seen from its middle has before its first message, as a gap."""
+        side = message.direction
+        framer = self.framer(side)
+        if framer.unannounced:
+            framer.unannounced = False
+            skipped = framer.skipped_bytes
+            if skipped:
+                self._note_gap(side, message.first_time, message.first_frame, 0, skipped, "mid_start", 1)
+
+    # ------------------------------------------------------------------ lost boundaries
+
+    def _locate_request(self, data: bytes) -> int | None:
+        cap = self._ledger.caps.message_bytes
+        for offset in request_starts(data):
+            if request_at(data, offset, cap, self.client_id, bool(self._uses)) == YES:
+                return offset
+        return None
+
+    def _locate_response(self, data: bytes) -> int | None:
+        """The first offset where a response to a request in flight fits; None if there is none.
+
+        At offset 0, where a packet began, the size and the correlation id of the oldest request are enough for a
+        response that is not whole, and the size alone for a whole reply to a raw token.
+        """
+        oldest = self._pending.oldest()
+        if self._pending.holds(None) and len(data) == 4 + int.from_bytes(data[:4]):
+            return 0
+        if oldest is not None and oldest.correlation_id is not None and len(data) >= MIN_RESPONSE:
+            size, correlation_id = _START.unpack_from(data)
+            if (
+                correlation_id == oldest.correlation_id
+                and len(data) - 4 < size <= self._ledger.caps.message_bytes
+            ):
+                return 0
+        best: int | None = None
+        for correlation_id in self._pending.correlation_ids()[:LOCATED_BY]:
+            needle = correlation_id.to_bytes(4, signed=True)
+            at = data.find(needle, 4)
+            while at >= 0 and (best is None or at - 4 < best):
+                if self._response_fits(data, at - 4, self._pending.first(correlation_id)):
+                    best = at - 4
+                at = data.find(needle, at + 1)
+        return 0 if best is not None and _are_messages(data, best) else best
+
+    def _response_fits(self, data: bytes, offset: int, exchange: Exchange) -> bool:
+        size = int.from_bytes(data[offset : offset + 4], signed=True)
+        start, end = offset + 4, offset + 4 + size
+        if not 4 <= size <= self._ledger.caps.message_bytes or end > len(data):
+            return False
+        return _answers(data, start, end, exchange)
+
+    # ------------------------------------------------------------------ requests
+
+    def _request(self, message: WireMessage, cause: str | None) -> None:
+        raw = message.raw or b""
+        use = raw[:4]
+        text = self._client_text
+        if (
+            message.complete
+            and text is not None
+            and not self._tokens.possible
+            and self._uses.get(use)
+            and (usual := _usual(use)) is not None
+        ):
+            body_start = 8 + len(text)
+            if raw.startswith(text, 8) and (not usual.tagged or raw[body_start : body_start + 1] == NO_TAGS):
+                self._usual_request(message, usual, body_start + usual.tagged)
+                return
+        self._announce(message)
+        header = request_header(raw, 0, len(raw)) if message.complete else cut_header(raw, 0)
+        if self._tokens.is_token(raw, message.complete, header):
+            self._token(message, raw, cause)
+            return
+        if header is None:
+            self._requests.refuse(message)
+            if cause is not None:
+                self._lose_request()
+            return
+        self._tokens.after_request()
+        client_id_whole = message.complete or header.body_start < len(raw)
+        if client_id_whole:
+            self.client_id = header.client_id
+            self._client_text = _header_text(header.client_id)
+        exchange = self._asked(message, header.api_key, header.api_version, header.body_start)
+        exchange.correlation_id = header.correlation_id
+        exchange.client_id = header.client_id if client_id_whole else None
+        self._note_damage(exchange, message, cause)
+        new_use = use not in self._uses
+        if not self._uses.get(use) and is_known(header):
+            self._uses[use] = message.complete
+        self._learn_from_request(exchange, message, new_use)
+        self._expect(exchange, message, cause)
+
+    def _usual_request(self, message: WireMessage, usual: _Usual, body_start: int) -> None:
+        exchange = self._asked(message, usual.api_key, usual.api_version, body_start)
+        exchange.correlation_id = _ID.unpack_from(message.raw or b"", 4)[0]
+        exchange.client_id = self.client_id
+        exchange.plain_answer = usual.plain_answer
+        self._expect(exchange, message, None)
+
+    def _asked(self, message: WireMessage, api_key: int, api_version: int, body_start: int) -> Exchange:
+        exchange = Exchange(self.ends, KAFKA)
+        exchange.api_key = message.api_key = api_key
+        exchange.api_version = message.api_version = api_version
+        exchange.request = message
+        message.ends = self.ends
+        message.body_start = body_start
+        return exchange
+
+    def _expect(self, exchange: Exchange, message: WireMessage, cause: str | None) -> None:
+        """Wait for the response, if one is due."""
+        version = message.api_version
+        if message.api_key == PRODUCE and version is not None:
+            acks = None
+            if schema.layout(PRODUCE, version, REQUEST) is not None:
+                acks = produce_acks(message.raw or b"", message.body_start, version)
+            if acks == 0:
+                exchange.in_flight = len(self._pending)
+                self._finish(exchange, message.last_time, message.last_frame, NO_RESPONSE)
+                return
+            if acks is None:
+                # Where a request ends with its connection, no answer can have come.
+                exchange.doubt = ACKS_UNKNOWN if message.complete else None if cause is None else "gap"
+        self._await(exchange, message)
+
+    def _token(self, message: WireMessage, raw: bytes, cause: str | None) -> None:
+        self._tokens.after_token()
+        if message.complete:
+            self.principal = sasl.user_name(self._tokens.mechanism, raw) or self.principal
+        exchange = Exchange(self.ends, SASL_TOKEN)
+        exchange.client_id = self.client_id
+        exchange.request = message
+        self._note_damage(exchange, message, cause)
+        self._await(exchange, message)
+
+    def _await(self, exchange: Exchange, message: WireMessage) -> None:
+        if len(self._pending) >= self._ledger.caps.in_flight:
+            self._ledger.counts.hit("in_flight")
+            oldest = self._pending.take_oldest()
+            if oldest is not None:
+                self._finish(oldest, message.last_time, message.last_frame, UNANSWERED, "cap")
+        if self._responses.adrift:
+            self._pending.doubt()
+        # Where no answer is seen at all, the client going on proves nothing.
+        gave_up = False
+        while self._responses.offset and self._pending.may_be_answered(exchange):
+            gave_up = exchange.correlation_id is not None
+            self._lost(message)
+        exchange.in_flight = len(self._pending)
+        self._pending.add(exchange)
+        if gave_up:
+            self._pending.mix()
+        self._holdings.hold(exchange, self, EXCHANGE_BYTES + len(message.raw or b""))
+        if self._responses.adrift:
+            self._responses.search()
+
+    def _learn_from_request(self, exchange: Exchange, message: WireMessage, new_use: bool) -> None:
+        """Software, mechanism, user and role, from the requests that tell them."""
+        key = exchange.api_key
+        if key == API_VERSIONS:
+            body = message.body or {}
+            if body.get("client_software_name"):
+                self.software = (body["client_software_name"], body.get("client_software_version"))
+        elif key == SASL_HANDSHAKE:
+            mechanism = (message.body or {}).get("mechanism")
+            self._tokens.mechanism = mechanism
+            if exchange.api_version == 0:
+                self._tokens.begin(mechanism)
+        elif key == SASL_AUTHENTICATE:
+            token = (message.body or {}).get("auth_bytes")
+            if isinstance(token, bytes):
+                self.principal = sasl.user_name(self._tokens.mechanism, token) or self.principal
+        elif key is not None and new_use:
+            self._role = roles.stronger(self._role, roles.role_of(key, message))
+
+    # ------------------------------------------------------------------ responses
+
+    def _response(self, message: WireMessage, cause: str | None) -> None:
+        raw = message.raw or b""
+        if message.complete and len(raw) >= 4 and not self._responses.unannounced:
+            next_up = self._pending.take_next(_ID.unpack_from(raw, 0)[0])
+            if next_up is not None:
+                self._pair(next_up, message)
+                return
+        self._announce(message)
+        told = _ID.unpack_from(raw, 0)[0] if len(raw) >= 4 else None
+        oldest = self._pending.oldest()
+        is_reply = oldest is not None and oldest.kind == SASL_TOKEN and not self._passes_token(raw, told)
+        correlation_id = None if is_reply else told
+        if not is_reply and (correlation_id is None or not self._pending.holds(correlation_id)):
+            self._unasked(message, raw, correlation_id, cause)
+        elif not message.complete and cause is None:
+            # It never completes: the request stays unanswered, with the beginning of the response beside it.
+            exchange = self._pending.first(correlation_id)
+            self._lay_out(message, exchange)
+            exchange.response = message
+        else:
+            self._answer(message, cause, correlation_id)
+
+    def _passes_token(self, raw: bytes, correlation_id: int | None) -> bool:
+        """True if a message is not the reply to the raw token that waits first: that reply was lost, or none was due
+        (to the last token of GSSAPI)."""
+        if correlation_id is None or not self._pending.holds(correlation_id):
+            return False
+        return self._pending.is_doubtful() or _answers(raw, 0, len(raw), self._pending.first(correlation_id))
+
+    def _unasked(
+        self, message: WireMessage, raw: bytes, correlation_id: int | None, cause: str | None
+    ) -> None:
+        """Take a message of the broker that no request waits for."""
+        infers = message.complete and not self._ledger.heads_only
+        found = [*candidates(raw)] if self._tokens.replies or infers else []
+        if self._tokens.is_reply(raw, message.complete, found):
+            if self._pending.holds(None) and self._pending.is_doubtful():
+                self._answer(message, cause, None)
+            else:
+                self._orphan(message, None, cause, [])
+        elif correlation_id is None:
+            self._responses.refuse(message)
+        else:
+            self._tokens.after_orphan(raw)
+            self._orphan(message, correlation_id, cause, found if infers else [])
+
+    def _answer(self, message: WireMessage, cause: str | None, correlation_id: int | None) -> None:
+        exchange = self._pending.first(correlation_id)
+        # A broker answers in order: the answers to doubtful older requests were in the hole.
+        while (older := self._pending.oldest()) is not exchange and (
+            self._pending.is_doubtful() or (older is not None and older.kind == SASL_TOKEN)
+        ):
+            self._lost(message)
+        if self._pending.is_unsure(correlation_id):
+            exchange.noted += (Problem(RESPONSE, "uncertain_pairing", UNSURE),)
+            exchange.latency_known = False
+        _, overtakes = self._pending.take(correlation_id)
+        self._note_damage(exchange, message, cause)
+        if overtakes:
+            text = "this response came before those of older requests on its connection"
+            exchange.noted += (Problem(RESPONSE, "out_of_order", text),)
+        self._pair(exchange, message)
+
+    def _pair(self, exchange: Exchange, message: WireMessage) -> None:
+        """Pair a request that was in flight with its response."""
+        self._lay_out(message, exchange)
+        exchange.response = message
+        exchange.previous_response_end = self._response_end
+        self._response_end = message.last_time
+        if self._tokens.replies or exchange.api_key == SASL_HANDSHAKE:
+            self._tokens.after_answer(exchange.api_key, exchange.api_version, message.raw or b"")
+        self._finish(exchange, message.last_time, message.last_frame, ANSWERED)
+
+    def _lay_out(self, message: WireMessage, exchange: Exchange) -> None:
+        """Set a response's API and version from its request, and the start of its body."""
+        if exchange.api_key is None or exchange.api_version is None or message.raw is None:
+            return
+        message.api_key = exchange.api_key
+        message.api_version = exchange.api_version
+        message.ends = exchange.connection
+        if exchange.plain_answer:
+            message.body_start = 4
+            return
+        header = response_header(message.raw, 0, len(message.raw), exchange.api_key, exchange.api_version)
+        message.body_start = len(message.raw) if header is None else header.body_start
+
+    def _orphan(
+        self, message: WireMessage, correlation_id: int | None, cause: str | None, found: list[Candidate]
+    ) -> None:
+        """Finish a response without its request; with `correlation_id` None a reply to a raw token."""
+        exchange = Exchange(self.ends, SASL_TOKEN if correlation_id is None else KAFKA)
+        exchange.correlation_id = correlation_id
+        exchange.client_id = self.client_id
+        exchange.response = message
+        self._response_end = message.last_time
+        self._note_damage(exchange, message, cause)
+        self._infer(exchange, message, found)
+        reason = "gap" if self._pending.lost else None
+        self._pending.orphaned()
+        self._finish(exchange, message.last_time, message.last_frame, ORPHAN, reason)
+
+    def _infer(self, exchange: Exchange, message: WireMessage, found: list[Candidate]) -> None:
+        """Give an orphan its API if one layout alone fits it, and that one was in use here."""
+        exchange.api_candidates = tuple(dict.fromkeys(candidate.api for candidate in found))
+        if len(found) == 1:
+            _, key, version = found[0]
+            if self._uses.get(_USE.pack(key, version)):
+                exchange.api_key, exchange.api_version = key, version
+                exchange.api_candidates = ()
+                self._lay_out(message, exchange)
+                message.inferred = True
+
+    # ------------------------------------------------------------------ endings
+
+    def _note_damage(self, exchange: Exchange, message: WireMessage, cause: str | None) -> None:
+        if cause is None:
+            return
+        code, text = INCOMPLETE[cause]
+        kept = len(message.raw or b"")
+        exchange.noted += (Problem(message.direction, code, text, offset=kept, bytes=message.size - kept),)
+        if cause == "gap":
+            exchange.latency_known = False
+        elif cause == "cap":
+            self._ledger.counts.hit("message_bytes")
+
+    def _give_up(self, time: int | None, frame: int, reason: str) -> None:
+        """Finish the requests still in flight: no response will come, or it was in a hole."""
+        while (exchange := self._pending.oldest()) is not None:
+            lost = self._pending.is_doubtful() and reason != ONE_SIDED
+            self._pending.take_oldest()
+            self._finish(exchange, time, frame, UNANSWERED, exchange.doubt or "gap" if lost else reason)
+
+    def make_room(self, key: Exchange) -> None:
+        """Drop the bytes of a request in flight; the second time, give it up. It is the oldest here."""
+        message = key.request
+        assert message is not None
+        if message.raw is None:
+            self._pending.take_oldest()
+            self._finish(key, message.last_time, message.last_frame, UNANSWERED, "cap")
+            return
+        message.raw = None
+        message.complete = False
+        key.noted += (Problem(REQUEST, "cap", DROPPED, offset=0, bytes=message.size),)
+        self._holdings.hold(key, self, EXCHANGE_BYTES)
+
+    def _lost(self, told_by: WireMessage) -> None:
+        """Finish the oldest request: its response was in a hole, or there was none, as the message behind it tells."""
+        lost = self._pending.is_doubtful()
+        exchange = self._pending.take_oldest()
+        if exchange is not None:
+            outcome, reason = (UNANSWERED, exchange.doubt or "gap") if lost else (NO_RESPONSE, None)
+            self._finish(exchange, told_by.last_time, told_by.last_frame, outcome, reason)
+
+    def _finish(
+        self, exchange: Exchange, time: int | None, frame: int, outcome: str, reason: str | None = None
+    ) -> None:
+        self._holdings.release(exchange)
+        exchange.completed_at = time
+        exchange.outcome = outcome
+        exchange.outcome_reason = reason
+        exchange.role = self._role
+        exchange.principal = self.principal
+        exchange.mechanism = self._tokens.mechanism
+        exchange.software_name, exchange.software_version = self.software
+        if self._conflicts:
+            exchange.noted += tuple(
+                Problem(side, "conflict", CONFLICT, bytes=size) for side, size in self._conflicts.items()
+            )
+            self._conflicts = {}
+        self.exchanges += 1
+        exchange.key = self._numbering.key(time, frame)
+        self._ledger.finish(exchange)
+
+
+def _header_text(client_id: str | None) -> bytes | None:
+    """A client id as it stands in a header (a nullable string); None if, with U+FFFD for bytes that are no text, it is
+    longer than any on the wire."""
+    if client_id is None:
+        return b"\xff\xff"
+    text = client_id.encode()
+    return len(text).to_bytes(2) + text if len(text) <= LONGEST_TEXT else None
+
+
+def _answers(data: bytes, start: int, end: int, exchange: Exchange) -> bool:
+    """True if `data[start:end]` is exactly a response of the exchange's API and version."""
+    key, version = exchange.api_key, exchange.api_version
+    if key is None or version is None:
+        return False
+    header = response_header(data, start, end, key, version)
+    return header is not None and is_body(key, version, RESPONSE, data, header.body_start, end)
+
+
+def _are_messages(data: bytes, end: int) -> bool:
+    """True if `data[:end]` is whole messages and nothing else: answers to requests that were not captured."""
+    position = 0
+    while position + MIN_RESPONSE <= end:
+        size = int.from_bytes(data[position : position + 4], signed=True)
+        if size < 4:
+            return False
+        position += 4 + size
+    return position == end
+
+
+def produce_acks(raw: bytes, start: int, version: int) -> int | None:
+    """`acks` of a Produce request, read without decoding it: it follows the transactional id from v3 on
+    (KIP-98), whose length became a varint with v9 (KIP-482). None if the bytes end before."""
+    if version >= 9:
+        length = shift = 0
+        while start < len(raw) and shift < 35:
+            byte = raw[start]
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            start += 1
+            if byte < 0x80:
+                break
+        start += max(length - 1, 0)
+    elif version >= 3:
+        start += 2 + max(int.from_bytes(raw[start : start + 2], signed=True), 0)
+    acks = raw[start : start + 2]
+    return int.from_bytes(acks, signed=True) if len(acks) == 2 else None

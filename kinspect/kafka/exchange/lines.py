@@ -1,0 +1,120 @@
+"""Lines of a run besides exchanges: connections and gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time
+from kinspect.kafka.wire.order import LineKey
+
+
+@dataclass(slots=True, frozen=True)
+class Gap:
+    """Bytes of one direction that the capture lacks; with the cause `mid_start`, bytes that it has, but whose message
+    boundaries are unknown.
+
+    `direction` is their sender (`client` or `broker`); `offset` and `bytes` count that direction's stream from
+    its first seen byte; `cause` is `capture_loss`, `snaplen` or `mid_start`. `key`: its place in the order of lines.
+    """
+
+    key: LineKey
+    connection_id: str
+    direction: str
+    time: int | None
+    offset: int
+    bytes: int
+    cause: str
+    exchanges_hit: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The gap as the JSON line's object."""
+        return {
+            "type": "gap",
+            "schema_version": SCHEMA_VERSION,
+            "connection_id": self.connection_id,
+            "direction": self.direction,
+            "timestamp": iso_time(self.time),
+            "offset": self.offset,
+            "bytes": self.bytes,
+            "cause": self.cause,
+            "exchanges_hit": self.exchanges_hit,
+        }
+
+
+ALIKE = (
+    *("connection_id", "community_id", "kind", "server_name", "alpn", "tls_version", "tls_cipher_suite"),
+    *("tls_status", "tls_reason", "handshake_seen", "end_reason", "exchanges", "gaps", "gap_bytes"),
+    *("conflicting_bytes", "undecoded_bytes"),
+)
+"""Keys of a connection's object, in their order, that have the names of its fields."""
+
+
+@dataclass(slots=True, frozen=True)
+class ConnectionLine:
+    """A finished connection: its ends, times, amounts, kind and end reason.
+
+    `kind` is `kafka`, `tls`, `other` or `empty` (no payload). `packets` and `bytes` are the client's and the
+    broker's; of a connection that is not Kafka "client" means the side that opened it, as far as known.
+    `conflicting_bytes` came again with another value; the first one counts.
+    `end_reason` is the reassembly's word (docs/architecture.md). `key`: its place in the order of lines.
+    """
+
+    key: LineKey
+    connection_id: str
+    community_id: str
+    client: tuple[str, int]
+    broker: tuple[str, int]
+    start_time: int | None
+    end_time: int | None
+    kind: str
+    server_name: str | None
+    alpn: tuple[str, ...]
+    tls_version: str | None
+    tls_cipher_suite: str | None
+    tls_status: str | None
+    tls_reason: str | None
+    end_reason: str
+    handshake_seen: bool
+    packets: tuple[int, int]
+    bytes: tuple[int, int]
+    exchanges: int
+    gaps: int
+    gap_bytes: int
+    conflicting_bytes: int
+    undecoded_bytes: int
+    client_id: str | None
+    principal: str | None
+    software_name: str | None
+    software_version: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The connection as the JSON line's object."""
+        return {
+            "type": "connection",
+            "schema_version": SCHEMA_VERSION,
+            "timestamp": iso_time(self.start_time),
+            "completed_at": iso_time(self.end_time),
+            "client": {
+                "ip": self.client[0],
+                "port": self.client[1],
+                "id": self.client_id,
+                "principal": self.principal,
+                "software_name": self.software_name,
+                "software_version": self.software_version,
+                "packets": self.packets[0],
+                "bytes": self.bytes[0],
+            },
+            "broker": {
+                "ip": self.broker[0],
+                "port": self.broker[1],
+                "packets": self.packets[1],
+                "bytes": self.bytes[1],
+            },
+            **{key: getattr(self, key) for key in ALIKE},
+            "alpn": list(self.alpn),
+        }
+
+
+Line: TypeAlias = Exchange | ConnectionLine | Gap

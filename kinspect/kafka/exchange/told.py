@@ -1,0 +1,135 @@
+"""Names of topic ids (KIP-516) and addresses of nodes in responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kinspect.kafka.fields.meaning import HOST, PORT, TOPIC_ID, is_node_id, is_topic_id, is_topic_name
+from kinspect.kafka.fields.sites import Site, sites
+from kinspect.kafka.wire.names import ZERO_ID
+from kinspect.model import RESPONSE
+from kinspect.protocol import schema
+
+if TYPE_CHECKING:
+    from kinspect.kafka.wire.message import WireMessage
+    from kinspect.kafka.wire.pair import Pair
+    from kinspect.protocol.schema import Field
+
+LARGE = 256 * 1024
+"""Bytes above which a decoded body is not held until its line is written: others may wait with it."""
+ENDPOINT = ["node_id", HOST, PORT, "rack"]
+LISTENERS = "listeners"
+_SHORTEST_WITH_ENDPOINT = 20
+_ADDRESS_ENDS = b"0123456789abcdefABCDEF:"
+
+
+class ResponseFacts(NamedTuple):
+    """Facts in one response: topic ids with their names; IP addresses and ports with the node there."""
+
+    names: Sequence[tuple[str, str]]
+    nodes: Sequence[tuple[str, int, int]]
+
+
+NOTHING = ResponseFacts((), ())
+
+
+class _Telling(NamedTuple):
+    """Sites of names beside topic ids in a response, and of node ids beside addresses. `last`: the nodes are its last
+    tagged field, which few responses have (KIP-951)."""
+
+    names: Site
+    nodes: Site
+    last: bool
+
+
+def tells(api_key: int, api_version: int) -> bool:
+    """True if a response of this API and version may have topic names beside topic ids, or addresses of nodes."""
+    return _telling(api_key, api_version) is not None
+
+
+def told(exchange: Pair) -> ResponseFacts:
+    """The names and nodes in the exchange's response, as far as it could be read."""
+    message = exchange.response
+    if message is None or message.api_key is None or message.api_version is None:
+        return NOTHING
+    telling = _telling(message.api_key, message.api_version)
+    if telling is None or (telling.last and not _may_end_in_endpoint(message.raw or b"")):
+        return NOTHING
+    found = _read(message, telling)
+    if message.size > LARGE:
+        message.forget()
+    return found
+
+
+def _read(message: WireMessage, telling: _Telling) -> ResponseFacts:
+    body = message.decode().body
+    if body is None:
+        return NOTHING
+    names = [
+        (topic_id, struct[name])
+        for _, struct, name in telling.names.walk(body)
+        if struct[name] and (topic_id := struct.get(TOPIC_ID, ZERO_ID)) != ZERO_ID
+    ]
+    nodes = [
+        (ip, port, struct[name])
+        for _, struct, name in telling.nodes.walk(body)
+        # Clients number the brokers they start from downwards from -1; a coordinator that is not there is -1 too.
+        if struct[name] >= 0
+        for ip, port in _addresses(struct)
+    ]
+    return ResponseFacts(names, nodes)
+
+
+def _addresses(struct: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """The IP addresses and ports in a node's struct or its listeners'; a host by name is at no address yet."""
+    for end in (struct, *(struct.get(LISTENERS) or ())):
+        ip = _ip_text(end.get(HOST) or "")
+        if ip is not None and PORT in end:
+            yield ip, end[PORT]
+
+
+@lru_cache(maxsize=4096)
+def _ip_text(host: str) -> str | None:
+    """An IP address in the form that connections have; None for a host name."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return None
+
+
+def _may_end_in_endpoint(raw: bytes) -> bool:
+    """True if a response may end in the endpoint of a node at an IP address: host, port, rack, no tags. Decoding all
+    others just for that would cost as much as pairing them.
+
+    Without a rack there is text, a port's two bytes of 0, its other two, and two bytes of 0.
+    """
+    if raw[-2:] != b"\0\0":
+        return len(raw) >= _SHORTEST_WITH_ENDPOINT
+    return raw[-6:-4] == b"\0\0" and raw[-7:-6] in _ADDRESS_ENDS
+
+
+@lru_cache(maxsize=4096)
+def _telling(api_key: int, api_version: int) -> _Telling | None:
+    layout = schema.layout(api_key, api_version, RESPONSE)
+    if layout is None:
+        return None
+    names = sites(
+        layout.fields,
+        lambda field, struct: is_topic_name(field) and not field.array and any(map(is_topic_id, struct)),
+    )
+    nodes = sites(layout.fields, lambda field, struct: is_node_id(field) and _has_address(struct))
+    last = not names and bool(layout.fields) and _is_tagged_endpoint(layout.fields[-1])
+    return _Telling(names, nodes, last) if names or nodes else None
+
+
+def _is_tagged_endpoint(field: Field) -> bool:
+    return field.tag is not None and [below.name for below in field.fields] == ENDPOINT
+
+
+def _has_address(struct: Sequence[Field]) -> bool:
+    return any(
+        field.name == HOST or (field.name == LISTENERS and _has_address(field.fields)) for field in struct
+    )

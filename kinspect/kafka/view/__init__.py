@@ -1,0 +1,1 @@
+"""The JSON form of exchanges, their bodies and records."""

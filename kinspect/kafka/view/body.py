@@ -1,0 +1,458 @@
+"""Bodies in JSON: Kafka's decoded fields in the form that a line shows.
+
+A layout is compiled once into functions that touch only the paths that need another form: bytes, record sets, secrets,
+topic ids, not-a-number. Other values are shown as they are; the decoded body itself is never changed, but the view
+shares its untouched parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kinspect.kafka.fields import envelope, meaning, sasl, secrets
+from kinspect.kafka.fields.groupbytes import GROUP_BYTES, GroupReader, read_group_bytes
+from kinspect.kafka.fields.scalars import base64_text, float_value, redact
+from kinspect.kafka.summary import (
+    REQUEST_DATA,
+    RESPONSE_DATA,
+    UNALIGNED_RECORDS,
+    RecordField,
+    RecordRoom,
+    Struct,
+    Summary,
+    summary_of,
+)
+from kinspect.kafka.view.reading import ReadingView
+from kinspect.kafka.view.recordview import RecordView
+from kinspect.kafka.wire.names import ZERO_ID
+from kinspect.protocol import schema
+from kinspect.protocol.wire import UNKNOWN_TAGS
+
+if TYPE_CHECKING:
+    from kinspect.kafka.wire.message import WireMessage
+    from kinspect.kafka.wire.pair import Pair
+    from kinspect.protocol.schema import Field, Layout
+
+
+JOIN_GROUP = 11
+PROTOCOL_TYPE = "protocol_type"
+# Messages whose bytes are shown only where their meaning is known.
+_ENVELOPES = frozenset({"EnvelopeRequest", "EnvelopeResponse"})
+_ANSWERED_TOKEN = "SaslAuthenticateResponse", "auth_bytes"
+_REQUEST_DATA = frozenset({REQUEST_DATA})
+_PROTOCOL_TYPE = frozenset({PROTOCOL_TYPE})
+
+
+class Scope:
+    """Context of the field that is being shown. `redactions` counts the secrets left out so far."""
+
+    __slots__ = ("_exchange", "_room", "_summary", "protocol_type", "redactions", "sensitive", "topic")
+
+    def __init__(self, exchange: Pair, summary: Summary | None, protocol_type: str | None) -> None:
+        self._exchange = exchange
+        self._summary = summary
+        self._room: RecordRoom | None = None
+        self.protocol_type = protocol_type
+        self.topic: str | None = None
+        self.sensitive = False
+        self.redactions = 0
+
+    def topic_name(self, topic_id: str) -> str | None:
+        """The name of a topic id as known when the exchange completed."""
+        return self._exchange.connection.names.name(topic_id, self._exchange.key)
+
+    def record_field(self, name: str, value: bytes) -> RecordField:
+        """The record set, read already if the summary has it."""
+        found = self._summary.record_field(value) if self._summary is not None else None
+        if found is None:
+            ends = self._exchange.connection
+            self._room = self._room or RecordRoom(ends.caps)
+            found = RecordField(value, name != UNALIGNED_RECORDS, self._room, ends.counts)
+        return found
+
+    def inner(self) -> Scope:
+        """The scope of a message inside this one."""
+        return Scope(self._exchange, None, None)
+
+    def inner_message(self, name: str, value: bytes) -> envelope.Inner | None:
+        """The message in an Envelope's field, read already if the summary has it."""
+        if self._summary is not None and self._summary.has_inner(name, value):
+            return self._summary.inner(name)
+        if name == REQUEST_DATA:
+            return envelope.inner_request(value)
+        # The request that the response belongs to.
+        request = self._exchange.request
+        body = request.decode(_REQUEST_DATA).body if request is not None else None
+        return envelope.inner_response(None if body is None else body.get(REQUEST_DATA), value)
+
+
+Edit = Callable[[Struct, Struct, Any, Scope], None]
+"""Writes the shown form of one field. Takes the struct to write to, the field's own struct, its value and context."""
+Rewrite = Callable[[Struct, Scope], Struct]
+Form = Callable[[Any, Scope], Any]
+"""Gives the shown form of a value that is not null."""
+Enter = Callable[[Struct, Scope], None]
+"""Notes in the scope what the fields below a struct depend on."""
+
+
+class BodyView:
+    """Shows bodies under given options; keeps the compiled form of each layout."""
+
+    def __init__(self, records: RecordView, show_secrets: bool, int64_text: bool) -> None:
+        self.records = records
+        self.readings = ReadingView(show_secrets, int64_text)
+        self.show_secrets = show_secrets
+        self.forms: dict[str, Form] = {
+            "bytes": lambda value, _: base64_text(value),
+            "float64": lambda value, _: float_value(value),
+        }
+        if int64_text:
+            self.forms["int64"] = lambda value, _: str(value)
+        self._plans: dict[Layout, _Plan] = {}
+
+    def body(
+        self, layout: Layout, body: Struct, message: WireMessage, exchange: Pair, summarised: bool
+    ) -> Struct:
+        """The decoded `body` of one of the exchange's messages. `summarised`: the exchange's summary is wanted too,
+        so its record sets need not be read twice."""
+        rewrite = self._rewrite(layout, body)
+        if rewrite is None:
+            return body
+        scope = Scope(
+            exchange, summary_of(exchange) if summarised else None, _protocol_type(message, exchange)
+        )
+        return rewrite(body, scope)
+
+    def inner(self, inner: envelope.Inner, scope: Scope) -> Struct | None:
+        """The body of a message inside an Envelope."""
+        layout, body = inner.decoded.layout, inner.decoded.body
+        rewrite = self._rewrite(layout, body) if layout is not None and body is not None else None
+        return body if rewrite is None or body is None else rewrite(body, scope)
+
+    def _rewrite(self, layout: Layout, body: Struct) -> Rewrite | None:
+        plan = self._plans.get(layout)
+        if plan is None:
+            plan = self._plans[layout] = _Plan(self, layout)
+        return plan.light if plan.tagged is None or not plan.tagged(body) else plan.full
+
+
+class _Plan:
+    """The compiled form of one layout: `light` for bodies without unknown tagged fields, `full` for those with some;
+    `tagged` tells them apart. Such fields can stand in any struct of a flexible message, and next to never do."""
+
+    def __init__(self, view: BodyView, layout: Layout) -> None:
+        self.light = _Writer(view, layout, False).struct(layout.fields)
+        self.tagged = _tag_check(layout.fields) if layout.flexible else None
+        self._view, self._layout = view, layout
+        self._full: Rewrite | None = None
+
+    @property
+    def full(self) -> Rewrite | None:
+        if self._full is None:
+            self._full = _Writer(self._view, self._layout, True).struct(self._layout.fields)
+        return self._full
+
+
+def _tag_check(fields: Sequence[Field]) -> Callable[[Struct], bool]:
+    """Return a function that is true of a struct if it, or one below it, has unknown tagged fields."""
+    below = tuple((f.name, f.array, _tag_check(f.fields)) for f in fields if f.fields)
+    if not below:
+        return lambda struct: UNKNOWN_TAGS in struct
+
+    def check(struct: Struct) -> bool:
+        if UNKNOWN_TAGS in struct:
+            return True
+        for name, array, inner in below:
+            value = struct.get(name)
+            if value and (any(map(inner, value)) if array else inner(value)):
+                return True
+        return False
+
+    return check
+
+
+def _protocol_type(message: WireMessage, exchange: Pair) -> str | None:
+    """The group's protocol type from a JoinGroup request: responses before v7 do not have it."""
+    request = exchange.request
+    if message.api_key != JOIN_GROUP or request is None:
+        return None
+    body = request.decode(_PROTOCOL_TYPE).body
+    return None if body is None else body.get(PROTOCOL_TYPE)
+
+
+TELLING_FIELDS = ("is_sensitive", "config_type")
+
+
+class _Writer:
+    """Compiles one layout's structs. `tags`: unknown tagged fields are looked for in each."""
+
+    def __init__(self, view: BodyView, layout: Layout, tags: bool) -> None:
+        self._view = view
+        self._layout = layout
+        self._tags = tags
+        self._hides = not view.show_secrets and (layout.name in _ENVELOPES or _has_secrets(layout.fields))
+
+    def struct(self, fields: Sequence[Field]) -> Rewrite | None:
+        """The function that shows a struct; None if it is shown as it is."""
+        edits: dict[str, Edit] = {}
+        grows = False
+        for field in fields:
+            edit, adds = self._edit(field, fields)
+            if edit is not None:
+                edits[field.name] = edit
+                grows = grows or adds
+        if self._tags:
+            edits[UNKNOWN_TAGS] = self._unknown_tags
+        if not edits:
+            return None
+        enters = tuple(self._enters(fields))
+        return _growing(edits, enters) if grows else _amending(tuple(edits.items()), enters)
+
+    def _enters(self, fields: Sequence[Field]) -> Iterator[Enter]:
+        names = {field.name for field in fields}
+        if PROTOCOL_TYPE in names:
+            yield _enter_group
+        if any(meaning.is_topic_id(f) or meaning.is_topic_name(f) for f in fields) and _holds_records(fields):
+            yield _topic_enter(fields)
+        if _is_config_entry(fields) and any(field.fields for field in fields):
+            yield _enter_config
+
+    def _edit(self, field: Field, siblings: Sequence[Field]) -> tuple[Edit | None, bool]:
+        """The edit of a field, None if it is shown as it is; and True if the edit adds keys."""
+        name = field.name
+        if field.fields:
+            rewrite = self.struct(field.fields)
+            return (None if rewrite is None else _formed(name, field.array, rewrite)), False
+        if (self._layout.name, name) == _ANSWERED_TOKEN:
+            return _answered_token(name, self._view.show_secrets), True
+        if not self._view.show_secrets:
+            if name in secrets.SECRET_FIELDS:
+                return _secret(name), True
+            if name == secrets.CONFIG_VALUE_FIELD and _is_config_entry(siblings):
+                return _config_value(tuple(f.name for f in siblings if f.name in TELLING_FIELDS)), True
+        if meaning.is_topic_id(field):
+            return _topic_id(
+                tuple(f.name for f in siblings if meaning.is_topic_name(f) and not f.array)
+            ), True
+        if meaning.is_records(field):
+            return self._records(name), False
+        place = (self._layout.name, name)
+        if place in GROUP_BYTES:
+            return self._group_bytes(name, GROUP_BYTES[place]), True
+        if self._layout.name in _ENVELOPES and field.type == "bytes":
+            return self._envelope(name), True
+        form = self._view.forms.get(field.type)
+        return (None if form is None else _formed(name, field.array, form)), False
+
+    # ------------------------------------------------------------------ edits that need the options
+
+    def _records(self, name: str) -> Edit:
+        show = self._view.records.record_set
+
+        def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
+            shown[name] = None if value is None else show(scope.record_field(name, value), scope.topic, scope)
+
+        return edit
+
+    def _group_bytes(self, name: str, reader: GroupReader) -> Edit:
+        readings = self._view.readings
+
+        def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
+            shown[name] = base64_text(value)
+            found = read_group_bytes(reader, value, scope.protocol_type)
+            if found is not None:
+                shown[name + "_decoded"] = readings.struct(found, scope, reader[0], found["version"])
+
+        return edit
+
+    def _envelope(self, name: str) -> Edit:
+        """Bytes of an Envelope: shown raw only if they could be read and hold no secret."""
+        readers: dict[str, Form] = {
+            REQUEST_DATA: lambda value, scope: self._inner(scope.inner_message(REQUEST_DATA, value), scope),
+            RESPONSE_DATA: lambda value, scope: self._inner(scope.inner_message(RESPONSE_DATA, value), scope),
+            "request_principal": lambda value, _: envelope.principal(value),
+            "client_host_address": lambda value, _: envelope.address(value),
+        }
+        read = readers[name]
+        show_secrets = self._view.show_secrets
+
+        def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
+            before = scope.redactions
+            found = None if value is None else read(value, scope)
+            if show_secrets or (found is not None and scope.redactions == before):
+                shown[name] = base64_text(value)
+            else:
+                scope.redactions += redact(shown, name, value)
+            if found is not None:
+                shown[name + "_decoded"] = found
+
+        return edit
+
+    def _inner(self, inner: envelope.Inner | None, scope: Scope) -> Struct | None:
+        if inner is None:
+            return None
+        header = inner.header
+        within = scope.inner()
+        body = self._view.inner(inner, within)
+        scope.redactions += within.redactions
+        return {
+            "api": schema.api_name(header.api_key),
+            "api_key": header.api_key,
+            "api_version": header.api_version,
+            "correlation_id": header.correlation_id,
+            "client_id": header.client_id,
+            "body": body,
+        }
+
+    def _unknown_tags(self, shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
+        if not self._hides:
+            shown[UNKNOWN_TAGS] = [
+                {"tag": entry["tag"], "bytes": base64_text(entry["bytes"])} for entry in value
+            ]
+            return
+        # In a message that carries secrets, bytes without a name could be one.
+        shown[UNKNOWN_TAGS] = entries = []
+        for entry in value:
+            hidden: Struct = {"tag": entry["tag"]}
+            scope.redactions += redact(hidden, "bytes", entry["bytes"])
+            entries.append(hidden)
+
+
+# ---------------------------------------------------------------------- structs
+
+
+def _growing(edits: dict[str, Edit], enters: tuple[Enter, ...]) -> Rewrite:
+    """The rewrite of a struct that gets derived keys: built from scratch, so that they stand beside their fields."""
+
+    def rewrite(struct: Struct, scope: Scope) -> Struct:
+        for enter in enters:
+            enter(struct, scope)
+        shown: Struct = {}
+        for name, value in struct.items():
+            edit = edits.get(name)
+            if edit is None:
+                shown[name] = value
+            else:
+                edit(shown, struct, value, scope)
+        return shown
+
+    return rewrite
+
+
+def _amending(edits: tuple[tuple[str, Edit], ...], enters: tuple[Enter, ...]) -> Rewrite:
+    """The rewrite of a struct whose keys stay: a copy with some values replaced."""
+
+    def rewrite(struct: Struct, scope: Scope) -> Struct:
+        for enter in enters:
+            enter(struct, scope)
+        shown = struct.copy()
+        for name, edit in edits:
+            if name in struct:
+                edit(shown, struct, struct[name], scope)
+        return shown
+
+    return rewrite
+
+
+# ---------------------------------------------------------------------- fields
+
+
+def _formed(name: str, array: bool, form: Form) -> Edit:
+    """Edit of a struct or a single value, or of an array of them."""
+
+    def each(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
+        shown[name] = None if value is None else [form(item, scope) for item in value]
+
+    def one(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
+        shown[name] = None if value is None else form(value, scope)
+
+    return each if array else one
+
+
+def _secret(name: str) -> Edit:
+    def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
+        scope.redactions += redact(shown, name, value)
+
+    return edit
+
+
+def _answered_token(name: str, show_secrets: bool) -> Edit:
+    """Edit of the broker's token; if it refuses the login, the reason is added beside it."""
+
+    def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
+        if show_secrets:
+            shown[name] = base64_text(value)
+        else:
+            scope.redactions += redact(shown, name, value)
+        refusal = sasl.refusal(value) if value else None
+        if refusal is not None:
+            shown[name + "_decoded"] = refusal
+
+    return edit
+
+
+def _config_value(telling: tuple[str, ...]) -> Edit:
+    """Edit of a config's value. `telling`: the fields that mark secrets; it is one if the message ends before them."""
+
+    def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
+        untold = any(name not in struct for name in telling)
+        if untold or scope.sensitive or secrets.is_secret_entry(struct):
+            scope.redactions += redact(shown, secrets.CONFIG_VALUE_FIELD, value)
+        else:
+            shown[secrets.CONFIG_VALUE_FIELD] = value
+
+    return edit
+
+
+def _topic_id(name_fields: tuple[str, ...]) -> Edit:
+    def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
+        shown[meaning.TOPIC_ID] = value
+        if value == ZERO_ID or any(struct.get(field) for field in name_fields):
+            return
+        name = scope.topic_name(value)
+        if name is not None:
+            shown["topic_name_resolved"] = name
+
+    return edit
+
+
+# ---------------------------------------------------------------------- context for the fields below
+
+
+def _enter_group(struct: Struct, scope: Scope) -> None:
+    scope.protocol_type = struct.get(PROTOCOL_TYPE)
+
+
+def _enter_config(struct: Struct, scope: Scope) -> None:
+    """Note a secret config: its synonyms are secret too."""
+    scope.sensitive = secrets.is_secret_entry(struct)
+
+
+def _topic_enter(fields: Sequence[Field]) -> Enter:
+    names = tuple(f.name for f in fields if meaning.is_topic_name(f) and not f.array)
+
+    def enter(struct: Struct, scope: Scope) -> None:
+        name = next((struct[field] for field in names if struct.get(field)), None)
+        topic_id = struct.get(meaning.TOPIC_ID)
+        scope.topic = scope.topic_name(topic_id) if name is None and topic_id is not None else name
+
+    return enter
+
+
+# ---------------------------------------------------------------------- contents of layouts
+
+
+def _is_config_entry(fields: Sequence[Field]) -> bool:
+    texts = {field.name for field in fields if field.type == "string" and not field.array}
+    return secrets.CONFIG_VALUE_FIELD in texts and not texts.isdisjoint(secrets.CONFIG_NAME_FIELDS)
+
+
+def _has_secrets(fields: Sequence[Field]) -> bool:
+    if _is_config_entry(fields) and any(field.name == secrets.CONFIG_VALUE_FIELD for field in fields):
+        return True
+    return any(field.name in secrets.SECRET_FIELDS or _has_secrets(field.fields) for field in fields)
+
+
+def _holds_records(fields: Sequence[Field]) -> bool:
+    return any(meaning.is_records(field) or _holds_records(field.fields) for field in fields)

@@ -1,0 +1,60 @@
+"""Names that bodies can have in JSON: the fields of every message, and keys derived from them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from kinspect.errors import KinspectError
+from kinspect.kafka.view.projection import DECODED, SIZE, Tree
+from kinspect.protocol import schema
+from kinspect.protocol.store import FieldDefinition
+from kinspect.protocol.wire import UNKNOWN_TAGS
+
+SUFFIXES = (DECODED, SIZE)
+DERIVED = frozenset(
+    {
+        *("topic_name_resolved", UNKNOWN_TAGS, "tag", "bytes"),
+        # record sets, batches and records
+        *("batches", "partial_bytes", "base_offset", "last_offset", "magic", "compression", "count", "size"),
+        *("crc_ok", "timestamp_type", "base_timestamp_ms", "max_timestamp_ms", "delete_horizon_ms"),
+        *("producer_id", "producer_epoch", "base_sequence", "partition_leader_epoch", "is_transactional"),
+        *("is_control", "records", "offset", "timestamp_ms", "key", "key_encoding", "value"),
+        *("value_encoding", "headers"),
+        # decoded bytes, and the message inside an Envelope
+        *("type", "version", "data", "api", "api_key", "api_version", "correlation_id", "client_id", "body"),
+    }
+)
+
+
+def check(tree: Tree, prefix: str) -> None:
+    """Raise KinspectError for a name in the tree that no body has. `prefix`: the tree's path (`request.body`)."""
+    for name, below in tree.items():
+        if not _is_known(name):
+            close = difflib.get_close_matches(name, sorted(names()), n=3)
+            hint = f"did you mean {', '.join(close)}?" if close else "see `kinspect schema API --version N`"
+            raise KinspectError(f"unknown field '{prefix}.{name}': no message has such a field; {hint}")
+        check(below, f"{prefix}.{name}")
+
+
+def _is_known(name: str) -> bool:
+    stems = (name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix))
+    return name in names() or any(stem in names() for stem in stems)
+
+
+@cache
+def names() -> frozenset[str]:
+    """All names but for those with one of `SUFFIXES`. Reads the whole schema table."""
+    messages = [message for api in schema.apis() for message in (api.request, api.response)]
+    messages += [message for file in schema.record_files().values() for message in file]
+    layouts = [
+        fields for message in messages for fields in (message.fields, *(v.fields for v in message.variants))
+    ]
+    return DERIVED.union(*map(_names, layouts))
+
+
+def _names(fields: Iterable[FieldDefinition]) -> Iterator[str]:
+    for field in fields:
+        yield schema.snake_case(field.name)
+        yield from _names(field.fields)

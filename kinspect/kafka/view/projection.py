@@ -1,0 +1,77 @@
+"""Projections (`--fields api,request.body.topics.name`): dotted paths, through arrays, of what to show and decode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kinspect.kafka.fields import secrets
+from kinspect.kafka.fields.meaning import TOPIC_ID
+
+Tree = dict[str, "Tree"]
+"""Names, each with the tree of those asked for below it; an empty tree asks for everything."""
+
+DECODED, SIZE = "_decoded", "_size"
+# Fields below which no fields of the body are shown: they are decoded whole.
+_OPAQUE = frozenset({"records", "unaligned_records"})
+
+# Fields, in the same struct or in one around it, on which the form of another depends: they are decoded with it.
+_CONTEXT = frozenset(
+    {
+        # the topic, for its id's name and for the contents of its records
+        "name",
+        "topic",
+        "topic_name",
+        TOPIC_ID,
+        # the name and marks of a config, which may be a secret
+        *secrets.CONFIG_NAME_FIELDS,
+        "config_type",
+        "is_sensitive",
+        # the protocol of the group members' bytes
+        "protocol_type",
+    }
+)
+
+
+def parse(paths: Iterable[str]) -> Tree:
+    """The tree of the asked paths. Asking for a field and for something below it asks for the whole field."""
+    tree: Tree = {}
+    for path in sorted(paths, key=len):
+        node = tree
+        names = path.split(".")
+        for name in names[:-1]:
+            if node.get(name) == {}:
+                break
+            node = node.setdefault(name, {})
+        else:
+            node[names[-1]] = {}
+    return tree
+
+
+def restrict(value: Any, tree: Tree) -> Any:
+    """The parts of a JSON value that `tree` asks for: dicts lose other keys, lists are gone through, order is kept."""
+    if not tree:
+        return value
+    if isinstance(value, dict):
+        return {name: restrict(item, tree[name]) for name, item in value.items() if name in tree}
+    if isinstance(value, list):
+        return [restrict(item, tree) for item in value]
+    return value
+
+
+def body_paths(tree: Tree) -> frozenset[str]:
+    """The body fields to decode for the parts of a body that `tree` asks for."""
+    return frozenset(_paths(tree, ""))
+
+
+def _paths(tree: Tree, prefix: str) -> Iterator[str]:
+    for name in _CONTEXT:
+        yield prefix + name
+    for name, below in tree.items():
+        if name.endswith(DECODED):
+            yield prefix + name.removesuffix(DECODED)
+        elif below and name not in _OPAQUE:
+            yield from _paths(below, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+            yield prefix + name.removesuffix(SIZE)

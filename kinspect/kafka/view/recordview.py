@@ -1,0 +1,163 @@
+"""Record sets in JSON: batches, and if asked for their records, keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kinspect.kafka.fields.scalars import base64_text, integer_text
+from kinspect.kafka.view.reading import ReadingView, Surroundings
+from kinspect.records import control, internal
+
+if TYPE_CHECKING:
+    from kinspect.kafka.summary import RecordField
+
+BATCH_INT64S = (
+    "base_offset",
+    "last_offset",
+    "base_timestamp_ms",
+    "max_timestamp_ms",
+    "delete_horizon_ms",
+    "producer_id",
+)
+SECRET_TOPICS = frozenset({"__cluster_metadata", "@metadata"})
+"""Topics whose records may hold secrets."""
+
+UTF_8, BASE64, HEX = "utf-8", "base64", "hex"
+
+ShownBytes = tuple[str | None, str | None]
+"""A key or value and its encoding; null and null for a value that is absent or not shown."""
+
+NOT_SHOWN: ShownBytes = (None, None)
+
+
+def _none(value: bytes | None) -> ShownBytes:
+    return NOT_SHOWN
+
+
+def _text(value: bytes | None) -> ShownBytes:
+    if value is None:
+        return NOT_SHOWN
+    try:
+        return value.decode(), UTF_8
+    except UnicodeDecodeError:
+        return base64_text(value), BASE64
+
+
+def _base64(value: bytes | None) -> ShownBytes:
+    return NOT_SHOWN if value is None else (base64_text(value), BASE64)
+
+
+def _hex(value: bytes | None) -> ShownBytes:
+    return NOT_SHOWN if value is None else (value.hex(), HEX)
+
+
+PAYLOADS: dict[str, Callable[[bytes | None], ShownBytes]] = {
+    "none": _none,
+    "text": _text,
+    "base64": _base64,
+    "hex": _hex,
+}
+"""Forms of keys, values and header values (`--payload`)."""
+
+
+class RecordView:
+    """Shows record sets: `with_records` their records too, `payload` one of `PAYLOADS`."""
+
+    def __init__(self, with_records: bool, payload: str, show_secrets: bool, int64_text: bool) -> None:
+        self.with_records = with_records
+        self._payload = PAYLOADS[payload]
+        self._show_secrets = show_secrets
+        self._int64_text = int64_text
+        self._readings = ReadingView(show_secrets, int64_text)
+
+    def record_set(self, field: RecordField, topic: str | None, around: Surroundings) -> dict[str, Any]:
+        """The record set's JSON form. `topic`: the topic of its records, None where it is not known."""
+        if self.with_records:
+            found = field.take_records()
+            batches: list[dict[str, Any]] = found
+            for batch in batches:
+                records, is_control = batch["records"], batch["is_control"]
+                # In place: the records and their shown form are not held both.
+                if is_control or topic in internal.TOPICS or self._int64_text:
+                    for index, record in enumerate(records):
+                        records[index] = self._record(record, is_control, topic, around)
+                elif self._payload is _text:
+                    self._plain_text(records)
+                else:
+                    self._plain(records)
+        else:
+            found = field.batches()
+            batches = list(found)
+        if self._int64_text:
+            batches = [
+                {**batch, **{name: integer_text(batch[name]) for name in BATCH_INT64S}} for batch in batches
+            ]
+        return {"batches": batches, "partial_bytes": found.partial_bytes}
+
+    def _plain(self, records: list[dict[str, Any]]) -> None:
+        """Show, in place, records whose keys and values have no layout of Kafka's."""
+        for record in records:
+            record["key"], record["key_encoding"] = self._payload(record["key"])
+            record["value"], record["value_encoding"] = self._payload(record["value"])
+            if record["headers"]:
+                record["headers"] = [self._header(header) for header in record["headers"]]
+
+    def _plain_text(self, records: list[dict[str, Any]]) -> None:
+        """`_plain` for text, without a call for each key and value: nearly all records asked for come here."""
+        for record in records:
+            key, value = record["key"], record["value"]
+            encoding = None
+            if key is not None:
+                try:
+                    record["key"], encoding = key.decode(), UTF_8
+                except UnicodeDecodeError:
+                    record["key"], encoding = base64_text(key), BASE64
+            record["key_encoding"] = encoding
+            encoding = None
+            if value is not None:
+                try:
+                    record["value"], encoding = value.decode(), UTF_8
+                except UnicodeDecodeError:
+                    record["value"], encoding = base64_text(value), BASE64
+            record["value_encoding"] = encoding
+            if record["headers"]:
+                record["headers"] = [self._header(header) for header in record["headers"]]
+
+    def _record(
+        self, record: dict[str, Any], is_control: bool, topic: str | None, around: Surroundings
+    ) -> dict[str, Any]:
+        key, value = record["key"], record["value"]
+        shown_key, key_encoding = self._payload(key)
+        shown_value, value_encoding = self._payload(value)
+        decoded_key = decoded_value = None
+        if is_control:
+            decoded_key, decoded_value = control.decode(key, value)
+        elif topic in internal.TOPICS:
+            decoded_key = internal.decode_key(topic, key)
+            decoded_value = internal.decode_value(topic, key, value)
+        secrets_before = around.redactions
+        offset, timestamp = record["offset"], record["timestamp_ms"]
+        shown = {
+            "offset": str(offset) if self._int64_text else offset,
+            "timestamp_ms": integer_text(timestamp) if self._int64_text else timestamp,
+            "key": shown_key,
+            "key_size": record["key_size"],
+        }
+        if decoded_key is not None:
+            shown["key_decoded"] = self._readings.record(decoded_key, around)
+        shown["value"] = shown_value
+        shown["value_size"] = record["value_size"]
+        if decoded_value is not None:
+            shown["value_decoded"] = self._readings.record(decoded_value, around)
+        shown["headers"] = [self._header(header) for header in record["headers"]]
+        shown["key_encoding"], shown["value_encoding"] = key_encoding, value_encoding
+        # A metadata record that cannot be read could hold a secret too.
+        unread = decoded_value is None and value is not None and not is_control and topic in SECRET_TOPICS
+        if around.redactions != secrets_before or (unread and not self._show_secrets):
+            shown.update(key=None, key_encoding=None, value=None, value_encoding=None)
+        return shown
+
+    def _header(self, header: dict[str, Any]) -> dict[str, Any]:
+        value, encoding = self._payload(header["value"])
+        return {"key": header["key"], "value": value, "value_encoding": encoding}

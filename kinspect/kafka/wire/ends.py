@@ -1,0 +1,116 @@
+"""Identity of a connection: its ends, its id, and the Community ID that Zeek, Suricata and Arkime print too."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import ip_address
+from struct import pack
+from typing import Protocol
+
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.model import Caps, Counts
+
+TCP = 6
+
+Address = tuple[bytes, int]
+
+
+class Flow(Protocol):
+    """A connection as the reassembly knows it; pairs are indexed by direction."""
+
+    @property
+    def addresses(self) -> tuple[Address, Address]: ...
+    @property
+    def syn(self) -> int | None: ...
+    @property
+    def start_time(self) -> int | None: ...
+    @property
+    def packets(self) -> tuple[int, int]: ...
+    @property
+    def bytes(self) -> tuple[int, int]: ...
+    @property
+    def conflicts(self) -> tuple[int, int]: ...
+
+
+class Shared(Protocol):
+    """State that all connections of a run share (the ledger)."""
+
+    @property
+    def names(self) -> LearnedNames: ...
+    @property
+    def files(self) -> Sequence[str]: ...
+    @property
+    def caps(self) -> Caps: ...
+    @property
+    def counts(self) -> Counts: ...
+
+
+@dataclass(slots=True, frozen=True)
+class Ends:
+    """Client and broker of a connection, and what all its exchanges share."""
+
+    client_ip: str
+    client_port: int
+    broker_ip: str
+    broker_port: int
+    connection_id: str
+    community_id: str
+    names: LearnedNames
+    files: Sequence[str]
+    caps: Caps
+    counts: Counts
+    tls: bool = False
+
+
+def ends(flow: Flow, client: int, ledger: Shared, tls: bool = False) -> Ends:
+    """The ends of `flow`, where `client` is the client's direction; `tls`: it was decrypted."""
+    own, other = flow.addresses[client], flow.addresses[1 - client]
+    return Ends(
+        client_ip=ip_text(own[0]),
+        client_port=own[1],
+        broker_ip=ip_text(other[0]),
+        broker_port=other[1],
+        connection_id=connection_id(own, other, flow.start_time),
+        community_id=community_id(own, other),
+        names=ledger.names,
+        files=ledger.files,
+        caps=ledger.caps,
+        counts=ledger.counts,
+        tls=tls,
+    )
+
+
+def likely_client(flow: Flow) -> int:
+    """The direction of the side that opened the connection; without its SYN, the one with the higher port."""
+    if flow.syn is not None:
+        return flow.syn
+    (_, port), (_, other) = flow.addresses
+    return 0 if port >= other else 1
+
+
+@lru_cache(4096)
+def ip_text(address: bytes) -> str:
+    """4 or 16 address bytes as text."""
+    return str(ip_address(address))
+
+
+def endpoint(ip: str, port: int) -> str:
+    """Address and port as text: `10.0.0.1:9092`, `[::1]:9092`."""
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def connection_id(client: Address, broker: Address, start_time: int | None) -> str:
+    """`client:port-broker:port@start`, the start in nanoseconds since the epoch (0 where the capture has no time)."""
+    both = "-".join(endpoint(ip_text(ip), port) for ip, port in (client, broker))
+    return f"{both}@{start_time or 0}"
+
+
+def community_id(one: Address, other: Address) -> str:
+    """Community ID v1 of a TCP flow (the specification's algorithm: ordered endpoints, SHA-1, base64), with seed 0."""
+    (ip_a, port_a), (ip_b, port_b) = sorted((one, other))
+    data = bytes(2) + ip_a + ip_b + bytes((TCP, 0)) + pack(">HH", port_a, port_b)
+    return "1:" + base64.b64encode(hashlib.sha1(data, usedforsecurity=False).digest()).decode()

@@ -1,0 +1,115 @@
+"""A request or a response as it lay on the wire; its body is decoded when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from kinspect.kafka.wire.ends import Ends
+from kinspect.model import Caps
+from kinspect.protocol import Decoded, decode_body
+from kinspect.state import fields
+
+DEFAULT_CAPS = Caps()
+NOTHING_DECODED = Decoded(None, None, False, ())
+
+
+class WireMessage:
+    """A request or a response as it lay on the wire.
+
+    `raw` holds the message without its 4-byte size, as far as it was captured (None: dropped by a cap);
+    `size` is what the 4-byte size announced; `body_start` is where the body begins in `raw`. Times are
+    nanoseconds since the epoch (None: the capture has none), `first_frame`/`last_frame` frame references
+    (`model.FRAME_BITS`). `complete` is true if every byte is there; `offset` is where the message with its size begins
+    in the stream of its direction (in the plaintext, if it is encrypted). `api_key` is None where the layout is not
+    known (an orphan response, a raw SASL token): then there is no body. `ends` are those of its connection, with the
+    caps that apply and the counts of what they cut; None for a message alone.
+    """
+
+    STATE: ClassVar = (
+        *("direction", "raw", "size", "body_start", "first_time", "last_time", "first_frame"),
+        *("last_frame", "packets", "complete", "offset", "inferred", "api_key", "api_version"),
+    )
+    __slots__ = (*STATE, "_cut", "_decoded", "_fields", "ends")
+
+    def __init__(
+        self,
+        direction: str,
+        raw: bytes | None,
+        size: int,
+        body_start: int,
+        first_time: int | None,
+        last_time: int | None,
+        first_frame: int,
+        last_frame: int,
+        packets: int,
+        complete: bool,
+        offset: int = 0,
+    ) -> None:
+        self.direction = direction
+        self.raw = raw
+        self.size = size
+        self.body_start = body_start
+        self.first_time = first_time
+        self.last_time = last_time
+        self.first_frame = first_frame
+        self.last_frame = last_frame
+        self.packets = packets
+        self.complete = complete
+        self.offset = offset
+        self.inferred = False
+        self.ends: Ends | None = None
+        self.api_key: int | None = None
+        self.api_version: int | None = None
+        self._cut = False
+        self._decoded: Decoded | None = None
+        self._fields: frozenset[str] | None = None
+
+    def state(self) -> list[Any]:
+        """State for `from_state`, as plain values."""
+        return fields(self, self.STATE)
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any], ends: Ends | None) -> WireMessage:
+        message = cls(*state[:11])
+        message.inferred, message.api_key, message.api_version = state[11:]
+        message.ends = ends
+        return message
+
+    def decode(self, fields: frozenset[str] | None = None) -> Decoded:
+        """The body, whole or only the dotted `fields` asked for; kept for the next call."""
+        if self._decoded is not None and (self._fields is None or self._fields == fields):
+            return self._decoded
+        if self.raw is None or self.api_key is None or self.api_version is None:
+            decoded = NOTHING_DECODED
+        else:
+            decoded = decode_body(
+                self.api_key,
+                self.api_version,
+                self.direction,
+                self.raw,
+                self.body_start,
+                len(self.raw),
+                fields,
+                0,
+                DEFAULT_CAPS.body_bytes if self.ends is None else self.ends.caps.body_bytes,
+            )
+            if decoded.problems and self.ends is not None and not self._cut:
+                self._cut = any(problem.code == "cap" for problem in decoded.problems)
+                if self._cut:
+                    self.ends.counts.hit("body_bytes")
+            if not self.complete:
+                # `complete` and the cause of the cut tell it already: that the bytes run out is no second problem.
+                problems = tuple(p for p in decoded.problems if p.code != "malformed")
+                decoded = decoded._replace(complete=False, problems=problems)
+        self._decoded, self._fields = decoded, fields
+        return decoded
+
+    def forget(self) -> None:
+        """Drop the decoded body; it is decoded again when asked for."""
+        self._decoded = None
+
+    @property
+    def body(self) -> dict[str, Any] | None:
+        """Kafka's fields as plain Python values (`kinspect.protocol`); None if there is no known layout."""
+        return self.decode().body

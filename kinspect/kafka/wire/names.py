@@ -1,0 +1,101 @@
+"""Topic names by topic id (KIP-516) and node ids by address, learned from the capture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kinspect.kafka.wire.order import FIRST, LineKey
+
+METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+# A cluster has fewer topics; a capture that claims more cannot fill the memory.
+NAMES_KEPT = 1_000_000
+UNRESOLVED_KEPT = 100_000
+NODES_KEPT = 100_000
+
+BrokerAddress = tuple[str, int]
+"""An IP address as text, and a port."""
+
+
+class LearnedNames:
+    """The names that topic ids had, and the node ids at addresses, when a line was completed.
+
+    Each is told by a line, and counts for lines with a larger key, on any connection: a line asked for late still sees
+    what was known at its own time. The first name told stays: Kafka never gives an id a second name. Another node may
+    take over an address, and counts from its first mention on; a return of the old one is not noticed. The order in
+    which lines are learned does not matter.
+    """
+
+    __slots__ = ("_names", "_new_names", "_new_nodes", "_node_count", "_nodes", "unresolved")
+
+    def __init__(self, names: dict[str, str] | None = None) -> None:
+        """`names`: names known beforehand (`--topic-names`), by id."""
+        known = {METADATA_TOPIC_ID: "__cluster_metadata", **(names or {})}
+        self._names: dict[str, tuple[LineKey, str]] = {
+            topic_id: (FIRST, name) for topic_id, name in known.items()
+        }
+        self._nodes: dict[BrokerAddress, dict[int, LineKey]] = {}
+        self._node_count = 0
+        self._new_names: list[tuple[str, str, LineKey]] = []
+        self._new_nodes: list[tuple[str, int, int, LineKey]] = []
+        self.unresolved: set[str] = set()
+        """Ids that were asked for and not known, for the summary."""
+
+    def learn(self, topic_id: str, name: str, key: LineKey) -> None:
+        """Learn from the line of that key that `topic_id` is `name`."""
+        if topic_id == ZERO_ID:
+            return
+        learned = self._names.get(topic_id)
+        if key < learned[0] if learned is not None else len(self._names) < NAMES_KEPT:
+            self._names[topic_id] = key, name
+            self._new_names.append((topic_id, name, key))
+
+    def learn_node(self, ip: str, port: int, node_id: int, key: LineKey) -> None:
+        """Learn from the line of that key that `node_id` is at that address."""
+        told = self._nodes.setdefault((ip, port), {})
+        first = told.get(node_id)
+        if first is None:
+            if self._node_count >= NODES_KEPT:
+                return
+            self._node_count += 1
+        if first is None or key < first:
+            told[node_id] = key
+            self._new_nodes.append((ip, port, node_id, key))
+
+    def node_id(self, ip: str, port: int, key: LineKey) -> int | None:
+        """The id of the node at that address for the line of `key`: of nodes in earlier lines the last to appear."""
+        told = self._nodes.get((ip, port))
+        if told is None:
+            return None
+        before = [(first, node_id) for node_id, first in told.items() if first < key]
+        return max(before)[1] if before else None
+
+    def name(self, topic_id: str, key: LineKey) -> str | None:
+        """The name of `topic_id` if a line before that of `key` told it; else None, and the id counts as unresolved."""
+        learned = self._names.get(topic_id)
+        if learned is not None and learned[0] < key:
+            return learned[1]
+        if topic_id != ZERO_ID:
+            self.add_unresolved((topic_id,))
+        return None
+
+    def take_new(self) -> tuple[list[tuple[str, str, LineKey]], list[tuple[str, int, int, LineKey]]]:
+        """Names by id and nodes by address learned since the last call, each with the key of the line that told it."""
+        names, nodes = self._new_names, self._new_nodes
+        self._new_names, self._new_nodes = [], []
+        return names, nodes
+
+    def add(self, names: Iterable[Sequence[Any]], nodes: Iterable[Sequence[Any]]) -> None:
+        """Learn the result of another object's `take_new`, also if it was carried as lists."""
+        for topic_id, name, key in names:
+            self.learn(topic_id, name, tuple(key))
+        for ip, port, node_id, key in nodes:
+            self.learn_node(ip, port, node_id, tuple(key))
+
+    def add_unresolved(self, topic_ids: Iterable[str]) -> None:
+        """Note ids that were asked for and not known."""
+        for topic_id in topic_ids:
+            if len(self.unresolved) >= UNRESOLVED_KEPT:
+                return
+            self.unresolved.add(topic_id)

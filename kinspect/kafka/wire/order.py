@@ -1,0 +1,152 @@
+"""The order of a run's lines: each has a key that its connection alone decides."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import deque
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+LineKey = tuple[int, int, int, int]
+"""Completion time of a line (nanoseconds since the epoch, 0 without a time), the frame that completed it, the first
+frame of its connection, and its number in the connection. Frames are frame references: their file comes first."""
+FIRST: LineKey = (-1, 0, 0, 0)
+"""Key before those of all lines."""
+UNPLACED: LineKey = (0, 0, 0, 0)
+"""Key of an exchange that is no line of a run."""
+
+WINDOW = 4096
+"""Number of the run's packets for which a line waits for those that belong before it."""
+WINDOW_BYTES = 16 * 1024 * 1024
+"""Bytes that waiting lines may take; with more the window is shorter."""
+
+
+class LineNumbering:
+    """Gives the lines of a connection their keys. A packet without a time has that of the one before it."""
+
+    __slots__ = ("_first_frame", "_number", "_time")
+
+    def __init__(self, first_frame: int) -> None:
+        self._first_frame = first_frame
+        self._number = 0
+        self._time = 0
+
+    def state(self) -> list[int]:
+        """State for `from_state`, as plain values."""
+        return [self._first_frame, self._number, self._time]
+
+    @classmethod
+    def from_state(cls, state: Sequence[int]) -> LineNumbering:
+        first_frame, number, time = state
+        numbering = cls(first_frame)
+        numbering._number, numbering._time = number, time
+        return numbering
+
+    def key(self, time: int | None, frame: int) -> LineKey:
+        """The key of the next line, which the packet `frame` completed at `time`."""
+        self._number += 1
+        if time is not None:
+            self._time = time
+        return self._time, frame, self._first_frame, self._number
+
+
+L = TypeVar("L")
+
+
+class LineOrder(Generic[L]):
+    """Lines in the order of their keys, as far as they come within `WINDOW` packets of the run.
+
+    A line waits until so many packets have come after the one it came with, and is released with all lines of smaller
+    keys. The result depends on keys, places and sizes alone, not on when it is asked for.
+    """
+
+    __slots__ = ("_arrived", "_held", "_last", "_place", "_ready", "bytes", "late")
+
+    def __init__(self) -> None:
+        # Key, place, size, line; in the order of keys.
+        self._held: list[tuple[LineKey, int, int, L]] = []
+        # Places and keys in the order in which the lines came; None as long as that is the order of keys.
+        self._arrived: deque[tuple[int, LineKey]] | None = None
+        self._ready: list[L] = []
+        self._last = FIRST
+        self._place = 0
+        self.bytes = 0
+        self.late = 0
+        """Number of lines that came after later ones had been released."""
+
+    def add(self, key: LineKey, place: int, size: int, line: L) -> None:
+        """Add a line that came with the packet at that place in the run."""
+        if place > self._place:
+            self._place = place
+            self.shorten()
+        held = self._held
+        if self._arrived is None and held and key > held[-1][0]:
+            held.append((key, place, size, line))
+        else:
+            self._insert((key, place, size, line))
+        self.bytes += size
+
+    def shorten(self) -> None:
+        """Release the lines of the first packets as long as too many bytes wait."""
+        while self.bytes > WINDOW_BYTES:
+            first = self._held[0][1] if self._arrived is None else self._arrived[0][0]
+            self.pass_to(first + WINDOW)
+
+    def _insert(self, entry: tuple[LineKey, int, int, L]) -> None:
+        key, place, _, _ = entry
+        self.pass_to(place)
+        if self._held and self._arrived is None:
+            self._arrived = deque((place, key) for key, place, _, _ in self._held)
+        if self._arrived is not None:
+            self._arrived.append((place, key))
+        if key < self._last:
+            self.late += 1
+        insort(self._held, entry, key=_key)
+
+    def pass_to(self, place: int) -> None:
+        """Release the lines that have waited long enough, as the run has come to that place."""
+        last = place - WINDOW
+        arrived = self._arrived
+        if arrived is None:
+            count = 0
+            for entry in self._held:
+                if entry[1] > last:
+                    break
+                count += 1
+            self._hand_on(count)
+            return
+        due = FIRST
+        while arrived and arrived[0][0] <= last:
+            due = max(due, arrived.popleft()[1])
+        self._release(due)
+        if not self._held:
+            self._arrived = None
+
+    def force(self) -> None:
+        """Release the first line at once."""
+        self._release(self._held[0][0])
+
+    def rest(self) -> None:
+        """Release all lines: none that belongs before one of them will come."""
+        self._hand_on(len(self._held))
+        self._arrived = None
+
+    def _release(self, last: LineKey) -> None:
+        self._hand_on(bisect_right(self._held, last, key=_key))
+
+    def _hand_on(self, count: int) -> None:
+        if count:
+            entries = self._held[:count]
+            del self._held[:count]
+            self._ready += [line for _, _, _, line in entries]
+            self.bytes -= sum([size for _, _, size, _ in entries])
+            self._last = max(self._last, entries[-1][0])
+
+    def ready(self) -> list[L]:
+        """The lines released since the last call."""
+        lines, self._ready = self._ready, []
+        return lines
+
+
+def _key(entry: tuple[LineKey, int, int, L]) -> LineKey:
+    return entry[0]

@@ -1,0 +1,78 @@
+"""Counts of the output side, for the closing summary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from kinspect import seen
+from kinspect.kafka.summary import error_counts
+from kinspect.protocol import schema
+from kinspect.seen import SeenValues
+
+if TYPE_CHECKING:
+    from kinspect.kafka.exchange.exchange import Exchange
+
+K = TypeVar("K")
+
+SHOWN, PASSED, LOOKED_AT = "shown", "passed the filters", "looked at"
+"""Words for the exchanges that passed the filters: `LOOKED_AT` where nothing is written and nothing filtered."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of the output side, beside the pipeline's.
+
+    `error_counts`: number of times each error code occurs. `unchecked`: nothing of the bodies but their error codes was
+    looked at, so that `problems` are unknown. `unknown`: by filter option, the number of exchanges left out because the
+    value that it tests is not known. `stopped`: the reason, if the reading ended before the captures did. `interface`:
+    the source of the packets, if not files. `unread`: files that could not be read at all. `options`: the filters, in
+    the order in which they are applied; `seen`: values of the exchanges that they left out; `first`, `last`: the times
+    of the first and the last packet, in nanoseconds; `utc`: times are not told in local time.
+    """
+
+    shown: int = 0
+    problems: int = 0
+    errors: int = 0
+    error_counts: dict[int, int] = field(default_factory=dict)
+    filtered: bool = False
+    unchecked: bool = False
+    called: str | None = SHOWN
+    unknown: dict[str, int] = field(default_factory=dict)
+    stopped: str | None = None
+    interface: str | None = None
+    unread: int = 0
+    options: list[str] = field(default_factory=list)
+    seen: SeenValues = field(default_factory=dict)
+    first: int | None = None
+    last: int | None = None
+    utc: bool = False
+
+    def count(self, exchange: Exchange) -> None:
+        """Add the problems and the error codes of an exchange that passed the filters; decodes bodies for it."""
+        if self.unchecked:
+            counts = error_counts(exchange)
+        else:
+            self.problems += len(exchange.problems)
+            counts = exchange.summary.error_counts
+        if counts:
+            self.errors += sum(counts.values())
+            _add(self.error_counts, counts)
+
+    def named_errors(self) -> dict[str, int]:
+        """Number of times each error occurs, by name."""
+        return {schema.error_name(code): times for code, times in sorted(self.error_counts.items())}
+
+    def add(self, other: Tally) -> None:
+        """Add the counts of another process."""
+        self.shown += other.shown
+        self.problems += other.problems
+        self.errors += other.errors
+        _add(self.error_counts, other.error_counts)
+        _add(self.unknown, other.unknown)
+        seen.add(self.seen, other.seen)
+
+
+def _add(counts: dict[K, int], more: dict[K, int]) -> None:
+    for key, times in more.items():
+        counts[key] = counts.get(key, 0) + times

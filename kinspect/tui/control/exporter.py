@@ -1,0 +1,107 @@
+"""Exports, in threads: copies, JSON lines and packets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from textual.screen import Screen
+from textual.worker import get_current_worker
+
+from kinspect.errors import KinspectError
+from kinspect.kafka.view.view import View
+from kinspect.tui.index import export
+from kinspect.tui.index.reread import StoppedError
+from kinspect.tui.index.store import Store
+
+COPIED_BYTES = 1_000_000
+"""Largest size of a copy: terminals have no room for more."""
+
+
+class Exporter:
+    """Copies and writes exchanges. `screen` runs the threads; `say(text, wrong=...)` tells how it went."""
+
+    def __init__(self, screen: Screen[Any], store: Store, view: View, say: Callable[..., None]) -> None:
+        self._screen = screen
+        self._store = store
+        self._view = view
+        self._say = say
+
+    def copy(self, rows: list[int]) -> None:
+        """Copy the exchanges' JSON lines to the terminal's clipboard."""
+        if rows:
+            self._start(partial(self._copied, rows))
+
+    def write(self, rows: list[int], path: str) -> None:
+        """Write the exchanges' JSON lines to a file."""
+        self._start(partial(self._written, rows, path))
+
+    def can_save(self, rows: list[int]) -> bool:
+        """True if the exchanges' packets can be read again; if not, that is said."""
+        try:
+            export.check_kept(self._store, export.stretches(self._store, rows))
+        except KinspectError as error:
+            self._say(str(error), wrong=True)
+            return False
+        return True
+
+    def save(self, rows: list[int], path: str) -> None:
+        """Save the exchanges' packets to a file."""
+        self._start(partial(self._saved, rows, path))
+
+    def _start(self, work: Callable[[], str]) -> None:
+        """Do the work in a thread, and say what it returns, or its error."""
+        self._screen.run_worker(partial(self._tell, work), group="export", thread=True, exit_on_error=False)
+
+    def _tell(self, work: Callable[[], str]) -> None:
+        try:
+            told, wrong = work(), False
+        except StoppedError:
+            return
+        except (KinspectError, OSError) as error:
+            told, wrong = str(error), True
+        self._screen.app.call_from_thread(self._say, told, wrong=wrong)
+
+    def _copied(self, rows: list[int]) -> str:
+        app = self._screen.app
+        lines: list[bytes] = []
+        size = 0
+        for line in self._lines(rows):
+            lines.append(line)
+            size += len(line)
+            if size > COPIED_BYTES:
+                raise KinspectError(f"more than {COPIED_BYTES:,} bytes are too many to copy: w writes a file")
+        app.call_from_thread(app.copy_to_clipboard, b"".join(lines).decode())
+        return f"copied {exchanges_text(len(rows))}, if the terminal has OSC 52; w writes a file"
+
+    def _written(self, rows: list[int], path: str) -> str:
+        with export.whole_file(path) as file:
+            for line in self._lines(rows):
+                file.write(line)
+        return f"wrote {exchanges_text(len(rows))} to {path}"
+
+    def _saved(self, rows: list[int], path: str) -> str:
+        with export.whole_file(path) as file:
+            saved = export.save(self._store, rows, file, _is_cancelled())
+        told = f"saved {saved.packets:,} packets to {path}"
+        if saved.timeless:
+            told += f"; {saved.timeless} had no time and got that of the packet before"
+        if saved.tls:
+            told += "; TLS stays encrypted and the secrets are not in it: to read it again, give --keylog"
+        return told
+
+    def _lines(self, rows: list[int]) -> Iterator[bytes]:
+        stopped = _is_cancelled()
+        for row in rows:
+            yield export.json_line(self._view.exchange(self._store.exchange(row, stopped)))
+
+
+def exchanges_text(count: int) -> str:
+    """`1 exchange`, `2 exchanges`."""
+    return "1 exchange" if count == 1 else f"{count:,} exchanges"
+
+
+def _is_cancelled() -> Callable[[], bool]:
+    worker = get_current_worker()
+    return lambda: worker.is_cancelled

@@ -1,0 +1,78 @@
+"""Reading of the exchange whose fields and bytes are shown."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from textual.timer import Timer
+from textual.worker import get_current_worker
+
+from kinspect.errors import KinspectError
+from kinspect.kafka.view.view import View
+from kinspect.tui.index.fields import ExchangeFields
+from kinspect.tui.index.reread import StoppedError
+from kinspect.tui.widgets.details import Details
+from kinspect.tui.widgets.exchanges import Exchanges
+
+READING = "read"
+"""Group of the workers that read an exchange."""
+REST_SECONDS = 0.08
+"""Time that the cursor rests before the exchange is read."""
+AT_ONCE = 0.001
+SLOW_SECONDS = 0.4
+"""Time after which a reading that goes on is told."""
+
+
+class Loader:
+    """Reads the exchange with the cursor for `details`, in a thread. `row`: the exchange read last, or being read."""
+
+    def __init__(self, exchanges: Exchanges, details: Details, view: View) -> None:
+        self._exchanges = exchanges
+        self._details = details
+        self._view = view
+        self._resting: Timer | None = None
+        self.row: int | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        """True if another exchange has the cursor."""
+        return self._exchanges.row != self.row
+
+    def start(self, seconds: float = REST_SECONDS) -> None:
+        """Read the exchange with the cursor, once the cursor rests for so long."""
+        if self._resting is not None:
+            self._resting.stop()
+        self._resting = self._details.screen.set_timer(seconds, self._load)
+
+    def _load(self) -> None:
+        before, self.row = self.row, self._exchanges.row
+        if self.row is None:
+            self._details.show(None)
+        elif self.row != before:
+            read = partial(self._read, self.row)
+            screen = self._details.screen
+            screen.run_worker(read, group=READING, thread=True, exclusive=True, exit_on_error=False)
+
+    def _read(self, row: int) -> None:
+        """Read an exchange and show it; if it takes long, say so after a moment."""
+        worker = get_current_worker()
+        screen = self._details.screen
+        call = screen.app.call_from_thread
+        slow = call(
+            screen.set_timer, SLOW_SECONDS, partial(self._show, row, None, "reading its packets again…")
+        )
+        try:
+            exchange = self._exchanges.listing.store.exchange(row, lambda: worker.is_cancelled)
+            fields, notice = ExchangeFields(exchange, self._view), ""
+        except StoppedError:
+            return
+        except KinspectError as error:
+            fields, notice = None, str(error)
+        finally:
+            call(slow.stop)
+        if not worker.is_cancelled:
+            call(self._show, row, fields, notice)
+
+    def _show(self, row: int, fields: ExchangeFields | None, notice: str) -> None:
+        if row == self.row:
+            self._details.show(fields, notice)

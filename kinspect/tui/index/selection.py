@@ -1,0 +1,42 @@
+"""Selection of the listed exchanges, and their order."""
+
+from __future__ import annotations
+
+from kinspect.tui.index.choice import Choice, parse
+from kinspect.tui.index.listing import COMPLETION, Listing, RowOrder
+from kinspect.tui.index.store import Store
+
+EARLIEST_FIRST = frozenset({COMPLETION, "time"})
+"""Orders that ascend at first."""
+
+
+class Selection:
+    """The exchanges in `listing`: those that the filter `text` passes; with `errors_only` failed ones alone, with
+    `connection` those of one connection (its number among the texts)."""
+
+    def __init__(self, store: Store, text: str = "") -> None:
+        self.store = store
+        self.listing = Listing(store)
+        self.text = text
+        self.errors_only = False
+        self.connection: int | None = None
+
+    def choose(self, text: str) -> None:
+        """List what a filter passes. Raises KinspectError for an error in it."""
+        values = parse(text)
+        if self.errors_only:
+            values["errors_only"] = True
+        self.text = text
+        self.listing.choose(Choice(self.store, values, self.connection))
+
+    def follow(self, row: int | None) -> None:
+        """Follow the connection of an exchange, or none if one is followed, from the next `choose` on."""
+        if self.connection is not None:
+            self.connection = None
+        elif row is not None:
+            self.connection = self.store[row].connection or None
+
+    def order_by(self, key: str) -> None:
+        """Order by `key`, the greatest first but for times; again: the other way round."""
+        order = self.listing.order
+        self.listing.sort(RowOrder(key, not order.down if order.key == key else key not in EARLIEST_FIRST))
