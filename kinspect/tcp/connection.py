@@ -1,19 +1,20 @@
-"""A connection and its two directions."""
+"""A connection with its two directions, and the island that it is on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from kinspect.state import fields, fill
 from kinspect.tcp.held import FINISH, Held
 from kinspect.tcp.keys import address_size
 from kinspect.tcp.sequence import distance
-
-if TYPE_CHECKING:
-    from kinspect.tcp.island import Island
+from kinspect.tcp.strays import Stray
 
 NEVER = 1 << 62
+
+NO_STRAYS: list[Stray] = []
+"""Shared empty list of islands without strays; never appended to."""
 
 
 class StreamHandler(Protocol):
@@ -231,3 +232,35 @@ class Connection:
     def conflicts(self) -> tuple[int, int]:
         """Bytes of each stream that came again with another value, as far as noticed."""
         return self.halves[0].conflicts, self.halves[1].conflicts
+
+
+class Island:
+    """Two addresses and ports, and the connections on them: results for one depend on the packets of its island alone.
+    They follow one another, or are copies of one, or overlap where two hosts' captures or tunnels are mixed.
+
+    `clock`: the latest time of its packets, plus a nanosecond for each without a time, so that it tells their order
+    too. `connections`: those that are open or ended recently, in the order of their first packets. `deadline`: the time
+    at which something is due; -1: with its next packet. `queued`: the time for which it waits in the run's queue.
+    `packets` counts its packets while a connection lingers.
+    """
+
+    __slots__ = ("clock", "connections", "deadline", "packets", "pair", "queued", "strays")
+
+    def __init__(self, pair: bytes) -> None:
+        self.pair = pair
+        self.clock = 0
+        self.connections: list[Connection] = []
+        self.strays = NO_STRAYS
+        self.deadline = self.queued = NEVER
+        self.packets = 0
+
+    def __lt__(self, other: Island) -> bool:
+        """An arbitrary order, for heap entries with the same time."""
+        return self.pair < other.pair
+
+    def see(self, time: int | None) -> None:
+        """Advance the clock for a packet with that time."""
+        if time is None:
+            self.clock += 1
+        elif time > self.clock:
+            self.clock = time

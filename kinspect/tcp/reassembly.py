@@ -13,10 +13,10 @@ from operator import itemgetter
 from typing import Any
 
 from kinspect.model import ACK, FIN, FRAME_BITS, RST, SYN, Caps, Counts, Progress, Segment
-from kinspect.tcp.connection import NEVER, Connection, Half, StreamHandler
+from kinspect.tcp.connection import NEVER, Connection, Half, Island, StreamHandler
 from kinspect.tcp.delivery import LINGER_PACKETS, NOBODY, Delivery
-from kinspect.tcp.island import SYN_DISTANCE, Island, is_near
 from kinspect.tcp.keys import ends, pair, reverse_key, scope
+from kinspect.tcp.lookup import SYN_DISTANCE, find_half, has_nearer, is_near
 from kinspect.tcp.recent import RecentPackets
 from kinspect.tcp.runclock import LOOK_EACH, RunClock
 from kinspect.tcp.sequence import MASK, NEAR, distance
@@ -329,7 +329,7 @@ class Reassembler:
             return self._join(island, segment, None)
         if not flags & SYN and not is_near(half, seq, ack, flags, frame):
             return self._join(island, segment, half.connection)
-        nearer = self._join(island, segment, None) if island.has_nearer(half, segment) else None
+        nearer = self._join(island, segment, None) if has_nearer(island, half, segment) else None
         return nearer or half
 
     def _is_copy(self, half: Half, segment: Segment) -> bool:
@@ -424,7 +424,7 @@ class Reassembler:
     ) -> Half | None:
         """Direction of a connection other than `but` that a packet belongs to although its key does not lead there."""
         key = segment[0]
-        half = island.find(segment, but, open_only)
+        half = find_half(island, segment, but, open_only)
         if half is not None and self._halves.get(key) is not half:
             connection = half.connection
             self._halves[key] = half

@@ -1,4 +1,4 @@
-"""The connections on one pair of addresses and ports, and the choice among them for each packet.
+"""Lookup of the connection that a packet belongs to, among those of its island.
 
 Two connections may have the same ends at once: two hosts' captures read together, a forged packet, or ports used again
 while the old connection is still active. Their sequence numbers tell them apart: a packet belongs to a connection if
@@ -21,10 +21,9 @@ with sequence numbers closer than `NEAR` in both directions, but for the bytes t
 from __future__ import annotations
 
 from kinspect.model import ACK, FRAME_BITS, SYN, Segment
-from kinspect.tcp.connection import NEVER, Connection, Half
+from kinspect.tcp.connection import Connection, Half, Island
 from kinspect.tcp.keys import ends, scope, tunnels
 from kinspect.tcp.sequence import MAX_WINDOW, NEAR, distance
-from kinspect.tcp.strays import Stray
 
 # A SYN-ACK acknowledges the SYN and perhaps as much data in it.
 SYN_DISTANCE = 0xFFFF
@@ -38,75 +37,44 @@ CLOSE = 1 << 16
 FAR = 1 << 62
 
 
-NO_STRAYS: list[Stray] = []
-"""Shared empty list of islands without strays; never appended to."""
+def _newest_halves(island: Island, key: bytes) -> list[Half]:
+    """Senders of the key's packets in the newest connections, the newest first."""
+    here = ends(key)
+    return [
+        connection.halves[ends(connection.key) != here]
+        for connection in reversed(island.connections[-LOOKED_AT:])
+    ]
 
 
-class Island:
-    """Two addresses and ports, and the connections on them: results for one depend on the packets of its island alone.
-    They follow one another, or are copies of one, or overlap where two hosts' captures or tunnels are mixed.
+def has_nearer(island: Island, half: Half, segment: Segment) -> bool:
+    """True if a packet may belong to another connection than its key leads to, although its numbers fit there."""
+    if len(island.connections) == 1:
+        return False
+    key, _, seq, ack, flags, _, _, _, _, frame, _ = segment
+    is_open = half.connection.end_reason is None
+    if is_open and distance_from(half, seq, ack, flags, frame) < CLOSE:
+        return False
+    return any(
+        other is not half and other.scope in (None, scope(key)) for other in _newest_halves(island, key)
+    )
 
-    `clock`: the latest time of its packets, plus a nanosecond for each without a time, so that it tells their order
-    too. `connections`: those that are open or ended recently, in the order of their first packets. `deadline`: the time
-    at which something is due; -1: with its next packet. `queued`: the time for which it waits in the run's queue.
-    `packets` counts its packets while a connection lingers.
-    """
 
-    __slots__ = ("clock", "connections", "deadline", "packets", "pair", "queued", "strays")
-
-    def __init__(self, pair: bytes) -> None:
-        self.pair = pair
-        self.clock = 0
-        self.connections: list[Connection] = []
-        self.strays = NO_STRAYS
-        self.deadline = self.queued = NEVER
-        self.packets = 0
-
-    def __lt__(self, other: Island) -> bool:
-        """An arbitrary order, for heap entries with the same time."""
-        return self.pair < other.pair
-
-    def see(self, time: int | None) -> None:
-        """Advance the clock for a packet with that time."""
-        if time is None:
-            self.clock += 1
-        elif time > self.clock:
-            self.clock = time
-
-    def halves(self, key: bytes) -> list[Half]:
-        """Senders of the key's packets in the newest connections, the newest first."""
-        here = ends(key)
-        return [
-            connection.halves[ends(connection.key) != here]
-            for connection in reversed(self.connections[-LOOKED_AT:])
-        ]
-
-    def has_nearer(self, half: Half, segment: Segment) -> bool:
-        """True if a packet may belong to another connection than its key leads to, although its numbers fit there."""
-        if len(self.connections) == 1:
-            return False
-        key, _, seq, ack, flags, _, _, _, _, frame, _ = segment
-        is_open = half.connection.end_reason is None
-        if is_open and distance_from(half, seq, ack, flags, frame) < CLOSE:
-            return False
-        return any(other is not half and other.scope in (None, scope(key)) for other in self.halves(key))
-
-    def find(self, segment: Segment, but: Connection | None, open_only: bool) -> Half | None:
-        """Direction of a connection other than `but` that a packet belongs to; the nearest of several."""
-        key, _, seq, ack, flags, _, start, end, missing, frame, mark = segment
-        packets, size, hops = scope(key), end - start + missing, mark >> 24 & 0xFF
-        best, least = None, FAR
-        for half in self.halves(key):
-            connection = half.connection
-            if open_only and connection.end_reason is not None:
-                continue
-            if connection is not but and _may_be_in(half, packets, seq, flags, size, hops):
-                # Connections seen in the packet's own scope come first, and open ones.
-                behind = (half.scope not in (None, packets)) * 2 + (connection.end_reason is not None)
-                away = distance_from(half, seq, ack, flags, frame) + behind * 2 * NEAR
-                if away < least:
-                    best, least = half, away
-        return best
+def find_half(island: Island, segment: Segment, but: Connection | None, open_only: bool) -> Half | None:
+    """Direction of a connection other than `but` that a packet belongs to; the nearest of several."""
+    key, _, seq, ack, flags, _, start, end, missing, frame, mark = segment
+    packets, size, hops = scope(key), end - start + missing, mark >> 24 & 0xFF
+    best, least = None, FAR
+    for half in _newest_halves(island, key):
+        connection = half.connection
+        if open_only and connection.end_reason is not None:
+            continue
+        if connection is not but and _may_be_in(half, packets, seq, flags, size, hops):
+            # Connections seen in the packet's own scope come first, and open ones.
+            behind = (half.scope not in (None, packets)) * 2 + (connection.end_reason is not None)
+            away = distance_from(half, seq, ack, flags, frame) + behind * 2 * NEAR
+            if away < least:
+                best, least = half, away
+    return best
 
 
 def _may_be_in(half: Half, packets: bytes, seq: int, flags: int, size: int, hops: int) -> bool:
