@@ -207,7 +207,7 @@ class Filter:
     def _see(self, option: str, exchange: Exchange) -> None:
         kinds = self.seen.setdefault(option, {})
         for kind, values in _HAD.get(option, {}).items():
-            seen.count(kinds.setdefault(kind, {}), values(exchange))
+            seen.count_values(kinds.setdefault(kind, {}), values(exchange))
         if option == "--min-latency" and (latency := _took(exchange)) is not None:
             seen.longest(kinds, latency)
 

@@ -18,7 +18,7 @@ LONGEST = "longest latency (or wait)"
 """Kind that is not counted: its only value is the maximum, in nanoseconds."""
 
 
-def count(counts: ValueCounts, values: Iterable[str]) -> None:
+def count_values(counts: ValueCounts, values: Iterable[str]) -> None:
     """Add the values of one exchange."""
     for value in values:
         value = value[:VALUE_CHARACTERS]

@@ -1,23 +1,23 @@
 """What there is instead of what a filter asked for."""
 
-from kinspect.seen import KEPT, LONGEST, VALUE_CHARACTERS, add, count, longest
+from kinspect.seen import KEPT, LONGEST, VALUE_CHARACTERS, add, count_values, longest
 
 
 def test_values_are_counted_by_exchange():
     counts = {}
-    count(counts, ["a", "b"])
-    count(counts, ["a"])
-    count(counts, [])
+    count_values(counts, ["a", "b"])
+    count_values(counts, ["a"])
+    count_values(counts, [])
     assert counts == {"a": 2, "b": 1}
 
 
 def test_the_frequent_ones_stay_and_memory_is_bounded():
     counts = {}
     for number in range(20 * KEPT):
-        count(counts, ["often", f"rare {number}"])
+        count_values(counts, ["often", f"rare {number}"])
     assert len(counts) <= KEPT
     assert counts["often"] == 20 * KEPT
-    count(counts, (f"{number}" * VALUE_CHARACTERS for number in range(20 * KEPT)))
+    count_values(counts, (f"{number}" * VALUE_CHARACTERS for number in range(20 * KEPT)))
     assert len(counts) <= KEPT
     assert max(map(len, counts)) == VALUE_CHARACTERS
 

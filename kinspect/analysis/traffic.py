@@ -107,7 +107,7 @@ class Traffic:
 
     def add(self, exchange: Exchange) -> bool:
         """Add an exchange; return True if it failed."""
-        name = api_name(exchange)
+        name = api_or_unknown(exchange)
         api = self._api(name)
         api.count += 1
         self._exchanges += 1
@@ -177,7 +177,7 @@ class Traffic:
             self._connections.add(connection)
 
 
-def api_name(exchange: Exchange) -> str:
+def api_or_unknown(exchange: Exchange) -> str:
     """The API's name, or the same one for all that have none."""
     return exchange.api or UNKNOWN_API
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from lz4.frame import LZ4FrameDecompressor  # type: ignore[import-untyped]
 
-from kinspect.capture.source import Source, fill
+from kinspect.capture.source import Source, read_at_least
 from kinspect.errors import CaptureError, TruncatedCaptureError
 
 if sys.version_info >= (3, 14):
@@ -129,7 +129,7 @@ class Decompressed:
     def _next_member(self) -> _Member | None:
         self._input = self._input.lstrip(b"\0")
         while len(self._input) < _MAGIC_SIZE:
-            more = fill(self._source, self._input, _MAGIC_SIZE, _CHUNK)
+            more = read_at_least(self._source, self._input, _MAGIC_SIZE, _CHUNK)
             if not more:
                 return None
             if len(more) == len(self._input):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 
 from kinspect.capture.reader import Findings, damaged, new_block, packet_name, truncated
-from kinspect.capture.source import Begin, Source, fill
+from kinspect.capture.source import Begin, Source, read_at_least
 from kinspect.link.erf import CARRIED, COUNTS_LOSS, HEADER, MORE, PAD, headers_end
 from kinspect.model import FRAME_BITS, Block
 
@@ -79,7 +79,7 @@ def read_erf(
         offset += position
         if not need:
             raise damaged(source, packet_name(frame), offset, "is shorter than its headers")
-        data = fill(source, data[position:], need, block_size)
+        data = read_at_least(source, data[position:], need, block_size)
         if not data:
             return
         if len(data) < need:

@@ -29,7 +29,7 @@ _NEAREST = 4, 16, 64, AROUND
 that is off by little, large ones a time among other wrong ones."""
 
 
-def is_plain(times: list[int]) -> bool:
+def is_nearly_sorted(times: list[int]) -> bool:
     """True if none of the times (nanoseconds) is more than `FAR` behind an earlier one."""
     return sorted(times) == times or max(map(sub, accumulate(times, max), times)) <= FAR
 
@@ -87,7 +87,7 @@ class Turns:
             size = len(block)
             self._read(size + NEAR)
             turns = self._times[:size]
-            if not is_plain(self._times[: size + NEAR]):
+            if not is_nearly_sorted(self._times[: size + NEAR]):
                 self._read(size + AROUND)
                 turns = merge_times(self._before, self._times, size)
             del self._times[:size]

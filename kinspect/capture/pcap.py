@@ -14,7 +14,7 @@ from kinspect.capture.reader import (
     packet_name,
     truncated,
 )
-from kinspect.capture.source import Begin, Source, fill
+from kinspect.capture.source import Begin, Source, read_at_least
 from kinspect.capture.unsupported import unsupported
 from kinspect.model import Block
 
@@ -65,7 +65,7 @@ def read_pcap(
     head: bytes, source: Source, first_frame: int, block_size: int, findings: Findings
 ) -> Iterator[Block]:
     """The packets of a pcap file; a `reader.FormatReader`."""
-    data = fill(source, head, _FILE_HEADER, block_size)
+    data = read_at_least(source, head, _FILE_HEADER, block_size)
     if len(data) < _FILE_HEADER:
         raise truncated(source, "the file header", 0, len(data), _FILE_HEADER)
     variant = VARIANTS[data[:MAGIC_SIZE]]
@@ -91,7 +91,7 @@ def read_pcap(
             why = f"claims {captured} captured bytes, more than the {limit} a packet of this file can have"
             raise damaged(source, packet_name(frame), offset, why)
         need = variant.record_header + captured
-        data = fill(source, data[position:], need, block_size)
+        data = read_at_least(source, data[position:], need, block_size)
         if not data:
             return
         if len(data) < need:

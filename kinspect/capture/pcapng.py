@@ -14,7 +14,7 @@ from kinspect.capture.reader import (
     packet_name,
     truncated,
 )
-from kinspect.capture.source import Begin, Source, fill
+from kinspect.capture.source import Begin, Source, read_at_least
 from kinspect.model import FRAME_BITS, Block
 
 MAGIC = b"\x0a\x0d\x0d\x0a"
@@ -96,7 +96,7 @@ def read_pcapng(
     walker = _Walker(first_frame, findings)
     data, need, offset = head, _BLOCK_OVERHEAD, 0
     while True:
-        data = fill(source, data, need, block_size)
+        data = read_at_least(source, data, need, block_size)
         if not data:
             return
         if len(data) < need:

@@ -13,7 +13,7 @@ from kinspect.errors import CaptureError
 from kinspect.model import FRAME_BITS, Block
 
 
-def is_plain(path: str) -> bool:
+def has_places(path: str) -> bool:
     """True if `path` is a regular file with an uncompressed capture, in which positions can be noted."""
     if not can_reopen(path):
         return False

@@ -17,7 +17,7 @@ from kinspect.capture.reader import (
     packet_name,
     truncated,
 )
-from kinspect.capture.source import Begin, Source, fill
+from kinspect.capture.source import Begin, Source, read_at_least
 from kinspect.capture.unsupported import unsupported
 from kinspect.model import FRAME_BITS, Block
 
@@ -54,7 +54,7 @@ def read_snoop(
     head: bytes, source: Source, first_frame: int, block_size: int, findings: Findings
 ) -> Iterator[Block]:
     """The packets of a snoop file; a `reader.FormatReader`."""
-    data = fill(source, head, _FILE_HEADER, block_size)
+    data = read_at_least(source, head, _FILE_HEADER, block_size)
     if len(data) < _FILE_HEADER:
         raise truncated(source, "the file header", 0, len(data), _FILE_HEADER)
     link_type = _link_type(data, source.name)
@@ -76,7 +76,7 @@ def read_snoop(
         if not _RECORD_HEADER + captured <= length <= PACKET_LIMIT:
             why = f"claims {captured} captured bytes in a record of {length}"
             raise damaged(source, packet_name(frame), offset, why)
-        data = fill(source, data[position:], length, block_size)
+        data = read_at_least(source, data[position:], length, block_size)
         if not data:
             return
         if len(data) < length:

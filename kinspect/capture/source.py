@@ -141,7 +141,7 @@ def can_reopen(path: str) -> bool:
         return path != STDIN
 
 
-def size_of(path: str) -> int | None:
+def input_size(path: str) -> int | None:
     """Size of `path` in bytes; 0 if it cannot be looked at, None if the size is not known (pipes)."""
     try:
         return os.stat(path).st_size if can_reopen(path) else None
@@ -164,7 +164,7 @@ class Begin:
         return self.data[:size]
 
 
-def fill(source: Source, data: bytes, need: int, size: int) -> bytes:
+def read_at_least(source: Source, data: bytes, need: int, size: int) -> bytes:
     """Return `data` with the next read of about `size` bytes appended; reads more often if `need` bytes require it.
 
     Returns fewer than `need` bytes only at the end of the source.

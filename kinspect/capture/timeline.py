@@ -11,7 +11,7 @@ from typing import Protocol
 from kinspect.capture.formats import open_capture
 from kinspect.capture.merging import Turns
 from kinspect.capture.reader import BLOCK_SIZE, Findings
-from kinspect.capture.source import STDIN, STDIN_NAME, Source, can_reopen, open_source, size_of
+from kinspect.capture.source import STDIN, STDIN_NAME, Source, can_reopen, input_size, open_source
 from kinspect.errors import CaptureError, TruncatedCaptureError
 from kinspect.model import FRAME_BITS, Block, Counts
 
@@ -113,7 +113,7 @@ class Timeline:
         """Errors of inputs that could not be read at all, or not to the end (often TruncatedCaptureError)."""
         self.packets = 0
         """Number of packets handed out."""
-        sizes = [size_of(path) for path in self.files]
+        sizes = [input_size(path) for path in self.files]
         self.bytes_total: int | None = None if None in sizes else sum(size or 0 for size in sizes)
         """Bytes of all captures on disk; None if a pipe is among them."""
         self._findings = Findings()

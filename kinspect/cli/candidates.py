@@ -67,7 +67,7 @@ class Guess(NamedTuple):
 def header(data: bytes, direction: str, key: int | None, version: int | None) -> Reading:
     """The message's header, with the spans of its fields."""
     header_version = schema.header_version(key or 0, version or 0, direction)
-    return interpreter.read(
+    return interpreter.interpret(
         schema.header_layout(direction, header_version),
         data,
         0,
@@ -191,7 +191,7 @@ def _responses(message: Framed, asked: Asked) -> Iterator[Guess]:
         else:
             yield _fitted(message, RESPONSE, asked.api, asked.version, read.end)
     elif not message.missing:
-        for _, key, version in orphans.candidates(message.data):
+        for _, key, version in orphans.fitting_versions(message.data):
             if (asked.api is None or asked.api.key == key) and asked.version in (None, version):
                 yield Guess(message, RESPONSE, key, version, FITS)
 
@@ -215,7 +215,7 @@ def _fitted(
     data = message.data
     best = Guess(message, direction, api.key, version, BROKEN)
     for layout in schema.layouts(api.key, version, direction):
-        read = interpreter.read(layout, data, start, len(data), max_memory=most)
+        read = interpreter.interpret(layout, data, start, len(data), max_memory=most)
         left = len(data) - read.end
         if read.failure is None:
             if message.missing:

@@ -223,7 +223,7 @@ def _take_apart(message: WireMessage, header: Reading, view: View) -> Dissection
     problems = list(exchange.problems)
     spans: list[Span] = []
     if layout is not None:
-        read = interpreter.read(
+        read = interpreter.interpret(
             layout, data, message.body_start, len(data), spans=True, max_memory=MOST_MEMORY
         )
         spans = read.spans

@@ -82,7 +82,7 @@ def explore(
     inputs = Inputs(
         list(captures),
         make_caps(values),
-        None if names is None else usage(lambda: topicnames.load(names)),
+        None if names is None else usage(lambda: topicnames.load_topic_names(names)),
         frozenset(values["decode_as"]),
         b"" if keylog is None else usage(lambda: KeyLogFile(keylog)).more(),
         jobs=jobs,

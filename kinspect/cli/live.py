@@ -24,7 +24,7 @@ from kinspect.cli import FAILED, complain, outfile
 from kinspect.cli.interrupt import ENDING, Interrupt
 from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.liveexplore import check_explorer, explore_live
-from kinspect.cli.liveview import VIEW, check, come_from, format_for_terminal, open_view, status_of
+from kinspect.cli.liveview import VIEW, check_terminal, come_from, format_for_terminal, open_view, status_of
 from kinspect.cli.options import (
     FILTERS,
     INPUT,
@@ -139,7 +139,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
             import_module("kinspect.tui.app")
     drop()
     asked = wanted(values, shown=format_for_terminal())
-    check(asked)
+    check_terminal(asked)
     if values["explore"]:
         check_explorer(values)
     saving = _saving(values)
@@ -228,7 +228,7 @@ def _saving(values: dict[str, Any]) -> Saving | None:
         raise click.UsageError("--rotate-keep: say when a new file begins: --rotate-size, -time or -count")
     if not rotation.wanted:
         inputs = [values[option] for option in ("keylog", "topic_names") if values[option]]
-        usage(lambda: outfile.check(path, values["force"], inputs))
+        usage(lambda: outfile.check_overwrite(path, values["force"], inputs))
     return Saving(path, rotation, values["force"])
 
 

@@ -27,7 +27,7 @@ def format_for_terminal() -> str:
     return TABLE if os.environ.get("TERM", "") in PLAIN else VIEW
 
 
-def check(options: Wanted) -> None:
+def check_terminal(options: Wanted) -> None:
     """Raise click.UsageError if the view is asked for and cannot be drawn."""
     if options.format_name != VIEW or options.values["explore"]:
         return

@@ -19,7 +19,7 @@ STANDARD = "-"
 """The name of standard output."""
 
 
-def check(path: str, force: bool, inputs: Sequence[str]) -> None:
+def check_overwrite(path: str, force: bool, inputs: Sequence[str]) -> None:
     """Raise KinspectError rather than overwrite a file unasked, or an input ever. Devices and pipes lose nothing."""
     if not os.path.isfile(path):
         return

@@ -119,7 +119,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     settings = dict(_setting(text) for text in values["conf"])
     make_filter(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"]).more()) if values["keylog"] else b""
-    names = usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {}
+    names = usage(lambda: topicnames.load_topic_names(values["topic_names"])) if values["topic_names"] else {}
     session.check()
     _check_out(values["out"])
     from kinspect.spark.commit import FORMATS
@@ -199,7 +199,7 @@ def stream(folder: str, **values: Any) -> int:
     make_filter(values)
     if values["keylog"]:
         usage(lambda: KeyLogFile(values["keylog"]))
-    names = usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] else {}
+    names = usage(lambda: topicnames.load_topic_names(values["topic_names"])) if values["topic_names"] else {}
     session.check_stream()
     _check_out(values["out"])
     from kinspect.spark.storage import everywhere, listing, shown

@@ -64,7 +64,7 @@ def wanted(values: dict[str, Any], inputs: Sequence[str] = (), shown: str = TABL
     path = None if values["output"] == outfile.STANDARD else values["output"]
     if path is not None:
         read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
-        usage(lambda: outfile.check(path, values["force"], read))
+        usage(lambda: outfile.check_overwrite(path, values["force"], read))
     return Wanted(
         values,
         path,
@@ -72,7 +72,9 @@ def wanted(values: dict[str, Any], inputs: Sequence[str] = (), shown: str = TABL
         line_types(values),
         make_filter(values),
         make_view(values),
-        usage(lambda: topicnames.load(values["topic_names"])) if values["topic_names"] is not None else None,
+        usage(lambda: topicnames.load_topic_names(values["topic_names"]))
+        if values["topic_names"] is not None
+        else None,
         usage(lambda: KeyLogFile(values["keylog"])) if values["keylog"] is not None else None,
     )
 

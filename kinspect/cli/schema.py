@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from kinspect.cli.textable import columns, fits
+from kinspect.cli.textable import fits_in_columns, in_columns
 from kinspect.errors import KinspectError
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema as table
@@ -99,10 +99,10 @@ def _rows(rows: list[ApiRow]) -> tuple[list[ApiRow], str]:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     left_out = []
     for name in LEFT_OUT:
-        if width is not None and name in names and not fits(*_table(rows, names), width):
+        if width is not None and name in names and not fits_in_columns(*_table(rows, names), width):
             names.remove(name)
             left_out.append(_title(name))
-    text = columns(*_table(rows, names), width)
+    text = in_columns(*_table(rows, names), width)
     return rows, text + (f"too narrow for {', '.join(left_out)}" if left_out else "")
 
 

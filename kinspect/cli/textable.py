@@ -9,15 +9,15 @@ WRAPPED_LEAST = 20
 """Least width to which a last column is wrapped: a narrower one would be no easier to read."""
 
 
-def fits(header: Sequence[str], rows: Sequence[Sequence[object]], width: int) -> bool:
-    """True if `columns` has room for them in `width`, with the last column wrapped if need be."""
+def fits_in_columns(header: Sequence[str], rows: Sequence[Sequence[object]], width: int) -> bool:
+    """True if `in_columns` has room for them in `width`, with the last column wrapped if need be."""
     *first, last = zip(header, *(map(str, row) for row in rows), strict=True)
     words = max(len(word) for cell in last for word in cell.split() or [""])
     least = max(words, min(WRAPPED_LEAST, max(map(len, last))))
     return sum(max(map(len, column)) + 2 for column in first) + least <= width
 
 
-def columns(header: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> str:
+def in_columns(header: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> str:
     """The header and the rows, each column as wide as its longest cell. In a terminal of `width` columns the last one
     is wrapped."""
     table = [list(header), *([str(cell) for cell in row] for row in rows)]

@@ -142,7 +142,7 @@ def _word(item: Any) -> StyledText:
 
 
 def _title(line: dict[str, Any], order: int) -> tuple[StyledText, ...]:
-    title = ((f"#{order} ", "bold"), _piece(table.api(line)), (f"  {table.ends(line)}  ", VALUE))
+    title = ((f"#{order} ", "bold"), _piece(table.api_text(line)), (f"  {table.ends_text(line)}  ", VALUE))
     outcome, reason = line["outcome"], line["outcome_reason"]
     if outcome == ANSWERED:
         return *title, _piece(table.latency(line["latency_ms"]))

@@ -120,13 +120,13 @@ class TableWriter(Writer):
             (
                 Text(f"{day} {clock}" if self._wide else clock[: widths.time], style=DIM),
                 Text(
-                    ends(line, 0 if self._wide else widths.ends)
+                    ends_text(line, 0 if self._wide else widths.ends)
                     if widths.client
                     else broker(line, widths.ends)
                 ),
                 self._client(line["client"]),
             ),
-            lambda width: api(line, width),
+            lambda width: api_text(line, width),
             latency(line["latency_ms"]),
             about(line, found),
             failed=bool(
@@ -211,7 +211,7 @@ def day_and_clock(ns: int | None, zone: tzinfo | None) -> tuple[str, str]:
     return f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S}.{fraction:09}"
 
 
-def ends(line: dict[str, Any], width: int = 0) -> str:
+def ends_text(line: dict[str, Any], width: int = 0) -> str:
     """`10.0.0.1:41234→10.0.0.9:9092`. To fit in `width` columns (0: no limit) the client's port is left out first,
     then the heads of addresses; the broker's port is always there.
     """
@@ -233,7 +233,7 @@ def _tail(text: str, width: int) -> str:
     return text if len(text) <= width else f"…{text[len(text) - width + 1 :]}"
 
 
-def api(line: dict[str, Any], width: int = 0) -> Text:
+def api_text(line: dict[str, Any], width: int = 0) -> Text:
     """Name and version. A name too long for `width` is cut in its middle, as APIs differ at either end; the version is
     never cut."""
     if line["api_key"] is None:

@@ -218,9 +218,9 @@ def _best(
 ) -> tuple[Layout, Reading]:
     """The first of the least strange readings; only one other is held at a time."""
     layout = layouts[0]
-    reading = interpreter.read(layout, data, start, end, base=base, max_memory=max_memory)
+    reading = interpreter.interpret(layout, data, start, end, base=base, max_memory=max_memory)
     for other in layouts[1:]:
-        another = interpreter.read(other, data, start, end, base=base, max_memory=max_memory)
+        another = interpreter.interpret(other, data, start, end, base=base, max_memory=max_memory)
         if _strangeness(another, end) < _strangeness(reading, end):
             layout, reading = other, another
     return layout, reading

@@ -108,7 +108,7 @@ def _decode_header(
     try:
         values, start = compiler.decoder(layout)(data, 0, len(data))
     except DECODE_FAILURES:
-        reading = interpreter.read(layout, data, 0, len(data))
+        reading = interpreter.interpret(layout, data, 0, len(data))
         if reading.failure:
             offset, path, reason = reading.failure
             raise DecodeError(

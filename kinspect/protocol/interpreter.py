@@ -86,7 +86,7 @@ class _CutError(Exception):
     pass
 
 
-def read(
+def interpret(
     layout: Layout,
     data: bytes,
     start: int,

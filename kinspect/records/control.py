@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from kinspect.records.message import MessageReading, read, read_any_version, read_prefixed
+from kinspect.records.message import MessageReading, read_any_version, read_message, read_prefixed
 
 _KEY = struct.Struct(">hh")
 
@@ -36,7 +36,9 @@ _TYPES = {
 _LEADER_CHANGE, _SNAPSHOT_HEADER = _TYPES[2], _TYPES[3]
 
 
-def decode(key: bytes | None, value: bytes | None) -> tuple[MessageReading | None, MessageReading | None]:
+def decode_control_record(
+    key: bytes | None, value: bytes | None
+) -> tuple[MessageReading | None, MessageReading | None]:
     """Decode key and value of a record in a control batch.
 
     The key is `{"type": "COMMIT", "version": 0}` (`UNKNOWN_7` for a type without a name), the value `{"type":
@@ -54,7 +56,7 @@ def decode(key: bytes | None, value: bytes | None) -> tuple[MessageReading | Non
         return _key(kind.name, version), read_prefixed((kind.message,), value)
     found = read_any_version(kind.message, value)
     if found is None and kind is _SNAPSHOT_HEADER:
-        found = read(_LEADER_CHANGE.message, 0, value, 0)
+        found = read_message(_LEADER_CHANGE.message, 0, value, 0)
         kind = kind if found is None else _LEADER_CHANGE
     return _key(kind.name, version), found
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from kinspect.protocol import schema
 from kinspect.records.embedded import decode_assignment, decode_subscription
-from kinspect.records.message import MessageReading, read, read_prefixed
+from kinspect.records.message import MessageReading, read_message, read_prefixed
 
 COORDINATOR_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 METADATA_TOPICS = {
@@ -38,7 +38,7 @@ def decode_key(topic: str, key: bytes | None) -> MessageReading | None:
     kind = _kind(topic, key)
     if kind is None or kind.key is None or key is None:
         return None
-    return read(kind.key, _only_version(kind.key), key, _TYPE.size)
+    return read_message(kind.key, _only_version(kind.key), key, _TYPE.size)
 
 
 def decode_value(topic: str, key: bytes | None, value: bytes | None) -> MessageReading | None:
@@ -89,7 +89,7 @@ def _metadata(topic: str, value: bytes) -> MessageReading | None:
     if kind is None or frame_version > 1:
         return None
     for name in kind.values:
-        if found := read(name, version, value, position):
+        if found := read_message(name, version, value, position):
             return found
     return None
 

@@ -15,7 +15,7 @@ MessageReading = dict[str, Any]
 """`{"type": message name, "version": n, "data": {fields in snake_case}}`."""
 
 
-def read(name: str, version: int, data: bytes, start: int) -> MessageReading | None:
+def read_message(name: str, version: int, data: bytes, start: int) -> MessageReading | None:
     """Decode the message `name` in a version if it fills `data` from `start` on; else None."""
     if not schema.record_layouts(name, version):
         return None
@@ -31,7 +31,7 @@ def read_prefixed(names: Iterable[str], data: bytes) -> MessageReading | None:
         return None
     (version,) = _VERSION.unpack_from(data)
     for name in names:
-        if found := read(name, version, data, _VERSION.size):
+        if found := read_message(name, version, data, _VERSION.size):
             return found
     return None
 
@@ -43,6 +43,6 @@ def read_any_version(name: str, data: bytes) -> MessageReading | None:
     said = _VERSION.unpack_from(data)[0] if len(data) >= _VERSION.size else None
     versions = sorted(definition.versions, key=lambda version: (version != said, -version))
     for version in versions:
-        if found := read(name, version, data, 0):
+        if found := read_message(name, version, data, 0):
             return found
     return None

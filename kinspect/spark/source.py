@@ -25,15 +25,15 @@ from kinspect.spark.schemas import spark_schema
 from kinspect.spark.splits import SPLIT_BYTES, Report, Split, boundary, plan, read_split
 from kinspect.spark.storage import everywhere, expand, length, shown
 from kinspect.spark.streaming.source import FORMAT, SHARD_ROWS, WATCH, StreamReader, Watch
-from kinspect.tables.columns import columns
+from kinspect.tables.columns import parse_columns
 from kinspect.tcp.keys import address_size, scope
 
 PACKETS, SEGMENTS = "packets", "segments"
 
 _PLACE = "file text, split int, number long, timestamp time"
 COLUMNS: dict[str, list[tuple[str, pa.DataType]]] = {
-    PACKETS: columns(f"{_PLACE}, link_type int, captured_length long, wire_length long, data bytes"),
-    SEGMENTS: columns(
+    PACKETS: parse_columns(f"{_PLACE}, link_type int, captured_length long, wire_length long, data bytes"),
+    SEGMENTS: parse_columns(
         f"""{_PLACE}, source_ip text, source_port int, destination_ip text, destination_port int, scope bytes, seq long,
         ack long, flags int, missing long, payload_length long, payload bytes"""
     ),

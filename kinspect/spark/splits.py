@@ -18,7 +18,7 @@ from kinspect.capture import slice_block
 from kinspect.capture.boundary import Records, records_of
 from kinspect.capture.formats import open_capture
 from kinspect.capture.reader import BLOCK_SIZE, Findings
-from kinspect.capture.source import fill
+from kinspect.capture.source import read_at_least
 from kinspect.errors import CaptureError
 from kinspect.model import Block, Counts
 from kinspect.spark.chunks import EARLIEST
@@ -206,6 +206,6 @@ def _found(split: Split, records: Records) -> int | None:
     # Data that begins in the split may have its header before it.
     offset = max(0, split.start - records.header)
     with closing(CaptureBytes(split.path, start=offset)) as source:
-        data = fill(source, b"", _WINDOW, _WINDOW)
+        data = read_at_least(source, b"", _WINDOW, _WINDOW)
     at = records.first(data, offset)
     return None if at is None or (split.end is not None and offset + at >= split.end) else offset + at

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from pyarrow import ArrowException, fs
 
-from kinspect.capture.source import size_of, unreadable
+from kinspect.capture.source import input_size, unreadable
 from kinspect.errors import CaptureError, KinspectError, UnreadableError
 from kinspect.output.escape import printable
 
@@ -134,7 +134,7 @@ def _files(folder: str) -> Iterator[Listed]:
 def length(path: str) -> int:
     """The bytes of a capture. Raises CaptureError if it cannot be looked at."""
     if not is_url(path):
-        return size_of(path) or 0
+        return input_size(path) or 0
     system, name = _file_system(path)
     try:
         info = system.get_file_info(name)

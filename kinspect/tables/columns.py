@@ -28,7 +28,7 @@ _KINDS: dict[str, pa.DataType] = {
 }
 
 
-def columns(text: str) -> ColumnTypes:
+def parse_columns(text: str) -> ColumnTypes:
     """Columns as `name kind, ...`; a `time` is two of them, in nanoseconds and in microseconds."""
     found: ColumnTypes = []
     for column in text.split(","):
@@ -42,7 +42,7 @@ def columns(text: str) -> ColumnTypes:
 
 def _kind(name: str, text: str) -> None:
     """A kind of columns that have columns themselves; also `name` with an `s`, of lists of them."""
-    _KINDS[name] = pa.struct(columns(text))
+    _KINDS[name] = pa.struct(parse_columns(text))
     _KINDS[f"{name}s"] = pa.list_(_KINDS[name])
 
 
@@ -61,7 +61,7 @@ _kind("request", _MESSAGE)
 _kind("response", f"{_MESSAGE}, errors errors")
 _kind("header", "key text, value text, value_encoding text")
 
-_EXCHANGE = columns(
+_EXCHANGE = parse_columns(
     """exchange_id text, timestamp time, completed_at time, client client, broker broker, connection_id text,
     community_id text, tls bool, kind text, api text, api_key int, api_version int, correlation_id int, outcome text,
     outcome_reason text, api_candidates texts, latency_ms double, service_ms double, in_flight int, max_wait_ms long,
@@ -69,7 +69,7 @@ _EXCHANGE = columns(
     truncated_lists bool, record_count long, record_bytes long, error_codes ints, error_names texts, error_count long,
     problem_count long, request request, response response, problems problems"""
 )
-_CONNECTION = columns(
+_CONNECTION = parse_columns(
     """timestamp time, completed_at time, client counted_client, broker counted_broker, connection_id text,
     community_id text, kind text, server_name text, alpn texts, tls_version text, tls_cipher_suite text,
     tls_status text, tls_reason text, handshake_seen bool, end_reason text, exchanges long, gaps long, gap_bytes long,
@@ -79,17 +79,17 @@ _CONNECTION = columns(
 _AROUND = """exchange_id text, timestamp time, client_ip text, client_id text, broker_ip text, broker_port int,
     connection_id text, correlation_id int, api text, api_version int, side text, topic text, topic_id text,
     partition int, path text, batch int"""
-_BATCH = columns(
+_BATCH = parse_columns(
     f"""{_AROUND}, base_offset long, last_offset long, magic int, compression text, count long, size long, crc_ok bool,
     timestamp_type text, base_timestamp_ms long, max_timestamp_ms long, delete_horizon_ms long, producer_id long,
     producer_epoch int, base_sequence int, partition_leader_epoch int, is_transactional bool, is_control bool"""
 )
-_RECORD = columns(
+_RECORD = parse_columns(
     f"""{_AROUND}, offset long, timestamp_ms long, key text, key_size long, key_encoding text, key_decoded text,
     value text, value_size long, value_encoding text, value_decoded text, headers headers"""
 )
 # What stands at the end of all tables.
-_RUN = columns("capture_point text, run_id text, schema_version int, date date, completion bytes")
+_RUN = parse_columns("capture_point text, run_id text, schema_version int, date date, completion bytes")
 
 _COLUMNS: dict[str, ColumnTypes] = {
     EXCHANGES: _EXCHANGE,
@@ -97,7 +97,7 @@ _COLUMNS: dict[str, ColumnTypes] = {
     BATCHES: _BATCH,
     RECORDS: _RECORD,
 }
-PROBLEM_ROWS = pa.schema([*columns("file text, error text, unread bool, message text"), *_RUN[:-1]])
+PROBLEM_ROWS = pa.schema([*parse_columns("file text, error text, unread bool, message text"), *_RUN[:-1]])
 """The table `problems`: an input that was not read to its end, or not at all."""
 
 COMMENTS = {
@@ -137,7 +137,7 @@ def schema_of(name: str, fields: Collection[str] | None) -> pa.Schema:
     if fields is None:
         return pa.schema(every)
     if name == EXCHANGES:
-        return pa.schema([*_pruned(_EXCHANGE, projection.parse(fields)), _RUN[-1]])
+        return pa.schema([*_pruned(_EXCHANGE, projection.parse_paths(fields)), _RUN[-1]])
     known = [column for column, _ in every]
     for field in fields:
         if field not in known:

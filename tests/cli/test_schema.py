@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from kinspect.cli.textable import columns
+from kinspect.cli.textable import in_columns
 
 
 def test_all_apis(kinspect):
@@ -164,10 +164,10 @@ def test_every_layout_of_every_api_can_be_shown(kinspect):
 
 
 def test_a_last_column_is_wrapped_where_a_terminal_is_small():
-    table = columns(["A", "B"], [["long cell", "one two-and-a-half three"], ["x", ""]], 31)
+    table = in_columns(["A", "B"], [["long cell", "one two-and-a-half three"], ["x", ""]], 31)
     assert table == ("A          B\nlong cell  one two-and-a-half\n           three\nx\n")
-    assert columns(["A", "B"], [["x", "one two three"]], 22).count("\n") == 2
-    assert columns(["A", "B"], [["x", "one two three " * 9]]).count("\n") == 2
+    assert in_columns(["A", "B"], [["x", "one two three"]], 22).count("\n") == 2
+    assert in_columns(["A", "B"], [["x", "one two three " * 9]]).count("\n") == 2
 
 
 def on_a_terminal(command, width, *arguments):

@@ -574,7 +574,7 @@ def test_projected_bodies_are_parts_of_whole_ones() -> None:
         if not fields:
             continue
         shown = View(records=True, fields=fields).exchange(framed(frame, side, api_key, version))
-        wanted = {side: projection.restrict(whole[side], projection.parse(fields)[side])}
+        wanted = {side: projection.project(whole[side], projection.parse_paths(fields)[side])}
         assert shown == wanted, (api_key, version, fields)
 
 

@@ -12,9 +12,9 @@ from kinspect.output.table import (
     NARROW,
     TableWriter,
     about,
-    api,
+    api_text,
     broker,
-    ends,
+    ends_text,
     latency,
     longest_api,
     widths_for,
@@ -312,7 +312,7 @@ def test_about(changes, text):
     ],
 )
 def test_api(changes, width, text):
-    assert api({**LINE, **changes}, width).plain == text
+    assert api_text({**LINE, **changes}, width).plain == text
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ V6 = {
     ],
 )
 def test_ends(line, width, text):
-    assert ends(line, width) == text
+    assert ends_text(line, width) == text
     assert len(text) <= (width or 99)
 
 

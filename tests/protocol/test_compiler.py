@@ -41,7 +41,7 @@ def test_every_layout_round_trips_random_values(decoder, layouts, random_body):
         # Bytes around the message must not matter.
         data = b"\x7f" * 5 + raw + b"\x01" * 40
         assert decoder(layout)(data, 5, 5 + len(raw)) == (body, 5 + len(raw)), layout
-        reading = interpreter.read(layout, data, 5, 5 + len(raw))
+        reading = interpreter.interpret(layout, data, 5, 5 + len(raw))
         assert (reading.body, reading.end, reading.failure) == (body, 5 + len(raw), None), layout
 
 
@@ -170,7 +170,7 @@ def test_any_bytes_either_decode_or_fail_as_announced(decoder, pick, data):
     version = api.versions[pick % len(api.versions)]
     for direction in ("request", "response"):
         for layout in schema.layouts(api.key, version, direction):
-            reading = interpreter.read(layout, data, 0, len(data))
+            reading = interpreter.interpret(layout, data, 0, len(data))
             try:
                 body, pos = decoder(layout)(data, 0, len(data))
             except UnicodeDecodeError:

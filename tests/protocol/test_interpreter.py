@@ -9,7 +9,7 @@ METADATA = schema.layout(3, 0, "response")
 
 def test_spans_of_a_small_message():
     raw = b"\x03ab\x01\x00"
-    reading = interpreter.read(FIND_COORDINATOR, raw, 0, len(raw), spans=True)
+    reading = interpreter.interpret(FIND_COORDINATOR, raw, 0, len(raw), spans=True)
     assert reading.body == {"key": "ab", "key_type": 1}
     assert reading.spans == [
         Span("key", 0, 3, "string", "ab"),
@@ -20,7 +20,7 @@ def test_spans_of_a_small_message():
 
 def test_spans_of_arrays_and_tags_are_indexes_into_the_data():
     raw = b"\x03ab\x01\x01\x07\x02xy"
-    spans = interpreter.read(FIND_COORDINATOR, b"..." + raw, 3, 3 + len(raw), spans=True).spans
+    spans = interpreter.interpret(FIND_COORDINATOR, b"..." + raw, 3, 3 + len(raw), spans=True).spans
     assert spans[-2:] == [
         Span("unknown_tagged_fields", 8, 10, "tag", 7),
         Span("unknown_tagged_fields", 10, 12, "bytes", b"xy"),
@@ -29,7 +29,7 @@ def test_spans_of_arrays_and_tags_are_indexes_into_the_data():
     raw = struct.pack(">iibi", 1, 2, 1, 1) + b"\0\x01t" + struct.pack(">i", 4)
     paths = [
         (span.path, span.type, span.value)
-        for span in interpreter.read(layout, raw, 0, len(raw), spans=True).spans
+        for span in interpreter.interpret(layout, raw, 0, len(raw), spans=True).spans
     ]
     assert paths[-3:] == [
         ("ungrouped_partitions", "[]struct", 1),
@@ -42,13 +42,13 @@ def test_a_failure_tells_offset_path_and_what_was_read():
     broker = struct.pack(">ih", 1, 1) + b"h" + struct.pack(">i", 9092)
     topics = struct.pack(">ihh", 1, 0, 6) + b"orders" + struct.pack(">i", 1) + struct.pack(">hi", 0, 3)
     raw = struct.pack(">i", 1) + broker + topics
-    reading = interpreter.read(METADATA, raw, 0, len(raw))
+    reading = interpreter.interpret(METADATA, raw, 0, len(raw))
     assert reading.failure is not None
     assert reading.failure.path == "topics[0].partitions"
     assert reading.failure.offset == len(raw) - 10
     assert reading.body["topics"] == [{"error_code": 0, "name": "orders"}]
     more = raw + struct.pack(">i", 0) + struct.pack(">i", 5) + b"\0" * 8
-    reading = interpreter.read(METADATA, more, 0, len(more))
+    reading = interpreter.interpret(METADATA, more, 0, len(more))
     assert reading.failure is not None
     assert reading.failure.path == "topics[0].partitions[0].replica_nodes"
     assert reading.body["topics"][0]["partitions"] == [
@@ -57,15 +57,18 @@ def test_a_failure_tells_offset_path_and_what_was_read():
 
 
 def test_one_byte_is_one_byte():
-    assert interpreter.read(FIND_COORDINATOR, b"\x03ab", 0, 3).failure.message == "int8 needs 1 byte, 0 left"
-    assert "needs 2 bytes, 0 left" in interpreter.read(FIND_COORDINATOR, b"\x03", 0, 1).failure.message
-    metadata = interpreter.read(METADATA, struct.pack(">i", 1), 0, 4)
+    assert (
+        interpreter.interpret(FIND_COORDINATOR, b"\x03ab", 0, 3).failure.message
+        == "int8 needs 1 byte, 0 left"
+    )
+    assert "needs 2 bytes, 0 left" in interpreter.interpret(FIND_COORDINATOR, b"\x03", 0, 1).failure.message
+    metadata = interpreter.interpret(METADATA, struct.pack(">i", 1), 0, 4)
     assert metadata.failure.message.startswith("1 element needs at least ")
 
 
 def test_text_that_is_not_utf8_is_read_on_and_told():
     raw = b"\x03a\xff\x01\x00"
-    reading = interpreter.read(FIND_COORDINATOR, b"...." + raw, 4, 9, base=1)
+    reading = interpreter.interpret(FIND_COORDINATOR, b"...." + raw, 4, 9, base=1)
     assert reading.body == {"key": "a\ufffd", "key_type": 1}
     (problem,) = reading.problems
     assert (problem.code, problem.side, problem.path) == ("invalid_utf8", "request", "key")

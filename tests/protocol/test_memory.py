@@ -100,7 +100,7 @@ def test_the_estimate_is_the_same_in_decoder_and_interpreter(name, count):
             return False
 
     def interpreter_takes(limit):
-        reading = interpreter.read(layout, raw, 0, len(raw), max_memory=limit)
+        reading = interpreter.interpret(layout, raw, 0, len(raw), max_memory=limit)
         assert reading.full == (reading.failure is not None)
         return not reading.full
 

@@ -84,7 +84,7 @@ def body_bytes(vector) -> tuple[Any, bytes]:
 def test_interpreter_and_both_decoders_agree_on_every_vector(vectors):
     for vector in vectors:
         layout, raw = body_bytes(vector)
-        reading = interpreter.read(layout, raw, 0, len(raw), spans=True)
+        reading = interpreter.interpret(layout, raw, 0, len(raw), spans=True)
         assert (reading.failure, reading.end) == (None, len(raw)), str(vector)
         for make in (compiler.generated, compiler.walking):
             assert make(layout)(raw, 0, len(raw)) == (reading.body, reading.end), str(vector)
@@ -94,7 +94,7 @@ def test_spans_leave_nothing_out(vectors):
     for vector in vectors:
         layout, raw = body_bytes(vector)
         position = 0
-        for span in interpreter.read(layout, raw, 0, len(raw), spans=True).spans:
+        for span in interpreter.interpret(layout, raw, 0, len(raw), spans=True).spans:
             assert span.start == position, (str(vector), span)
             assert span.end > span.start or (span.type == "bytes" and span.value == b""), (str(vector), span)
             position = span.end

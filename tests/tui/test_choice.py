@@ -7,8 +7,8 @@ import kinspect
 from kinspect.errors import KinspectError
 from kinspect.filters import Filter
 from kinspect.tui.index import listing
-from kinspect.tui.index.choice import OPTIONS, Choice, parse
-from kinspect.tui.index.complete import candidates, written
+from kinspect.tui.index.choice import OPTIONS, Choice, parse_filter
+from kinspect.tui.index.complete import completions, written
 from kinspect.tui.index.indexer import BATCH_ROWS
 from kinspect.tui.index.listing import Listing, RowOrder
 from kinspect.tui.index.spool import Spool
@@ -55,9 +55,9 @@ def both(request):
 @pytest.mark.parametrize("text", FILTERS)
 def test_filters_pass_what_those_of_the_command_line_pass(both, text):
     store, exchanges = both
-    chosen = Filter(**parse(text))
+    chosen = Filter(**parse_filter(text))
     chosen.start = store.start
-    choice = Choice(store, parse(text))
+    choice = Choice(store, parse_filter(text))
     passed = [number for number, exchange in enumerate(exchanges) if chosen.matches(exchange)]
     assert [*choice.passes(0, 3), *choice.passes(3, store.count)] == passed
     assert choice.unknown == chosen.unknown
@@ -90,7 +90,7 @@ def test_a_connection_alone(both):
 )
 def test_what_is_wrong_with_a_filter_is_said(text, wrong):
     with pytest.raises(KinspectError, match=None) as caught:
-        parse(text)
+        parse_filter(text)
     assert wrong in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -128,7 +128,7 @@ def test_a_list_grows_with_its_store():
     store = Store(whole.inputs, Spool())
     listed = Listing(store)
     batches = []
-    listed.choose(Choice(store, parse("errors-only")))
+    listed.choose(Choice(store, parse_filter("errors-only")))
     listed.sort(RowOrder("latency", True))
     from kinspect.tui.index.captures import index
 
@@ -144,7 +144,7 @@ def test_a_list_grows_with_its_store():
         )
         seen = brought_up(listed)
     expected = Listing(whole)
-    expected.choose(Choice(whole, parse("errors-only")))
+    expected.choose(Choice(whole, parse_filter("errors-only")))
     expected.sort(RowOrder("latency", True))
     assert seen == brought_up(expected)
     assert whole.count < BATCH_ROWS
@@ -168,11 +168,11 @@ COMPLETIONS = [
 
 @pytest.mark.parametrize(("text", "expected"), COMPLETIONS)
 def test_names_are_completed(text, expected):
-    assert candidates(text, indexed(ERRORS)) == expected
+    assert completions(text, indexed(ERRORS)) == expected
 
 
 def test_every_filter_is_offered():
-    assert candidates("", indexed(ERRORS)) == [
+    assert completions("", indexed(ERRORS)) == [
         f"{option}{'' if option == 'errors-only' else '='}" for option in OPTIONS
     ]
 
@@ -184,7 +184,7 @@ def test_names_are_written_so_that_they_match(name):
     text = written(name)
     assert text.isprintable()
     assert "," not in text
-    values = parse(f"topic={text}")
+    values = parse_filter(f"topic={text}")
     from kinspect.filters import glob
 
     assert glob(values["topic"][0])(name)

@@ -23,7 +23,7 @@ from kinspect.kafka.connection.recognise import (
 from kinspect.kafka.connection.session import ONE_SIDED, Session
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.exchange.lines import ConnectionLine
-from kinspect.kafka.wire.ends import Flow, ends, likely_client
+from kinspect.kafka.wire.ends import Flow, exchange_ends, likely_client
 from kinspect.kafka.wire.order import LineKey, LineNumbering
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.state import fields, fill
@@ -379,7 +379,7 @@ class KafkaConnection:
         self._replay(held)
 
     def _open_session(self, adrift: frozenset[str]) -> Session:
-        named = ends(self._flow, self._client, self._ledger, self._tls)
+        named = exchange_ends(self._flow, self._client, self._ledger, self._tls)
         session = self._session = Session(named, self._numbering, self._ledger, adrift)
         framers = session.framer(REQUEST), session.framer(RESPONSE)
         self._framers = framers if self._client == 0 else framers[::-1]
@@ -393,7 +393,7 @@ class KafkaConnection:
         flow, secure = self._flow, self._decryptor
         within = self._inside if session and self._inside else self
         client = within._client if self.kind in (KAFKA, TLS) else likely_client(flow)
-        named = session.ends if session else ends(flow, client, self._ledger)
+        named = session.ends if session else exchange_ends(flow, client, self._ledger)
         software = session.software if session else (None, None)
         return ConnectionLine(
             key=key,

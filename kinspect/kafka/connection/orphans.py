@@ -48,7 +48,7 @@ def _layouts() -> tuple[Candidate, ...]:
     )
 
 
-def candidates(raw: bytes) -> Iterator[Candidate]:
+def fitting_versions(raw: bytes) -> Iterator[Candidate]:
     """Every API and version whose response layout fits `raw` (a message without its size) exactly."""
     if len(raw) > TRIED_BYTES:
         return
@@ -71,7 +71,7 @@ def are_responses(data: bytes) -> bool:
         return False
     telling: list[bytes] = []
     for raw in messages:
-        sensible = (candidate.key for candidate in candidates(raw) if _makes_sense(candidate, raw))
+        sensible = (candidate.key for candidate in fitting_versions(raw) if _makes_sense(candidate, raw))
         first = next(sensible, None)
         if first is None:
             return False
@@ -109,7 +109,7 @@ def _makes_sense(candidate: Candidate, raw: bytes) -> bool:
         return False
     layout = schema.layout(key, version, RESPONSE)
     assert layout is not None
-    spans = interpreter.read(layout, raw[:CHECKED_BYTES], header.body_start, len(raw), spans=True).spans
+    spans = interpreter.interpret(layout, raw[:CHECKED_BYTES], header.body_start, len(raw), spans=True).spans
     return all(raw[span.start] <= 1 for span in spans if span.type == "bool")
 
 

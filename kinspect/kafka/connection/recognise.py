@@ -97,7 +97,7 @@ def is_text(client_id: str | None) -> bool:
     )
 
 
-def is_plain(client_id: str | None) -> bool:
+def is_plain_client_id(client_id: str | None) -> bool:
     """True for a client id of four or more letters, digits, dots, dashes and underscores, as nearly all are."""
     return client_id is not None and _PLAIN_ID.fullmatch(client_id) is not None
 
@@ -195,7 +195,7 @@ def _is_proof(header: RequestHeader, end: int) -> bool:
     client_id = header.client_id
     if client_id is None or not is_text(client_id):
         return body >= PROOF_BODY_BYTES
-    return body + len(client_id) >= PROOF_BYTES or is_plain(client_id)
+    return body + len(client_id) >= PROOF_BYTES or is_plain_client_id(client_id)
 
 
 def _is_usual(header: RequestHeader) -> bool:
@@ -212,7 +212,11 @@ def _begins_well(header: RequestHeader, data: bytes, end: int, hole: bool) -> bo
         # As a snap length cuts. Any bytes behind a whole client id are not those of a header.
         is_last = len(data) <= 4 + MIN_REQUEST + 2 + int.from_bytes(data[12:14])
         return (
-            hole and is_last and len(client_id) >= PROOF_BYTES and is_plain(client_id) and _is_usual(header)
+            hole
+            and is_last
+            and len(client_id) >= PROOF_BYTES
+            and is_plain_client_id(client_id)
+            and _is_usual(header)
         )
     return any(
         _begins_body(header, layout, data, end, hole)
@@ -229,7 +233,7 @@ def _begins_body(header: RequestHeader, layout: Layout, data: bytes, end: int, h
     rest = data[reading.end : header.body_start + _BEGINNING_BYTES]
     if rest and is_text(_beginning_text(rest)):
         return read > 0 and len(header.client_id or "") + read + len(rest) >= PROOF_BYTES
-    if hole and read and _is_usual(header) and is_plain(header.client_id):
+    if hole and read and _is_usual(header) and is_plain_client_id(header.client_id):
         # As a snap length cuts.
         name = len(header.client_id or "")
         return name >= PROOF_BYTES or name + read >= PROOF_BODY_BYTES
@@ -242,7 +246,7 @@ def _beginning(
 ) -> Reading | None:
     """The beginning of a body that ends at `end`, read; None if it does not fit, or has values outside `ranges`."""
     part = data[: start + _BEGINNING_BYTES]
-    reading = interpreter.read(layout, part, start, end, max_memory=_BEGINNING_MEMORY)
+    reading = interpreter.interpret(layout, part, start, end, max_memory=_BEGINNING_MEMORY)
     if not (reading.cut or reading.full) or reading.problems or not _makes_sense(reading.body, ranges):
         return None
     return reading
@@ -287,7 +291,9 @@ def answers(request: bytes, response: bytes, final: bool) -> bool:
     if schema.layout(key, version, "request") is not None:
         return final and not there and _is_sound(header, request, asked)
     # Zeros stand in the same place in many protocols.
-    named = is_plain(header.client_id) if schema.api_name(key) is None else is_text(header.client_id)
+    named = (
+        is_plain_client_id(header.client_id) if schema.api_name(key) is None else is_text(header.client_id)
+    )
     return (there or final) and named and header.correlation_id != 0
 
 
@@ -296,7 +302,7 @@ def _beginnings_fit(header: RequestHeader, request: bytes, asked: int, response:
     key, version = header.api_key, header.api_version
     # Zeros stand in the same place in many protocols.
     name = len(header.client_id or "")
-    if not is_plain(header.client_id) or (header.correlation_id == 0 and name < PROOF_BYTES):
+    if not is_plain_client_id(header.client_id) or (header.correlation_id == 0 and name < PROOF_BYTES):
         return False
     own = response_header(response, 4, len(response), key, version)
     return (
@@ -358,7 +364,7 @@ def may_be_refused(data: bytes) -> bool:
     if len(data) < _HEAD.size or announced_bytes(data) != len(data):
         return False
     header = request_header(data, 4, len(data))
-    return header is not None and is_plain(header.client_id)
+    return header is not None and is_plain_client_id(header.client_id)
 
 
 def announced_bytes(data: bytes) -> int:

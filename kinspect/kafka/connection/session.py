@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kinspect.kafka.connection import roles
 from kinspect.kafka.connection.framing import Framer
-from kinspect.kafka.connection.orphans import Candidate, candidates
+from kinspect.kafka.connection.orphans import Candidate, fitting_versions
 from kinspect.kafka.connection.pending import Pending
 from kinspect.kafka.connection.recognise import YES, cut_header, is_body, request_at, request_starts
 from kinspect.kafka.connection.tokens import API_VERSIONS, Tokens, is_known
@@ -418,7 +418,7 @@ class Session:
     ) -> None:
         """Take a message of the broker that no request waits for."""
         infers = message.complete and not self._ledger.heads_only
-        found = [*candidates(raw)] if self._tokens.replies or infers else []
+        found = [*fitting_versions(raw)] if self._tokens.replies or infers else []
         if self._tokens.is_reply(raw, message.complete, found):
             if self._pending.holds(None) and self._pending.is_doubtful():
                 self._answer(message, cause, None)

@@ -28,14 +28,14 @@ DERIVED = frozenset(
 )
 
 
-def check(tree: Tree, prefix: str) -> None:
+def check_names(tree: Tree, prefix: str) -> None:
     """Raise KinspectError for a name in the tree that no body has. `prefix`: the tree's path (`request.body`)."""
     for name, below in tree.items():
         if not _is_known(name):
             close = difflib.get_close_matches(name, sorted(names()), n=3)
             hint = f"did you mean {', '.join(close)}?" if close else "see `kinspect schema API --version N`"
             raise KinspectError(f"unknown field '{prefix}.{name}': no message has such a field; {hint}")
-        check(below, f"{prefix}.{name}")
+        check_names(below, f"{prefix}.{name}")
 
 
 def _is_known(name: str) -> bool:

@@ -33,7 +33,7 @@ _CONTEXT = frozenset(
 )
 
 
-def parse(paths: Iterable[str]) -> Tree:
+def parse_paths(paths: Iterable[str]) -> Tree:
     """The tree of the asked paths. Asking for a field and for something below it asks for the whole field."""
     tree: Tree = {}
     for path in sorted(paths, key=len):
@@ -48,14 +48,14 @@ def parse(paths: Iterable[str]) -> Tree:
     return tree
 
 
-def restrict(value: Any, tree: Tree) -> Any:
+def project(value: Any, tree: Tree) -> Any:
     """The parts of a JSON value that `tree` asks for: dicts lose other keys, lists are gone through, order is kept."""
     if not tree:
         return value
     if isinstance(value, dict):
-        return {name: restrict(item, tree[name]) for name, item in value.items() if name in tree}
+        return {name: project(item, tree[name]) for name, item in value.items() if name in tree}
     if isinstance(value, list):
-        return [restrict(item, tree) for item in value]
+        return [project(item, tree) for item in value]
     return value
 
 

@@ -132,7 +132,7 @@ class RecordView:
         shown_value, value_encoding = self._payload(value)
         decoded_key = decoded_value = None
         if is_control:
-            decoded_key, decoded_value = control.decode(key, value)
+            decoded_key, decoded_value = control.decode_control_record(key, value)
         elif topic in internal.TOPICS:
             decoded_key = internal.decode_key(topic, key)
             decoded_value = internal.decode_value(topic, key, value)

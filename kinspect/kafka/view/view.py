@@ -184,7 +184,7 @@ class View:
     def __post_init__(self) -> None:
         _one_of("payload", self.payload, PAYLOADS)
         _one_of("int64", self.int64, INT64_FORMS)
-        tree = {} if self.fields is None else projection.parse(self.fields)
+        tree = {} if self.fields is None else projection.parse_paths(self.fields)
         _check(tree)
         int64_text = self.int64 == "string"
         asked = tuple(key for key in KEYS if not tree or key in tree)
@@ -217,7 +217,7 @@ class View:
             object.__setattr__(self, "_line", make)
         line = make(exchange)
         for key, below in self._below:
-            line[key] = projection.restrict(line[key], below)
+            line[key] = projection.project(line[key], below)
         return line
 
     def _compiled(self) -> MakeLine:
@@ -304,7 +304,7 @@ def _check(tree: projection.Tree) -> None:
                 # It reads the whole schema table.
                 from kinspect.kafka.view import bodynames
 
-                bodynames.check(below[name], f"{key}.{name}")
+                bodynames.check_names(below[name], f"{key}.{name}")
 
 
 def _nearest(name: str) -> str:

@@ -66,7 +66,7 @@ class Ends:
     tls: bool = False
 
 
-def ends(flow: Flow, client: int, ledger: Shared, tls: bool = False) -> Ends:
+def exchange_ends(flow: Flow, client: int, ledger: Shared, tls: bool = False) -> Ends:
     """The ends of `flow`, where `client` is the client's direction; `tls`: it was decrypted."""
     own, other = flow.addresses[client], flow.addresses[1 - client]
     return Ends(

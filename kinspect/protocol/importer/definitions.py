@@ -23,7 +23,7 @@ def strip_comments(text: str) -> str:
     return _COMMENT.sub(lambda found: found[0] if found[0].startswith('"') else "", text)
 
 
-def load(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Parse JSON with `//` comments. Raises ValueError."""
     return json.loads(strip_comments(text))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kinspect.errors import KinspectError
-from kinspect.protocol.importer.definitions import load
+from kinspect.protocol.importer.definitions import parse_json
 
 _RELEASE = re.compile(r"\d+\.\d+\.\d+(?:\.\d+)?")
 _JAR_ENTRY = re.compile(r"common/message/\w+\.json$")
@@ -111,7 +111,7 @@ def _jar_texts(path: Path) -> Iterator[tuple[str, str]]:
 
 def _load(name: str, text: str) -> Any:
     try:
-        return load(text)
+        return parse_json(text)
     except ValueError as error:
         raise SourceError(f"{name}: {error}") from error
 

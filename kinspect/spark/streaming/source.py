@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
-from kinspect.capture.source import size_of
+from kinspect.capture.source import input_size
 from kinspect.errors import CaptureError, UnreadableError
 from kinspect.model import Caps
 from kinspect.spark.chunks import NO_TIME, REPORT, ROWS, Chunk, batches
@@ -126,7 +126,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             "floor": list(gone[-1].begins) if gone else start["floor"],
             "until": None if ends else until,
             "held_by": until[1] if until and latest - until[0] > HELD_NS else "",
-            "keylog": size_of(self._watch.keylog) or 0,
+            "keylog": input_size(self._watch.keylog) or 0,
             "drained": ends,
         }
 

@@ -52,7 +52,7 @@ class BatchPart(NamedTuple):
     type: str
 
 
-def batches(data: bytes) -> Iterator[BatchSpan]:
+def batch_spans(data: bytes) -> Iterator[BatchSpan]:
     """The batches of a record set, and the messages of older formats, that are whole."""
     position = 0
     while position + _MAGIC < len(data):
@@ -70,7 +70,7 @@ def parts(span: Span, shared: bool = False) -> list[BatchPart]:
     found: list[BatchPart] = []
     index = -1
     run = -1
-    for batch in batches(span.value):
+    for batch in batch_spans(span.value):
         if batch.magic != 2:
             # An uncompressed run of messages is one entry.
             index += batch.compressed or run != batch.magic

@@ -16,7 +16,7 @@ from kinspect.filters import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.tui.index import row
 from kinspect.tui.index.row import NONE, Row
-from kinspect.tui.index.store import Store, api_name
+from kinspect.tui.index.store import Store, row_api_name
 from kinspect.tui.index.texts import UNKEPT
 
 _PARAMETERS = inspect.signature(Filter).parameters
@@ -30,7 +30,7 @@ _VERDICTS_KEPT = 1_000_000
 FilterValues = dict[str, Any]
 
 
-def parse(text: str) -> FilterValues:
+def parse_filter(text: str) -> FilterValues:
     """The arguments of `Filter` in `--api Fetch --errors-only` or `api=Fetch errors-only`. Raises KinspectError."""
     try:
         words = shlex.split(text)
@@ -173,7 +173,7 @@ class _Asked:
     def __init__(self, store: Store, found: Row) -> None:
         has_api = bool(found.flags & row.HAS_API)
         self.api_key = found.api_key if has_api else None
-        self.api = api_name(found)
+        self.api = row_api_name(found)
         self.client_id = store.texts[found.client][0] if found.client else None
         self.connection = _Ends(*store.connection(found)[:4])
         self.outcome, self.outcome_reason = found.outcome, found.reason

@@ -13,7 +13,7 @@ OFFERED = 50
 _SPECIAL = re.compile(r"[*?\[\],\"'\\\\\s]|^!")
 
 
-def candidates(text: str, store: Store) -> list[str]:
+def completions(text: str, store: Store) -> list[str]:
     """Whole filter texts that `text` may become, the likeliest first."""
     head, word = _last_word(text)
     dashes = "--" if word.startswith("--") else ""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
 from kinspect.capture import open_timeline
-from kinspect.capture.places import is_plain
+from kinspect.capture.places import has_places
 from kinspect.capture.source import can_reopen
 from kinspect.capture.writer import PcapngWriter
 from kinspect.errors import KinspectError
@@ -227,7 +227,7 @@ def _blocks(
         low, high = number << FRAME_BITS, (number + 1) << FRAME_BITS
         mine = [stretch for stretch in wanted if stretch.first < high and stretch.last >= low]
         first, last = min(s.first for s in mine), max(s.last for s in mine)
-        if is_plain(store.inputs.paths[number]):
+        if has_places(store.inputs.paths[number]):
             yield from reread.packets(store.places, max(first, low + 1), min(last, high - 1), stopped)
             continue
         timeline = open_timeline(store.inputs.paths[number : number + 1])

@@ -427,13 +427,15 @@ def _read(exchange: Exchange, message: WireMessage) -> ShownMessage:
         return ShownMessage(message, [], [], True)
     raw = message.raw
     version = schema.header_version(message.api_key, message.api_version, message.direction)
-    header = interpreter.read(
+    header = interpreter.interpret(
         schema.header_layout(message.direction, version), raw, 0, message.body_start, spans=True
     )
     layout = message.decode().layout
     if layout is None:
         return ShownMessage(message, header.spans, [], True)
-    body = interpreter.read(layout, raw, message.body_start, len(raw), spans=True, max_memory=SPANS_BYTES)
+    body = interpreter.interpret(
+        layout, raw, message.body_start, len(raw), spans=True, max_memory=SPANS_BYTES
+    )
     read = ShownMessage(message, header.spans, body.spans, not body.full)
     for span in body.spans:
         if span.type == hidden.RECORDS and span.value:

@@ -62,7 +62,7 @@ def _of_records(span: Span, may: Shown) -> Iterator[tuple[int, int]]:
         return
     first = span.end - len(span.value)
     yield span.start, first
-    for batch in batches.batches(span.value):
+    for batch in batches.batch_spans(span.value):
         yield first + batch.start, first + min(batch.start + batches.HEADERS[batch.magic], batch.end)
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from kinspect.capture import may_bring_secrets
-from kinspect.capture.places import is_plain
+from kinspect.capture.places import has_places
 from kinspect.capture.timeline import Packets, note_capture
 from kinspect.errors import CaptureError
 from kinspect.kafka.exchange.exchange import Exchange
@@ -53,7 +53,7 @@ class Inputs:
     @property
     def plain(self) -> frozenset[int]:
         """The captures, by number, whose packets can be read again where they are."""
-        return frozenset(number for number, path in enumerate(self.paths) if is_plain(path))
+        return frozenset(number for number, path in enumerate(self.paths) if has_places(path))
 
     @property
     def names(self) -> list[str]:
@@ -163,7 +163,7 @@ class RowMaker:
 
     def make(self, exchange: Exchange) -> tuple[bytes, Telling]:
         """The exchange's row, and the facts that it told."""
-        made = row.pack(exchange, self._numbers(exchange))
+        made = row.pack_row(exchange, self._numbers(exchange))
         return made, self._telling.pop(exchange.key, NOTHING_TOLD)
 
     def take_texts(self) -> list[bytes]:

@@ -29,7 +29,7 @@ KEYS: dict[str, Callable[[row.RowValues], int | None]] = {
     COMPLETION: lambda values: values[row.COMPLETED_AT],
     "time": row.timestamp_of,
     "latency": row.latency_of,
-    "size": row.size_of,
+    "size": row.exchange_size,
 }
 """Sort keys of rows. `time` is the time that the list shows; rows come in the order of completion."""
 

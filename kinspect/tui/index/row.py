@@ -139,7 +139,7 @@ def timestamp_of(values: RowValues) -> int | None:
     )
 
 
-def size_of(values: RowValues) -> int:
+def exchange_size(values: RowValues) -> int:
     """Sum of the announced sizes of both messages."""
     return values[REQUEST_BYTES] + values[RESPONSE_BYTES]
 
@@ -156,7 +156,7 @@ class Numbers(NamedTuple):
     cut: bool
 
 
-def pack(exchange: Exchange, numbers: Numbers) -> bytes:
+def pack_row(exchange: Exchange, numbers: Numbers) -> bytes:
     """The exchange's row."""
     summary = exchange.summary
     record_count = summary.record_count
@@ -212,7 +212,7 @@ def put_spool(made: bytearray, place: int) -> None:
     _SPOOL.pack_into(made, _SPOOL_AT, place)
 
 
-def unpack(data: bytes | bytearray, index: int) -> Row:
+def unpack_row(data: bytes | bytearray, index: int) -> Row:
     """Row number `index` in packed rows."""
     found = values(data, index)
     request = MessageRow(*found[_FIXED : _FIXED + SIDE_FIELDS])

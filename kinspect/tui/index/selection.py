@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinspect.tui.index.choice import Choice, parse
+from kinspect.tui.index.choice import Choice, parse_filter
 from kinspect.tui.index.listing import COMPLETION, Listing, RowOrder
 from kinspect.tui.index.store import Store
 
@@ -23,7 +23,7 @@ class Selection:
 
     def choose(self, text: str) -> None:
         """List what a filter passes. Raises KinspectError for an error in it."""
-        values = parse(text)
+        values = parse_filter(text)
         if self.errors_only:
             values["errors_only"] = True
         self.text = text

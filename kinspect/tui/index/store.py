@@ -79,7 +79,7 @@ class Store:
             self.unread += batch.unread
 
     def __getitem__(self, index: int) -> Row:
-        return row.unpack(self.rows, index)
+        return row.unpack_row(self.rows, index)
 
     def line(self, index: int) -> dict[str, Any]:
         """The keys of an exchange's JSON line that `output.table` needs, and as `told` the result of `deeds.told`."""
@@ -95,7 +95,7 @@ class Store:
             "client": {"ip": client_ip, "port": client_port, "id": (self.texts[found.client] or [None])[0]},
             "broker": {"ip": broker_ip, "port": broker_port},
             "kind": found.kind,
-            "api": api_name(found),
+            "api": row_api_name(found),
             "api_key": found.api_key if has_api else None,
             "api_version": found.api_version if has_api else None,
             "latency_ms": None if latency is None else latency / 1_000_000,
@@ -200,7 +200,7 @@ _NO_SUBJECT: list[Any] = [[], [], [], [], [], [], *NOTHING_TOLD]
 _LISTED = 100
 
 
-def api_name(found: Row) -> str | None:
+def row_api_name(found: Row) -> str | None:
     """The API's name; None for an unknown one."""
     from kinspect.protocol import schema
 

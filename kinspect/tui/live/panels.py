@@ -306,9 +306,9 @@ def _last(rows: Sequence[LastRow], width: int, height: int) -> list[Text]:
         client = line["client"]
         cells = [
             Text(clock[: widths.time], style=DIM),
-            Text(table.ends(line, widths.ends)),
+            Text(table.ends_text(line, widths.ends)),
             Text(client["id"]) if client["id"] or widths.client else Text(client["ip"], style=DIM),
-            table.api(line, widths.api),
+            table.api_text(line, widths.api),
             table.latency(line["latency_ms"]),
             about,
         ]

@@ -64,7 +64,7 @@ MARK = 1
 RIGHT = frozenset({"latency", "size"})
 
 
-def columns(width: int) -> tuple[tuple[ListColumn, int], ...]:
+def list_columns(width: int) -> tuple[tuple[ListColumn, int], ...]:
     """The columns of a list `width` cells wide, each with its width; the last ones may lie beyond the edge."""
     chosen = NARROW if width < 115 else MEDIUM if width < 160 else BROAD
     fixed = sum(column.width + 1 for column in chosen if column.width)
@@ -136,7 +136,7 @@ class Exchanges(Lines):
     @property
     def line_width(self) -> int:
         width = self.scrollable_content_region.width
-        return MARK + sum(each + 1 for _, each in columns(width)) - 1
+        return MARK + sum(each + 1 for _, each in list_columns(width)) - 1
 
     def draw(self, place: int) -> Text:
         index = self.listing[place]
@@ -144,7 +144,7 @@ class Exchanges(Lines):
         line = store.line(index)
         found = store[index]
         text = Text("▪" if index in self.marked else " ", no_wrap=True)
-        for column, width in columns(self.scrollable_content_region.width):
+        for column, width in list_columns(self.scrollable_content_region.width):
             cell = self._cell(column.name, line, width, found.request.size + found.response.size)
             cell.truncate(width, overflow="ellipsis")
             if column.name in RIGHT:
@@ -158,11 +158,11 @@ class Exchanges(Lines):
         if name == "time":
             return Text(table.day_and_clock(line["timestamp"], self._zone)[1][:width], style=table.DIM)
         if name == "ends":
-            return Text(table.ends(line, width))
+            return Text(table.ends_text(line, width))
         if name == "client":
             return Text(escape(line["client"]["id"] or ""))
         if name == "api":
-            return table.api(line, width)
+            return table.api_text(line, width)
         if name == "latency":
             return table.latency(line["latency_ms"])
         if name == "size":
@@ -230,7 +230,7 @@ class Titles(Widget):
         return strip.extend_cell_length(self.size.width).apply_style(self.rich_style)
 
     def _columns(self) -> tuple[tuple[ListColumn, int], ...]:
-        return columns(self._exchanges.scrollable_content_region.width or self.size.width)
+        return list_columns(self._exchanges.scrollable_content_region.width or self.size.width)
 
     def on_click(self, event: events.Click) -> None:
         at = MARK - self._exchanges.scroll_offset.x

@@ -102,7 +102,7 @@ def value(node: TreeNode, fields: ExchangeFields) -> Text | None:
             return Text(escape(str(item)), style=table.DIM)
         return Text.assemble(
             (f"#{fields.exchange.order} ", "dim"),
-            table.api(fields.line),
+            table.api_text(fields.line),
             " ",
             table.latency(fields.line["latency_ms"]),
         )

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from kinspect.output.escape import escape
-from kinspect.tui.index.complete import candidates
+from kinspect.tui.index.complete import completions
 from kinspect.tui.index.store import Store
 
 PLACEHOLDER = "/ filter:  api=Fetch  topic=orders-*  errors-only  min-latency=100"
@@ -118,7 +118,7 @@ class FilterBar(Vertical):
 
     def _offer(self) -> None:
         """Look for completions."""
-        self._offered, self._chosen = candidates(self.input.value, self._store), -1
+        self._offered, self._chosen = completions(self.input.value, self._store), -1
         self._hint()
 
     def _hint(self) -> None:

@@ -54,7 +54,7 @@ def fuzz(data: bytes) -> None:
 def check(layout: Layout, body: bytes, option: int) -> None:
     end = 3 + len(body)
     data = b"\x01\x02\x03" + body + b"\x00\x01"
-    reading = interpreter.read(layout, data, 3, end, spans=True)
+    reading = interpreter.interpret(layout, data, 3, end, spans=True)
     assert 3 <= reading.end <= end
     skipped = None
     try:
@@ -84,7 +84,7 @@ def check(layout: Layout, body: bytes, option: int) -> None:
         assert repr(wanted) == repr(restrict(deepcopy(decoded), projection(paths)))
 
     written = compiler.encoder(layout)(decoded)
-    again = interpreter.read(layout, written, 0, len(written), spans=True)
+    again = interpreter.interpret(layout, written, 0, len(written), spans=True)
     assert again.failure is None
     assert again.end == len(written)
     assert same(again.body, decoded), "what was written says something else"

@@ -37,7 +37,7 @@ def fuzz(data: bytes) -> None:
         for found in (
             internal.decode_key(topic, key),
             internal.decode_value(topic, key, value),
-            *control.decode(key, value),
+            *control.decode_control_record(key, value),
         ):
             assert found is None or {"type", "version"} <= found.keys()
     elif mode == EMBEDDED:

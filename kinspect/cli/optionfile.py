@@ -16,7 +16,7 @@ KINDS = (
 QUOTED = 60
 
 
-def read(option: str, path: str, most: int, start: int = 0) -> bytes:
+def read_option_file(option: str, path: str, most: int, start: int = 0) -> bytes:
     """The file's bytes from `start` on, `most` of them. Raises KinspectError, without waiting, if it is no regular
     file, cannot be read or is larger."""
     try:
