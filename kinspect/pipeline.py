@@ -99,8 +99,7 @@ class Inspector:
     bodies will not be asked for. `emit`: kinds of lines wanted (`exchange`, `connection`, `gap`). `files`: names of the
     inputs, for the frame references; the list may grow while packets are fed. `takes`: selects the islands
     (`kinspect.tcp.keys.pair`) whose lines are wanted; the rest is left to other inspectors. `ordered`: if False, lines
-    are returned by `arrived`, and names learned in `told` count once they are in `names`: for several inspectors of one
-    run.
+    are returned by `arrived`, and names in `learned` count once they are in `names`: for several inspectors of one run.
     """
 
     def __init__(
@@ -125,7 +124,7 @@ class Inspector:
         if keylog is not None:
             self._ledger.keylog = keylog
         if not ordered:
-            self._ledger.told = LearnedNames()
+            self._ledger.learned = LearnedNames()
             self._ledger.arrived = []
         self._link = link.Dissector(self.caps, self.counts)
         self._tcp = Reassembler(self._open, self.caps, self.counts, self._ledger.progress, takes)
@@ -174,9 +173,9 @@ class Inspector:
             return self._ledger.release()
 
     @property
-    def told(self) -> LearnedNames:
+    def learned(self) -> LearnedNames:
         """Names learned from the lines."""
-        return self._ledger.told
+        return self._ledger.learned
 
     def arrived(self) -> list[tuple[int, int, Line]]:
         """Lines that came since the last call, each with its packet's index in the run, and its `LineOrder` size."""

@@ -130,7 +130,7 @@ class _Reader:
             came += self._count
         self._came = came
         self._scanned += 1
-        counts, names = inspector.counts, inspector.told.take_new()
+        counts, names = inspector.counts, inspector.learned.take_new()
         told = (
             [counts.packets, counts.tcp_segments, last],
             job.packets.bytes_read,

@@ -11,8 +11,8 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kinspect.kafka.fields import envelope, meaning, resources, sasl
-from kinspect.kafka.fields.sites import Site, sites
+from kinspect.kafka.fields import entities, envelope, resources, sasl
+from kinspect.kafka.fields.paths import FieldPaths, field_paths
 from kinspect.kafka.wire.names import ZERO_ID
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.protocol import schema
@@ -268,7 +268,7 @@ class Summary:
             sides.append((INNER_RESPONSE, inner.decoded.layout, inner.decoded.body or {}))
         for prefix, layout, body in sides:
             if layout is not None:
-                for path, struct, name in _error_sites(layout).walk(body, prefix):
+                for path, struct, name in _error_paths(layout).walk(body, prefix):
                     if struct[name]:
                         yield path, struct[name]
 
@@ -326,7 +326,7 @@ def _may_hold_records(api_key: int, api_version: int, direction: str) -> bool:
     # For an unknown version, the layouts of the known ones.
     known = (api_version,) if api_version in api.versions else tuple(api.versions)
     layouts = [layout for version in known for layout in schema.layouts(api_key, version, direction)]
-    return any([bool(_record_sites(layout)) for layout in layouts])
+    return any([bool(_record_paths(layout)) for layout in layouts])
 
 
 def summary_of(exchange: Pair) -> Summary:
@@ -358,7 +358,7 @@ def _error_fields(api_key: int, api_version: int) -> frozenset[str]:
     return frozenset(
         path
         for layout in schema.layouts(api_key, api_version, RESPONSE)
-        for path in _error_sites(layout).paths()
+        for path in _error_paths(layout).paths()
     )
 
 
@@ -401,7 +401,7 @@ def _record_problems(message: WireMessage, summary: Summary, with_records: bool)
     if decoded.layout is None or decoded.body is None or message.raw is None:
         return
     position = message.body_start
-    for path, struct, name in _record_sites(decoded.layout).walk(decoded.body):
+    for path, struct, name in _record_paths(decoded.layout).walk(decoded.body):
         field = summary.record_field(struct[name])
         found = field.problems(with_records) if field is not None else None
         if field is None or not found:
@@ -430,18 +430,18 @@ def _walk(layout: Layout) -> Walk | None:
 
 
 @cache
-def _error_sites(layout: Layout) -> Site:
-    return sites(layout.fields, lambda field, _: meaning.is_error_code(field))
+def _error_paths(layout: Layout) -> FieldPaths:
+    return field_paths(layout.fields, lambda field, _: entities.is_error_code(field))
 
 
 @cache
-def _record_sites(layout: Layout) -> Site:
-    return sites(layout.fields, lambda field, _: meaning.is_records(field))
+def _record_paths(layout: Layout) -> FieldPaths:
+    return field_paths(layout.fields, lambda field, _: entities.is_records(field))
 
 
 def _struct_walk(fields: Sequence[Field], api_key: int | None) -> Walk | None:
-    name = next((f.name for f in fields if meaning.is_topic_name(f) and not f.array), "")
-    topic_id = next((f.name for f in fields if meaning.is_topic_id(f)), "")
+    name = next((f.name for f in fields if entities.is_topic_name(f) and not f.array), "")
+    topic_id = next((f.name for f in fields if entities.is_topic_id(f)), "")
     steps = tuple(step for field in fields if (step := _step(field, api_key)) is not None)
     if (named := resources.resource_fields([field.name for field in fields])) is not None:
         steps = (_resource(named), *steps)
@@ -629,11 +629,11 @@ def _knowing_key_type(walk: Walk, told: bool) -> Walk:
 
 
 _STEPS: tuple[tuple[Callable[[Field], bool], Callable[[Field], Walk]], ...] = (
-    (lambda f: meaning.is_topic_name(f) and f.array, _collector("topics")),
-    (meaning.is_partition, _partition),
-    (meaning.is_partition_list, _partition_list),
-    (meaning.is_group, _collector("groups")),
-    (meaning.is_transactional_id, _collector("transactional_ids")),
-    (meaning.is_error_code, _error_code),
-    (meaning.is_records, _records),
+    (lambda f: entities.is_topic_name(f) and f.array, _collector("topics")),
+    (entities.is_partition, _partition),
+    (entities.is_partition_list, _partition_list),
+    (entities.is_group, _collector("groups")),
+    (entities.is_transactional_id, _collector("transactional_ids")),
+    (entities.is_error_code, _error_code),
+    (entities.is_records, _records),
 )

@@ -15,8 +15,8 @@ from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.output import Writer, table
+from kinspect.output.actions import refused
 from kinspect.output.branches import Branches, StyledText
-from kinspect.output.deeds import refused
 from kinspect.output.escape import escape
 from kinspect.output.named import number_name
 

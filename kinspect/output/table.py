@@ -14,7 +14,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED
 from kinspect.output import Writer
-from kinspect.output.deeds import NOTHING_TOLD, Deed, is_login, told
+from kinspect.output.actions import NO_ACTION, Action, action_of, is_login
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
 
@@ -110,7 +110,7 @@ class TableWriter(Writer):
 
     def exchange(self, exchange: Exchange) -> None:
         """Write the exchange's row."""
-        line, found = self._view.exchange(exchange), told(exchange)
+        line, found = self._view.exchange(exchange), action_of(exchange)
         day, clock = day_and_clock(exchange.timestamp, self._zone)
         if day != self._day and not self._wide:
             self._day = day
@@ -267,13 +267,13 @@ class About(NamedTuple):
     rest: list[Text]
 
 
-def about(line: dict[str, Any], found: Deed = NOTHING_TOLD) -> About:
+def about(line: dict[str, Any], found: Action = NO_ACTION) -> About:
     """The last column of an exchange. `found`: short facts from its messages."""
     parts = [Text(escape(name), style=ERROR) for name in line["error_names"]]
     parts += [Text(escape(found.refused), style=ERROR)] if found.refused else []
     parts += [Text(code, style=PROBLEM) for code in dict.fromkeys(p["code"] for p in line["problems"])]
     parts += _outcome(line)
-    parts += [Text(escape(found.deed))] if found.deed else []
+    parts += [Text(escape(found.name))] if found.name else []
     parts += [Text(part) for part in _subjects(line)]
     rest = [*_counts(line), *(f'"{escape(reason)}"' for reason in found.reasons)]
     return About(parts, [Text(part) for part in rest])

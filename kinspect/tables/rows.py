@@ -15,7 +15,7 @@ import pyarrow as pa
 from kinspect.errors import CaptureError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
-from kinspect.kafka.fields.meaning import PARTITION_NAMES, TOPIC_ID
+from kinspect.kafka.fields.entities import PARTITION_NAMES, TOPIC_ID
 from kinspect.kafka.view.view import SCHEMA_VERSION, View
 from kinspect.kafka.wire.order import LineKey
 from kinspect.output.escape import escape_json

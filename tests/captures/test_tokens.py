@@ -224,7 +224,7 @@ def test_failed_logins_of_oauthbearer_are_found(capfd: pytest.CaptureFixture[str
         )
         assert capfd.readouterr().out.count("login refused (invalid_token) OAUTHBEARER user oauthuser\n") == 1
         store = indexed(path)
-        refused = [number for number in range(store.count) if store.line(number)["told"].refused]
+        refused = [number for number in range(store.count) if store.line(number)["action"].refused]
         assert len(refused) == 1
         fields = ExchangeFields(store.exchange(refused[0]), View())
         assert [node.value for node in fields.lines if node.kind] == ["login refused (invalid_token)"]

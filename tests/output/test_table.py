@@ -4,8 +4,8 @@ from itertools import chain
 import pytest
 
 from kinspect.kafka.view.view import View
+from kinspect.output.actions import action_of
 from kinspect.output.console import make_console
-from kinspect.output.deeds import told
 from kinspect.output.table import (
     ABOUT_ENOUGH,
     MEDIUM,
@@ -390,7 +390,7 @@ def test_columns_grow_with_the_terminal():
 
 
 def abouts(exchanges, *messages):
-    return [about(View().exchange(made), told(made)) for made in exchanges(*messages)]
+    return [about(View().exchange(made), action_of(made)) for made in exchanges(*messages)]
 
 
 def texts(*messages, exchanges):

@@ -13,7 +13,7 @@ from typing import Any
 
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap
-from kinspect.kafka.exchange.told import told
+from kinspect.kafka.exchange.metadata import cluster_metadata
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.model import Caps
@@ -197,7 +197,7 @@ class _Known:
         # Of brokers, exchanges on any connection tell.
         nodes = defaultdict(set)
         for exchange in whole.exchanges:
-            for ip, port, node_id in told(exchange).nodes:
+            for ip, port, node_id in cluster_metadata(exchange).nodes:
                 nodes[ip, port].add(("node_id", node_id))
         for exchange, line in zip(whole.exchanges, whole.lines, strict=True):
             broker = line["broker"]["ip"], line["broker"]["port"]

@@ -12,7 +12,7 @@ import kinspect
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.kafka.view.view import View
 from kinspect.output import table
-from kinspect.output.deeds import told
+from kinspect.output.actions import action_of
 from kinspect.tui.index import reread, row
 from kinspect.tui.index.export import json_line
 from kinspect.tui.index.spool import Spool
@@ -65,8 +65,8 @@ def test_every_row_is_what_the_table_shows(path):
     store = indexed(path, keylog=secrets)
     for number, exchange in enumerate(read(path, keylog=secrets)):
         line, shown = TABLE.exchange(exchange), store.line(number)
-        about = table.about(line, told(exchange))
-        assert table.about(shown, shown["told"]) == about
+        about = table.about(line, action_of(exchange))
+        assert table.about(shown, shown["action"]) == about
         assert (table.api_text(shown), table.latency(shown["latency_ms"])) == (
             table.api_text(line),
             table.latency(line["latency_ms"]),

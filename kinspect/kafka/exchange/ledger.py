@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kinspect.kafka.exchange import told
+from kinspect.kafka.exchange import metadata
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.holdings import EXCHANGE_BYTES, Holdings
 from kinspect.kafka.exchange.lines import Line
@@ -60,7 +60,7 @@ class Ledger:
         self.progress = Progress()
         self.muted = False
         self._order: LineOrder[Line] = LineOrder()
-        self.told = names
+        self.learned = names
         """Takes the names that lines tell; another object than `names` if those come from elsewhere."""
         self.arrived: list[tuple[int, int, Line]] | None = None
         """Place, size and line, in order of arrival, if they are sorted elsewhere."""
@@ -134,13 +134,13 @@ class Ledger:
             and exchange.response is not None
             and exchange.api_key is not None
             and exchange.api_version is not None
-            and told.tells(exchange.api_key, exchange.api_version)
+            and metadata.may_have_metadata(exchange.api_key, exchange.api_version)
         ):
-            names, nodes = told.told(exchange)
+            names, nodes = metadata.cluster_metadata(exchange)
             for topic_id, name in names:
-                self.told.learn(topic_id, name, exchange.key)
+                self.learned.learn(topic_id, name, exchange.key)
             for ip, port, node_id in nodes:
-                self.told.learn_node(ip, port, node_id, exchange.key)
+                self.learned.learn_node(ip, port, node_id, exchange.key)
 
     def totals(self) -> dict[str, Any]:
         """Totals of connections and their contents, by the keys of the `summary` line."""

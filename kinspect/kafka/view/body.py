@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kinspect.kafka.fields import envelope, meaning, sasl, secrets
+from kinspect.kafka.fields import entities, envelope, sasl, secrets
 from kinspect.kafka.fields.groupbytes import GROUP_BYTES, GroupReader, read_group_bytes
 from kinspect.kafka.fields.scalars import base64_text, float_value, redact
 from kinspect.kafka.summary import (
@@ -213,7 +213,9 @@ class _Writer:
         names = {field.name for field in fields}
         if PROTOCOL_TYPE in names:
             yield _enter_group
-        if any(meaning.is_topic_id(f) or meaning.is_topic_name(f) for f in fields) and _holds_records(fields):
+        if any(entities.is_topic_id(f) or entities.is_topic_name(f) for f in fields) and _holds_records(
+            fields
+        ):
             yield _topic_enter(fields)
         if _is_config_entry(fields) and any(field.fields for field in fields):
             yield _enter_config
@@ -231,11 +233,11 @@ class _Writer:
                 return _secret(name), True
             if name == secrets.CONFIG_VALUE_FIELD and _is_config_entry(siblings):
                 return _config_value(tuple(f.name for f in siblings if f.name in TELLING_FIELDS)), True
-        if meaning.is_topic_id(field):
+        if entities.is_topic_id(field):
             return _topic_id(
-                tuple(f.name for f in siblings if meaning.is_topic_name(f) and not f.array)
+                tuple(f.name for f in siblings if entities.is_topic_name(f) and not f.array)
             ), True
-        if meaning.is_records(field):
+        if entities.is_records(field):
             return self._records(name), False
         place = (self._layout.name, name)
         if place in GROUP_BYTES:
@@ -407,7 +409,7 @@ def _config_value(telling: tuple[str, ...]) -> Edit:
 
 def _topic_id(name_fields: tuple[str, ...]) -> Edit:
     def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
-        shown[meaning.TOPIC_ID] = value
+        shown[entities.TOPIC_ID] = value
         if value == ZERO_ID or any(struct.get(field) for field in name_fields):
             return
         name = scope.topic_name(value)
@@ -430,11 +432,11 @@ def _enter_config(struct: Struct, scope: Scope) -> None:
 
 
 def _topic_enter(fields: Sequence[Field]) -> Enter:
-    names = tuple(f.name for f in fields if meaning.is_topic_name(f) and not f.array)
+    names = tuple(f.name for f in fields if entities.is_topic_name(f) and not f.array)
 
     def enter(struct: Struct, scope: Scope) -> None:
         name = next((struct[field] for field in names if struct.get(field)), None)
-        topic_id = struct.get(meaning.TOPIC_ID)
+        topic_id = struct.get(entities.TOPIC_ID)
         scope.topic = scope.topic_name(topic_id) if name is None and topic_id is not None else name
 
     return enter
@@ -455,4 +457,4 @@ def _has_secrets(fields: Sequence[Field]) -> bool:
 
 
 def _holds_records(fields: Sequence[Field]) -> bool:
-    return any(meaning.is_records(field) or _holds_records(field.fields) for field in fields)
+    return any(entities.is_records(field) or _holds_records(field.fields) for field in fields)

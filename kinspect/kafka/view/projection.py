@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kinspect.kafka.fields import secrets
-from kinspect.kafka.fields.meaning import TOPIC_ID
+from kinspect.kafka.fields.entities import TOPIC_ID
 
 Tree = dict[str, "Tree"]
 """Names, each with the tree of those asked for below it; an empty tree asks for everything."""

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from kinspect.kafka.fields import secrets
-from kinspect.kafka.fields.meaning import TOPIC_ID
+from kinspect.kafka.fields.entities import TOPIC_ID
 from kinspect.kafka.fields.scalars import base64_text, float_value, redact
 from kinspect.kafka.wire.names import ZERO_ID
 from kinspect.protocol import schema

@@ -302,9 +302,9 @@ def _check(tree: projection.Tree) -> None:
                 raise KinspectError(f"unknown field '{key}.{name}'; {known}")
             if name == BODY and below[name]:
                 # It reads the whole schema table.
-                from kinspect.kafka.view import bodynames
+                from kinspect.kafka.view import fieldnames
 
-                bodynames.check_names(below[name], f"{key}.{name}")
+                fieldnames.check_names(below[name], f"{key}.{name}")
 
 
 def _nearest(name: str) -> str:

@@ -19,7 +19,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.order import LineKey
 from kinspect.model import FRAME_BITS, Block, Caps
-from kinspect.output.deeds import told
+from kinspect.output.actions import action_of
 from kinspect.output.escape import printable
 from kinspect.pipeline import Inspector, fed, one_by_one
 from kinspect.tui.index import row
@@ -189,7 +189,7 @@ class RowMaker:
             [
                 *(summary.topics, summary.topic_ids, [*summary.unresolved_topic_ids]),
                 *(summary.partitions[:_LISTED], summary.groups, summary.transactional_ids),
-                *told(exchange),
+                *action_of(exchange),
             ]
         )
         if self._numbering.grew or (exchange.api and ("api", exchange.api) not in self.seen):

@@ -14,7 +14,7 @@ from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.pair import SASL_TOKEN, TOKEN_NAME
 from kinspect.model import REQUEST, RESPONSE, Counts, Problem
-from kinspect.output.deeds import NOTHING_TOLD, Deed
+from kinspect.output.actions import NO_ACTION, Action
 from kinspect.tui.index import reread, row
 from kinspect.tui.index.indexer import Inputs, RowBatch
 from kinspect.tui.index.row import NONE, NOWHERE, MessageRow, Row
@@ -82,10 +82,12 @@ class Store:
         return row.unpack_row(self.rows, index)
 
     def line(self, index: int) -> dict[str, Any]:
-        """The keys of an exchange's JSON line that `output.table` needs, and as `told` the result of `deeds.told`."""
+        """The keys of an exchange's JSON line that `output.table` needs, and as `action` the result of `action_of`."""
         found = self[index]
         client_ip, client_port, broker_ip, broker_port, *_ = self.connection(found)
-        topics, _, _, partitions, groups, transactional_ids, *told = self.texts[found.subject] or _NO_SUBJECT
+        topics, _, _, partitions, groups, transactional_ids, *action = (
+            self.texts[found.subject] or _NO_SUBJECT
+        )
         error_names, problems, candidates = self.texts[found.fault] or ([], [], [])
         has_api = bool(found.flags & row.HAS_API)
         values = row.values(self.rows, index)
@@ -110,7 +112,7 @@ class Store:
             "transactional_ids": transactional_ids[:_LISTED],
             "record_count": None if found.record_count == row.UNKNOWN_COUNT else found.record_count,
             "record_bytes": None if found.record_bytes == row.UNKNOWN_BYTES else found.record_bytes,
-            "told": Deed(*told),
+            "action": Action(*action),
         }
 
     def connection(self, found: Row) -> list[Any]:
@@ -196,7 +198,7 @@ class Store:
         return exchange
 
 
-_NO_SUBJECT: list[Any] = [[], [], [], [], [], [], *NOTHING_TOLD]
+_NO_SUBJECT: list[Any] = [[], [], [], [], [], [], *NO_ACTION]
 _LISTED = 100
 
 

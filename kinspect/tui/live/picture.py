@@ -11,7 +11,7 @@ from rich.text import Text
 from kinspect.analysis.traffic import TrafficResult
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.output import table
-from kinspect.output.deeds import told
+from kinspect.output.actions import action_of
 from kinspect.output.escape import escape
 
 ABOUT_SHOWN = 400
@@ -72,7 +72,7 @@ KEPT = ("broker", "kind", "api", "api_key", "api_version", "latency_ms")
 
 def row_of(exchange: Exchange, line: dict[str, Any], utc: bool) -> LastRow:
     """The row of an exchange; `line` has the keys of `table.FIELDS`. It does not keep the messages alive."""
-    about = table.about(line, told(exchange))
+    about = table.about(line, action_of(exchange))
     together = Text(" ").join([*about.parts, *about.rest])
     together.truncate(ABOUT_SHOWN, overflow="ellipsis")
     client = line["client"]

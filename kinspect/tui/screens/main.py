@@ -19,9 +19,9 @@ from kinspect.output.escape import escape
 from kinspect.tui.control.exporter import Exporter, exchanges_text
 from kinspect.tui.control.loader import AT_ONCE, READING, REST_SECONDS, Loader
 from kinspect.tui.control.updates import Updates
+from kinspect.tui.index.emptystate import empty_state
 from kinspect.tui.index.export import tshark_commands
 from kinspect.tui.index.hidden import hint
-from kinspect.tui.index.nothing import nothing_listed
 from kinspect.tui.index.selection import Selection
 from kinspect.tui.index.store import Store
 from kinspect.tui.keys import SECTIONS
@@ -160,7 +160,7 @@ class Main(Screen[None]):
         self._status.tell()
         self._errors.tell(self._store.errors)
         if not self.exchanges.count:
-            self.exchanges.notice = nothing_listed(self._store)
+            self.exchanges.notice = empty_state(self._store)
             self.exchanges.refresh()
 
     def choose(self, text: str) -> None:

@@ -167,7 +167,7 @@ class Exchanges(Lines):
             return table.latency(line["latency_ms"])
         if name == "size":
             return Text(bytes_text(size))
-        about = table.about(line, line["told"])
+        about = table.about(line, line["action"])
         return Text(" ").join([*about.parts, *about.rest])
 
     def style_of(self, place: int) -> Style | None:

@@ -10,7 +10,7 @@ from kinspect.output.tally import Tally
 from kinspect.tui.index.store import Store
 
 
-def nothing_listed(store: Store) -> list[str]:
+def empty_state(store: Store) -> list[str]:
     """The lines in place of the exchanges."""
     if store.count:
         return ["no exchange passes the filter"]

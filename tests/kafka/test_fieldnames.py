@@ -9,7 +9,7 @@ import pytest
 from exchanges import batch, fetched, metadata_value
 
 from kinspect.errors import KinspectError
-from kinspect.kafka.view.bodynames import names
+from kinspect.kafka.view.fieldnames import names
 from kinspect.kafka.view.view import View
 
 FEATURE = metadata_value(12, "FeatureLevelRecord", {"name": "metadata.version", "feature_level": 7})

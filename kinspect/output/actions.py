@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import resources
+from kinspect.kafka.fields.paths import FieldPaths, field_paths
 from kinspect.kafka.fields.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from kinspect.kafka.fields.sites import Site, sites
 from kinspect.kafka.summary import REQUEST_DATA
 from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.protocol import schema
@@ -30,21 +30,21 @@ WORDS_SHOWN = 60
 """Characters of a name or a text of a broker; a longer reason of a member that joins or leaves is left to the body."""
 
 
-class Deed(NamedTuple):
-    """Short facts of an exchange, not escaped. `refused`: the refusal of a login; `deed`: the action or its object;
+class Action(NamedTuple):
+    """Short facts of an exchange, not escaped. `refused`: the refusal of a login; `name`: the action or its object;
     `reasons`: texts of clients and brokers about it."""
 
     refused: str | None
-    deed: str | None
+    name: str | None
     reasons: list[str]
 
 
-NOTHING_TOLD = Deed(None, None, [])
+NO_ACTION = Action(None, None, [])
 
 
-def told(exchange: Exchange) -> Deed:
+def action_of(exchange: Exchange) -> Action:
     """The exchange's short facts."""
-    return Deed(refused(exchange), deed(exchange), reasons(exchange))
+    return Action(refused(exchange), action_name(exchange), reasons(exchange))
 
 
 def refused(exchange: Exchange) -> str | None:
@@ -54,7 +54,7 @@ def refused(exchange: Exchange) -> str | None:
 
 
 _EPOCHS = "member_epoch", {0: "join", -1: "leave", -2: "leave (static member)"}
-DEEDS: dict[int | None, tuple[str, dict[Any, str]]] = {
+ACTIONS: dict[int | None, tuple[str, dict[Any, str]]] = {
     END_TXN: ("committed", {True: "commit", False: "abort"}),
     CONSUMER_GROUP_HEARTBEAT: _EPOCHS,
     SHARE_GROUP_HEARTBEAT: _EPOCHS,
@@ -64,9 +64,9 @@ DEEDS: dict[int | None, tuple[str, dict[Any, str]]] = {
 special epochs (KIP-848); a static member that leaves with -2 comes back under its name."""
 
 
-def deed(exchange: Exchange) -> str | None:
+def action_name(exchange: Exchange) -> str | None:
     """The API of the request inside an Envelope; the mechanism and user of a login; the resources, besides topics, that
-    configs or ACLs belong to; else the word of `DEEDS`. None for other exchanges."""
+    configs or ACLs belong to; else the word of `ACTIONS`. None for other exchanges."""
     inner = exchange.summary.inner(REQUEST_DATA)
     if inner is not None:
         return f"{schema.api_name(inner.header.api_key)} v{inner.header.api_version}"
@@ -74,9 +74,9 @@ def deed(exchange: Exchange) -> str | None:
         return _login(exchange)
     if exchange.api_key in RESOURCES:
         return _resources(_request_body(exchange), *RESOURCES[exchange.api_key])
-    if exchange.api_key not in DEEDS:
+    if exchange.api_key not in ACTIONS:
         return None
-    field, words = DEEDS[exchange.api_key]
+    field, words = ACTIONS[exchange.api_key]
     return words.get(_request_body(exchange).get(field))
 
 
@@ -125,13 +125,13 @@ def _error_message(exchange: Exchange) -> str | None:
     decoded = exchange.response.decode()
     if decoded.layout is None or decoded.body is None:
         return None
-    found = _message_sites(decoded.layout).walk(decoded.body)
+    found = _message_paths(decoded.layout).walk(decoded.body)
     return next((struct[name] for _, struct, name in found if struct[name]), None)
 
 
 @cache
-def _message_sites(layout: Layout) -> Site:
-    return sites(layout.fields, lambda field, _: field.name == "error_message")
+def _message_paths(layout: Layout) -> FieldPaths:
+    return field_paths(layout.fields, lambda field, _: field.name == "error_message")
 
 
 def _request_body(exchange: Exchange) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import kinspect
 from kinspect.kafka.connection.connection import KafkaConnection
-from kinspect.kafka.exchange.told import tells, told
+from kinspect.kafka.exchange.metadata import cluster_metadata, may_have_metadata
 from kinspect.kafka.wire.names import NODES_KEPT, ZERO_ID, LearnedNames
 from kinspect.kafka.wire.order import UNPLACED, LineNumbering
 from kinspect.protocol import schema
@@ -47,18 +47,23 @@ def test_names_told_beside_ids() -> None:
         {"error_code": 3, "name": "nope", "topic_id": ZERO_ID, "partitions": []},
         {"error_code": 100, "name": None, "topic_id": OTHER_ID, "partitions": []},
     ]
-    assert told(exchange(METADATA, 12, None, {"topics": topics})).names == [(TOPIC_ID, "orders")]
+    assert cluster_metadata(exchange(METADATA, 12, None, {"topics": topics})).names == [(TOPIC_ID, "orders")]
 
 
 def test_names_told_deep_inside() -> None:
     assigned = {"topic_partitions": [{"topic_id": TOPIC_ID, "topic_name": "orders", "partitions": [0]}]}
     member = {"assignment": assigned, "target_assignment": {"topic_partitions": []}}
-    assert told(exchange(69, 1, None, {"groups": [{"members": [member]}]})).names == [(TOPIC_ID, "orders")]
+    assert cluster_metadata(exchange(69, 1, None, {"groups": [{"members": [member]}]})).names == [
+        (TOPIC_ID, "orders")
+    ]
 
 
 def test_what_tells_names_or_nodes() -> None:
     tellers = [
-        (api.key, version) for api in schema.apis() for version in api.versions if tells(api.key, version)
+        (api.key, version)
+        for api in schema.apis()
+        for version in api.versions
+        if may_have_metadata(api.key, version)
     ]
     first = {key: min(v for k, v in tellers if k == key) for key, _ in tellers}
     names = {19: 7, 20: 6, 69: 0, 75: 0, 77: 0, 90: 0, 91: 0, 92: 0}
@@ -66,9 +71,9 @@ def test_what_tells_names_or_nodes() -> None:
     # controllers (KIP-853)
     nodes = {0: 10, 1: 16, 3: 0, 10: 0, 52: 1, 53: 1, 54: 1, 55: 2, 59: 1, 60: 0, 78: 0, 79: 0, 82: 0}
     assert first == names | nodes
-    assert not tells(METADATA, 9999)
-    assert told(bare(METADATA, 12)) == ((), ())
-    assert told(exchange(12, 4, None, {"error_code": 0})) == ((), ())
+    assert not may_have_metadata(METADATA, 9999)
+    assert cluster_metadata(bare(METADATA, 12)) == ((), ())
+    assert cluster_metadata(exchange(12, 4, None, {"error_code": 0})) == ((), ())
 
 
 # ---------------------------------------------------------------------- nodes
@@ -92,18 +97,20 @@ TELLERS: list[tuple[int, int, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("api_key", "version", "body"), TELLERS)
 def test_node_told(api_key: int, version: int, body: dict[str, Any]) -> None:
-    assert told(exchange(api_key, version, None, body)).nodes == [(*BROKER_ENDS, 7)]
+    assert cluster_metadata(exchange(api_key, version, None, body)).nodes == [(*BROKER_ENDS, 7)]
 
 
 def test_node_of_a_host_name_an_unknown_coordinator_or_a_bootstrap_server_is_none() -> None:
     brokers = [node(1, "kafka-1.example"), node(-1), node(-2, "10.0.0.8"), node(2, ""), node(3, "::1", 9093)]
-    assert told(exchange(METADATA, 9, None, {"brokers": brokers})).nodes == [("::1", 9093, 3)]
-    assert told(exchange(10, 3, None, {"error_code": 15, **node(-1, "", -1)})).nodes == []
+    assert cluster_metadata(exchange(METADATA, 9, None, {"brokers": brokers})).nodes == [("::1", 9093, 3)]
+    assert cluster_metadata(exchange(10, 3, None, {"error_code": 15, **node(-1, "", -1)})).nodes == []
 
 
 def test_node_with_an_address_written_otherwise() -> None:
     brokers = [node(1, "2001:DB8:0:0::1")]
-    assert told(exchange(METADATA, 9, None, {"brokers": brokers})).nodes == [("2001:db8::1", 9092, 1)]
+    assert cluster_metadata(exchange(METADATA, 9, None, {"brokers": brokers})).nodes == [
+        ("2001:db8::1", 9092, 1)
+    ]
 
 
 @given(
@@ -121,14 +128,14 @@ def test_node_told_at_the_end_of_a_response_is_seen(
     topic = {"topic_id": TOPIC_ID, **(fetched if fetch else produced)}
     body = {"responses": [topic], "node_endpoints": [node(3, host, port, rack=rack)]}
     found = exchange(*((1, 18) if fetch else (0, 13)), None, body)
-    assert told(found).nodes == [(host, port, 3)]
+    assert cluster_metadata(found).nodes == [(host, port, 3)]
 
 
 def test_a_fetch_that_tells_no_node_is_not_decoded_for_it() -> None:
     found = exchange(
         1, 17, None, {"responses": [{"topic_id": TOPIC_ID, "partitions": [{"records": batch((b"k", b"v"))}]}]}
     )
-    assert told(found) == ((), ())
+    assert cluster_metadata(found) == ((), ())
     assert found.response is not None
     assert found.response._decoded is None
 

@@ -1,4 +1,4 @@
-"""Names of topic ids (KIP-516) and addresses of nodes in responses."""
+"""Cluster metadata in responses: names of topic ids (KIP-516) and addresses of nodes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kinspect.kafka.fields.meaning import HOST, PORT, TOPIC_ID, is_node_id, is_topic_id, is_topic_name
-from kinspect.kafka.fields.sites import Site, sites
+from kinspect.kafka.fields.entities import HOST, PORT, TOPIC_ID, is_node_id, is_topic_id, is_topic_name
+from kinspect.kafka.fields.paths import FieldPaths, field_paths
 from kinspect.kafka.wire.names import ZERO_ID
 from kinspect.model import RESPONSE
 from kinspect.protocol import schema
@@ -26,61 +26,61 @@ _SHORTEST_WITH_ENDPOINT = 20
 _ADDRESS_ENDS = b"0123456789abcdefABCDEF:"
 
 
-class ResponseFacts(NamedTuple):
-    """Facts in one response: topic ids with their names; IP addresses and ports with the node there."""
+class ClusterMetadata(NamedTuple):
+    """Cluster metadata in one response: topic ids with their names; IP addresses and ports with the node there."""
 
     names: Sequence[tuple[str, str]]
     nodes: Sequence[tuple[str, int, int]]
 
 
-NOTHING = ResponseFacts((), ())
+NO_METADATA = ClusterMetadata((), ())
 
 
-class _Telling(NamedTuple):
-    """Sites of names beside topic ids in a response, and of node ids beside addresses. `last`: the nodes are its last
+class _MetadataPaths(NamedTuple):
+    """Paths of names beside topic ids in a response, and of node ids beside addresses. `last`: the nodes are its last
     tagged field, which few responses have (KIP-951)."""
 
-    names: Site
-    nodes: Site
+    names: FieldPaths
+    nodes: FieldPaths
     last: bool
 
 
-def tells(api_key: int, api_version: int) -> bool:
+def may_have_metadata(api_key: int, api_version: int) -> bool:
     """True if a response of this API and version may have topic names beside topic ids, or addresses of nodes."""
-    return _telling(api_key, api_version) is not None
+    return _metadata_paths(api_key, api_version) is not None
 
 
-def told(exchange: Pair) -> ResponseFacts:
+def cluster_metadata(exchange: Pair) -> ClusterMetadata:
     """The names and nodes in the exchange's response, as far as it could be read."""
     message = exchange.response
     if message is None or message.api_key is None or message.api_version is None:
-        return NOTHING
-    telling = _telling(message.api_key, message.api_version)
-    if telling is None or (telling.last and not _may_end_in_endpoint(message.raw or b"")):
-        return NOTHING
-    found = _read(message, telling)
+        return NO_METADATA
+    paths = _metadata_paths(message.api_key, message.api_version)
+    if paths is None or (paths.last and not _may_end_in_endpoint(message.raw or b"")):
+        return NO_METADATA
+    found = _read(message, paths)
     if message.size > LARGE:
         message.forget()
     return found
 
 
-def _read(message: WireMessage, telling: _Telling) -> ResponseFacts:
+def _read(message: WireMessage, paths: _MetadataPaths) -> ClusterMetadata:
     body = message.decode().body
     if body is None:
-        return NOTHING
+        return NO_METADATA
     names = [
         (topic_id, struct[name])
-        for _, struct, name in telling.names.walk(body)
+        for _, struct, name in paths.names.walk(body)
         if struct[name] and (topic_id := struct.get(TOPIC_ID, ZERO_ID)) != ZERO_ID
     ]
     nodes = [
         (ip, port, struct[name])
-        for _, struct, name in telling.nodes.walk(body)
+        for _, struct, name in paths.nodes.walk(body)
         # Clients number the brokers they start from downwards from -1; a coordinator that is not there is -1 too.
         if struct[name] >= 0
         for ip, port in _addresses(struct)
     ]
-    return ResponseFacts(names, nodes)
+    return ClusterMetadata(names, nodes)
 
 
 def _addresses(struct: dict[str, Any]) -> Iterator[tuple[str, int]]:
@@ -112,17 +112,17 @@ def _may_end_in_endpoint(raw: bytes) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _telling(api_key: int, api_version: int) -> _Telling | None:
+def _metadata_paths(api_key: int, api_version: int) -> _MetadataPaths | None:
     layout = schema.layout(api_key, api_version, RESPONSE)
     if layout is None:
         return None
-    names = sites(
+    names = field_paths(
         layout.fields,
         lambda field, struct: is_topic_name(field) and not field.array and any(map(is_topic_id, struct)),
     )
-    nodes = sites(layout.fields, lambda field, struct: is_node_id(field) and _has_address(struct))
+    nodes = field_paths(layout.fields, lambda field, struct: is_node_id(field) and _has_address(struct))
     last = not names and bool(layout.fields) and _is_tagged_endpoint(layout.fields[-1])
-    return _Telling(names, nodes, last) if names or nodes else None
+    return _MetadataPaths(names, nodes, last) if names or nodes else None
 
 
 def _is_tagged_endpoint(field: Field) -> bool:
