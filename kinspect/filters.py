@@ -56,7 +56,7 @@ API_KEYS, PORTS = range(1 << 15), range(1 << 16)
 DIGITS_MOST = 9
 OCTETS, OCTET_MOST = 4, 255
 
-NOTHING = "nothing is from then on and before that"
+EMPTY_RANGE = "nothing is from then on and before that"
 
 _EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -310,7 +310,7 @@ def parse_moment(text: str, option: str) -> Instant:
 def _check_order(since: Instant, until: Instant) -> None:
     # An absolute time and one relative to the capture's start can be compared only when the start is known.
     if since.base == until.base and since.ns >= until.ns:
-        why = "times without a date are of the capture's first day" if since.base == DAY else NOTHING
+        why = "times without a date are of the capture's first day" if since.base == DAY else EMPTY_RANGE
         raise KinspectError(f"--since is not before --until: {why}")
 
 

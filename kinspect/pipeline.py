@@ -130,7 +130,7 @@ class Inspector:
         self._tcp = Reassembler(self._open, self.caps, self.counts, self._ledger.progress, takes)
         self._end = RunEnd(self.caps.idle_timeout_ns)
         self._found = 0
-        self._carried = False
+        self._restored = False
 
     def _open(self, connection: Connection) -> KafkaConnection:
         return KafkaConnection(connection, LineNumbering(connection.start_frame), self._ledger)
@@ -203,8 +203,8 @@ class Inspector:
         then as a StateError too. After one the inspector must not be used any more. Contents of messages in forged
         bytes appear in lines unchecked: showing those may raise anything.
         """
-        self._carried = True
-        with _damage_told():
+        self._restored = True
+        with _state_damage():
             reassembly, sessions = state.from_bytes(data)
             self._tcp.take_back(
                 reassembly,
@@ -246,7 +246,7 @@ class Inspector:
 
     def _guard(self) -> AbstractContextManager[None]:
         """Context for everything that uses state taken back."""
-        return _damage_told() if self._carried else nullcontext()
+        return _state_damage() if self._restored else nullcontext()
 
     def totals(self) -> dict[str, Any]:
         """Totals of connections and their contents for the `summary` line."""
@@ -258,7 +258,7 @@ class Inspector:
 
 
 @contextmanager
-def _damage_told() -> Iterator[None]:
+def _state_damage() -> Iterator[None]:
     """Turn exceptions other than KinspectError into a StateError: values other than those written may cause any."""
     try:
         yield

@@ -12,7 +12,7 @@ from struct import Struct
 
 from kinspect.capture.reader import Findings, damaged, new_block, packet_name, truncated
 from kinspect.capture.source import Begin, Source, read_at_least
-from kinspect.link.erf import CARRIED, COUNTS_LOSS, HEADER, MORE, PAD, headers_end
+from kinspect.link.erf import COUNTS_LOSS, HEADER, MORE, PAD, RECORD_LINK_TYPES, headers_end
 from kinspect.model import FRAME_BITS, Block
 
 _LINKTYPE_ERF = 197
@@ -107,7 +107,7 @@ def _walk(block: Block) -> tuple[int, int, int]:
         kind &= ~MORE
         if kind != PAD:
             start = headers_end(data, position, end)
-            link_type, before = CARRIED.get(kind, (_LINKTYPE_ERF, 0))
+            link_type, before = RECORD_LINK_TYPES.get(kind, (_LINKTYPE_ERF, 0))
             start += before
             if start > end:
                 return position, 0, lost

@@ -229,7 +229,7 @@ class Live:
     def _block(self, message: Handover) -> Block:
         if not message.section:
             return new_block(b"", self._next_frame)
-        (block,) = read_pcapng(message.section, _NOTHING, message.first, len(message.section), Findings())
+        (block,) = read_pcapng(message.section, _NO_SOURCE, message.first, len(message.section), Findings())
         self._next_frame = message.first + len(block)
         return block
 
@@ -240,7 +240,7 @@ def _program(ring: Ring, settings: Settings) -> list[bpf.Instruction] | None:
     return None if settings.snaplen >= BLOCK_BYTES else bpf.whole(settings.snaplen)
 
 
-class _Nothing:
+class _NoSource:
     """Source without bytes, for a section that is complete already."""
 
     name = "interface"
@@ -254,7 +254,7 @@ class _Nothing:
     def close(self) -> None: ...
 
 
-_NOTHING = _Nothing()
+_NO_SOURCE = _NoSource()
 
 
 def _work(

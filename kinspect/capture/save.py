@@ -40,7 +40,7 @@ class Rotation:
     keep: int | None = None
 
     @property
-    def wanted(self) -> bool:
+    def limited(self) -> bool:
         return any((self.size, self.time_ns, self.packets))
 
 
@@ -131,7 +131,7 @@ class SaveFiles:
     def leave(self) -> None:
         """Close the file here: it is another process's now."""
         # Some file systems report failed writes only here.
-        with _told(self.names[-1]):
+        with _file_errors(self.names[-1]):
             self._file.close()
 
     def _rotate(self, drops: Sequence[int]) -> None:
@@ -140,14 +140,14 @@ class SaveFiles:
         keep = self._saving.rotation.keep
         if keep is not None and len(self.names) > keep:
             oldest = self.names.popleft()
-            with _told(oldest):
+            with _file_errors(oldest):
                 Path(oldest).unlink(missing_ok=True)
 
     def _open(self) -> None:
         self._made += 1
-        name = self._saving.path if not self._saving.rotation.wanted else self._numbered()
+        name = self._saving.path if not self._saving.rotation.limited else self._numbered()
         over = self._saving.force or (os.path.exists(name) and not os.path.isfile(name))
-        with _told(name):
+        with _file_errors(name):
             # Existing content is kept until the file is private.
             descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | (0 if over else os.O_EXCL), PRIVATE)
             self._file = FileIO(descriptor, "wb")
@@ -184,7 +184,7 @@ class SaveFiles:
         start = self._size
         left = memoryview(b"".join(blocks))
         try:
-            with _told(self.names[-1]):
+            with _file_errors(self.names[-1]):
                 while left:
                     written = self._file.write(left) or 0
                     self._size += written
@@ -206,7 +206,7 @@ class SaveFiles:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _file_errors(name: str) -> Iterator[None]:
     """Turn errors of the operating system into a CaptureError that names the file."""
     try:
         yield

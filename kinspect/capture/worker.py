@@ -183,7 +183,7 @@ class CaptureWorker:
 
     def _hand_on(self, batch: PacketBatch) -> None:
         """Write packets to the files and send them to the decoding process."""
-        batch = batch.first(self._wanted(batch.times))
+        batch = batch.first(self._count_before_end(batch.times))
         if not batch.blocks:
             return
         first = self._packets + 1
@@ -194,7 +194,7 @@ class CaptureWorker:
         self._outbox.packets(self._counters(), first, self._prelude, batch.blocks)
         self._outbox.send()
 
-    def _wanted(self, times: list[int]) -> int:
+    def _count_before_end(self, times: list[int]) -> int:
         """Number of these packets that come before the end; notes when it is reached."""
         size = len(times)
         if self._ended_at is not None:

@@ -23,7 +23,7 @@ TRIED_MEMORY = 1 << 20
 MOST_MEMORY = 32 << 20
 """Memory that a decoded message and its spans may take."""
 API_KEY_BYTES, API_VERSION_BYTES = slice(0, 2), slice(2, 4)
-CUT_REQUEST, CUT_EARLY, CUT_RESPONSE, UNLIKELY, NOTHING = 4, 5, (5,), 7, (8,)
+CUT_REQUEST, CUT_EARLY, CUT_RESPONSE, UNLIKELY, NO_GUESS = 4, 5, (5,), 7, (8,)
 """Ranks. Candidates ranked behind `CUT_RESPONSE` are less likely than a response that was cut."""
 SHORT_BYTES = 8
 """Fewer bytes may begin a response, or a request of the first API, whose key tells little."""
@@ -45,7 +45,7 @@ class Framed(NamedTuple):
         return 0 if self.size is None else max(self.size - len(self.data), 0)
 
 
-class Asked(NamedTuple):
+class MessageOptions(NamedTuple):
     """Facts about the message from the options; None if not given."""
 
     direction: str | None
@@ -107,17 +107,17 @@ def framings(data: bytes, size_first: bool | None) -> list[Framed]:
     return sized if size_first or size == left else [plain, *sized]
 
 
-def find(framings: Iterable[Framed], asked: Asked) -> list[Guess]:
+def find(framings: Iterable[Framed], options: MessageOptions) -> list[Guess]:
     """The candidates, the likeliest first."""
     found: list[Guess] = []
     for message in framings:
-        if asked.direction != RESPONSE:
-            found += _requests(message, asked)
-        if asked.direction != REQUEST:
-            found += _responses(message, asked)
-    if asked.direction != REQUEST and min(map(_rank, found), default=NOTHING) > CUT_RESPONSE:
+        if options.direction != RESPONSE:
+            found += _requests(message, options)
+        if options.direction != REQUEST:
+            found += _responses(message, options)
+    if options.direction != REQUEST and min(map(_rank, found), default=NO_GUESS) > CUT_RESPONSE:
         for message in framings:
-            found += _cut_responses(message, asked)
+            found += _cut_responses(message, options)
     return sorted(found, key=_rank)
 
 
@@ -164,12 +164,12 @@ def _is_clear(candidate: Guess) -> bool:
     return named and (few or (bool(candidate.api_key) and schema.api(candidate.api_key or 0) is not None))
 
 
-def _requests(message: Framed, asked: Asked) -> Iterator[Guess]:
+def _requests(message: Framed, options: MessageOptions) -> Iterator[Guess]:
     data = message.data
     key, version = request_api(data)
     api = None if key is None else schema.api(key)
-    wrong_api = asked.api is not None and asked.api.key != key
-    if wrong_api or (asked.version is not None and asked.version != version):
+    wrong_api = options.api is not None and options.api.key != key
+    if wrong_api or (options.version is not None and options.version != version):
         return
     read = header(data, REQUEST, key, version)
     if read.failure is not None:
@@ -182,25 +182,25 @@ def _requests(message: Framed, asked: Asked) -> Iterator[Guess]:
         yield _fitted(message, REQUEST, api, version, read.end)
 
 
-def _responses(message: Framed, asked: Asked) -> Iterator[Guess]:
-    if asked.api is not None and asked.version is not None:
-        read = header(message.data, RESPONSE, asked.api.key, asked.version)
+def _responses(message: Framed, options: MessageOptions) -> Iterator[Guess]:
+    if options.api is not None and options.version is not None:
+        read = header(message.data, RESPONSE, options.api.key, options.version)
         if read.failure is not None:
             fit = CUT if read.missing and _is_cut(message, read.missing) else BROKEN
-            yield Guess(message, RESPONSE, asked.api.key, asked.version, fit, read.missing)
+            yield Guess(message, RESPONSE, options.api.key, options.version, fit, read.missing)
         else:
-            yield _fitted(message, RESPONSE, asked.api, asked.version, read.end)
+            yield _fitted(message, RESPONSE, options.api, options.version, read.end)
     elif not message.missing:
         for _, key, version in orphans.fitting_versions(message.data):
-            if (asked.api is None or asked.api.key == key) and asked.version in (None, version):
+            if (options.api is None or options.api.key == key) and options.version in (None, version):
                 yield Guess(message, RESPONSE, key, version, FITS)
 
 
-def _cut_responses(message: Framed, asked: Asked) -> Iterator[Guess]:
+def _cut_responses(message: Framed, options: MessageOptions) -> Iterator[Guess]:
     """Responses that the bytes could be the beginning of."""
     whole = Framed(message.data[:TRIED_BYTES], message.size)
-    for api in schema.apis() if asked.api is None else (asked.api,):
-        for version in api.versions if asked.version is None else (asked.version,):
+    for api in schema.apis() if options.api is None else (options.api,):
+        for version in api.versions if options.version is None else (options.version,):
             read = header(whole.data, RESPONSE, api.key, version)
             if read.failure is None:
                 found = _fitted(whole, RESPONSE, api, version, read.end, TRIED_MEMORY)

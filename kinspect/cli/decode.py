@@ -13,7 +13,7 @@ import click
 import orjson
 
 from kinspect.cli import candidates, complain
-from kinspect.cli.candidates import BROKEN, CUT, FITS, MOST_MEMORY, TRAILING, Asked, Guess
+from kinspect.cli.candidates import BROKEN, CUT, FITS, MOST_MEMORY, TRAILING, Guess, MessageOptions
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
@@ -114,18 +114,18 @@ def decode(
     if api_version is not None and api is None:
         raise click.UsageError("--api-version needs --api")
     direction = REQUEST if request else RESPONSE if response else None
-    asked = _asked(direction, api, api_version)
+    options = _message_options(direction, api, api_version)
     given = _given(message, path, LEAST_BYTES[direction])
-    found = candidates.find(candidates.framings(given, SIZE_FIRST[size_prefix]), asked)
+    found = candidates.find(candidates.framings(given, SIZE_FIRST[size_prefix]), options)
     if not found:
         raise KinspectError("the bytes fit no layout of what was asked for: fewer options leave more to try")
     best = found[0]
-    if asked == Asked(None, None, None) and not show_secrets and _may_be_token(given, best):
+    if options == MessageOptions(None, None, None) and not show_secrets and _may_be_token(given, best):
         raise KinspectError(
             f"this may be a raw SASL token ({TOKEN_NAME}), {_bytes(len(best.message.data))}: no request of a known API"
             " begins so; --show-secrets, --request or --response decodes it all the same"
         )
-    if asked == Asked(None, None, None) and not show_secrets and _may_show_token(given, best):
+    if options == MessageOptions(None, None, None) and not show_secrets and _may_show_token(given, best):
         raise KinspectError(
             "this may hold a SASL token, and is no whole request: --show-secrets, --request, --response or --api"
             " decodes it all the same"
@@ -189,7 +189,7 @@ def _input(path: str | None) -> bytes:
     return data
 
 
-def _asked(direction: str | None, name: str | None, version: int | None) -> Asked:
+def _message_options(direction: str | None, name: str | None, version: int | None) -> MessageOptions:
     api = None if name is None else schema.api(name)
     if name is not None and api is None:
         raise KinspectError(f"there is no API {name!r}: see `kinspect schema`")
@@ -197,7 +197,7 @@ def _asked(direction: str | None, name: str | None, version: int | None) -> Aske
         raise KinspectError(
             f"{api.name} has no version {version}: its versions are {format_versions(api.versions)}"
         )
-    return Asked(direction, api, version)
+    return MessageOptions(direction, api, version)
 
 
 def _failed(problems: Iterable[Problem]) -> bool:

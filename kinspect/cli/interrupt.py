@@ -29,7 +29,7 @@ class LateError(BaseException):
 
 class Interrupt:
     """Context in which the first signal ends `guard`'s iteration, or calls `stop` if given, which is to end it soon.
-    `asked` is that signal. The work on the current item goes on to its end, after SIGTERM and SIGHUP for
+    `received` is that signal. The work on the current item goes on to its end, after SIGTERM and SIGHUP for
     `PATIENCE_SECONDS` only: then, as at a second signal, LateError is raised in it. Outside of `breakable`, a second
     signal raises KeyboardInterrupt.
 
@@ -39,7 +39,7 @@ class Interrupt:
     def __init__(
         self, stop: Callable[[], None] | None = None, signals: tuple[signal.Signals, ...] = ENDING
     ) -> None:
-        self.asked: signal.Signals | None = None
+        self.received: signal.Signals | None = None
         self._stop = stop
         self._signals = signals
         self._late = False
@@ -91,25 +91,25 @@ class Interrupt:
     @property
     def name(self) -> str:
         """Name of the signal that asked for the end."""
-        return SIGNALS[self.asked or signal.SIGINT]
+        return SIGNALS[self.received or signal.SIGINT]
 
     @property
     def status(self) -> int:
         """Exit status of a command that a signal ended; 0 if none did."""
-        return 0 if self.asked is None else ENDED_BY_SIGNAL + self.asked
+        return 0 if self.received is None else ENDED_BY_SIGNAL + self.received
 
     def _is_over(self) -> bool:
-        return self._late if self._stop is not None else self.asked is not None
+        return self._late if self._stop is not None else self.received is not None
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        if self.asked is not None:
+        if self.received is not None:
             first = not self._late
             self._hurry()
             # The awaited item comes soon, and half of it would be of no use.
             if not (first and self._waiting and self._stop is not None):
                 raise KeyboardInterrupt
             return
-        self.asked = signal.Signals(number)
+        self.received = signal.Signals(number)
         if number != signal.SIGINT:
             # Repeated: cleaning up on the way may wait too.
             signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS, LAST_SECONDS)

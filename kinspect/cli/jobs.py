@@ -8,14 +8,14 @@ from typing import Any
 
 from kinspect.capture import Timeline
 from kinspect.cli.options import EXCHANGE
-from kinspect.cli.run import ReadRun, Wanted, make_inspector
+from kinspect.cli.run import ReadRun, RunOptions, make_inspector
 from kinspect.jobs import processes, run_shared
 from kinspect.jobs.worker import own_islands
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
 from kinspect.model import Block
-from kinspect.output import JSONL, NONE, NOTHING
+from kinspect.output import JSONL, NONE, NULL_WRITER
 from kinspect.output.jsonl import text
 from kinspect.output.tally import Tally
 from kinspect.pipeline import summary_line
@@ -24,7 +24,7 @@ _LARGE_PIECE = 16 * 1024
 """Pieces of text that are so large each, or a write of theirs on average, are not joined for it."""
 
 
-def wanted_processes(asked: int | None, options: Wanted, timeline: Timeline) -> int:
+def process_count(asked: int | None, options: RunOptions, timeline: Timeline) -> int:
     """Number of processes to read with, given the number asked for. One, where lines depend on those before them: with
     a limit, and in formats for people, with their numbers and days."""
     if options.values["limit"] is not None or options.format_name not in (JSONL, NONE):
@@ -67,7 +67,7 @@ class _Reading:
             run.options, run.packets, **own_islands(number, count)
         )
         self._kept = _Kept(run.options.view)
-        run.writer = self._kept if run.options.format_name == JSONL else NOTHING
+        run.writer = self._kept if run.options.format_name == JSONL else NULL_WRITER
         run.follow()
         run.prepare()
         self._shown = EXCHANGE in self.inspector.emit
@@ -131,4 +131,4 @@ class _Written:
         stream.flush()
 
     def stopped(self) -> bool:
-        return self._run.interrupt.asked is not None
+        return self._run.interrupt.received is not None

@@ -36,7 +36,7 @@ from kinspect.cli.options import (
     options,
     usage,
 )
-from kinspect.cli.run import ReadRun, open_run, wanted
+from kinspect.cli.run import ReadRun, open_run, run_options
 from kinspect.cli.types import COUNT, DURATION, SIZE, Size
 from kinspect.model import Block
 from kinspect.output import FORMATS, JSONL, TABLE
@@ -138,8 +138,8 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         if values["explore"]:
             import_module("kinspect.tui.app")
     drop()
-    asked = wanted(values, shown=format_for_terminal())
-    check_terminal(asked)
+    requested = run_options(values, shown=format_for_terminal())
+    check_terminal(requested)
     if values["explore"]:
         check_explorer(values)
     saving = _saving(values)
@@ -151,10 +151,10 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         Plan(values["duration"], values["count"], keylog.more if keylog else bytes),
     )
     if values["explore"]:
-        return explore_live(capture, asked)
+        return explore_live(capture, requested)
     interrupt = Interrupt(capture.stop, (*ENDING, signal.SIGHUP))
-    view = open_view(asked, capture)
-    run = open_run(asked, capture, interrupt, writer=view)
+    view = open_view(requested, capture)
+    run = open_run(requested, capture, interrupt, writer=view)
     run.tally.interface = come_from(capture, values)
     if values["keylog"] is not None:
         run.inspector.expect_secrets()
@@ -167,12 +167,12 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
             status = _shown(run, capture, view)
             status = max(status, run.close())
             if not values["quiet"]:
-                _tell_no_drops(capture)
+                _print_no_drops(capture)
         except OSError as error:
-            _tell_unwritten(run.stream, error)
+            _complain_unwritten(run.stream, error)
             status = FAILED
             capture.close()
-    return interrupt.status if interrupt.asked == signal.SIGHUP else status
+    return interrupt.status if interrupt.received == signal.SIGHUP else status
 
 
 def _shown(run: ReadRun, capture: Live, view: LiveView | None) -> int:
@@ -181,13 +181,13 @@ def _shown(run: ReadRun, capture: Live, view: LiveView | None) -> int:
         with view.at_work(status_of(capture, run)) if view is not None else nullcontext():
             run.run(_while_taken(run.stream, iter(capture)))
     except OSError as error:
-        _tell_unwritten(run.stream, error)
+        _complain_unwritten(run.stream, error)
         run.give_up("stopped, as the output could not be written")
         return FAILED
     return 0
 
 
-def _tell_unwritten(stream: TextIO, error: OSError) -> None:
+def _complain_unwritten(stream: TextIO, error: OSError) -> None:
     outfile.discard(stream)
     try:
         complain(f"cannot write the output: {error.strerror or error}: the capture ends")
@@ -224,9 +224,9 @@ def _saving(values: dict[str, Any]) -> Saving | None:
         return None
     if path == outfile.STANDARD or _is_same(path, values["output"]):
         raise click.UsageError("--save: needs a file of its own")
-    if rotation.keep is not None and not rotation.wanted:
+    if rotation.keep is not None and not rotation.limited:
         raise click.UsageError("--rotate-keep: say when a new file begins: --rotate-size, -time or -count")
-    if not rotation.wanted:
+    if not rotation.limited:
         inputs = [values[option] for option in ("keylog", "topic_names") if values[option]]
         usage(lambda: outfile.check_overwrite(path, values["force"], inputs))
     return Saving(path, rotation, values["force"])
@@ -237,7 +237,7 @@ def _is_same(path: str, other: str | None) -> bool:
     return other is not None and os.path.realpath(path) == os.path.realpath(other)
 
 
-def _tell_no_drops(capture: Live) -> None:
+def _print_no_drops(capture: Live) -> None:
     """Print that there were no drops: the summary names drops alone, and in a live capture their absence matters."""
     for key in DROPS:
         if not getattr(capture, key):

@@ -16,7 +16,7 @@ from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.liveview import come_from
 from kinspect.cli.options import AUTO, make_caps
-from kinspect.cli.run import Wanted
+from kinspect.cli.run import RunOptions
 from kinspect.errors import CaptureError
 from kinspect.kafka.view.view import View
 from kinspect.model import Block
@@ -94,7 +94,7 @@ class Followed:
         return self._capture.saved_packets
 
 
-def explore_live(capture: Live, options: Wanted) -> int:
+def explore_live(capture: Live, options: RunOptions) -> int:
     """Explore the exchanges as they come; return the exit status. The capture ends with the explorer."""
     from kinspect.tui.index.indexer import Inputs, RowBatch
     from kinspect.tui.index.process import IndexProcess
@@ -133,12 +133,12 @@ def explore_live(capture: Live, options: Wanted) -> int:
         os.close(over)
         spool.close()
     if not values["quiet"]:
-        _tell(store.summary or {}, come_from(capture, values), store.count)
+        _print_summary(store.summary or {}, come_from(capture, values), store.count)
     status = close(explorer)
     return ENDED_BY_SIGNAL + signal.SIGHUP if explorer.ended_by == signal.SIGHUP else status
 
 
-def _tell(summary: dict[str, Any], interface: str, exchanges: int) -> None:
+def _print_summary(summary: dict[str, Any], interface: str, exchanges: int) -> None:
     packets, size = summary.get("packets", 0), summary.get("bytes", 0)
     click.echo(f"{packets:,} packets, {size:,} bytes on {escape(interface)}", err=True)
     click.echo(f"{exchanges:,} exchanges listed", err=True)

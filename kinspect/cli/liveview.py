@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kinspect.capture.live import Live
-from kinspect.cli.run import ReadRun, Wanted
+from kinspect.cli.run import ReadRun, RunOptions
 from kinspect.output import TABLE
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def format_for_terminal() -> str:
     return TABLE if os.environ.get("TERM", "") in PLAIN else VIEW
 
 
-def check_terminal(options: Wanted) -> None:
+def check_terminal(options: RunOptions) -> None:
     """Raise click.UsageError if the view is asked for and cannot be drawn."""
     if options.format_name != VIEW or options.values["explore"]:
         return
@@ -45,7 +45,7 @@ def come_from(capture: Live, values: dict[str, Any]) -> str:
     return capture.files[0] + passing
 
 
-def open_view(options: Wanted, capture: Live) -> LiveView | None:
+def open_view(options: RunOptions, capture: Live) -> LiveView | None:
     """The view of a capture; None if it is printed in another way."""
     if options.format_name != VIEW:
         return None

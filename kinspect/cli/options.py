@@ -23,7 +23,7 @@ AUTO = "auto"
 EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
 LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
 
-TOLD_BY_BODIES = frozenset({"api_candidates", "broker", "broker.node_id"})
+KEYS_FROM_BODIES = frozenset({"api_candidates", "broker", "broker.node_id"})
 """Fields outside of bodies that need bodies: the APIs an orphan may belong to, and the node at an address."""
 RECORDS_PATH = ".batches.records."
 
@@ -274,7 +274,7 @@ def needs_heads_only(view: View, chosen: Filter, format_name: str) -> bool:
         chosen.needs_body
         or view.request_fields != frozenset()
         or view.response_fields != frozenset()
-        or not TOLD_BY_BODIES.isdisjoint(view.fields or ())
+        or not KEYS_FROM_BODIES.isdisjoint(view.fields or ())
     )
 
 

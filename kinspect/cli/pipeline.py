@@ -143,9 +143,9 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     with _session(values["master"], settings, progress, step) as spark, Interrupt() as interrupt:
         result = _unless(interrupt, spark, lambda: run_job(spark, job, step))
     if result is None:
-        assert interrupt.asked
-        complain(f"stopped by {SIGNALS[interrupt.asked]}: {job.out} is as it was")
-        return ENDED_BY_SIGNAL + interrupt.asked
+        assert interrupt.received
+        complain(f"stopped by {SIGNALS[interrupt.received]}: {job.out} is as it was")
+        return ENDED_BY_SIGNAL + interrupt.received
     for error in result.errors:
         complain(str(error))
     if not values["quiet"]:
@@ -229,18 +229,18 @@ def stream(folder: str, **values: Any) -> int:
             for batch in batches:
                 if batch is not None:
                     rows = {name: count + batch.rows.get(name, 0) for name, count in rows.items()}
-                    step(_told(batch))
-                if interrupt.asked:
+                    step(_batch_line(batch))
+                if interrupt.received:
                     break
     if not values["quiet"]:
         for line in _stream_summary(running.summary(), rows):
             click.echo(line, err=True)
-    if interrupt.asked:
-        return ENDED_BY_SIGNAL + interrupt.asked
+    if interrupt.received:
+        return ENDED_BY_SIGNAL + interrupt.received
     return running.status
 
 
-def _told(batch: Any) -> str:
+def _batch_line(batch: Any) -> str:
     """A line about a batch."""
     rows = ", ".join(f"{count:,} {name}" for name, count in batch.rows.items())
     return f"batch {batch.number}: {batch.captures:,} captures, {batch.packets:,} packets, {rows}"
@@ -343,9 +343,9 @@ def _unless(interrupt: Interrupt, spark: AnySparkSession, work: Callable[[], T])
     thread.start()
     while thread.is_alive():
         thread.join(INTERVAL_SECONDS)
-        if interrupt.asked:
+        if interrupt.received:
             spark.sparkContext.cancelAllJobs()
-    if failed and (not interrupt.asked or isinstance(failed[0], KinspectError)):
+    if failed and (not interrupt.received or isinstance(failed[0], KinspectError)):
         raise failed[0]
     return done[0] if done else None
 

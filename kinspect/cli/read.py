@@ -10,7 +10,7 @@ from kinspect.capture import Timeline, open_timeline
 from kinspect.cli import complain, outfile
 from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.options import FILTERS, INPUT, JOBS, LIMITS, OUTPUT, Sectioned, options
-from kinspect.cli.run import ReadRun, Wanted, open_run, wanted
+from kinspect.cli.run import ReadRun, RunOptions, open_run, run_options
 
 
 @click.command(cls=Sectioned)
@@ -25,11 +25,11 @@ def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     All filters must match. One filter may have several values, repeated or separated by commas; one of them must
     match. Values are case-sensitive globs (orders-*). A leading ! negates (--api '!Heartbeat').
     """
-    asked = wanted(values, captures)
+    requested = run_options(values, captures)
     timeline = open_timeline(captures)
     interrupt = Interrupt()
-    count = _processes(jobs, asked, timeline)
-    run = open_run(asked, timeline, interrupt)
+    count = _processes(jobs, requested, timeline)
+    run = open_run(requested, timeline, interrupt)
     with interrupt:
         try:
             found = _read(run, timeline, count)
@@ -42,13 +42,13 @@ def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     return interrupt.status or status
 
 
-def _processes(jobs: int | None, asked: Wanted, timeline: Timeline) -> int:
+def _processes(jobs: int | None, requested: RunOptions, timeline: Timeline) -> int:
     if jobs == 1:
         return 1
     # Loaded when it is asked for.
-    from kinspect.cli.jobs import wanted_processes
+    from kinspect.cli.jobs import process_count
 
-    return wanted_processes(jobs, asked, timeline)
+    return process_count(jobs, requested, timeline)
 
 
 def _read(run: ReadRun, timeline: Timeline, count: int) -> dict[str, Any] | None:

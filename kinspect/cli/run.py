@@ -45,7 +45,7 @@ HELD_SECONDS = 0.08
 to the next block, which may be one without packets (`kinspect.capture.worker.BEAT_NS`), it is less than 200 ms."""
 
 
-class Wanted(NamedTuple):
+class RunOptions(NamedTuple):
     """The request that the options make, checked."""
 
     values: dict[str, Any]
@@ -58,14 +58,14 @@ class Wanted(NamedTuple):
     keylog: KeyLogFile | None
 
 
-def wanted(values: dict[str, Any], inputs: Sequence[str] = (), shown: str = TABLE) -> Wanted:
+def run_options(values: dict[str, Any], inputs: Sequence[str] = (), shown: str = TABLE) -> RunOptions:
     """Check the options before anything is opened. `inputs`: files that the output must not overwrite; `shown`: the
     format for a terminal."""
     path = None if values["output"] == outfile.STANDARD else values["output"]
     if path is not None:
         read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
         usage(lambda: outfile.check_overwrite(path, values["force"], read))
-    return Wanted(
+    return RunOptions(
         values,
         path,
         choose_format(values, path is None and sys.stdout.isatty(), shown),
@@ -80,7 +80,7 @@ def wanted(values: dict[str, Any], inputs: Sequence[str] = (), shown: str = TABL
 
 
 def open_run(
-    options: Wanted,
+    options: RunOptions,
     packets: Packets,
     interrupt: Interrupt,
     writer: Writer | None = None,
@@ -97,11 +97,11 @@ def open_run(
         make_inspector(options, packets),
         stream,
         writer or open_writer(options.format_name, stream, options.view, make_style(values)),
-        ProgressBar(packets) if _wants_progress(values["progress"], options.path) else None,
+        ProgressBar(packets) if _shows_progress(values["progress"], options.path) else None,
     )
 
 
-def make_inspector(options: Wanted, packets: Packets, **more: Any) -> Inspector:
+def make_inspector(options: RunOptions, packets: Packets, **more: Any) -> Inspector:
     """The inspector that the options ask for."""
     return Inspector(
         caps=make_caps(options.values),
@@ -123,7 +123,7 @@ class LimitReachedError(Exception):
 class ReadRun:
     """Reads packets and writes the exchanges (and other lines) that pass the filter."""
 
-    options: Wanted
+    options: RunOptions
     packets: Packets
     interrupt: Interrupt
     inspector: Inspector
@@ -230,7 +230,7 @@ class ReadRun:
         if found is None:
             note_capture(self.inspector.counts, self.packets)
             found = self.inspector.summary()
-        if self.interrupt.asked and not self.tally.stopped:
+        if self.interrupt.received and not self.tally.stopped:
             self.tally.stopped = f"stopped by {self.interrupt.name}"
         summary = {
             **found,
@@ -310,7 +310,7 @@ class ReadRun:
         return True
 
 
-def _called(options: Wanted) -> str | None:
+def _called(options: RunOptions) -> str | None:
     """The summary's word for the exchanges that pass the filters; None where they are not counted."""
     if options.emit.isdisjoint({EXCHANGE, SUMMARY}):
         return None
@@ -319,7 +319,7 @@ def _called(options: Wanted) -> str | None:
     return PASSED if options.filter.active else LOOKED_AT
 
 
-def _wants_progress(asked: bool | None, path: str | None) -> bool:
+def _shows_progress(asked: bool | None, path: str | None) -> bool:
     # Rows on the same terminal and a bar would overwrite each other.
     return sys.stderr.isatty() and (path is not None or not sys.stdout.isatty()) if asked is None else asked
 

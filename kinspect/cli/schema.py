@@ -363,11 +363,11 @@ def _remarks(field: FieldRow) -> str:
         remarks.append(f"tag {field.tag}")
     if field.entity:
         remarks.append(field.entity)
-    if _tells(field.default):
+    if _is_own_default(field.default):
         remarks.append(f"default {'null' if field.default is None else field.default}")
     return ", ".join(remarks)
 
 
-def _tells(default: Any) -> bool:
+def _is_own_default(default: Any) -> bool:
     """True if a default differs from its type's own."""
     return default is None or (isinstance(default, int | float | str) and default not in (0, "", ZERO_UUID))

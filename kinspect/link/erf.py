@@ -20,7 +20,7 @@ PAD = 48
 """Record type of padding."""
 
 # By record type: the LINKTYPE_ value of the packet, and the bytes between the extension headers and the packet.
-CARRIED = {
+RECORD_LINK_TYPES = {
     1: (_PPP_HDLC, 0),  # HDLC_POS
     2: (_ETHERNET, 2),  # ETH
     5: (_PPP_HDLC, 4),  # MC_HDLC
@@ -60,9 +60,9 @@ def erf(cursor: Cursor) -> int:
     data, at = cursor.data, cursor.at
     kind, length, wire_length = _LENGTHS.unpack_from(data, at)
     kind &= ~MORE
-    if kind not in CARRIED:
+    if kind not in RECORD_LINK_TYPES:
         return cursor.stop(OTHERS.get(kind) or f"erf type {kind}")
-    link_type, before = CARRIED[kind]
+    link_type, before = RECORD_LINK_TYPES[kind]
     end = min(at + length, cursor.end)
     start = headers_end(data, at, end) + before
     if start > end:

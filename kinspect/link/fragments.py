@@ -206,19 +206,19 @@ class Fragments:
 
     def _keep_caps(self) -> None:
         while self._held > self._caps.fragment_bytes:
-            self._let_go(self._whole or self._waiting, "fragment_bytes")
+            self._evict(self._whole or self._waiting, "fragment_bytes")
         for held in (self._whole, self._waiting):
             while len(held) > self._caps.fragments:
-                self._let_go(held, "fragments")
+                self._evict(held, "fragments")
 
-    def _let_go(self, held: Waiting, cap: str) -> None:
+    def _evict(self, held: Waiting, cap: str) -> None:
         """Drop the oldest entry; the cap is hit unless that entry is too old to be of use."""
-        let_go, age = (
+        remove, age = (
             (self._forget, COPY_NS) if held is self._whole else (self._give_up, self._caps.fragment_ns)
         )
         if not _is_over(held, age):
             self._counts.hit(cap)
-        let_go(next(iter(held)))
+        remove(next(iter(held)))
 
 
 def _is_later(time: int | None, than: int | None, by: int) -> bool:

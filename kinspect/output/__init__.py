@@ -38,7 +38,7 @@ def open_writer(name: str, stream: TextIO, view: View, style: Style) -> Writer:
     return _WRITERS[name](stream, view, style)
 
 
-class _Nothing:
+class _NullWriter:
     def exchange(self, exchange: Exchange) -> None:
         pass
 
@@ -49,7 +49,7 @@ class _Nothing:
         pass
 
 
-NOTHING = _Nothing()
+NULL_WRITER = _NullWriter()
 
 
 def _jsonl(stream: TextIO, view: View, style: Style) -> Writer:
@@ -70,7 +70,7 @@ def _detail(stream: TextIO, view: View, style: Style) -> Writer:
 
 
 def _none(stream: TextIO, view: View, style: Style) -> Writer:
-    return NOTHING
+    return NULL_WRITER
 
 
 def _console(stream: TextIO, style: Style) -> Any:

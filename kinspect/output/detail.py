@@ -28,7 +28,7 @@ COMMA: StyledText = ", ", VALUE
 PART = 1_000
 """Characters of a text, or numbers of a list, that are laid out at a time."""
 SIDES = (REQUEST, RESPONSE)
-FACTS = (
+HEADER_KEYS = (
     *("timestamp", "completed_at", "connection_id", "kind", "correlation_id", "api_candidates", "in_flight"),
     *("latency_ms", "service_ms", "max_wait_ms", "throttle_time_ms", "topics", "topic_ids", "partitions"),
     *("groups", "transactional_ids", "record_count", "record_bytes"),
@@ -47,9 +47,9 @@ class Detail(Writer):
         line = self._view.exchange(exchange)
         self._branches.root(_title(line, exchange.order))
         facts = {
-            "client": " ".join(_end_facts(line["client"])),
-            "broker": " ".join(_end_facts(line["broker"])),
-            **{key: line[key] for key in FACTS if line[key] is not None and line[key] != []},
+            "client": " ".join(_end_words(line["client"])),
+            "broker": " ".join(_end_words(line["broker"])),
+            **{key: line[key] for key in HEADER_KEYS if line[key] is not None and line[key] != []},
         }
         sides = [side for side in SIDES if line[side] is not None]
         problems = line["problems"]
@@ -153,7 +153,7 @@ def _piece(text: Text) -> StyledText:
     return text.plain, str(text.style)
 
 
-def _end_facts(end: dict[str, Any]) -> list[str]:
+def _end_words(end: dict[str, Any]) -> list[str]:
     """Words for a client or broker: `10.0.0.1 41234`, `id=p-1`, `role=consumer`."""
     rest = {key: value for key, value in end.items() if key not in ("ip", "port") and value is not None}
     return [f"{end['ip']} {end['port']}", *(f"{key}={value}" for key, value in rest.items())]

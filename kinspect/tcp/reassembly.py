@@ -195,7 +195,7 @@ class Reassembler:
             if time is not None:
                 self._run_timers(island, time)
             for stray in island.strays:
-                self._strays.let_go(stray)
+                self._strays.discard(stray)
         still_open = [
             connection
             for island in self._islands.values()
@@ -586,7 +586,7 @@ class Reassembler:
             del self._islands[island.pair]
         island.queued = NEVER
         for stray in island.strays:
-            self._strays.let_go(stray)
+            self._strays.discard(stray)
 
     def _drop_aliases(self, key: bytes) -> None:
         """Forget aliases before another connection takes the ends: packets in those scopes are not the old one's."""
@@ -662,7 +662,7 @@ class Reassembler:
             self._do(island.connections[due.index(at)], at)
         since = waiting_since(island.strays)
         while since is not None and since + self._caps.reorder_ns <= now:
-            self._strays.let_go(next(stray for stray in island.strays if stray.data is not None))
+            self._strays.discard(next(stray for stray in island.strays if stray.data is not None))
             since = waiting_since(island.strays)
 
     def _do(self, connection: Connection, at: int) -> None:

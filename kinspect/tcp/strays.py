@@ -48,7 +48,7 @@ class Strays:
         bare = Segment(key, time, seq, ack, flags, b"", 0, end - start, missing, frame, mark)
         self.keep(strays, Stray(bare, data[start:end], clock))
         if len(strays) > KEPT:
-            self.let_go(strays.pop(0))
+            self.discard(strays.pop(0))
 
     def keep(self, strays: list[Stray], stray: Stray) -> None:
         """Add a stray to its island's list and to the bounds on memory."""
@@ -61,7 +61,7 @@ class Strays:
             oldest = self._waiting.popleft()
             if oldest.data is not None:
                 self._counts.hit("stray_packets")
-                self.let_go(oldest)
+                self.discard(oldest)
 
     def agreeing(self, strays: list[Stray], segment: Segment) -> Stray | None:
         """Remove and return the newest packet that belongs to one connection with this one."""
@@ -80,7 +80,7 @@ class Strays:
         self.release(stray)
         return stray.segment._replace(data=data, start=0, end=len(data))
 
-    def let_go(self, stray: Stray) -> None:
+    def discard(self, stray: Stray) -> None:
         """Drop its bytes and count them as ignored."""
         if stray.data is not None:
             self._counts.ignored_bytes += len(stray.data)

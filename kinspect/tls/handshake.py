@@ -8,7 +8,7 @@ from kinspect.tls.records import HANDSHAKE, HEADER_BYTES
 
 CLIENT_HELLO, SERVER_HELLO, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = 1, 2, 8, 20, 24
 # Message types that are used; others are skipped by their length.
-_WANTED = frozenset({CLIENT_HELLO, SERVER_HELLO, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE})
+_READ = frozenset({CLIENT_HELLO, SERVER_HELLO, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE})
 _MESSAGE_HEADER = 4
 MESSAGE_BYTES = 256 * 1024
 
@@ -56,13 +56,13 @@ ALERTS = {
 class MessageReader:
     """Reassembles messages that span several records, and splits records with several messages."""
 
-    STATE: ClassVar = ("_pending", "_skip", "adrift")
+    STATE: ClassVar = ("_pending", "_skip", "desynchronised")
     __slots__ = STATE
 
     def __init__(self) -> None:
         self._pending = bytearray()
         self._skip = 0
-        self.adrift = False
+        self.desynchronised = False
         """True after a loss, while the start of the next message is not known."""
 
     def drop(self) -> None:
@@ -76,7 +76,7 @@ class MessageReader:
         Raises ValueError if one is too long.
         """
         messages: list[tuple[int, bytes]] = []
-        if self.adrift:
+        if self.desynchronised:
             return messages
         pending = self._pending
         pending += data
@@ -90,7 +90,7 @@ class MessageReader:
             kind = pending[position]
             start = position + _MESSAGE_HEADER
             size = int.from_bytes(pending[position + 1 : start])
-            if kind not in _WANTED:
+            if kind not in _READ:
                 position, self._skip = start, size
             elif size > MESSAGE_BYTES:
                 raise ValueError

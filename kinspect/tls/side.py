@@ -125,7 +125,7 @@ class TlsSide:
         size += self.reader.drop()
         self.messages.drop()
         # A handshake message may have lost its beginning; later messages have a record each.
-        self.messages.adrift = self.is_in_handshake
+        self.messages.desynchronised = self.is_in_handshake
         self.had_loss = True
         if self.search is None:
             self.search = Search(time, frame)
@@ -173,7 +173,7 @@ class TlsSide:
                     self.sequence = sequence + 1
                     self.encrypted = True
                     self.skipping = False
-                    self.messages.adrift = epoch.is_handshake
+                    self.messages.desynchronised = epoch.is_handshake
                     return opened, size
                 self._wasted += TRY_BYTES + len(record)
                 if self.hopeless:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.pcap import Conversation
 from support.recordsets import batch_of
 
-from kinspect.cli.candidates import Asked, find, framings
+from kinspect.cli.candidates import MessageOptions, find, framings
 from kinspect.protocol import Message, encode_request, encode_response, schema
 
 PRODUCE, HEARTBEAT, API_VERSIONS, SASL_AUTHENTICATE = 0, 12, 18, 36
@@ -288,7 +288,7 @@ def test_an_endless_input_is_one_line(kinspect, tmp_path, path):
 @given(data=st.binary(max_size=80))
 def test_any_bytes_end_in_a_line_or_a_reading(data):
     for framed in framings(data, None):
-        for candidate in find([framed], Asked(None, None, None)):
+        for candidate in find([framed], MessageOptions(None, None, None)):
             assert candidate.fit in ("fits", "trailing", "cut", "broken")
 
 

@@ -20,7 +20,7 @@ def test_an_item_at_work_is_worked_on_to_its_end(number):
                 press(number)
             done.append(item)
     assert done == [0, 1, 2]
-    assert asked.asked == number
+    assert asked.received == number
 
 
 def test_waiting_for_an_item_is_broken_off():
@@ -31,7 +31,7 @@ def test_waiting_for_an_item_is_broken_off():
 
     with Interrupt() as asked:
         assert list(asked.guard(items())) == [0]
-    assert asked.asked
+    assert asked.received
 
 
 def test_a_second_ctrl_c_is_not_held_back():
@@ -50,7 +50,7 @@ def test_the_handler_before_is_put_back():
     with Interrupt() as asked:
         assert list(asked.guard(iter(range(3)))) == [0, 1, 2]
     assert signal.getsignal(signal.SIGINT) is before
-    assert not asked.asked
+    assert not asked.received
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_what_must_not_be_broken_off_is_not():
     with Interrupt() as asked:
         press(signal.SIGTERM)
         signal.sigtimedwait([], 0.1)
-    assert asked.asked == signal.SIGTERM
+    assert asked.received == signal.SIGTERM
 
 
 def test_what_is_stopped_goes_on_to_its_end():
@@ -96,7 +96,7 @@ def test_what_is_stopped_goes_on_to_its_end():
             if item == 1:
                 press()
     assert left == [1, 2]
-    assert asked.asked == signal.SIGINT
+    assert asked.received == signal.SIGINT
 
 
 @pytest.mark.usefixtures("soon")
@@ -110,9 +110,9 @@ def test_what_is_stopped_is_waited_for_and_then_there_is_no_more_time():
 
     with Interrupt(stop=lambda: None) as asked, asked.breakable():
         for _ in asked.guard(endless()):
-            if not asked.asked:
+            if not asked.received:
                 press(signal.SIGTERM)
-    assert asked.asked == signal.SIGTERM
+    assert asked.received == signal.SIGTERM
 
 
 def test_a_second_ctrl_c_breaks_off_what_may_be():
@@ -131,7 +131,7 @@ def test_sighup_stays_ignored(before, expected):
     try:
         with Interrupt(lambda: None, (signal.SIGHUP,)) as asked:
             press(signal.SIGHUP)
-        assert asked.asked == expected
+        assert asked.received == expected
         assert signal.getsignal(signal.SIGHUP) is before
     finally:
         signal.signal(signal.SIGHUP, previous)

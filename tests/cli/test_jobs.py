@@ -17,7 +17,7 @@ from support.waiting import wait_until
 
 from kinspect import jobs
 from kinspect.capture import open_timeline
-from kinspect.cli.jobs import wanted_processes
+from kinspect.cli.jobs import process_count
 from kinspect.jobs.merge import CHANGED
 
 CAPTURES = sorted(str(path) for path in Path("captures").rglob("*.pcap*"))
@@ -248,7 +248,7 @@ def test_how_many(tmp_path, monkeypatch, asked, options, expected):
     wanted = SimpleNamespace(
         values={"limit": options.get("limit")}, format_name=options.get("format", "jsonl")
     )
-    assert wanted_processes(asked, wanted, open_timeline([options.get("input", str(path))])) == expected
+    assert process_count(asked, wanted, open_timeline([options.get("input", str(path))])) == expected
 
 
 def test_no_more_than_are_useful(tmp_path, monkeypatch):
@@ -256,7 +256,7 @@ def test_no_more_than_are_useful(tmp_path, monkeypatch):
     path.write_bytes(bytes(20 * jobs.CHUNK_BYTES))
     monkeypatch.setattr(jobs, "_processors", lambda: 64)
     wanted = SimpleNamespace(values={"limit": None}, format_name="jsonl")
-    assert wanted_processes(0, wanted, open_timeline([path])) == jobs.USEFUL
+    assert process_count(0, wanted, open_timeline([path])) == jobs.USEFUL
 
 
 @pytest.mark.parametrize(

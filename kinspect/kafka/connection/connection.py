@@ -265,7 +265,7 @@ class KafkaConnection:
         syn = self._flow.syn
         candidates = (0, 1) if syn is None else (syn,)
         whole = syn is not None and not held.cut
-        # Directions adrift in a connection whose first captured bytes may not be its first.
+        # Desynchronised directions, as the first captured bytes may not be the connection's first.
         unseen: frozenset[str] = frozenset({RESPONSE}) if syn is None else frozenset()
         forced = self._forced_client()
         waiting = False
@@ -368,19 +368,19 @@ class KafkaConnection:
         else:
             inside.gap(direction, time, frame, size or 0, "capture_loss")
 
-    def _begin(self, client: int, adrift: frozenset[str] = frozenset()) -> None:
+    def _begin(self, client: int, desynchronised: frozenset[str] = frozenset()) -> None:
         """It is Kafka, and `client` is the client's direction: open a session and replay the held data."""
         held = self._hold()
         self._settle(KAFKA)
         self._client = client
-        session = self._open_session(adrift)
+        session = self._open_session(desynchronised)
         if is_gssapi_token(held.head(client)):
             session.begin_with_tokens("GSSAPI")
         self._replay(held)
 
-    def _open_session(self, adrift: frozenset[str]) -> Session:
+    def _open_session(self, desynchronised: frozenset[str]) -> Session:
         named = exchange_ends(self._flow, self._client, self._ledger, self._tls)
-        session = self._session = Session(named, self._numbering, self._ledger, adrift)
+        session = self._session = Session(named, self._numbering, self._ledger, desynchronised)
         framers = session.framer(REQUEST), session.framer(RESPONSE)
         self._framers = framers if self._client == 0 else framers[::-1]
         return session

@@ -2,7 +2,7 @@
 
 A framer copies every byte once, keeps a message's bytes until it is whole, and knows the next boundary even if bytes
 in between were lost: a hole inside a message costs that message alone. Only when a boundary itself was lost, or the
-size makes no sense, is the framer adrift, and asks its owner to find the next message.
+size makes no sense, is the framer desynchronised, and asks its owner to find the next message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RESUMES = 64
 # Bytes kept of an unfinished message when room is made: enough for its header, in most cases.
 HEAD_BYTES = 256
 
-NOTHING = bytearray()  # the kept bytes of no message; never written to
+NO_BYTES = bytearray()  # the kept bytes of no message; never written to
 
 Received = tuple[int | None, int, bytes]
 
@@ -41,12 +41,12 @@ class Framer:
     `longest` is the longest message that is held whole; `unannounced` its owner's mark for a stream seen from its
     middle. `deliver(message, cause)` takes each message; `cause` tells what took bytes of an incomplete one (`gap`,
     `snaplen`, `cap`, `total`, or None for the end of the stream). `locate(data)` finds the offset of the next message
-    in a stream adrift, or returns None. Held bytes are counted in `holdings`.
+    in a desynchronised stream, or returns None. Held bytes are counted in `holdings`.
     """
 
     STATE: ClassVar = (
         *("longest", "message_bytes", "offset", "skipped_bytes", "unannounced"),
-        *("unfinished_bytes", "_adrift", "_cause", "_counted", "_delivered", "_first_frame"),
+        *("unfinished_bytes", "_desynchronised", "_cause", "_counted", "_delivered", "_first_frame"),
         *("_first_time", "_have", "_holes", "_keep", "_last_frame", "_last_time", "_packets"),
         *("_raw", "_search_at", "_search_bytes", "_searching", "_size", "_start"),
     )
@@ -70,7 +70,7 @@ class Framer:
         self.offset = 0
         self.unannounced = False
         self._holdings = holdings
-        self._adrift: list[Received] | None = None
+        self._desynchronised: list[Received] | None = None
         self._search_bytes = 0
         self._searching = False
         self._search_at = 0  # bytes that must be held before the next search
@@ -85,7 +85,7 @@ class Framer:
         self._have = 0  # bytes of it seen or skipped, kept or not
         self._holes = 0  # those of them that are missing
         self._counted = 0  # kept bytes that are counted in the holdings
-        self._raw = NOTHING
+        self._raw = NO_BYTES
         self._packets = 0
         self._start = 0  # its offset in the stream
         self._cause: str | None = None
@@ -102,26 +102,26 @@ class Framer:
         """Continue the stream of `state`."""
         self._raw = bytearray()
         fill(self, self.STATE, state)
-        self._adrift = None if self._adrift is None else [*self._adrift]
-        held = self._counted + sum(len(data) + PIECE_BYTES for _, _, data in self._adrift or ())
+        self._desynchronised = None if self._desynchronised is None else [*self._desynchronised]
+        held = self._counted + sum(len(data) + PIECE_BYTES for _, _, data in self._desynchronised or ())
         if held:
             self._holdings.hold(self, self, held)
 
     @property
-    def adrift(self) -> bool:
+    def desynchronised(self) -> bool:
         """True if the next message boundary is not known."""
-        return self._adrift is not None
+        return self._desynchronised is not None
 
     def drift(self) -> None:
         """Forget the boundary: the stream begins, or goes on, at an unknown place."""
-        self._adrift = []
+        self._desynchronised = []
         self._search_bytes = 0
         self._search_at = 0
 
     def data(self, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
         """Take `buffer[start:end]`, the next bytes of the stream, delivered by packet `frame` at `time`."""
         self.offset += end - start
-        if self._adrift is not None:
+        if self._desynchronised is not None:
             self._hold(time, frame, buffer[start:end])
             return
         if self._size >= 0:
@@ -168,14 +168,14 @@ class Framer:
                         self.message_bytes += stop - position
                         position = stop
                         self.deliver(self._message(raw, size, True), None)
-                        if self.adrift:
+                        if self.desynchronised:
                             self._hold(time, frame, buffer[position:end])
                             return
                         continue
             else:
                 self._touch(time, frame)
             position = self._take(buffer, position, end)
-            if self.adrift:
+            if self.desynchronised:
                 self._hold(time, frame, buffer[position:end])
                 return
 
@@ -247,8 +247,8 @@ class Framer:
         self.deliver(message, cause)
 
     def make_room(self, key: Framer) -> None:
-        """Keep only the beginning of an unfinished message, and nothing of a stream adrift."""
-        if self._adrift is not None:
+        """Keep only the beginning of an unfinished message, and nothing of a desynchronised stream."""
+        if self._desynchronised is not None:
             self._give_up_search()
             return
         self._raw = self._raw[:HEAD_BYTES]
@@ -282,7 +282,7 @@ class Framer:
 
     def lose(self, cause: str = "capture_loss") -> None:
         """An unknown number of bytes is missing here."""
-        if self._adrift is not None:
+        if self._desynchronised is not None:
             self._give_up_search()
             return
         if self._size >= 0:
@@ -294,8 +294,8 @@ class Framer:
         self.drift()
 
     def end(self) -> None:
-        """No more bytes will come: deliver the beginning of an unfinished message. Any later data is adrift."""
-        if self._adrift is not None:
+        """No more bytes will come: deliver the beginning of an unfinished message. Later data is desynchronised."""
+        if self._desynchronised is not None:
             self._give_up_search()
             return
         if self._size < 0 and not self._have:
@@ -309,10 +309,10 @@ class Framer:
         self.drift()
 
     def _hold(self, time: int | None, frame: int, data: bytes) -> None:
-        assert self._adrift is not None
+        assert self._desynchronised is not None
         if not data:
             return
-        self._adrift.append((time, frame, data))
+        self._desynchronised.append((time, frame, data))
         self._search_bytes += len(data)
         self._holdings.hold(self, self, len(data) + PIECE_BYTES)
         too_much = self._search_bytes > SEARCH_BYTES
@@ -320,16 +320,16 @@ class Framer:
             self.search()
             if self._search_bytes > SEARCH_EACH_BYTES:
                 self._search_at = self._search_bytes + self._search_bytes // 8
-        if too_much and self.adrift:
+        if too_much and self.desynchronised:
             self._give_up_search()
 
     def search(self) -> None:
-        """Adrift: look for the next message in the held data, now that more is known."""
+        """Resynchronise: look for the next message in the held data, now that more is known."""
         if self._searching:
             return
         self._searching = True
         for _ in range(RESUMES):
-            if not self._adrift or not self._resume(self._adrift):
+            if not self._desynchronised or not self._resume(self._desynchronised):
                 break
         self._searching = False
 
@@ -339,13 +339,13 @@ class Framer:
         if found is None:
             return False
         self.skipped_bytes += found
-        self._adrift = None
+        self._desynchronised = None
         self._reset()
         self.offset -= sum([len(data) for _, _, data in chunks])
         for time, frame, data in chunks:
             self.offset += len(data)
             if found < len(data):
-                if self.adrift:
+                if self.desynchronised:
                     self._hold(time, frame, data[found:])
                 else:
                     self._cut(time, frame, data, found, len(data))

@@ -19,7 +19,7 @@ API_VERSIONS = 18
 # APIs that a client calls once or twice: a row of such answers is another protocol's. They prove nothing.
 # FindCoordinator, SaslHandshake, ApiVersions, InitProducerId, SaslAuthenticate, CreateDelegationToken,
 # BrokerRegistration.
-ASKED_ONCE = frozenset({10, 17, API_VERSIONS, 22, 36, 38, 62})
+CALLED_ONCE = frozenset({10, 17, API_VERSIONS, 22, 36, 38, 62})
 # Bytes of a message that are checked for implausible values.
 CHECKED_BYTES = 4096
 # Answers in a row, each of which could be Kafka's, that are proof enough where the requests are not captured, and the
@@ -75,7 +75,7 @@ def are_responses(data: bytes) -> bool:
         first = next(sensible, None)
         if first is None:
             return False
-        if first not in ASKED_ONCE or any(key not in ASKED_ONCE for key in sensible):
+        if first not in CALLED_ONCE or any(key not in CALLED_ONCE for key in sensible):
             telling.append(raw)
             if _is_enough(telling):
                 return True

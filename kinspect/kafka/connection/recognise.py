@@ -62,7 +62,7 @@ _DAY, _FOREVER = 24 * 3600 * 1000, 0x7FFFFFFF  # milliseconds
 # Values that clients send in a Produce. acks: since 0.9 a broker refuses others (INVALID_REQUIRED_ACKS, KAFKA-1555).
 PRODUCED = {"acks": (-1, 1), "timeout_ms": (-1, _DAY)}
 # Values that clients send in any request, checked only of incomplete ones: these prove less.
-ASKED = {
+REQUESTED = {
     **PRODUCED,
     "replica_id": (-2, 1 << 24),
     "max_wait_ms": (0, _DAY),
@@ -226,7 +226,7 @@ def _begins_well(header: RequestHeader, data: bytes, end: int, hole: bool) -> bo
 
 def _begins_body(header: RequestHeader, layout: Layout, data: bytes, end: int, hole: bool) -> bool:
     """True if the beginning of a body that ends at `end` fits a layout, and holds enough."""
-    reading = _beginning(layout, data, header.body_start, end, ASKED)
+    reading = _beginning(layout, data, header.body_start, end, REQUESTED)
     if reading is None:
         return False
     read = reading.end - header.body_start
@@ -308,7 +308,7 @@ def _beginnings_fit(header: RequestHeader, request: bytes, asked: int, response:
     return (
         own is not None
         and any(
-            _beginning(layout, request, header.body_start, asked, ASKED) is not None
+            _beginning(layout, request, header.body_start, asked, REQUESTED) is not None
             for layout in schema.layouts(key, version, "request")
         )
         and any(

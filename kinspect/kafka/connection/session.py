@@ -31,17 +31,17 @@ from kinspect.state import fields, fill
 
 STATE = (
     *("exchanges", "gaps", "gap_bytes", "client_id", "principal", "software", "_role"),
-    *("_uses", "_client_text", "_response_end", "_conflicts"),
+    *("_api_versions", "_client_text", "_response_end", "_conflicts"),
 )
 """The plain fields of `Session`."""
 PRODUCE = 0
 # APIs whose every request may tell something about the client.
-TELLING = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
+IDENTIFYING = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 NO_TAGS = b"\0"
 LONGEST_TEXT = 0x7FFF
 _ID = Struct(">i")
 _USE = Struct(">hh")
-# The next response on a stream adrift is looked for by the ids of this many requests in flight, the oldest first.
+# The next response on a desynchronised stream is looked for by the ids of so many requests in flight, the oldest first.
 LOCATED_BY = 64
 _START = Struct(">ii")
 MIN_RESPONSE = _START.size
@@ -76,7 +76,7 @@ def _usual(use: bytes) -> _Usual | None:
     """Facts about requests that begin with this key and version; None if they must be looked at more closely."""
     api_key, api_version = _USE.unpack(use)
     version = header_version(api_key, api_version, REQUEST)
-    if api_key in TELLING or not version or schema.layout(api_key, api_version, REQUEST) is None:
+    if api_key in IDENTIFYING or not version or schema.layout(api_key, api_version, REQUEST) is None:
         return None
     answer = header_version(api_key, api_version, RESPONSE)
     return _Usual(api_key, api_version, version >= TAGGED[REQUEST], answer < TAGGED[RESPONSE])
@@ -85,10 +85,12 @@ def _usual(use: bytes) -> _Usual | None:
 class Session:
     """Takes the bytes of both directions (`request`: the client's), finishes exchanges into the ledger.
 
-    `adrift` names the directions whose first message boundary is not known (`model.REQUEST`, `model.RESPONSE`).
+    `desynchronised` names the directions whose first message boundary is not known (`model.REQUEST`, `model.RESPONSE`).
     """
 
-    def __init__(self, ends: Ends, numbering: LineNumbering, ledger: Ledger, adrift: frozenset[str]) -> None:
+    def __init__(
+        self, ends: Ends, numbering: LineNumbering, ledger: Ledger, desynchronised: frozenset[str]
+    ) -> None:
         self.ends = ends
         self._numbering = numbering
         self.exchanges = 0
@@ -102,16 +104,16 @@ class Session:
         self._holdings = ledger.holdings
         self._requests = Framer(REQUEST, cap, self._request, self._locate_request, self._holdings)
         self._responses = Framer(RESPONSE, cap, self._response, self._locate_response, self._holdings)
-        for side in adrift:
+        for side in desynchronised:
             framer = self.framer(side)
             framer.drift()
             framer.unannounced = True
-        self._pending = Pending(bool(adrift))
+        self._pending = Pending(bool(desynchronised))
         self._role: str | None = None
         # API keys and versions of requests, as they stand in a header, each with True if a request of it was whole.
-        self._uses: dict[bytes, bool] = {}
+        self._api_versions: dict[bytes, bool] = {}
         self._client_text: bytes | None = None  # the client id as it stands in a header, if it is known
-        self._tokens = Tokens(bool(adrift))
+        self._tokens = Tokens(bool(desynchronised))
         self._response_end: int | None = None
         self._conflicts: dict[str, int] = {}  # bytes by direction, not reported yet
 
@@ -156,7 +158,7 @@ class Session:
         framer = self.framer(side)
         if side == RESPONSE:
             self._pending.doubt()
-        self._note_gap(side, time, frame, framer.offset, size, cause, int(not framer.adrift))
+        self._note_gap(side, time, frame, framer.offset, size, cause, int(not framer.desynchronised))
         framer.gap(size, cause)
         self._lose_messages(framer)
 
@@ -172,7 +174,7 @@ class Session:
 
     def _lose_messages(self, framer: Framer) -> None:
         """Behind a hole: whole messages were in it, unless the next boundary is known."""
-        if framer.adrift:
+        if framer.desynchronised:
             if framer is self._requests:
                 self._lose_request()
             else:
@@ -221,7 +223,7 @@ class Session:
     def _locate_request(self, data: bytes) -> int | None:
         cap = self._ledger.caps.message_bytes
         for offset in request_starts(data):
-            if request_at(data, offset, cap, self.client_id, bool(self._uses)) == YES:
+            if request_at(data, offset, cap, self.client_id, bool(self._api_versions)) == YES:
                 return offset
         return None
 
@@ -268,7 +270,7 @@ class Session:
             message.complete
             and text is not None
             and not self._tokens.possible
-            and self._uses.get(use)
+            and self._api_versions.get(use)
             and (usual := _usual(use)) is not None
         ):
             body_start = 8 + len(text)
@@ -290,24 +292,26 @@ class Session:
         if client_id_whole:
             self.client_id = header.client_id
             self._client_text = _header_text(header.client_id)
-        exchange = self._asked(message, header.api_key, header.api_version, header.body_start)
+        exchange = self._new_exchange(message, header.api_key, header.api_version, header.body_start)
         exchange.correlation_id = header.correlation_id
         exchange.client_id = header.client_id if client_id_whole else None
         self._note_damage(exchange, message, cause)
-        new_use = use not in self._uses
-        if not self._uses.get(use) and is_known(header):
-            self._uses[use] = message.complete
+        new_use = use not in self._api_versions
+        if not self._api_versions.get(use) and is_known(header):
+            self._api_versions[use] = message.complete
         self._learn_from_request(exchange, message, new_use)
         self._expect(exchange, message, cause)
 
     def _usual_request(self, message: WireMessage, usual: _Usual, body_start: int) -> None:
-        exchange = self._asked(message, usual.api_key, usual.api_version, body_start)
+        exchange = self._new_exchange(message, usual.api_key, usual.api_version, body_start)
         exchange.correlation_id = _ID.unpack_from(message.raw or b"", 4)[0]
         exchange.client_id = self.client_id
         exchange.plain_answer = usual.plain_answer
         self._expect(exchange, message, None)
 
-    def _asked(self, message: WireMessage, api_key: int, api_version: int, body_start: int) -> Exchange:
+    def _new_exchange(
+        self, message: WireMessage, api_key: int, api_version: int, body_start: int
+    ) -> Exchange:
         exchange = Exchange(self.ends, KAFKA)
         exchange.api_key = message.api_key = api_key
         exchange.api_version = message.api_version = api_version
@@ -348,7 +352,7 @@ class Session:
             oldest = self._pending.take_oldest()
             if oldest is not None:
                 self._finish(oldest, message.last_time, message.last_frame, UNANSWERED, "cap")
-        if self._responses.adrift:
+        if self._responses.desynchronised:
             self._pending.doubt()
         # Where no answer is seen at all, the client going on proves nothing.
         gave_up = False
@@ -360,7 +364,7 @@ class Session:
         if gave_up:
             self._pending.mix()
         self._holdings.hold(exchange, self, EXCHANGE_BYTES + len(message.raw or b""))
-        if self._responses.adrift:
+        if self._responses.desynchronised:
             self._responses.search()
 
     def _learn_from_request(self, exchange: Exchange, message: WireMessage, new_use: bool) -> None:
@@ -397,7 +401,7 @@ class Session:
         is_reply = oldest is not None and oldest.kind == SASL_TOKEN and not self._passes_token(raw, told)
         correlation_id = None if is_reply else told
         if not is_reply and (correlation_id is None or not self._pending.holds(correlation_id)):
-            self._unasked(message, raw, correlation_id, cause)
+            self._unrequested(message, raw, correlation_id, cause)
         elif not message.complete and cause is None:
             # It never completes: the request stays unanswered, with the beginning of the response beside it.
             exchange = self._pending.first(correlation_id)
@@ -413,7 +417,7 @@ class Session:
             return False
         return self._pending.is_doubtful() or _answers(raw, 0, len(raw), self._pending.first(correlation_id))
 
-    def _unasked(
+    def _unrequested(
         self, message: WireMessage, raw: bytes, correlation_id: int | None, cause: str | None
     ) -> None:
         """Take a message of the broker that no request waits for."""
@@ -490,7 +494,7 @@ class Session:
         exchange.api_candidates = tuple(dict.fromkeys(candidate.api for candidate in found))
         if len(found) == 1:
             _, key, version = found[0]
-            if self._uses.get(_USE.pack(key, version)):
+            if self._api_versions.get(_USE.pack(key, version)):
                 exchange.api_key, exchange.api_version = key, version
                 exchange.api_candidates = ()
                 self._lay_out(message, exchange)

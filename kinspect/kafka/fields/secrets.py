@@ -52,9 +52,11 @@ PASSWORD_CONFIGS = frozenset(
 (`listener.name.internal.scram-sha-256.sasl.jaas.config`)."""
 
 # Parts of names that tell secret configs of plug-ins and of future releases.
-_TELLING = ("jaas.config", "passphrase", "password", "passwd", "secret")
+_SECRET_WORDS = ("jaas.config", "passphrase", "password", "passwd", "secret")
 _SECRET_CONFIG = re.compile(
-    "|".join((*(rf"(?:^|\.){re.escape(n)}$" for n in sorted(PASSWORD_CONFIGS)), *map(re.escape, _TELLING))),
+    "|".join(
+        (*(rf"(?:^|\.){re.escape(n)}$" for n in sorted(PASSWORD_CONFIGS)), *map(re.escape, _SECRET_WORDS))
+    ),
     re.IGNORECASE,
 )
 

@@ -181,7 +181,7 @@ def _protocol_type(message: WireMessage, exchange: Pair) -> str | None:
     return None if body is None else body.get(PROTOCOL_TYPE)
 
 
-TELLING_FIELDS = ("is_sensitive", "config_type")
+SECRET_MARKERS = ("is_sensitive", "config_type")
 
 
 class _Writer:
@@ -232,7 +232,7 @@ class _Writer:
             if name in secrets.SECRET_FIELDS:
                 return _secret(name), True
             if name == secrets.CONFIG_VALUE_FIELD and _is_config_entry(siblings):
-                return _config_value(tuple(f.name for f in siblings if f.name in TELLING_FIELDS)), True
+                return _config_value(tuple(f.name for f in siblings if f.name in SECRET_MARKERS)), True
         if entities.is_topic_id(field):
             return _topic_id(
                 tuple(f.name for f in siblings if entities.is_topic_name(f) and not f.array)

@@ -40,7 +40,7 @@ NS_PER_MS = 1_000_000
 MakeLine = Callable[[Pair], dict[str, Any]]
 
 NO_FIELDS: frozenset[str] = frozenset()
-NOTHING_ASKED = Decoded(None, None, False, ())
+NOT_DECODED = Decoded(None, None, False, ())
 
 
 def milliseconds(nanoseconds: int | None) -> float | None:
@@ -256,7 +256,7 @@ class View:
 
     def _message(self, message: WireMessage, exchange: Pair, fields: frozenset[str] | None) -> dict[str, Any]:
         """A side of the exchange. Without `fields` to decode, what only the body tells is not asked for either."""
-        body, layout, complete, _ = NOTHING_ASKED if fields == NO_FIELDS else message.decode(fields)
+        body, layout, complete, _ = NOT_DECODED if fields == NO_FIELDS else message.decode(fields)
         label = None
         if layout is not None:
             label = layout.label

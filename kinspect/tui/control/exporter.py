@@ -52,9 +52,9 @@ class Exporter:
 
     def _start(self, work: Callable[[], str]) -> None:
         """Do the work in a thread, and say what it returns, or its error."""
-        self._screen.run_worker(partial(self._tell, work), group="export", thread=True, exit_on_error=False)
+        self._screen.run_worker(partial(self._finish, work), group="export", thread=True, exit_on_error=False)
 
-    def _tell(self, work: Callable[[], str]) -> None:
+    def _finish(self, work: Callable[[], str]) -> None:
         try:
             told, wrong = work(), False
         except StoppedError:

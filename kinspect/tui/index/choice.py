@@ -97,7 +97,7 @@ class Choice:
                 )
                 verdict = verdicts.get(key)
                 if verdict is None:
-                    verdict = self._asked(index)
+                    verdict = self._verdict(index)
                     if len(verdicts) < _VERDICTS_KEPT:
                         verdicts[key] = verdict
                 passed, unknown = verdict
@@ -111,14 +111,14 @@ class Choice:
         view.release()
         return found
 
-    def _asked(self, index: int) -> tuple[bool, str | None]:
+    def _verdict(self, index: int) -> tuple[bool, str | None]:
         """The verdict of the shared filters on a row, and the option that could not tell, if one could not."""
         found = self._store[index]
         if UNKEPT in (found.connection, found.client):
             return False, "names not kept"
         before = dict(self._shared.unknown)
         # It has all attributes of an exchange that filters use.
-        passed = self._shared.matches(cast(Exchange, _Asked(self._store, found)))
+        passed = self._shared.matches(cast(Exchange, _FilteredRow(self._store, found)))
         unknown = (name for name, count in self._shared.unknown.items() if before.get(name) != count)
         return passed, next(unknown, None)
 
@@ -167,7 +167,7 @@ def _time(time: int) -> int | None:
     return None if time == NONE else time
 
 
-class _Asked:
+class _FilteredRow:
     """A row in the shape of an `Exchange`, for filters."""
 
     def __init__(self, store: Store, found: Row) -> None:

@@ -181,7 +181,7 @@ def save(store: Store, indexes: Iterable[int], file: BinaryIO, stopped: Callable
     writer = PcapngWriter(file)
     interfaces: dict[int, int] = {}
     written = timeless = time = 0
-    for block, inside in _wanted(store, wanted, needed, stopped):
+    for block, inside in _chosen_packets(store, wanted, needed, stopped):
         for place in inside:
             link_type = block.link_types[place]
             if link_type not in interfaces:
@@ -195,7 +195,7 @@ def save(store: Store, indexes: Iterable[int], file: BinaryIO, stopped: Callable
     return Saved(written, timeless, tls)
 
 
-def _wanted(
+def _chosen_packets(
     store: Store, wanted: list[Stretch], needed: set[int], stopped: Callable[[], bool]
 ) -> Iterator[tuple[Block, list[int]]]:
     """The blocks with packets of the stretches, each with the indexes of these packets in it."""

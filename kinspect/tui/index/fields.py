@@ -29,7 +29,7 @@ STRETCH = 1000
 
 EXCHANGE, HEADER, BODY = "exchange", "header", "body"
 ERROR, PROBLEM = "error", "problem"
-FACTS = (
+EXCHANGE_KEYS = (
     *("outcome", "outcome_reason", "latency_ms", "service_ms", "timestamp", "completed_at"),
     *("correlation_id", "kind", "api_candidates", "in_flight", "max_wait_ms", "throttle_time_ms", "tls"),
     *("client", "broker", "connection_id", "community_id", "topics", "topic_ids", "partitions", "groups"),
@@ -177,16 +177,16 @@ class ExchangeFields:
         for direction, read in self.messages.items():
             shown = self.line[direction]["body"]
             read.hidden = hidden.ranges(len(read.raw), read.header, read.body, shown, may)
-        self._roots = [self._facts(), *self._faults(), *map(self._message, self.messages)]
+        self._roots = [self._exchange_node(), *self._faults(), *map(self._message, self.messages)]
         self.lines: list[TreeNode] = [*self._roots]
         self._unfold_first()
 
     # ------------------------------------------------------------------ nodes
 
-    def _facts(self) -> TreeNode:
+    def _exchange_node(self) -> TreeNode:
         line = self.line
         root = TreeNode(None, EXCHANGE, None)
-        nodes = [TreeNode(root, key, line[key], key) for key in FACTS if line[key] not in (None, [])]
+        nodes = [TreeNode(root, key, line[key], key) for key in EXCHANGE_KEYS if line[key] not in (None, [])]
         root._children = nodes
         return root
 
@@ -224,7 +224,7 @@ class ExchangeFields:
         message, shown = self.messages[direction], self.line[direction]
         root = TreeNode(None, direction, None)
         root.place(direction, 0, len(message.raw))
-        root.value = _told(shown, len(self.exchange.connection.files))
+        root.value = _message_text(shown, len(self.exchange.connection.files))
         body_start = message.header[-1].end if message.header else 0
         children = []
         if message.header:
@@ -403,7 +403,7 @@ def _origin(path: str) -> str:
     return next((path.removesuffix(suffix) for suffix in _DERIVED if path.endswith(suffix)), path)
 
 
-def _told(shown: dict[str, Any], files: int) -> str:
+def _message_text(shown: dict[str, Any], files: int) -> str:
     """Text beside `request` or `response`; with several captures, it names the one in which frames are numbered."""
     frames = shown["frames"]
     first, last = frames["first"], frames["last"]

@@ -115,9 +115,9 @@ class Keeper(Protocol):
     def add(self, messages: Messages) -> int: ...
 
 
-Telling = tuple[list[tuple[str, str]], list[tuple[str, int, int]]]
+Metadata = tuple[list[tuple[str, str]], list[tuple[str, int, int]]]
 """Facts told by a line: topic ids with their names, addresses with their nodes."""
-NOTHING_TOLD: Telling = ([], [])
+NO_METADATA: Metadata = ([], [])
 
 
 class OfferedNames:
@@ -125,7 +125,7 @@ class OfferedNames:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], None] = {}
-        self._told = 0
+        self._offered = 0
 
     def __contains__(self, seen: tuple[str, str]) -> bool:
         return seen in self._seen
@@ -137,8 +137,8 @@ class OfferedNames:
 
     def take(self) -> list[tuple[str, str]]:
         """The names that are new since the last call."""
-        seen = [*islice(self._seen, self._told, None)]
-        self._told += len(seen)
+        seen = [*islice(self._seen, self._offered, None)]
+        self._offered += len(seen)
         return seen
 
 
@@ -151,20 +151,20 @@ class RowMaker:
         self._plain = plain
         self._numbering = TextNumbers()
         # Facts told by lines without a row so far, by their keys.
-        self._telling: dict[LineKey, Telling] = {}
+        self._metadata: dict[LineKey, Metadata] = {}
         self.seen = OfferedNames()
 
     def hear(self, names: list[tuple[str, str, LineKey]], nodes: list[tuple[str, int, int, LineKey]]) -> None:
         """Note names and nodes by the key of the line that told them."""
         for topic_id, name, key in names:
-            self._telling.setdefault(key, ([], []))[0].append((topic_id, name))
+            self._metadata.setdefault(key, ([], []))[0].append((topic_id, name))
         for ip, port, node_id, key in nodes:
-            self._telling.setdefault(key, ([], []))[1].append((ip, port, node_id))
+            self._metadata.setdefault(key, ([], []))[1].append((ip, port, node_id))
 
-    def make(self, exchange: Exchange) -> tuple[bytes, Telling]:
+    def make(self, exchange: Exchange) -> tuple[bytes, Metadata]:
         """The exchange's row, and the facts that it told."""
         made = row.pack_row(exchange, self._numbers(exchange))
-        return made, self._telling.pop(exchange.key, NOTHING_TOLD)
+        return made, self._metadata.pop(exchange.key, NO_METADATA)
 
     def take_texts(self) -> list[bytes]:
         """The texts that are new with the rows since the last call."""
@@ -249,11 +249,11 @@ class Pile:
         """Number of rows."""
         return len(self._rows)
 
-    def add(self, made: bytes, telling: Telling) -> None:
+    def add(self, made: bytes, metadata: Metadata) -> None:
         """Add the next row, and the facts that its exchange told."""
         self._rows.append(made)
         self._count += 1
-        names, nodes = telling
+        names, nodes = metadata
         key = row.key(self._count)
         self._names += [(topic_id, name, key) for topic_id, name in names]
         self._nodes += [(ip, port, node_id, key) for ip, port, node_id in nodes]

@@ -21,7 +21,7 @@ from kinspect.tui.index import row
 from kinspect.tui.index.indexer import (
     BATCH_ROWS,
     BATCH_SECONDS,
-    NOTHING_TOLD,
+    NO_METADATA,
     Inputs,
     OfferedNames,
     Pile,
@@ -78,11 +78,11 @@ class _Indexing:
         if not isinstance(line, Exchange):
             return b""
         maker = self._maker
-        made, telling = maker.make(line)
+        made, metadata = maker.make(line)
         texts, seen, messages = maker.take_texts(), maker.seen.take(), self._messages.take()
-        if not (texts or seen or messages or telling is not NOTHING_TOLD):
+        if not (texts or seen or messages or metadata is not NO_METADATA):
             return made
-        return made + cbor2.dumps([texts, seen, telling, messages])
+        return made + cbor2.dumps([texts, seen, metadata, messages])
 
     def chunk(self, names: list[tuple[str, str, LineKey]], nodes: list[tuple[str, int, int, LineKey]]) -> Any:
         self._maker.hear(names, nodes)
@@ -147,19 +147,19 @@ class _Merged:
             self._send(self.batch())
 
     def _add(self, worker: int, text: bytearray) -> None:
-        made, telling = text[: row.SIZE], NOTHING_TOLD
+        made, metadata = text[: row.SIZE], NO_METADATA
         numbers = self._numbers.setdefault(worker, array("I", [UNKEPT]))
         if len(text) > row.SIZE:
             texts, seen, (names, nodes), messages = cbor2.loads(text[row.SIZE :])
             numbers.extend(map(self._numbering.of_text, texts))
             for option, name in seen:
                 self._seen.add(option, name)
-            telling = names, nodes
+            metadata = names, nodes
             if messages is not None:
                 request, response = messages
                 row.put_spool(made, self._spool.add((request, response)))
         row.renumber(made, numbers)
-        self._pile.add(bytes(made), telling)
+        self._pile.add(bytes(made), metadata)
 
     def batch(self) -> RowBatch:
         """The results since the last batch."""

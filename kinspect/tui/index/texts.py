@@ -26,13 +26,13 @@ class TextNumbers:
         self._room = kept_bytes
         self._kept = kept
         self._fresh: list[bytes] = []
-        self._asked = 0
+        self._last_count = 0
 
     @property
     def grew(self) -> bool:
         """True if a value got a new number since the last access."""
-        before, self._asked = self._asked, len(self._numbers)
-        return self._asked != before
+        before, self._last_count = self._last_count, len(self._numbers)
+        return self._last_count != before
 
     def number(self, value: Any) -> int:
         """The number of a value that JSON can hold; UNKEPT if there is no room for it."""

@@ -38,12 +38,12 @@ class Page(VerticalScroll):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        self._tell()
+        self._mark_edge()
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self._tell)
+        self.call_after_refresh(self._mark_edge)
 
-    def _tell(self) -> None:
+    def _mark_edge(self) -> None:
         above = "▲ more   " * (self.scroll_y > 0)
         below = "▼ more (↓ PgDn)   " * (self.scroll_y < self.max_scroll_y)
         self.border_subtitle = f"{above}{below}Esc: back"

@@ -122,7 +122,7 @@ class Main(Screen[None]):
         self.exchanges.focus()
         if self.selection.text:
             self.choose(self.selection.text)
-        self.tell()
+        self.show_state()
 
     def on_resize(self) -> None:
         self.set_class(self.size.height >= TALL, "tall")
@@ -144,7 +144,7 @@ class Main(Screen[None]):
 
     def grown(self) -> None:
         """Update the screen: the store has more rows, or is done."""
-        self.tell()
+        self.show_state()
         self._updates.grown()
 
     def _list_shown(self) -> None:
@@ -152,13 +152,13 @@ class Main(Screen[None]):
         if self._loader.is_behind:
             self._load()
         self._titles.refresh()
-        self.tell()
+        self.show_state()
 
     @on(Exchanges.Marked)
-    def tell(self) -> None:
+    def show_state(self) -> None:
         """Update the line of numbers, the errors, and the notice in an empty list."""
-        self._status.tell()
-        self._errors.tell(self._store.errors)
+        self._status.show_state()
+        self._errors.show_state(self._store.errors)
         if not self.exchanges.count:
             self.exchanges.notice = empty_state(self._store)
             self.exchanges.refresh()
@@ -214,7 +214,7 @@ class Main(Screen[None]):
     @on(Lines.Moved, "Exchanges")
     def _list_moved(self) -> None:
         self._load()
-        self.tell()
+        self.show_state()
 
     @on(Lines.Chosen, "Exchanges")
     def _opened(self) -> None:

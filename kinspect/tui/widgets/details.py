@@ -36,7 +36,7 @@ class Details(Vertical):
         self.hex.show(None)
         if fields is not None:
             first = next((place for place, node in enumerate(fields.lines) if node.side), 0)
-            self.fields.move_to(first, tell=False)
+            self.fields.move_to(first, notify=False)
         self._show_bytes()
 
     def swap(self) -> None:
@@ -73,7 +73,7 @@ class Details(Vertical):
             self._line.show_unread(event.offset)
             return
         self.fields.put_up()
-        self.fields.move_to(place, tell=False)
+        self.fields.move_to(place, notify=False)
         node = fields.lines[place]
         self.hex.field = (node.start, node.end)
         self.hex.refresh()

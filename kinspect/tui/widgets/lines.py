@@ -114,13 +114,13 @@ class Lines(ScrollView, can_focus=True):
         text = Text(broken[place] if place < len(broken) else "", style="italic", no_wrap=True)
         return Strip(text.render(self.app.console)).crop(0, width).extend_cell_length(width)
 
-    def move_to(self, place: int, *, tell: bool = True) -> None:
+    def move_to(self, place: int, *, notify: bool = True) -> None:
         """Put the cursor on a line and bring it into view."""
         place = max(0, min(place, self.count - 1))
         moved, self.cursor = place != self.cursor, place
         self.bring_into_view()
         self.refresh()
-        if tell and moved:
+        if notify and moved:
             self.post_message(self.Moved(self))
 
     def bring_into_view(self) -> None:

@@ -15,7 +15,7 @@ from kinspect.tui.index.selection import Selection
 from kinspect.tui.index.store import Store
 from kinspect.tui.widgets.exchanges import Exchanges
 
-ERRORS_TOLD = 3
+ERRORS_SHOWN = 3
 """Number of inputs whose errors are shown; on exit those of all are printed."""
 
 
@@ -27,7 +27,7 @@ class StatusLine(Static):
         self._selection = selection
         self._exchanges = exchanges
 
-    def tell(self) -> None:
+    def show_state(self) -> None:
         """Show the state of now."""
         store, listed = self._selection.store, len(self._selection.listing)
         text = Text()
@@ -74,14 +74,14 @@ class StatusLine(Static):
 class InputErrors(Static):
     """Errors of inputs, in as many lines as they need; not there without one."""
 
-    def tell(self, errors: list[tuple[int, str]]) -> None:
+    def show_state(self, errors: list[tuple[int, str]]) -> None:
         """Show errors, each an exit status and a message."""
-        told = "; ".join(escape(error) for _, error in errors[:ERRORS_TOLD])
+        told = "; ".join(escape(error) for _, error in errors[:ERRORS_SHOWN])
         if len(errors) > 1:
             cut = any(status == TruncatedCaptureError.status for status, _ in errors)
             told = f"{len(errors):,} inputs could not be read{' to their end' if cut else ''}: {told}"
-        if len(errors) > ERRORS_TOLD:
-            told += f"; and {len(errors) - ERRORS_TOLD:,} more"
+        if len(errors) > ERRORS_SHOWN:
+            told += f"; and {len(errors) - ERRORS_SHOWN:,} more"
         self.update(Text(told))
         self.display = bool(errors)
 
