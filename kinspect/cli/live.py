@@ -24,7 +24,7 @@ from kinspect.cli import FAILED, complain, outfile
 from kinspect.cli.interrupt import ENDING, Interrupt
 from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.liveexplore import check_explorer, explore_live
-from kinspect.cli.liveview import VIEW, check_terminal, come_from, format_for_terminal, open_view, status_of
+from kinspect.cli.liveview import VIEW, check_view, come_from, format_for_terminal, open_view, status_of
 from kinspect.cli.options import (
     FILTERS,
     INPUT,
@@ -139,7 +139,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
             import_module("kinspect.tui.app")
     drop()
     requested = run_options(values, shown=format_for_terminal())
-    check_terminal(requested)
+    check_view(requested)
     if values["explore"]:
         check_explorer(values)
     saving = _saving(values)

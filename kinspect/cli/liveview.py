@@ -27,7 +27,7 @@ def format_for_terminal() -> str:
     return TABLE if os.environ.get("TERM", "") in PLAIN else VIEW
 
 
-def check_terminal(options: RunOptions) -> None:
+def check_view(options: RunOptions) -> None:
     """Raise click.UsageError if the view is asked for and cannot be drawn."""
     if options.format_name != VIEW or options.values["explore"]:
         return
