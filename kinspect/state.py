@@ -18,8 +18,8 @@ from kinspect.errors import StateError
 
 VERSION = 4
 """Format version; increased when the content of the fields, or their order, changes."""
-_MAGIC = b"kinspect state\n\0"
-_HEAD = Struct(">16sHI")
+MAGIC = b"kinspect state\n\0"
+HEAD = Struct(">16sHI")
 # Types that come back from CBOR as another type.
 _RESTORED: dict[type, type] = {list: tuple, bytearray: bytes}
 _PLAIN = frozenset({int, str, bytes, bool, float, type(None)})
@@ -43,20 +43,20 @@ def fill(of: object, names: Sequence[str], values: Sequence[Any]) -> None:
 def to_bytes(values: Any) -> bytes:
     """Encode plain values (numbers, texts, bytes, None, and sequences and mappings of them)."""
     body = cbor2.dumps(values)
-    return _HEAD.pack(_MAGIC, VERSION, zlib.crc32(body)) + body
+    return HEAD.pack(MAGIC, VERSION, zlib.crc32(body)) + body
 
 
 def from_bytes(data: bytes) -> Any:
     """Decode the result of `to_bytes`, with sequences as tuples. Raises StateError."""
-    if len(data) < _HEAD.size or not data.startswith(_MAGIC):
+    if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise StateError("the carried state is damaged: it does not begin as one")
-    _, version, checksum = _HEAD.unpack_from(data)
+    _, version, checksum = HEAD.unpack_from(data)
     if version != VERSION:
         raise StateError(
             f"the carried state is of another version of kinspect (format {version}; this one takes {VERSION}):"
             " let that version finish it, or begin anew in another folder"
         )
-    body = data[_HEAD.size :]
+    body = data[HEAD.size :]
     if zlib.crc32(body) != checksum:
         raise StateError("the carried state is damaged: its checksum does not fit")
     try:

@@ -303,7 +303,7 @@ def test_damage_is_one_clear_error(islands):
 
 def test_bytes_that_somebody_made_up_are_an_error_or_a_state(islands):
     """The checksum keeps nobody from writing other values: nothing is run, and nothing else is raised."""
-    head = state._HEAD.size
+    head = state.HEAD.size
     rng = random.Random(2)
     refused = 0
     for data in islands:
@@ -312,7 +312,7 @@ def test_bytes_that_somebody_made_up_are_an_error_or_a_state(islands):
             body[rng.randrange(len(body))] = rng.randrange(256)
             try:
                 Inspector(**OPTIONS).take_back(
-                    state._HEAD.pack(state._MAGIC, state.VERSION, crc32(body)) + bytes(body)
+                    state.HEAD.pack(state.MAGIC, state.VERSION, crc32(body)) + bytes(body)
                 )
             except StateError:
                 refused += 1
@@ -369,7 +369,7 @@ def another(values, rng: random.Random):
 )
 def test_values_that_others_refer_to_are_an_error(body):
     with pytest.raises(StateError):
-        state.from_bytes(state._HEAD.pack(state._MAGIC, state.VERSION, crc32(body)) + body)
+        state.from_bytes(state.HEAD.pack(state.MAGIC, state.VERSION, crc32(body)) + body)
 
 
 def test_a_field_of_another_kind_is_an_error():

@@ -282,7 +282,7 @@ def _collect(
     body, layout, _, _ = message.decode(fields)
     if body is None or layout is None:
         return {}, None
-    walk = _walk(layout)
+    walk = layout_walk(layout)
     if walk is not None:
         walk(body, found, None)
     return body, layout
@@ -422,7 +422,8 @@ Walk = Callable[[Struct, _Found, str | None], None]
 
 
 @cache
-def _walk(layout: Layout) -> Walk | None:
+def layout_walk(layout: Layout) -> Walk | None:
+    """Walk of the layout's bodies for a summary, compiled once; None if they have nothing for it."""
     walk = _struct_walk(layout.fields, layout.api_key)
     if layout.api_key == FIND_COORDINATOR and layout.direction == REQUEST and walk is not None:
         return _knowing_key_type(walk, any(field.name == "key_type" for field in layout.fields))
@@ -611,7 +612,7 @@ def _inner(name: str) -> Walk:
         found.inners[name] = (value, inner)
         if inner is None or inner.decoded.layout is None or inner.decoded.body is None:
             return
-        walk = _walk(inner.decoded.layout)
+        walk = layout_walk(inner.decoded.layout)
         if walk is not None:
             walk(inner.decoded.body, found, None)
 

@@ -231,13 +231,13 @@ def layouts(api_key: int, version: int, direction: str) -> tuple[Layout, ...]:
 def _api_layouts(api_key: int, version: int, direction: str) -> tuple[Layout, ...]:
     file = _api_file(api_key)
     message = file.request if direction == REQUEST else file.response
-    return tuple(_layouts(message, version, api_key, direction))
+    return tuple(message_layouts(message, version, api_key, direction))
 
 
 @cache
 def header_layout(direction: str, version: int) -> Layout:
     """Layout of a request's header (version 0 to 2) or a response's (0 or 1). Raises KeyError for others."""
-    found = tuple(_layouts(_headers()[direction], version, None, direction))
+    found = tuple(message_layouts(_headers()[direction], version, None, direction))
     if not found:
         raise KeyError(version)
     return found[0]
@@ -313,7 +313,7 @@ def record_layouts(name: str, version: int) -> tuple[Layout, ...]:
 
 @cache
 def _record_layouts(name: str, version: int) -> tuple[Layout, ...]:
-    return tuple(_layouts(_records()[name], version, None, None))
+    return tuple(message_layouts(_records()[name], version, None, None))
 
 
 @cache
@@ -333,9 +333,10 @@ def record_types(topic: str) -> dict[int, RecordType]:
     return dict(sorted(found.items()))
 
 
-def _layouts(
+def message_layouts(
     message: MessageDefinition, version: int, api_key: int | None, direction: str | None
 ) -> Iterator[Layout]:
+    """Layouts of a message in a version, its variants' too; none if it has no such version."""
     if version not in message.versions:
         return
     flexible = version in message.flexible

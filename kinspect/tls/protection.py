@@ -36,7 +36,7 @@ class _Aead(Protocol):
 
 
 # Constructor of each mode's cipher, and the size of its tag.
-_AEADS: dict[str | None, tuple[Callable[[bytes], _Aead], int]] = {
+AEADS: dict[str | None, tuple[Callable[[bytes], _Aead], int]] = {
     GCM: (AESGCM, 16),
     CHACHA: (ChaCha20Poly1305, 16),
     CCM: (lambda key: AESCCM(key, tag_length=16), 16),
@@ -62,7 +62,7 @@ class Aead13:
     overhead: int | None
 
     def __init__(self, suite: Suite, keys: Keys) -> None:
-        make, tag = _AEADS[suite.mode]
+        make, tag = AEADS[suite.mode]
         self._decrypt = make(keys.key).decrypt
         self._iv = int.from_bytes(keys.iv)
         self.smallest = self.overhead = HEADER_BYTES + 1 + tag
@@ -89,7 +89,7 @@ class Aead12:
     overhead: int | None
 
     def __init__(self, suite: Suite, keys: Keys) -> None:
-        make, tag = _AEADS[suite.mode]
+        make, tag = AEADS[suite.mode]
         self._decrypt = make(keys.key).decrypt
         self._salt = keys.iv
         self._iv = int.from_bytes(keys.iv)

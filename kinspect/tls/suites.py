@@ -27,7 +27,7 @@ class Suite(NamedTuple):
 
 def suite(number: int) -> Suite:
     """The suite with the number in a ServerHello."""
-    name = _NAMES.get(number)
+    name = NAMES.get(number)
     if name is None:
         return Suite(f"0x{number:04X}")
     cipher = name.split("_WITH_")[-1].removeprefix("TLS_")
@@ -53,7 +53,7 @@ _CIPHERS: dict[str, tuple[str, int, str | None, str]] = {
 }
 
 # Suites with these ciphers, and unsupported or unprotected ones that a broker may be configured for.
-_NAMES = {
+NAMES = {
     0x0001: "TLS_RSA_WITH_NULL_MD5",
     0x0002: "TLS_RSA_WITH_NULL_SHA",
     0x0004: "TLS_RSA_WITH_RC4_128_MD5",

@@ -17,16 +17,16 @@ DIRECTORY = Path(__file__).parents[2] / "build" / "bench"
 
 def path_of(capture: Capture) -> Path:
     """The file of a capture, made if it is not there."""
-    return _made(capture)[0]
+    return made(capture)[0]
 
 
 def told_of(capture: Capture) -> Told:
     """What the generator wrote into it."""
-    return _made(capture)[1]
+    return made(capture)[1]
 
 
 @cache
-def _made(capture: Capture) -> tuple[Path, Told]:
+def made(capture: Capture) -> tuple[Path, Told]:
     key = f"{_source()} {capture}".encode()
     path = DIRECTORY / f"{capture.profile}-{hashlib.sha256(key).hexdigest()[:12]}.pcap"
     told = path.with_suffix(".told.json")

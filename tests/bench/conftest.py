@@ -13,6 +13,6 @@ import captures
 @pytest.fixture(autouse=True)
 def directory(tmp_path, monkeypatch):
     monkeypatch.setattr(captures, "DIRECTORY", tmp_path)
-    captures._made.cache_clear()
+    captures.made.cache_clear()
     yield
-    captures._made.cache_clear()
+    captures.made.cache_clear()

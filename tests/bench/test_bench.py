@@ -31,9 +31,9 @@ def test_captures_hold_what_is_told(capture):
         assert exchange.problems == []
         messages.update(f"{exchange.api_key} {side}" for side in ("request", "response"))
     assert dict(messages) == told.messages
-    found = [witness._lines(capture, name) for name in ("full", "default")]
+    found = [witness.read_lines(capture, name) for name in ("full", "default")]
     assert found == [witness.Read(told.messages, told.correlation_ids, told.partitions, told.records)] * 2
-    assert witness._two(capture) == witness.Read(told.messages, told.correlation_ids)
+    assert witness.read_two_fields(capture) == witness.Read(told.messages, told.correlation_ids)
 
 
 @pytest.mark.parametrize("profile", SMALL)

@@ -32,9 +32,9 @@ def disagreements(capture: Capture) -> list[str]:
     told = captures.told_of(capture)
     found = {
         "tshark": tshark(capture),
-        "records with payload": _lines(capture, "full"),
-        "default": _lines(capture, "default"),
-        "two fields": _two(capture),
+        "records with payload": read_lines(capture, "full"),
+        "default": read_lines(capture, "default"),
+        "two fields": read_two_fields(capture),
     }
     return [
         f"{capture}: {name} tells {column} {have}, not {want}"
@@ -95,7 +95,7 @@ def tshark(capture: Capture) -> Read:
     return Read(dict(+messages), ids, partitions, records)
 
 
-def _lines(capture: Capture, command: str) -> Read:
+def read_lines(capture: Capture, command: str) -> Read:
     """What kinspect's bodies hold."""
     messages: Counter[str] = Counter()
     partitions = records = ids = 0
@@ -111,7 +111,7 @@ def _lines(capture: Capture, command: str) -> Read:
     return Read(dict(+messages), ids, partitions, records)
 
 
-def _two(capture: Capture) -> Read:
+def read_two_fields(capture: Capture) -> Read:
     """A line is an exchange: both its messages."""
     messages: Counter[str] = Counter()
     ids = 0

@@ -135,7 +135,7 @@ def test_what_protobuf_lies_in_may_be_missing_too(monkeypatch):
 
 def test_a_stopped_job_whose_tables_are_half_in_place_says_so():
     """An error of Spark is what comes of stopping it; one of ours tells what is there now."""
-    interrupt = SimpleNamespace(asked=signal.SIGINT)
+    interrupt = SimpleNamespace(received=signal.SIGINT)
     spark = SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=lambda: None))
 
     def work(error):

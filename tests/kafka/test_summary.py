@@ -12,7 +12,7 @@ from exchanges import OTHER_ID, TOPIC_ID, bare, batch, encoded, exchange, fetche
 from kinspect.filters import Filter
 from kinspect.kafka.connection.roles import role_of, stronger
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import _walk
+from kinspect.kafka.summary import layout_walk
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.names import METADATA_TOPIC_ID, ZERO_ID
@@ -384,7 +384,7 @@ def test_records_of_a_batch_that_cannot_be_expanded_are_not_counted_as_none() ->
 def test_layouts_are_compiled_once() -> None:
     layout = schema.layout(1, 17, RESPONSE)
     assert layout is not None
-    assert _walk(layout) is _walk(layout)
+    assert layout_walk(layout) is layout_walk(layout)
 
 
 # ---------------------------------------------------------------------- problems

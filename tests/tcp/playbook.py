@@ -120,9 +120,9 @@ class Play:
         """Every byte that was fed was handed on, came again, or was ignored."""
         counts = self.counts
         handed_on = sum(len(event[3]) for event in self.log if event[1] == "data")
-        discard = counts.repeated_bytes, counts.conflicting_bytes, counts.ignored_bytes
-        assert min(discard) >= 0
-        assert sum(row[7] - row[6] for row in rows) == handed_on + sum(discard)
+        dropped = counts.repeated_bytes, counts.conflicting_bytes, counts.ignored_bytes
+        assert min(dropped) >= 0
+        assert sum(row[7] - row[6] for row in rows) == handed_on + sum(dropped)
 
     def check_ends(self):
         """Every connection that was opened is closed, and nothing is kept."""

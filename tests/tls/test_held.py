@@ -179,7 +179,7 @@ def test_a_cipher_that_this_build_does_not_have(talk, monkeypatch):
     def no(*_args):
         raise protection.UnsupportedAlgorithm("no")
 
-    monkeypatch.setitem(protection._AEADS, "gcm", (no, 16))
+    monkeypatch.setitem(protection.AEADS, "gcm", (no, 16))
     reading = read(talk)
     assert reading.status == "unsupported"
     assert reading.reason.startswith("this build of cryptography does not support the cipher suite TLS_")

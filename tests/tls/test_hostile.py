@@ -16,7 +16,7 @@ from kinspect.tls.handshake import (
     parse_server_hello,
 )
 from kinspect.tls.records import BrokenRecordError, RecordReader
-from kinspect.tls.suites import _NAMES, suite
+from kinspect.tls.suites import NAMES, suite
 
 STATES = {"handshake", "decrypting", "no_secrets", "unsupported", "failed"}
 TALKS = [
@@ -79,7 +79,7 @@ def test_any_change_to_the_handshake(talk, changes):
     act(Reading(talk.keys), [(direction, bytes(data)) for direction, data in pieces])
 
 
-@pytest.mark.parametrize("number", [*_NAMES, 0, 0x1306, 0xFFFF])
+@pytest.mark.parametrize("number", [*NAMES, 0, 0x1306, 0xFFFF])
 @pytest.mark.parametrize("version", [b"\x03\x03", b"\x03\x04"])
 def test_any_suite_under_any_version(number, version):
     """With a ServerHello that chooses it, and nonsense behind."""

@@ -116,10 +116,12 @@ class Play:
         for recorder in self.recorders:
             recorder.check()
         counts = self.counts
-        let_go = counts.repeated_bytes, counts.conflicting_bytes, counts.ignored_bytes
-        assert min(let_go) >= 0
+        dropped = counts.repeated_bytes, counts.conflicting_bytes, counts.ignored_bytes
+        assert min(dropped) >= 0
         handed_on = sum(sum(recorder.bytes) for recorder in self.recorders)
-        assert sum(row[7] - row[6] for row in segments) == handed_on + sum(let_go), "the books do not balance"
+        assert sum(row[7] - row[6] for row in segments) == handed_on + sum(dropped), (
+            "the books do not balance"
+        )
 
     def open(self, connection: Connection) -> Recorder:
         self.recorders.append(Recorder(self, connection))

@@ -352,7 +352,7 @@ def test_what_is_imported_can_be_compiled(tmp_path, out):
     jar = make_jar(tmp_path / "a-2.0.0.jar", request("1-3", NEW), response("1-3"))
     assert run(out, jar) == 0
     request_message = read_api(out).request
-    (layout,) = schema._layouts(request_message, 3, 7, "request")
+    (layout,) = schema.message_layouts(request_message, 3, 7, "request")
     raw = compiler.encoder(layout)({"group_id": "g", "items": [{"name": "n"}]})
     body, _ = compiler.decoder(layout)(raw, 0, len(raw))
     assert body == {"group_id": "g", "items": [{"name": "n", "size": -1, "port": 16}]}
