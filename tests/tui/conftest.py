@@ -2,13 +2,8 @@
 
 import asyncio
 import gzip
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-
 from atrest import Loop, press
 
 from kinspect.kafka.view.view import View

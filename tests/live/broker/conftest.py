@@ -1,12 +1,6 @@
 """One real Apache Kafka broker for all tests, of the release that KAFKA_VERSION names."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
-
 from broker.artifacts import RELEASE, BrokerError
 from broker.record import laboratory
 

@@ -1,6 +1,0 @@
-"""Makes `scapypackets` importable for the tests beside it."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
