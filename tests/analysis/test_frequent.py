@@ -36,7 +36,7 @@ def test_of_too_many_names_the_least_are_given_up():
 
 
 @given(NAMES, st.integers(1, 5))
-def test_how_wrong_it_may_be(names, kept):
+def test_no_amount_is_wrong_by_more_than_missed(names, kept):
     result = frequent(names, kept).result(99)
     true = sums(names)
     assert result.missed * (kept + 1) <= sum(true.values())

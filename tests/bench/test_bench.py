@@ -112,7 +112,7 @@ def taken(wall, peak=10.0):
         (PEAK, taken(1, 60), None, (60, 59), 60, ["met", "missed"]),
     ],
 )
-def test_verdicts(kind, work, against, targets, ratio, verdicts):
+def test_a_row_is_met_or_missed(kind, work, against, targets, ratio, verdicts):
     row = Row("work", Run("default"), Run("tshark ek") if against else None, kind, targets)
     outcome = report.Outcome.of(row, work, against)
     assert outcome.ratio == pytest.approx(ratio)

@@ -198,7 +198,7 @@ def test_what_cannot_be_read_does_not_stop_the_others(tmp_path):
     assert sum(isinstance(error, TruncatedCaptureError) for error in result.timeline.errors) == 2
 
 
-def test_no_files_at_all():
+def test_a_timeline_without_files_is_empty():
     timeline = open_timeline([])
     assert list(timeline) == []
     assert timeline.bytes_total == 0

@@ -153,7 +153,7 @@ def test_every_scalar_of_a_sweep_is_compared() -> None:
         assert len(found) == 1
 
 
-def test_patterns() -> None:
+def test_patterns_are_spelt_out() -> None:
     assert spelt_out("a-{0..1}-{x,y}", None) == ["a-0-x", "a-0-y", "a-1-x", "a-1-y"]
     assert spelt_out("n %03d.", 2) == ["n 000.", "n 001."]
     assert spelt_out("open-{t}", 5) is None

@@ -238,7 +238,7 @@ def test_names_told_on_a_connection_of_another_process(tmp_path):
         (3, {"fork": False}, 1),
     ],
 )
-def test_how_many(tmp_path, monkeypatch, asked, options, expected):
+def test_process_count(tmp_path, monkeypatch, asked, options, expected):
     path = tmp_path / "x"
     path.write_bytes(bytes(4 * jobs.CHUNK_BYTES))
     monkeypatch.setattr(jobs, "_processors", lambda: options["processors"])
@@ -251,7 +251,7 @@ def test_how_many(tmp_path, monkeypatch, asked, options, expected):
     assert process_count(asked, wanted, open_timeline([options.get("input", str(path))])) == expected
 
 
-def test_no_more_than_are_useful(tmp_path, monkeypatch):
+def test_process_count_has_a_most(tmp_path, monkeypatch):
     path = tmp_path / "x"
     path.write_bytes(bytes(20 * jobs.CHUNK_BYTES))
     monkeypatch.setattr(jobs, "_processors", lambda: 64)

@@ -136,7 +136,7 @@ def test_bytes_are_taken_as_they_are():
 
 
 @pytest.mark.parametrize("text", ["hello, world!", "nothing to see", "abc=def", "-", "{0x00, 0x0c, ...}"])
-def test_other_text(text):
+def test_other_text_is_no_message(text):
     for pasted in (text, text.encode()):
         with pytest.raises(KinspectError, match="is no message: give hex, base64, Java's "):
             message_bytes(pasted)
@@ -322,7 +322,7 @@ def test_a_section_that_is_a_packet_by_chance_is_no_packet():
 
 
 @pytest.mark.parametrize("data", [b"", b" \n"])
-def test_nothing(data):
+def test_no_bytes_are_no_message(data):
     with pytest.raises(KinspectError, match="there is no message"):
         message_bytes(data)
 

@@ -369,7 +369,7 @@ def test_a_reader_that_leaves_ends_it_quietly(command, big_capture, format_name)
     process.stderr.close()
 
 
-def test_head(command, big_capture):
+def test_head_closes_the_output_without_an_error(command, big_capture):
     shell = f"{' '.join(command)} read {big_capture} --format jsonl | head -1; echo ${{PIPESTATUS[0]}}"
     result = subprocess.run(["bash", "-c", shell], capture_output=True, check=False)
     first, status = result.stdout.splitlines()

@@ -34,7 +34,7 @@ def test_the_versions_of_an_api(kinspect, name):
     assert "-request.topics.topic" in rows[13]["changes"]
 
 
-def test_a_layout(kinspect):
+def test_a_layout_shows_both_messages(kinspect):
     text = kinspect("schema", "Fetch", "--version", "13").out
     request, response = text.split("\n\n")
     assert request.startswith("FetchRequest v13 (flexible, header v2)\n")
@@ -45,7 +45,7 @@ def test_a_layout(kinspect):
     assert fields["cluster_id"] == ["string", "nullable,", "tag", "0,", "default", "null"]
 
 
-def test_one_side(kinspect):
+def test_a_layout_of_one_direction(kinspect):
     assert "Response" not in kinspect("schema", "Heartbeat", "--version", "4", "--request").out
     assert "Request" not in kinspect("schema", "Heartbeat", "--version", "4", "--response").out
 

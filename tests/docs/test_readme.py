@@ -60,7 +60,7 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
-def test_there_is_something_to_run() -> None:
+def test_the_pages_have_blocks_to_run() -> None:
     assert {example.page for example in EXAMPLES} == {page.relative_to(ROOT).as_posix() for page in PAGES}
 
 
@@ -78,7 +78,7 @@ def test_there_is_something_to_run() -> None:
         ([], ["a"], False),
     ],
 )
-def test_matching(shown: list[str], real: list[str], same: bool) -> None:
+def test_an_ellipsis_stands_for_any_lines(shown: list[str], real: list[str], same: bool) -> None:
     assert matches(shown, real) is same
 
 

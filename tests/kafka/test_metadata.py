@@ -96,7 +96,7 @@ TELLERS: list[tuple[int, int, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("api_key", "version", "body"), TELLERS)
-def test_node_told(api_key: int, version: int, body: dict[str, Any]) -> None:
+def test_nodes_of_a_response(api_key: int, version: int, body: dict[str, Any]) -> None:
     assert cluster_metadata(exchange(api_key, version, None, body)).nodes == [(*BROKER_ENDS, 7)]
 
 

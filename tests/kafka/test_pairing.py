@@ -31,7 +31,7 @@ def codes(exchanges: Sequence[Exchange]) -> list[list[str]]:
 
 
 class TestLostRequests:
-    def test_one_id_for_all(self) -> None:
+    def test_with_one_id_for_all_pairing_is_uncertain(self) -> None:
         conversation = Conversation().client(heartbeat(1)).lose(CLIENT, SIZE).client(heartbeat(1))
         conversation.broker(*[heartbeat_answer(1)] * 3)
         first, unsure, orphan = conversation.close()
@@ -43,7 +43,7 @@ class TestLostRequests:
     @pytest.mark.parametrize("lost", [1, 2, 5])
     @pytest.mark.parametrize("ahead", [1, 3])
     @pytest.mark.parametrize("behind", [1, 4])
-    def test_however_many(self, ahead: int, lost: int, behind: int) -> None:
+    def test_lost_requests_make_the_later_ones_uncertain(self, ahead: int, lost: int, behind: int) -> None:
         conversation = Conversation().client(*[heartbeat(0)] * ahead).lose(CLIENT, SIZE * lost)
         conversation.client(*[heartbeat(0)] * behind)
         exchanges = conversation.broker(*[heartbeat_answer(0)] * (ahead + lost + behind)).close()
@@ -110,7 +110,7 @@ class TestLostRequests:
 
 class TestLostResponses:
     @pytest.mark.parametrize("lost", [1, 2])
-    def test_one_id_for_all(self, lost: int) -> None:
+    def test_with_one_id_for_all_pairing_is_uncertain(self, lost: int) -> None:
         conversation = Conversation().client(*[heartbeat(1)] * 4).broker(heartbeat_answer(1))
         conversation.lose(BROKER, lost * ANSWER_SIZE).broker(*[heartbeat_answer(1)] * (3 - lost))
         exchanges = conversation.close()

@@ -23,12 +23,12 @@ def test_limits_and_their_defaults():
     }
 
 
-def test_options():
+def test_limits_and_their_options():
     options = {field: f"--{name.replace('_', '-')}" for name, (field, *_) in CAPS.items()}
     assert {name: option for name, (_, option) in limits().items()} == options
 
 
-def test_tests_exist():
+def test_named_tests_exist():
     named = set(re.findall(r"`(tests/[\w/]+\.py)`", PAGE))
     assert named
     assert {name for name in named if not (ROOT / name).exists()} == set()

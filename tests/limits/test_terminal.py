@@ -44,7 +44,7 @@ def capture(tmp_path):
 
 
 @pytest.mark.parametrize("options", FORMATS, ids=" ".join)
-def test_captures(run, capture, options):
+def test_captures_cannot_command_the_terminal(run, capture, options):
     result = run("read", capture, *options)
     assert result.status == 0
     assert b"4 exchanges" in result.err

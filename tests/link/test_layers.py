@@ -102,7 +102,7 @@ def test_tunnels_nest_to_a_fixed_depth(deep):
     assert one(deep(packet)) == (None, "nesting")
 
 
-def test_bombs():
+def test_deep_nesting_of_layers_ends():
     assert one(Ether(type=0x8926) / (b"\0\0\0\0\x89\x26" * 10_000)) == (None, "malformed")
     assert one(Ether(type=0x893F) / (b"\0\0\0\0\0\0\x89\x3f" * 8_000)) == (None, "malformed")
     nested = pack("<III", 108, 1, 258).ljust(108, b"\0")

@@ -160,7 +160,7 @@ def test_nesting_ends_at_the_stated_depth():
     assert one(wrapped(IP_TCP, 1000)) == (None, "nesting")
 
 
-def test_bombs():
+def test_deep_nesting_of_tunnels_ends():
     many = bytes(Ether(type=0x8847)) + b"\0\0\0\0" * 16000
     assert one(many) == (None, "malformed")
     tags = bytes(Ether(type=0x8100)) + b"\0\1\x81\0" * 16000

@@ -90,7 +90,7 @@ def granted(monkeypatch):
     ],
 )
 @pytest.mark.usefixtures("granted")
-def test_what_cannot_be_saved_so(monkeypatch, tmp_path, capsys, options, text):
+def test_save_options_that_are_refused(monkeypatch, tmp_path, capsys, options, text):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "old").write_bytes(b"something")
     assert main(["live", "-i", "lo", *options]) == 2

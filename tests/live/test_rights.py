@@ -192,7 +192,7 @@ for call in (lambda: os.setuid(0), lambda: os.setgid(0), lambda: os.setgroups([0
 """
 
 
-def test_there_is_no_way_back():
+def test_dropped_rights_cannot_be_regained():
     subprocess.run([sys.executable, "-c", CANNOT], check=True)
 
 

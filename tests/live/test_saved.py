@@ -217,7 +217,7 @@ def test_secrets_of_a_key_log_are_saved_as_they_come(live, tmp_path, version):
     assert read(path, options=["--port", port]) == found
 
 
-def test_it_is_a_capture_for_tshark_too(live, tmp_path):
+def test_a_saved_capture_is_one_for_tshark_too(live, tmp_path):
     assert shutil.which("capinfos"), "needs the program capinfos (package wireshark-common)"
     port, path = free_port(), tmp_path / "saved.pcapng"
     with live("-i", "lo", "--bpf", f"port {port}", "-w", path) as running:

@@ -24,11 +24,11 @@ def outcomes(**counts):
     return {**dict.fromkeys(QUIET["outcomes"], 0), **counts}
 
 
-def test_what_did_not_happen_is_left_out():
+def test_a_summary_leaves_out_what_did_not_happen():
     assert text() == "0 packets, 0 bytes in 1 file\n0 connections, 0 Kafka\n"
 
 
-def test_what_was_read():
+def test_a_summary_of_the_input():
     printed = text(
         files=["a", "b"],
         packets=1234,
@@ -69,7 +69,7 @@ def test_a_server_name_is_escaped():
     assert "SNI \\x1b[2J" in text(connections=connections(tls=1), server_names={"\x1b[2J": 1})
 
 
-def test_what_was_shown_of_it():
+def test_a_summary_of_the_exchanges_shown():
     tally = Tally(shown=7, filtered=True, unknown={"--topic": 2}, problems=1, errors=3)
     found = outcomes(answered=8, unanswered=1)
     lines = text(tally, connections=connections(kafka=1), exchanges=9, outcomes=found).splitlines()
@@ -116,7 +116,7 @@ def test_problems_are_counted(exchanges):
     assert (tally.problems, tally.errors) == (1, 0)
 
 
-def test_what_was_lost():
+def test_a_summary_of_losses():
     lines = text(
         gaps=2,
         gap_bytes=2920,

@@ -72,7 +72,7 @@ def test_a_body_is_read_as_far_as_it_may(name):
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_it_takes_no_more_than_that(name):
+def test_a_body_takes_no_more_than_the_memory_counted(name):
     api_key, version, make, *_ = BODIES[name]
     raw = make(50_000)
     decode_body(api_key, version, "request", raw, 0, len(raw), max_memory=LIMIT)

@@ -6,7 +6,7 @@ from kinspect.protocol.versions import format_versions, parse_versions
 @pytest.mark.parametrize(
     ("text", "versions"), [("none", set()), ("0", {0}), ("0-2", {0, 1, 2}), ("0-1,4+", {0, 1, 4, 5})]
 )
-def test_there_and_back(text, versions):
+def test_versions_are_parsed_and_formatted(text, versions):
     assert parse_versions(text, range(6)) == versions
     assert format_versions(versions, range(6)) == text
 

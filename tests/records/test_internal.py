@@ -221,7 +221,7 @@ class TestMetadataTopics:
         later = b"\x01\x0e\x00" + b"\x01" + compact("q") + struct.pack(">d", 1.5) + b"\x01\x00"
         assert internal.decode_value("__cluster_metadata", None, later)["type"] == "ClientQuotaRecord"
 
-    def test_there_are_no_keys(self):
+    def test_metadata_records_have_no_keys(self):
         assert internal.decode_key("__cluster_metadata", b"\x00\x01") is None
 
 

@@ -144,7 +144,7 @@ def test_a_connection_may_be_seen_in_any_number_of_scopes():
     assert len(play.tcp._halves) < 30
 
 
-def test_what_is_forgotten_of_scopes():
+def test_keys_of_ended_connections_are_forgotten():
     packets = []
     for number in range(20_000):
         opening = [a("S", 0, port=number), b("RA", -5000, 1, port=number)]

@@ -20,7 +20,7 @@ UNUSED = b"EXPORTER_SECRET " + b"11" * 32 + b" " + b"33" * 32 + b"\n"
     ("texts", "lines"),
     [([SECRET, UNUSED, SECRET, b""], 0), ([b"no key log\n", b"nor this\n"], 1), ([b"", UNUSED, SECRET], 1)],
 )
-def test_that_nothing_is_in_it_is_said_of_its_beginning(capsys, texts, lines):
+def test_a_key_log_without_secrets_is_named_once(capsys, texts, lines):
     following = iter(texts)
     options = SimpleNamespace(
         filter=Filter(),
