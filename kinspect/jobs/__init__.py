@@ -1,15 +1,16 @@
-"""Several processes for one reading, whose lines are those of one.
+"""One run by several processes, with the same output as one process gives (`--jobs`).
 
 A connection's lines depend on its own packets. So every worker reads and dissects all packets, and decodes and formats
-the lines of its own connections. What the run shares goes through the first process, which inspects nothing:
+the lines of its own connections. State that the run shares goes through the first process, which inspects nothing:
 
-- After each chunk of the input a worker tells which lines came, by place, key and size, and which names they told.
-- With what all workers told of the chunk, the first process puts the lines in order, as one inspector does, and gives
-  each worker its turn: the names of all, and which of its lines are ready, in order.
-- A worker formats those and sends their text, which is taken in the order of all lines. Until then it may read on.
+- After each chunk of the input a worker reports its new lines, by place, key and size, and the names learned from them.
+- With the reports of all workers, the first process puts the lines in order, as one inspector does. Then it sends each
+  worker its turn: the names that all workers learned, and which of its lines are ready, in order.
+- The worker formats those lines and sends their text, which is written in the order of the run. Until its turn comes, a
+  worker may read on.
 
-Workers are forked, not spawned: they begin with the options and all that was loaded and compiled. Nothing has started a
-thread by then.
+Workers are forked, not spawned: they begin with the options and with everything that was loaded and compiled. No thread
+has been started by then.
 """
 
 from __future__ import annotations
@@ -24,18 +25,17 @@ from kinspect.jobs.worker import CHUNK_BYTES, WorkerJob, work
 from kinspect.model import Block
 
 LARGE = 64 * 1024 * 1024
-"""Input from which on several processes are used unasked."""
+"""Bytes of input from which on several processes are the default."""
 USEFUL = 8
-"""Processes that are used unasked, at most."""
+"""Most processes that the default uses."""
 
 
 def processes(asked: int | None, timeline: Timeline) -> int:
-    """How many processes to read with if `asked` were asked for (0: one a processor; None: the same for large inputs).
+    """Number of processes to read with. `asked`: the requested number; 0: one for each processor; None: the default.
 
-    One, where the input cannot be read twice or there is no fork; and never more than there are chunks.
+    It is 1 if the input cannot be read twice or the system has no fork. It is never more than the number of chunks.
     """
-    size = timeline.bytes_total
-    # Of what cannot be read twice, the size is not known.
+    size = timeline.bytes_total  # None for an input that cannot be read twice
     if not hasattr(os, "fork") or size is None or (asked is None and size < LARGE):
         return 1
     return min(asked or min(_processors(), USEFUL), size // CHUNK_BYTES + 1)
@@ -50,9 +50,10 @@ def _processors() -> int:
 def run_shared(
     job: Callable[[int, int], WorkerJob], blocks: Iterator[Block], count: int, output: TextOutput
 ) -> Shares:
-    """Reads the blocks with so many workers, each of which does its `job`, by number and their count.
+    """Reads the blocks with `count` workers and writes their lines to `output`. Returns the workers' counts.
 
-    Raises KinspectError if one of them died or if not all of them read the same, and what they raise.
+    `job`: makes the job of a worker of its number (from 0) and the number of workers. Raises KinspectError if a worker
+    died or if workers read different input, and the exceptions that workers raise.
     """
     workers: list[JobWorker] = []
     try:

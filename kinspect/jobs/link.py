@@ -1,7 +1,7 @@
-"""Messages between the first process and its workers, through two pipes each; texts go through memory they share.
+"""Messages between the first process and its workers, through two pipes each; texts go through shared memory.
 
-That is a ring of bytes a worker: it puts there what it has room for, and tells how much and where lines end in it; the
-first process writes it from there, and tells how much of it that was.
+Each worker has a ring buffer. It puts text there as far as there is room, and reports the size and where lines end. The
+first process writes the text from there, and reports how much of it was written.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ from kinspect.errors import KinspectError
 
 SCANNED, TEXT, DONE, FAILED, TURN, STOP, TAKEN = range(7)
 RING_BYTES = 8 * 1024 * 1024
-"""Text of a worker that waits for others'; with more it has to wait itself."""
+"""Most text of a worker that waits for the text of other workers. With more, the worker waits itself."""
 _HEAD = struct.Struct("<BQ")  # kind and size of a message
 _RECEIVED = 64 * 1024
 
 
 class LostError(Exception):
-    """The other process is gone."""
+    """The other process has ended."""
 
 
 def fork(work: Callable[[Link], None], others: list[JobWorker]) -> JobWorker:
-    """A process that does `work` and ends; `others`: those that are there already. Raises KinspectError."""
+    """Starts a process that does `work` and ends. `others`: the workers started before.
+
+    Raises KinspectError if the system cannot start one.
+    """
     hears, tells = os.pipe()
     told, tell = os.pipe()
     try:
@@ -49,12 +52,12 @@ def fork(work: Callable[[Link], None], others: list[JobWorker]) -> JobWorker:
 
 
 def _begin(work: Callable[[Link], None], link: Link, foreign: list[int]) -> NoReturn:
-    # It must not return into what the first process goes on with.
+    # The child must not return into the code of the first process.
     try:
-        # Only the first process has a copy of the other ends: with it, all of them end.
+        # Only the first process may hold the other ends: they close when it ends.
         for end in foreign:
             os.close(end)
-        # The first process says when it is over.
+        # The first process decides when the run ends.
         for ending in (signal.SIGINT, signal.SIGTERM):
             signal.signal(ending, signal.SIG_IGN)
         work(link)
@@ -76,7 +79,7 @@ class Link:
         self._room = RING_BYTES
 
     def send(self, kind: int, data: bytes) -> None:
-        """Raises LostError."""
+        """Sends a message, waiting for room in the pipe. Raises LostError."""
         left = memoryview(_HEAD.pack(kind, len(data)) + data)
         try:
             while left:
@@ -85,7 +88,8 @@ class Link:
             raise LostError from None
 
     def send_text(self, ends: array[int], text: bytes) -> None:
-        """The text of its next lines, in which they end there; waits for room. Raises LostError."""
+        """Sends the text of its next lines, waiting for room in the ring. `ends`: where lines end in it. Raises
+        LostError."""
         left = memoryview(text)
         while ends:
             while not self._room:
@@ -99,7 +103,7 @@ class Link:
             left, ends = left[size:], array("Q", [end - size for end in ends[whole:]])
 
     def receive(self, wait: bool) -> tuple[int, bytes] | None:
-        """The next message, None if there is none yet. Raises LostError."""
+        """The next message, kind and data; None if there is none yet and not `wait`. Raises LostError."""
         while not self._received:
             if not wait and not self._arrived.poll(0):
                 return None
@@ -125,7 +129,7 @@ class Link:
 
 
 class JobWorker:
-    """A worker, as the first process sees it."""
+    """The first process's end of a worker: its pipes, its ring and its process."""
 
     def __init__(self, pid: int, hears: int, tells: int, ring: memoryview) -> None:
         self._pid = pid
@@ -137,22 +141,22 @@ class JobWorker:
         self.to_send = bytearray()
         self.scanned: deque[Any] = deque()
         self.pieces: deque[tuple[memoryview, bool]] = deque()
-        """Of its next lines' text, and whether a line ends there."""
+        """Pieces of its next lines' text; True with those that end a line."""
         self.taken = 0
-        """Bytes of those that were written since it last heard of it."""
+        """Bytes of text that were written and not yet reported to the worker."""
         self._ring = ring
         self._at = 0
         self.share: dict[str, Any] | None = None
         self._status: int | None = None
 
     def status(self) -> int:
-        """What it ended with, when it has ended."""
+        """Wait status of the process (see `os.waitpid`), once it has ended."""
         if self._status is None:
             _, self._status = os.waitpid(self._pid, 0)
         return self._status
 
     def end(self) -> None:
-        """End it, if it has not ended."""
+        """Closes the pipes, and kills the process if it has not ended."""
         os.close(self.hears)
         os.close(self.tells)
         if self._status is None:
@@ -160,7 +164,7 @@ class JobWorker:
             self.status()
 
     def messages(self) -> Iterator[tuple[int, bytes]]:
-        """Those that have come whole. Raises LostError behind the last one."""
+        """Complete messages that have arrived, kind and data. Raises LostError after the last one."""
         while True:
             try:
                 data = os.read(self.hears, _RECEIVED)
@@ -179,11 +183,11 @@ class JobWorker:
                 yield kind, message
 
     def send(self, kind: int, data: bytes) -> None:
-        """To be sent when there is room."""
+        """Queues a message, to be sent when the pipe has room."""
         self.to_send += _HEAD.pack(kind, len(data)) + data
 
     def send_waiting(self) -> None:
-        """As much as there is room for; a worker that has ended tells of that by itself."""
+        """Sends queued messages as far as the pipe has room. Those to a worker that has ended are dropped."""
         try:
             sent = os.write(self.tells, self.to_send)
         except BlockingIOError:
@@ -193,7 +197,7 @@ class JobWorker:
         del self.to_send[:sent]
 
     def take_text(self, data: bytes) -> None:
-        """The text of its next lines: its size, and where in it lines end."""
+        """Takes the next text from the ring. `data`: its size and where lines end in it, as `Link.send_text` sends."""
         size, *ends = array("Q", data)
         text = self._ring[self._at : self._at + size]
         self._at = (self._at + size) % RING_BYTES
@@ -203,7 +207,7 @@ class JobWorker:
             self.pieces.append((text[ends[-1] :], False))
 
     def tell_taken(self) -> None:
-        """That there is room for more, if much was taken."""
+        """Reports written bytes to the worker once they are a quarter of the ring."""
         if self.taken >= RING_BYTES // 4:
             self.send(TAKEN, self.taken.to_bytes(8, "little"))
             self.taken = 0

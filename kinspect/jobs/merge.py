@@ -1,4 +1,4 @@
-"""The first process: gives the workers their turns, and takes their lines' texts in the order of the run."""
+"""The first process: gives the workers their turns, and writes the texts of their lines in the order of the run."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ FRAGMENT_CAPS = frozenset({"fragments", "fragment_bytes"})
 
 
 class TextOutput(Protocol):
-    """Where the texts go."""
+    """Receiver of the texts."""
 
     def chunk(self, packets: int, bytes_read: int, told: list[Any]) -> None:
-        """The workers have read so far. `told`: what each of them told with the chunk."""
+        """Takes the progress of all workers in packets and bytes. `told`: what `WorkerJob.chunk` of each returned."""
 
     def write(self, pieces: list[tuple[int, memoryview, bool]]) -> None:
-        """The next pieces of texts, each with the number of its worker and whether a line ends there; they are there
-        until this returns."""
+        """Writes the next pieces of text, each with the number of its worker, and True if a line ends there. The
+        pieces are valid until this returns."""
 
     def stopped(self) -> bool:
-        """Whether no more is wanted."""
+        """True if no more lines are to be written."""
 
 
 class Shares(NamedTuple):
-    """What the workers counted. `counts`: of the packets, which each of them read; `totals`: those of
-    `Ledger.totals`, added up; `unresolved`: topic ids without a name; `own`: of each worker what its job counted."""
+    """Counts of all workers. `counts`: of the packets, the same for each worker; `totals`: the sum of their
+    `Ledger.totals`; `unresolved`: number of topic ids without a name; `own`: `WorkerJob.share` of each worker."""
 
     counts: Counts
     totals: dict[str, Any]
@@ -57,13 +57,13 @@ class Shares(NamedTuple):
 
 
 class LineMerge:
-    """One run with these workers."""
+    """One run with these workers: merges their lines into the order of the run."""
 
     def __init__(self, output: TextOutput, workers: list[JobWorker]) -> None:
         self._output = output
         self._workers = workers
-        self._order: LineOrder[int] = LineOrder()  # of the numbers of lines
-        self._due: deque[int] = deque()  # the workers of the lines to be written next
+        self._order: LineOrder[int] = LineOrder()  # line numbers
+        self._due: deque[int] = deque()  # workers whose lines are written next
         self._turns = 0
         self._last = False
         self._asked = False
@@ -76,7 +76,8 @@ class LineMerge:
         }
 
     def run(self) -> Shares:
-        """To the end. Raises KinspectError if a worker died or not all of them read the same, and what they raise."""
+        """Runs until all workers are done. Raises KinspectError if a worker died or if workers read different input,
+        and the exceptions that workers raise."""
         workers = {end: worker for worker in self._workers for end in (worker.hears, worker.tells)}
         while any(worker.share is None for worker in self._workers):
             self._watch()
@@ -89,14 +90,14 @@ class LineMerge:
         return self._add_up([worker.share or {} for worker in self._workers])
 
     def _watch(self) -> None:
-        """Hears whom it has room for, and sends what there is to be sent."""
+        """Polls the workers that are at work: for messages from them, and for room if messages to them wait."""
         for worker in self._workers:
             at_work = worker.share is None
             self._watch_end(worker.hears, select.POLLIN, at_work)
             self._watch_end(worker.tells, select.POLLOUT, at_work and bool(worker.to_send))
 
     def _watch_end(self, end: int, events: int, wanted: bool) -> None:
-        # An end that is watched for nothing still tells that the other one is gone, again and again.
+        # A registered end without events still reports a hang-up at every poll.
         if wanted:
             self._poll.register(end, events)
         else:
@@ -127,7 +128,7 @@ class LineMerge:
         raise KinspectError(f"a process of --jobs was ended {how}; the output is not complete")
 
     def _turn(self, told: list[Any]) -> None:
-        """All workers told of a chunk: puts its lines in order, and lets the workers go on."""
+        """Puts the lines of a chunk in order once all workers reported it, and gives the workers their turn."""
         order = self._order
         agreed, bytes_read, *_ = told[0]
         if self._last or any(each[0] != agreed for each in told):
@@ -158,7 +159,7 @@ class LineMerge:
         worker.send(kind, data)
 
     def _write(self) -> None:
-        """The pieces of texts that are there, as far as none is missing before them."""
+        """Writes the pieces of text that have arrived, up to the first one that is missing."""
         due, workers = self._due, self._workers
         ready = []
         while due and (pieces := (worker := workers[number := due[0]]).pieces):
@@ -173,7 +174,7 @@ class LineMerge:
                 worker.tell_taken()
 
     def _stop(self) -> None:
-        """If no more is wanted, all end at the same chunk: none is there yet, and each hears of it before it is."""
+        """Stops all workers at the same chunk if no more lines are to be written. It is one that none has reached."""
         if not self._asked and self._output.stopped():
             self._asked = True
             for worker in self._workers:

@@ -1,4 +1,4 @@
-"""A worker: reads everything, and makes the texts of its own connections' lines."""
+"""A worker: reads the whole input, and formats the lines of its own connections."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from kinspect.model import Block
 from kinspect.pipeline import Inspector
 
 CHUNK_BYTES = 512 * 1024
-"""Input of a chunk, or a little more."""
+"""Input bytes of a chunk; the last block may exceed them."""
 CHUNKS_AHEAD = 4
-"""Chunks that a worker reads, at most, beyond those it had its turn for."""
+"""Most chunks that a worker reads before it had its turn for them."""
 TEXT_BYTES = 64 * 1024
-"""Text that a worker sends at once, or a line more."""
+"""Text that a worker sends at once; the last line may exceed it."""
 
-# Of a line its place, the parts of its key (the time in two, as there is no limit to it), its size, and its number
-# among all lines: modulo the number of workers it tells whose it is.
+# A line's place, the parts of its key (the time in two words, as it has no bound), its size, and its number among all
+# lines. That number modulo the number of workers is the number of the line's worker.
 ENTRY = struct.Struct("<QqQQQQQQ")
 LOW_BITS = 64
 _LOW = (1 << LOW_BITS) - 1
 
 
 class WorkerJob(Protocol):
-    """What a worker makes of the packets. `inspector`: one with the options of `own_islands`."""
+    """Work on the packets, from blocks to the texts of lines. `inspector`: one with the options of `own_islands`."""
 
     @property
     def inspector(self) -> Inspector: ...
@@ -43,32 +43,32 @@ class WorkerJob(Protocol):
     def packets(self) -> Packets: ...
 
     def take(self, block: Block) -> None:
-        """The next packets."""
+        """Takes the next packets."""
 
     def finish(self) -> None:
-        """There are no more."""
+        """Ends the input."""
 
     def wants(self, line: Line) -> bool:
-        """Whether the line's text will be asked for; what is not wanted is let go at once."""
+        """True if the line's text is needed; other lines are dropped at once."""
 
     def text(self, line: Line) -> bytes:
-        """The text of a line whose turn has come, empty for none."""
+        """Text of a line whose turn has come; empty if it has none."""
 
     def chunk(self, names: list[tuple[str, str, LineKey]], nodes: list[tuple[str, int, int, LineKey]]) -> Any:
-        """What the first process is to hear beside the lines of a chunk, as CBOR can hold it. `names`, `nodes`: what
-        those lines told."""
+        """Report to the first process beside the lines of a chunk, of types that CBOR has. `names`, `nodes`: topic
+        names and node ids learned from those lines."""
 
     def share(self) -> dict[str, Any]:
-        """What this worker counted beside the inspector, as CBOR can hold it: `Shares.own` of the first process."""
+        """Counts of this worker beside the inspector's, of types that CBOR has: `Shares.own` of the first process."""
 
 
 def own_islands(number: int, count: int) -> dict[str, Any]:
-    """The options of a worker's `Inspector`: of all islands, its own."""
+    """Options of the `Inspector` of worker `number` of `count`: it takes its own share of the islands."""
     return {"takes": lambda pair: crc32(pair) % count == number, "ordered": False}
 
 
 def work(job: WorkerJob, blocks: Iterator[Block], number: int, count: int, link: Link) -> None:
-    """A worker's life."""
+    """Runs a worker: reads the blocks, and sends its counts, or the exception that ended it."""
     try:
         try:
             link.send(DONE, cbor2.dumps(_Reader(job, number, count, link).read(blocks)))
@@ -85,14 +85,14 @@ class _Reader:
     def __init__(self, job: WorkerJob, number: int, count: int, link: Link) -> None:
         self._job = job
         self._link = link
-        # By number, in the order in which they came; None for what is not wanted.
+        # Lines by number, in order of arrival; None for dropped ones.
         self._lines: dict[int, Line | None] = {}
         self._came, self._count = number, count
         self._scanned = self._turns = 0
         self._stop: int | None = None
 
     def read(self, blocks: Iterator[Block]) -> dict[str, Any]:
-        """All of them, or as far as the first process wants it. Out: this worker's share of what was counted."""
+        """Reads all blocks, or up to the chunk at which the first process stops it. Returns this worker's counts."""
         job, filled = self._job, 0
         for block in blocks:
             if filled >= CHUNK_BYTES:
@@ -119,7 +119,7 @@ class _Reader:
         }
 
     def _tell(self, last: bool) -> None:
-        """What came with the chunk that was read."""
+        """Reports the lines and names of the chunk that was read."""
         job, inspector = self._job, self._job.inspector
         lines, came, pack = self._lines, self._came, ENTRY.pack
         entries = []
@@ -141,13 +141,13 @@ class _Reader:
         self._link.send(SCANNED, cbor2.dumps(told))
 
     def _may_read(self) -> bool:
-        """Whether there is to be another chunk; waits if this worker is too far ahead."""
+        """True if the worker is to read another chunk. Waits while it is too far ahead."""
         while self._hear(self._scanned - self._turns >= CHUNKS_AHEAD):
             pass
         return self._stop is None or self._scanned < self._stop
 
     def _hear(self, wait: bool) -> bool:
-        """Does what the first process says, if it says something."""
+        """Handles the next message of the first process. Returns False if there is none."""
         message = self._link.receive(wait)
         if message is None:
             return False
@@ -162,7 +162,7 @@ class _Reader:
         return True
 
     def _send_texts(self, ready: array[int]) -> None:
-        """The texts of these lines."""
+        """Sends the texts of the lines with these numbers."""
         make, take = self._job.text, self._lines.pop
         texts, ends, size = [], array("Q"), 0
         for number in ready:
@@ -179,7 +179,7 @@ class _Reader:
 
 
 def _carried(error: BaseException) -> list[Any]:
-    """What makes an exception again: a key of `_ERRORS`, and the arguments."""
+    """An exception as a key of `_ERRORS` and its arguments."""
     if isinstance(error, OSError):
         return ["system", [error.errno, error.strerror]]
     if isinstance(error, KinspectError):
@@ -188,7 +188,7 @@ def _carried(error: BaseException) -> list[Any]:
 
 
 class ElsewhereError(Exception):
-    """What a worker raised; it looks like that."""
+    """An exception of a worker that is no KinspectError or OSError; its `repr` is that of the original."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -202,7 +202,7 @@ _ERRORS: dict[str, Callable[..., BaseException]] = {
 
 
 def raise_carried(data: bytes) -> NoReturn:
-    """Raises what a worker raised."""
+    """Raises the exception of a worker again, with its traceback as a note."""
     kind, arguments, where = cbor2.loads(data)
     error = _ERRORS[kind](*arguments)
     error.add_note(where)
