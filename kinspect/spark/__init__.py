@@ -38,26 +38,27 @@ def read(
     partitions: int | None = None,
     split_bytes: int | None = None,
 ) -> DataFrame:
-    """The rows of `table` (`exchanges`, `batches`, `records`, `connections`) of one or several captures.
+    """Rows of a table of one or several captures, as a DataFrame with the columns that docs/spark.md lists.
 
-    The rows are the lines `kinspect read` prints for the same captures in the same order of names; sorted by
-    the column `completion` they are in its order. Bodies are JSON text; `timestamp_ns` has nanoseconds since the
-    epoch, `timestamp` microseconds.
+    The rows are the lines that `kinspect read` prints for the same captures in the same order of names; the column
+    `completion` sorts them into its order. Bodies are JSON text; `timestamp_ns` is in nanoseconds since the epoch.
 
-    `paths`: local paths, globs and URLs (`s3://`, `hdfs://`, ...); every executor must be able to read them.
-    `fields`: what `--fields` takes for exchanges, column names for the other tables. `filter`: the options of
-    `kinspect.filters.Filter` by name: `{"topic": ["orders-*"], "errors_only": True}`. `records`, `payload`,
-    `show_secrets`, `int64`: as the options of `kinspect read`. `keylog`: TLS secrets in NSS key log format (their
-    bytes, or a file's path). `partitions`: tasks that decode, by default one for 64 MiB, and up to three a core of at
-    least 2 MiB each. `split_bytes`: how much of an uncompressed capture a task scans, by default 64 MiB. In runs of
-    more than 1.2 TiB both have more: a 20,000th of the run.
+    `paths`: local paths, globs and URLs (`s3://`, `hdfs://`, …) that every executor can read. `table`: `exchanges`,
+    `batches`, `records` or `connections`. `fields`: dotted names as for `--fields` for exchanges, column names for the
+    other tables. `filter`: options of `kinspect.filters.Filter` by name, as `{"topic": ["orders-*"], "errors_only":
+    True}`. `records`, `payload`, `show_secrets`, `int64`: the options of `kinspect read`. `keylog`: TLS secrets in NSS
+    key log format (the bytes, or a file's path). `topic_names`: topic id to name. `decode_as`: ports whose traffic is
+    Kafka whatever it looks like. `caps`: limits for each connection. `capture_point`: value of the column of that name.
+    `partitions`: number of tasks that decode; default: one for each 64 MiB, and up to three a core of at least 2 MiB
+    each. `split_bytes`: bytes of an uncompressed capture that a task scans; default: 64 MiB. Above 1.2 TiB of captures
+    tasks get more bytes, so that they are 20,000 at most.
 
-    At once the captures are scanned, and, unless `connections` are asked for, decoded for what they tell each other of
-    topic ids and nodes; the rows are made when they are used. What was scanned stays on the executors' disks until the
-    session ends. For what a lost executor had Spark reads captures again: leave them as they are until then.
+    The call scans the captures and, unless `table` is `connections`, decodes them once to learn topic names and node
+    ids. Rows are made when they are used. Scanned packets stay on the executors' disks until the session ends. To
+    replace those of a lost executor, Spark reads captures again: leave them unchanged until then.
 
-    Raises `KinspectError` for options that make no sense, and warns (`CaptureWarning`) of captures that could not be
-    read to their end.
+    Raises `KinspectError` for invalid options, for a glob without matches and for a pipe or device; warns
+    (`CaptureWarning`) of each capture that was not read to its end.
     """
     from kinspect.kafka.view.view import View
     from kinspect.spark.batch import Captures, CaptureWarning
@@ -109,17 +110,17 @@ def stream(
     capture_point: str | None = None,
     shards: int = 16,
 ) -> DataFrame:
-    """The rows of `table` of the captures in a rotating folder, as they become complete: a streaming DataFrame.
+    """Rows of a table of the captures in a rotating folder, as files become complete: a streaming DataFrame.
 
-    Where a query writes them, how often and from which checkpoint it goes on is the query's; it fails if the stream
-    does. Its state lies in RocksDB, which is set for the session, in as many tasks as `spark.sql.shuffle.partitions`.
+    The query decides on output, trigger and checkpoint, and fails if the stream does. Its state is kept in RocksDB,
+    which is set for the session, by `spark.sql.shuffle.partitions` tasks.
 
-    `settle`: seconds after which a file that is not written any more is complete. `filter`, `records`, `payload`,
-    `show_secrets`, `topic_names`, `decode_as`, `caps`, `capture_point` as for `read`; `keylog`: a file of TLS secrets
-    on the driver, read again for each micro-batch. `shards`: how many parts connections are dealt to, once and for all
-    of a checkpoint; what one connection tells of topic ids and nodes counts for those of its shard.
+    `folder`: a local path or URL. `settle`: seconds without a change after which a file is complete. `shards`: number
+    of parts that connections are dealt to, fixed by the checkpoint; topic names and node ids that a connection reports
+    count for its shard. `keylog`: path of a key log (TLS secrets in NSS format) on the driver, read again for each
+    micro-batch. The other options are those of `read`.
 
-    Raises `KinspectError` for options that make no sense.
+    Raises `KinspectError` for invalid options.
     """
     from kinspect.kafka.view.view import View
     from kinspect.model import Caps as DefaultCaps

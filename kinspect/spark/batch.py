@@ -33,28 +33,27 @@ from kinspect.tables.names import CONNECTIONS
 from kinspect.tables.rows import Unread
 
 _MOST_TASKS = 20_000
-"""The driver notes of each split what it has for each task that decodes: 50 MB for so many of both."""
+"""Most splits, and most decoding tasks. The driver keeps a bit for each pair: 50 MB at most."""
 _LEAST_BYTES = 2 * 1024 * 1024
-"""With less a task is not worth its start."""
+"""Fewest bytes for which a task is worth its start."""
 _SHARE_BYTES = 4 * _LEAST_BYTES
-"""Of small splits one task reads so many."""
+"""Bytes of small splits that one task reads."""
 _TASKS_A_CORE = 3
 _RESYNCS = 2
-"""So often the rest of a capture is cut again where its splits begin; then it is read by one task."""
-
+"""Attempts to read a misfit of splits up to the next one that fits; then one task reads the rest of the capture."""
 
 LastPacket = tuple[int, int, int]
-"""When a packet takes its turn, its frame reference, or that of the last one of its capture, and its time."""
+"""Merge time of a packet, its frame reference (or that of the last packet of its capture), and its time."""
 
 
 class CaptureWarning(UserWarning):
-    """A capture, or its end, could not be read; what was before is in the tables."""
+    """A capture was not read, or not to its end. The packets before that are in the tables."""
 
 
 class Captures:
-    """Captures, scanned and shuffled once, kept on the executors' disks as long as this is; then tables of them.
+    """Captures, scanned and shuffled once, and tables of them. The executors' disks keep the packets meanwhile.
 
-    Making one runs the scan. Raises KinspectError.
+    The constructor runs the scan. Raises KinspectError.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class Captures:
     # ------------------------------------------------------------------ the scan
 
     def _size(self, file: int, path: str) -> int | None:
-        """The bytes of a capture; None if it is not there."""
+        """Size of a capture in bytes; None if it is missing."""
         if not is_url(path) and os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
             raise KinspectError(f"{path}: a pipe or device cannot be read twice; write its packets to a file")
         try:
@@ -109,18 +108,18 @@ class Captures:
         return numbers.mapInArrow(scan, spark_schema(ROWS))
 
     def _deal(self, rows: DataFrame) -> DataFrame:
-        """The rows, an island in one task, in order."""
+        """The rows in order, all of an island in one task."""
         dealt = rows.repartition(self._parts, "island").sortWithinPartitions(*SORTED_BY)
         return shuffled_once(self._scanning, dealt)
 
     def _number(self, splits: Iterable[Split]) -> list[Split]:
-        """Splits of the run, numbered behind those there are."""
+        """Adds splits to the run, numbered after the existing ones."""
         numbered = [split._replace(number=number) for number, split in enumerate(splits, len(self._splits))]
         self._splits += numbered
         return numbered
 
     def _settle(self) -> list[list[Report]]:
-        """The splits that count, of each capture, once what is missing among them was read."""
+        """Reports of the valid splits of each capture, after the parts missing between them were read."""
         for turn in range(len(self._splits) + 1):
             by_file: list[list[Split]] = [[] for _ in self.files]
             for split in self._splits:
@@ -142,7 +141,7 @@ class Captures:
         drops: dict[tuple[int, ...], int] = {}
         for found in self._chains:
             sizes = [report.packets for report in found]
-            # A capture without times follows the one named before it.
+            # A capture without times follows the previous one.
             turn = next((report.first_time for report in found[:1] if report.first_time), turn)
             before = turn
             for report, packets in zip(found, accumulate(sizes, initial=0), strict=False):
@@ -156,7 +155,7 @@ class Captures:
         days = {day for report in reports for day in report.days}
         untimed = any(report.untimed for report in reports)
         self.dates = [*(date(1970, 1, 1) + timedelta(days=day) for day in sorted(days)), *[None] * untimed]
-        """The dates (UTC) of the captures' packets, then None if some have no time."""
+        """Dates (UTC) of the captures' packets, ascending; last None if some packets have no time."""
         assembled = self._assemble(bases) if any(report.fragments for report in reports) else []
         counts = (report.counts.to_dict() for report in reports + assembled)
         self._counts = Counts(**reduce(added, counts, Counts().to_dict()))
@@ -178,7 +177,7 @@ class Captures:
             self._unread.append((report.file, Unread(shown(self.files[report.file]), error)))
 
     def _assemble(self, bases: Bases) -> list[Report]:
-        """Puts fragments together; what they were parts of is shuffled in turn. Out: what was counted."""
+        """Reassembles IP fragments, and shuffles the segments in them. Returns the reports of the tasks."""
         found = self._dealt.where(f"kind = {FRAGMENT}")
         whole = found.mapInArrow(assembling(bases, self._caps, self._reports.add), spark_schema(ROWS))
         self._dealt = self._deal(self._dealt.unionAll(whole))
@@ -187,7 +186,7 @@ class Captures:
         return [*map(Report.from_bytes, told.values())]
 
     def _learn(self, request: Request) -> None:
-        """Collects what the islands tell each other."""
+        """Collects the topic names and node ids that islands report, for all other islands."""
         if self._named or set(request.tables) <= {CONNECTIONS}:
             return
         self._named = True
@@ -199,15 +198,15 @@ class Captures:
     # ------------------------------------------------------------------ tables
 
     def decoded(self, request: Request) -> DataFrame:
-        """The rows of all tables of a request, each in the column of its table, and summaries."""
+        """Rows of all tables of a request, each in the column of its table, and summaries."""
         request = replace(request, caps=self._caps)
         self._learn(request)
         dealt = shuffled_once(self._spark, self._dealt)
         return dealt.mapInArrow(decoding(self._run, request), spark_schema(tagged_schema(request)))
 
     def check(self) -> None:
-        """Raises KinspectError if a capture had changed when Spark read it again, as it does for what an executor had
-        that was lost: rows are of the one or the other."""
+        """Raises KinspectError if a capture had changed when Spark read it again to replace a lost executor's packets:
+        the rows would be a mixture of both versions."""
         for number, told in self._reports.value.items():
             if told != self._told.get(number):
                 path = shown(self.files[Report.from_bytes(told).file])
@@ -216,16 +215,16 @@ class Captures:
 
     @property
     def unread(self) -> list[Unread]:
-        """What could not be read at all, or not to its end, in the order of the captures."""
+        """Captures that were not read, or not to their end, in the order of the captures."""
         return [unread for _, unread in sorted(self._unread, key=itemgetter(0))]
 
     @property
     def errors(self) -> list[CaptureError]:
-        """Why."""
+        """Errors of the captures in `unread`."""
         return [unread.error for unread in self.unread]
 
     def summary(self, decoded: DataFrame) -> tuple[dict[str, Any], dict[str, int]]:
-        """The `summary` line's object of what was decoded, and how many rows there are of each table."""
+        """Object of the `summary` line for the decoded rows, and the number of rows of each table."""
         rows: dict[str, int] = {}
         totals: dict[str, Any] = {}
         unresolved: set[str] = set()
@@ -238,17 +237,17 @@ class Captures:
 
 
 def shuffled_once(spark: SparkSession, frame: DataFrame) -> DataFrame:
-    """The same rows, in the session `spark`: what is shuffled for them is shuffled now, however often they are used.
+    """The rows of `frame` in the session `spark`, shuffled by this call and never again.
 
-    Two actions on a DataFrame plan two shuffles; two on the RDD that it became read the files of one. It is shuffled
-    now because the session of `frame` executes adaptively.
+    Two actions on a DataFrame plan two shuffles; two actions on its RDD read the files of one. The call runs the
+    shuffle because the session of `frame` executes adaptively.
     """
     rows = frame._jdf.queryExecution().toRdd()
     return Classic(spark._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False), spark)
 
 
 class _Union(AccumulatorParam):  # type: ignore[misc]
-    """Adds up dicts; of a task that ran twice it has one."""
+    """Union of dicts; the entry of a task that ran twice counts once."""
 
     def zero(self, value: dict[int, bytes]) -> dict[int, bytes]:
         return {}
@@ -259,8 +258,8 @@ class _Union(AccumulatorParam):  # type: ignore[misc]
 
 
 def chain(splits: list[Split], reports: dict[int, Report], resync: bool) -> tuple[list[Report], Split | None]:
-    """The splits of a capture that count, each of which begins where the one before ended, and what has to be read in
-    addition, if there is anything: there they go on. `resync`: it ends where another split begins."""
+    """Reports of the valid splits of a capture, each of which begins where the one before ended; then the split that is
+    to be read where they end too early, else None. `resync`: that split ends where another one begins."""
     found: list[Report] = []
     firsts = ((reports[split.number].first, split) for split in splits)
     at = {first: split for first, split in firsts if first is not None}
@@ -280,7 +279,7 @@ def chain(splits: list[Split], reports: dict[int, Report], resync: bool) -> tupl
 
 
 def end_of(files: list[list[Report]], idle_timeout_ns: int) -> EndPlace:
-    """Time and frame of the last packet of captures, in their order."""
+    """Time and frame of the run's last packet. `files`: reports of the valid splits of each capture, in order."""
     last: list[LastPacket] = []
     for reports in filter(None, files):
         before, packets = EARLIEST, []
@@ -293,7 +292,7 @@ def end_of(files: list[list[Report]], idle_timeout_ns: int) -> EndPlace:
 
 
 def end_of_packets(last: list[LastPacket], idle_timeout_ns: int) -> EndPlace:
-    """The same of the last packets, as `kinspect.pipeline.RunEnd` has it."""
+    """Time and frame of the run's last packet, given its last packets (see `kinspect.pipeline.RunEnd`)."""
     end = RunEnd(idle_timeout_ns)
     for _, frame, time in last:
         end.pass_to([time], frame)
@@ -301,21 +300,21 @@ def end_of_packets(last: list[LastPacket], idle_timeout_ns: int) -> EndPlace:
 
 
 def with_scan(totals: dict[str, Any], counts: Counts) -> dict[str, Any]:
-    """The islands' totals, with what was counted before islands were dealt."""
+    """Totals of the islands plus the counts of the scan."""
     return added(totals, {name: getattr(counts, name) for name in ("duplicate_packets", "caps_hit")})
 
 
 def share_of(size: int) -> int:
-    """Bytes of captures that a task scans, and that one decodes, of `size` in all."""
+    """Bytes that a task scans, and that a task decodes, for captures of `size` bytes in all."""
     return max(SPLIT_BYTES, -(-size // _MOST_TASKS))
 
 
 def _parts(spark: SparkSession, size: int, share: int) -> int:
-    """How many tasks decode."""
+    """Number of tasks that decode."""
     most = int(spark.sparkContext.defaultParallelism) * _TASKS_A_CORE
     return max(1, min(most, size // _LEAST_BYTES), -(-size // share))
 
 
 def tries_of(spark: SparkSession) -> int:
-    """How often a task is tried."""
+    """Number of times that Spark tries a task."""
     return int(spark.sparkContext._jsc.sc().taskScheduler().maxTaskFailures())

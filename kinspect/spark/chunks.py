@@ -1,4 +1,4 @@
-"""What is shuffled: the packets of an island in a split, in chunks; fragments; a report of each split."""
+"""Rows of the shuffle: the packets of an island in a split, as chunks; fragments; a report of each split."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ CHUNK, INSERT, FRAGMENT, REPORT = 0, 1, 2, 3
 """Kinds of rows: packets of an island; segments put together from fragments; a fragment; the report of a split."""
 
 NO_TIME = -(1 << 63)
-"""Stands for no time."""
+"""Stands for None among times."""
 EARLIEST = NO_TIME + 1
-"""The time of what begins without one."""
+"""Merge time of packets before the first one that has a time."""
 
 ROWS = pa.schema(
     [
@@ -33,19 +33,19 @@ ROWS = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-"""`time`: when the chunk's first packet takes its turn among those of other captures, as its split tells.
+"""`time`: merge time of the chunk's first packet (see `capture.merging`), as far as the packets of its split show it.
 
-Of each island in a split one row with `chunks` tells how many chunks there are; with `NO_TIME` it comes before all
+Each island has one row with `chunks`, their number, for each split. Its time is `NO_TIME`, so it comes before all
 others."""
 SORTED_BY = ("island", "time", "file", "split", "number")
 
 CHUNK_BYTES = 512 * 1024
 SMALL_BYTES = 4 * 1024
-"""An island with less in a split is one row."""
+"""Size below which the packets of an island in a split are one row."""
 KEPT_BYTES = 64 * 1024 * 1024
-"""Of such islands a task holds no more."""
+"""Most bytes that a task holds of such islands."""
 _PACKET_BYTES = 200
-"""What a segment that waits takes beside its payload."""
+"""Memory of a waiting segment beside its payload."""
 _BATCH_BYTES = 4 * 1024 * 1024
 
 _COUNTS = Struct("<IHB")
@@ -95,8 +95,8 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Chunk]:
 
 
 def pack(segments: Sequence[Segment], first_frame: int, turns: Sequence[int] = ()) -> tuple[bytes, bytes]:
-    """The heads and the payload of segments. Frames count from `first_frame`; `turns`: when packets take their turn, if
-    not at their times."""
+    """Segments as bytes: their heads and their payload. Frames count from `first_frame`; `turns`: merge times of the
+    packets, if they differ from their times."""
     keys, times, seqs, acks, flags, datas, starts, ends, missing, frames, marks = zip(*segments, strict=True)
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     payload = [data[start:end] for data, start, end in zip(datas, starts, ends, strict=True)]
@@ -119,7 +119,7 @@ def pack(segments: Sequence[Segment], first_frame: int, turns: Sequence[int] = (
 
 
 def unpack(heads: bytes, payload: bytes, first_frame: int) -> tuple[list[Segment], list[int]]:
-    """What `pack` packed; all segments share one buffer. Also when they take their turn."""
+    """Segments that `pack` packed, which share one buffer, and their merge times."""
     count, key_count, has_turns = _COUNTS.unpack_from(heads)
     at = _COUNTS.size
     keys = []
@@ -155,9 +155,9 @@ def unpack(heads: bytes, payload: bytes, first_frame: int) -> tuple[list[Segment
 
 
 class Gather:
-    """The packets of a split by island: takes segments, gives rows.
+    """Packets of a split by island: takes segments, gives rows.
 
-    `turns`: of packets, by frame, that take their turn at another time than their own; the caller adds to it.
+    `turns`: merge times by frame, where they differ from the packets' times; the caller adds to it.
     """
 
     def __init__(self, file: int, split: int, turns: dict[int, int]) -> None:
@@ -165,11 +165,11 @@ class Gather:
         self._turns = turns
         self._waiting: dict[bytes, list[Segment]] = {}
         self._sizes: dict[bytes, int] = {}
-        # By island, how many chunks went out.
+        # Number of chunks given, by island.
         self._gone: dict[bytes, int] = {}
 
     def add(self, island: bytes, segments: list[Segment]) -> Iterator[Chunk]:
-        """Takes segments of an island."""
+        """Takes segments of an island; gives their chunk if it is full."""
         waiting = self._waiting.setdefault(island, [])
         waiting += segments
         size = self._sizes.get(island, 0) + len(segments) * _PACKET_BYTES
@@ -180,13 +180,13 @@ class Gather:
             yield self._chunk(island)
 
     def flush(self) -> Iterator[Chunk]:
-        """Gives what waits, but for islands that may be one row, as far as those are not too much together."""
+        """Gives what waits. Islands that may become one row are kept, up to `KEPT_BYTES` in all."""
         least = SMALL_BYTES if sum(self._sizes.values()) < KEPT_BYTES else 0
         for island in [island for island, size in self._sizes.items() if size >= least]:
             yield self._chunk(island)
 
     def finish(self) -> Iterator[Chunk]:
-        """Gives the rest, and the rows that tell how many chunks there are."""
+        """Gives the rest, and the rows with the numbers of chunks."""
         for island in list(self._waiting):
             if island in self._gone or self._sizes[island] >= SMALL_BYTES:
                 yield self._chunk(island)

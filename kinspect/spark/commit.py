@@ -1,8 +1,8 @@
-"""Tables in a folder, exchanged a day at a time: a run's tables are all there, or none of them.
+"""Tables in a folder, replaced date by date: all tables of a run take effect, or none.
 
-A run writes into a folder of its own beside the tables. Once everything is written it leaves a mark there, and then
-puts its days in the place of those of the same dates. A run that was interrupted before its mark leaves nothing; one
-that was interrupted after it is finished by the next one.
+A run writes into a staging folder beside the tables. Once everything is written it leaves a mark there, and then
+replaces the same dates of the tables. A run that was interrupted before its mark leaves nothing; the next run finishes
+one that was interrupted after it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from kinspect.tables.names import EXCHANGES, PROBLEMS
 from kinspect.tables.rows import Unread
 
 STREAM = "_stream"
-"""Beside the tables of a stream: what it goes on from."""
+"""Folder beside the tables of a stream: its state and checkpoint."""
 _STAGING, _MARK = "_staging", "_WRITTEN"
-# How folders are named by what their rows have in common.
+# Names of folders by date, as Hive has them.
 _DAY = f"{DATE}="
 _NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 _OLD_LAYOUT = "api="
 
 
 class TableFormat(NamedTuple):
-    """How tables are written that are more than folders of Parquet. `log`: what is in a table's folder; `name`: what
-    Spark calls the table of a folder; `settings`: what a session needs beside the jars."""
+    """A table format on top of Parquet. `log`: the folder that marks a table of it; `name`: the name by which Spark
+    knows the table of a folder; `settings`: those that a session needs beside the jars."""
 
     log: str
     name: str
@@ -67,7 +67,7 @@ _WAREHOUSE = "spark.sql.catalog.kinspect.warehouse"
 
 
 class Folder:
-    """A folder on any file system that Spark writes to. What is in it is told by the names on the way there."""
+    """A folder on any file system that Spark writes to. Methods take the names on the path below it."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.path = path
@@ -84,14 +84,14 @@ class Folder:
         return reduce(self._hadoop.Path, names, self._root)
 
     def address(self, *names: str) -> str:
-        """The whole URL of what is in it."""
+        """Absolute URL of a file or folder below."""
         return str(self._at(*names).toString())
 
     def exists(self, *names: str) -> bool:
         return bool(self._system.exists(self._at(*names)))
 
     def names(self, *names: str, folders: bool = False) -> list[str]:
-        """What is in a folder, or the folders alone; nothing if it is not there."""
+        """Names in a folder, or those of its folders alone; empty if the folder is missing."""
         found = self._system.listStatus(self._at(*names)) if self.exists(*names) else ()
         return [child.getPath().getName() for child in found if child.isDirectory() or not folders]
 
@@ -102,12 +102,12 @@ class Folder:
             self._system.setPermission(path, self._hadoop.permission.FsPermission("700"))
 
     def text(self, *names: str) -> str:
-        """What is in a file."""
+        """Text of a file."""
         with closing(self._system.open(self._at(*names))) as source:
             return bytes(source.readAllBytes()).decode()
 
     def put_text(self, text: str, *names: str) -> None:
-        """In one step: who is killed meanwhile leaves what was there."""
+        """Writes a file atomically: if the process is killed, the former text stays."""
         out = self._atomic.createAtomic(self._at(*names), True)
         out.write(bytearray(text.encode()))
         out.close()
@@ -116,44 +116,43 @@ class Folder:
         self._system.delete(self._at(*names), True)
 
     def move(self, source: Iterable[str], target: Iterable[str]) -> None:
-        """Puts one in the place of the other. Raises KinspectError."""
+        """Renames `source` to `target`, which is deleted first. Raises KinspectError."""
         self.delete(*target)
         if not self._system.rename(self._at(*source), self._at(*target)):
             raise KinspectError(f"{self.address(*target)}: could not be put in place")
 
 
 class Staged(Folder):
-    """A folder of tables. In a folder of it rows are written before they count."""
+    """A folder of tables, with a staging folder in it for rows that do not count yet."""
 
     def __init__(self, spark: SparkSession, path: str, *staging: str, one_file: bool = False) -> None:
-        """`one_file`: a date's rows are one file; else files are of a sensible size (Spark's
-        `advisoryPartitionSizeInBytes`)."""
+        """`one_file`: all rows of a date go into one file; else Spark's `advisoryPartitionSizeInBytes` sizes files."""
         super().__init__(spark, path)
         self._staging = staging
         self._one_file = one_file
         self._written: dict[str, int] = {}
 
     def write(self, name: str, rows: DataFrame) -> None:
-        """Stages a table, by date and time."""
+        """Stages a table, in folders by date and sorted by time."""
         by = [column for column in (DATE, "timestamp_ns", "minute") if column in rows.columns]
         target = self.address(*self._staging, name)
         dealt = rows.repartition(DATE) if self._one_file else rows.repartitionByRange(*by)
         dealt.sortWithinPartitions(*by).write.partitionBy(DATE).mode("overwrite").parquet(target)
 
     def write_table(self, name: str, decoded: DataFrame, rows: int) -> None:
-        """Stages the rows of one of the tables that were decoded; the summaries tell of so many `rows`."""
+        """Stages the decoded rows of a table. `rows`: their number by the summaries, for `check`."""
         self.write(name, decoded.where(f"{name} is not null").select(f"{name}.*"))
         self._written[name] = rows
 
     def discard(self) -> None:
-        """Takes away what is staged."""
+        """Deletes the staged tables."""
         self.delete(*self._staging)
         self._written = {}
 
     def check(self) -> None:
-        """Raises KinspectError if what is staged is not all that was decoded."""
+        """Raises KinspectError if the staged tables do not have all decoded rows."""
         for name, rows in self._written.items():
-            # Without columns a task reads no more than the files' footers.
+            # Without columns a task reads only the files' footers.
             there = self._spark.read.schema(StructType()).parquet(self.address(*self._staging, name)).count()
             if there != rows:
                 raise KinspectError(
@@ -162,13 +161,13 @@ class Staged(Folder):
                 )
 
     def write_problems(self, unread: list[Unread], request: Request, day: date | None) -> None:
-        """Stages what could not be read, if there is any."""
+        """Stages the table `problems` if there are unread inputs. `day`: the date of its rows."""
         if unread:
             rows = [one.row(request.run_id, request.capture_point, day) for one in unread]
             self.write(PROBLEMS, self._spark.createDataFrame(rows, spark_schema(PROBLEM_ROWS)))
 
     def write_sums(self, request: Request, *days: str) -> None:
-        """Stages what exchanges add up to. `days`: the folders of theirs; none: all that are staged."""
+        """Stages the aggregates of exchanges: those in the folders `days`, or without any all that are staged."""
         table = (EXCHANGES,) if days else (*self._staging, EXCHANGES)
         paths = [self.address(*table, day) for day in days] or [self.address(*table)]
         schema = spark_schema(request.open()[EXCHANGES].schema)
@@ -178,11 +177,11 @@ class Staged(Folder):
             self.write(name, self._spark.sql(text, exchanges=rows))
 
     def _days(self, name: str) -> list[str]:
-        """The folders of a table's days that are staged."""
+        """Names of the staged date folders of a table."""
         return [day for day in self.names(*self._staging, name, folders=True) if day.startswith(_DAY)]
 
     def _replace(self, name: str, day: str) -> None:
-        """Puts a day of a table in the place of the one that is there; one without rows takes it away."""
+        """Replaces a date of a table by the staged one; one without rows deletes it."""
         staged = (*self._staging, name, day)
         if self.names(*staged):
             self.make(name)
@@ -192,11 +191,11 @@ class Staged(Folder):
 
 
 class JobOutput(Staged):
-    """The folder `--out` of a job. `table_format`: `parquet`, or one of `FORMATS` whose jars the session has."""
+    """The folder `--out` of a batch job. `table_format`: `parquet`, or one of `FORMATS` whose jars the session has."""
 
     def __init__(self, spark: SparkSession, path: str, table_format: str = PARQUET) -> None:
-        """Finishes, or takes away, what an interrupted run left. Raises KinspectError for a stream's folder, for one
-        of an older version or another format, and for a format that is not there."""
+        """Finishes or discards an interrupted run. Raises KinspectError for a stream's folder, for one of an older
+        version or another format, and for a format that the session does not have."""
         super().__init__(spark, path, _STAGING)
         self._format = table_format
         check_format(spark, table_format)
@@ -222,10 +221,10 @@ class JobOutput(Staged):
             )
 
     def commit(self, dates: Iterable[date | None], names: Iterable[str]) -> dict[str, list[str]]:
-        """Puts what was staged in its place. Of `dates` (None: rows without one) for which a table has no rows now,
-        also one of `names` that was not staged, it has none any more. Out: the dates of each table's rows.
+        """Replaces `dates` (None: rows without one) of the staged tables and of `names`. Tables without staged rows of
+        a date lose those that they had. Returns the dates of each table's rows.
 
-        Raises KinspectError as `check` does, and if not all can be put in place.
+        Raises KinspectError as `check` does, and if not everything can be moved into place.
         """
         self.check()
         there = [name for name in names if self.exists(name)]
@@ -236,12 +235,12 @@ class JobOutput(Staged):
         return self._finish()
 
     def abandon(self) -> None:
-        """Takes away what is staged, but for what counts: that the next run puts in place."""
+        """Deletes the staged tables unless they are marked: then the next run moves them into place."""
         if not self.exists(_STAGING, _MARK):
             self.discard()
 
     def _finish(self) -> dict[str, list[str]]:
-        """Puts in place what counts. Out: the dates of each table's rows."""
+        """Moves the marked tables into place. Returns the dates of each table's rows."""
         try:
             dates = {name: self._put(name) for name in self.names(_STAGING, folders=True)}
         except Exception as error:
@@ -252,7 +251,7 @@ class JobOutput(Staged):
         return dates
 
     def _put(self, name: str) -> list[str]:
-        """Puts a table's days in place. Out: the dates of its rows."""
+        """Moves the dates of a table into place. Returns those that have rows."""
         days = self._days(name)
         full = sorted(day for day in days if self.names(_STAGING, name, day))
         if self._format == PARQUET:
@@ -263,7 +262,7 @@ class JobOutput(Staged):
         return [day.removeprefix(_DAY) for day in full]
 
     def _exchange(self, name: str, days: list[str], some: bool) -> None:
-        """Replaces days of a table by the format's own commit. `some`: whether there are rows."""
+        """Replaces dates of a table by the format's own commit. `some`: True if there are rows."""
         known = FORMATS[self._format]
         there = self.exists(name, known.log)
         if not days or not (some or there):
@@ -272,7 +271,7 @@ class JobOutput(Staged):
         table = known.name.format(out=self.address().replace("`", "``"), table=name)
         if some:
             rows = self._spark.read.parquet(self.address(_STAGING, name))
-            # Where no row has one, Spark does not know that it is one.
+            # Spark infers another type where no row has a date.
             rows = rows.withColumn(DATE, col(DATE).cast("date"))
         else:
             rows = self._spark.table(table).limit(0)
@@ -285,7 +284,7 @@ class JobOutput(Staged):
 
 
 def check_format(spark: SparkSession, table_format: str) -> None:
-    """Raises KinspectError if the session cannot write it."""
+    """Raises KinspectError if the session cannot write the format."""
     sources = spark._jvm.org.apache.spark.sql.execution.datasources.DataSource
     try:
         sources.lookupDataSource(table_format, spark._jsparkSession.sessionState().conf())

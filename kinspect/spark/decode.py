@@ -1,4 +1,4 @@
-"""The second pass: a task merges the chunks of its islands, and decodes each as `kinspect read` does."""
+"""The second pass: a task merges the chunks of its islands, and decodes each island as `kinspect read` does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PIECE = pa.schema([("piece", pa.binary())])
 
 @dataclass(slots=True)
 class RunContext:
-    """What the islands of a run share, beside its request."""
+    """State that the islands of a run share, beside its request."""
 
     files: list[str]
     bases: Bases
@@ -36,7 +36,7 @@ class RunContext:
     end: EndPlace
     secrets: list[bytes]
     names: tuple[list[Any], list[Any]] = ([], [])
-    """What lines told: topic ids with their names, and addresses with their nodes, as `LearnedNames.add` takes them."""
+    """Learned topic names and node ids, each with the key of its line: the arguments of `LearnedNames.add`."""
 
     def keylog(self) -> KeyLog:
         keylog = KeyLog()
@@ -46,13 +46,13 @@ class RunContext:
 
 
 def tagged_schema(request: Request) -> pa.Schema:
-    """Columns of what `decoding` gives: a struct a table, of which one is not null in a row, and a summary."""
+    """Columns of `decoding`: a struct for each table and a summary, only one of which is not null in a row."""
     tables = [(name, pa.struct(list(table.schema))) for name, table in request.open().items()]
     return pa.schema([*tables, (SUMMARY, pa.binary())])
 
 
 def learning(run: RunContext, request: Request) -> Task:
-    """A task that gives what its islands tell: `RunContext.names` as CBOR."""
+    """A task that gives the names learned from its islands: `RunContext.names` as CBOR."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         relax_collector()
@@ -71,7 +71,7 @@ def learning(run: RunContext, request: Request) -> Task:
 
 
 def decoding(run: RunContext, request: Request) -> Task:
-    """A task that makes the rows of its islands, and a summary."""
+    """A task that gives the rows of its islands, then a summary."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         relax_collector()
@@ -97,7 +97,7 @@ def decoding(run: RunContext, request: Request) -> Task:
 
 
 class Made:
-    """The rows of tables that lines make, each tagged by the column it stands in."""
+    """Rows of all tables made from lines. The column that is not null names the row's table."""
 
     def __init__(self, request: Request, start: int | None) -> None:
         passes = request.filter()
@@ -109,15 +109,15 @@ class Made:
         self.unresolved: set[str] = set()
 
     def add(self, lines: Iterable[Line]) -> Iterator[pa.RecordBatch]:
-        """Takes lines; gives batches that are full."""
+        """Takes lines; gives full batches."""
         return self._tagged(self._builder.add(lines))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """The batches that are not full."""
+        """Gives the batches that are not full."""
         return self._tagged(self._builder.rest())
 
     def summary(self, **more: Any) -> pa.RecordBatch:
-        """The row that tells what all added up to, and more."""
+        """The summary row: number of rows, totals and unresolved topic ids as CBOR, and the values of `more`."""
         sums = {"rows": self._builder.made, "totals": self.totals, "unresolved": sorted(self.unresolved)}
         told = pa.array([cbor2.dumps({**sums, **more})], pa.binary())
         (batch,) = self._tagged([(SUMMARY, told)])

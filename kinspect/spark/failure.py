@@ -1,4 +1,4 @@
-"""What goes wrong in a task, as the driver is told."""
+"""Errors of tasks and of Spark as errors of kinspect."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _IN_TRACEBACK = re.compile(r"kinspect\.errors\.(\w+Error): (.*)")
 
 
 def raised_in_task(error: BaseException) -> KinspectError | None:
-    """The error that a task raised and Spark shows in the middle of a traceback; None if it is none of ours."""
-    # The last one: before it stands what caused it.
+    """The KinspectError of a task, which Spark shows within a traceback; None if there is none."""
+    # The last one: its causes stand before it.
     found = [*_IN_TRACEBACK.finditer(str(error))]
     kind: type[KinspectError] | None = getattr(errors, found[-1][1], None) if found else None
     return None if kind is None else kind(found[-1][2])
 
 
 def raised_by_spark(error: BaseException) -> KinspectError | None:
-    """What Spark, or the JVM, says is wrong, in a line; None if it is neither's error."""
+    """The message of Spark or the JVM, in one line; None for another error."""
     from py4j.protocol import Py4JJavaError, Py4JNetworkError
     from pyspark.errors import PySparkException
 

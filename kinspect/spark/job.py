@@ -21,7 +21,7 @@ from kinspect.tables.names import EXCHANGES, PROBLEMS
 
 @dataclass(slots=True)
 class Job:
-    """What to do. Aggregates come with the table `exchanges`; `keylog`, `split_bytes`: see `kinspect.spark.read`."""
+    """Options of a batch job; `keylog`, `split_bytes` as for `kinspect.spark.read`."""
 
     captures: Sequence[str]
     out: str
@@ -34,7 +34,7 @@ class Job:
 
 @dataclass(slots=True)
 class JobResult:
-    """What was done: the `summary` line's object, rows and dates of each table, and what could not be read."""
+    """Result of a batch job: the `summary` line's object, rows and dates of each table, and errors of captures."""
 
     summary: dict[str, Any]
     rows: dict[str, int]
@@ -43,7 +43,8 @@ class JobResult:
 
 
 def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> JobResult:
-    """Does the job. Nothing changes in the folder before all tables are written. `step` is told what is being done."""
+    """Runs the job: tables are replaced once all are written, and aggregates come with `exchanges`. `step`: takes the
+    name of each step. Raises KinspectError, also for captures that could not be read unless `skip_unreadable`."""
     check_out(job.out)
     spark = own_session(spark)
     output = JobOutput(spark, job.out, job.table_format)

@@ -1,7 +1,7 @@
-"""The chunks of an island, merged: its packets in the order of the run.
+"""Merge of an island's chunks: its packets in the order of the run.
 
-Each capture keeps its own order; between captures the packet comes first whose turn it is first (`capture.merging`),
-and of equal ones that of the capture named first. Only chunks that overlap are held.
+Each capture keeps its own order. Packets of several captures are ordered by merge time (`capture.merging`); at equal
+times the capture that was named first comes first. Only chunks that overlap are held.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from kinspect.model import FRAME_BITS, Segment
 from kinspect.spark.chunks import CHUNK, EARLIEST, INSERT, NO_TIME, Chunk, pack, rows_of, unpack
 
 HELD_BYTES = 256 * 1024 * 1024
-"""Bytes of an island that are held until others come before them. Of more, the earliest go ahead."""
+"""Most bytes of an island that are held for earlier packets. Beyond that, the earliest ones go ahead."""
 
 Bases = Mapping[int, tuple[int, int]]
-"""By split that counts: the packets of its capture before it, and when the last of them takes its turn."""
+"""By number of a valid split: the packets of its capture before it, and the merge time of the last of them."""
 Turn = tuple[int, int]
-"""A time, and the number of a capture."""
+"""A merge time, and the number of a capture."""
 NEVER: Turn = (1 << 63, 0)
 _LEFT = -1
-"""The split of rows that were left before."""
+"""Split number of the rows that `rest` gave."""
 _BEFORE_ALL, _BEHIND_ALL = -1, 1 << 63
-"""Frames."""
+"""Frames below and above all others."""
 
 
 def islands(found: Iterable[pa.RecordBatch], bases: Bases) -> Iterator[Iterator[Chunk]]:
-    """The rows of each island, of sorted rows in batches."""
+    """Rows of one island after the other, from batches of sorted rows. Rows of invalid splits are left out."""
     rows = (row for batch in found for row in rows_of(batch))
     known = (row for row in rows if row.kind in (CHUNK, INSERT) and row.split in bases)
     return (own for _, own in groupby(known, lambda row: row.island))
 
 
 class ChunkMerge:
-    """Rows of an island in, its segments in order out, as far as they come before `end`.
+    """Merges rows of an island into its segments in order, as far as they come before `end`.
 
-    `early`: how often chunks went ahead since too much was held.
+    `early`: number of times that chunks went ahead because too much was held.
     """
 
     def __init__(self, bases: Bases, end: Turn = NEVER) -> None:
@@ -72,7 +72,7 @@ class ChunkMerge:
                 self._lanes[row.file].add(row)
 
     def _until(self, bound: Turn) -> Iterator[tuple[int, list[Segment]]]:
-        """What comes before `bound`, with how many bytes it took."""
+        """Segments that come before `bound`, in order, each list with the number of bytes that are no longer held."""
         if len(self._lanes) == 1 and self._end == NEVER:
             (lane,) = self._lanes.values()
             while lane.ready:
@@ -87,24 +87,24 @@ class ChunkMerge:
             yield lane.take(min(other, bound))
 
     def rest(self) -> Iterator[Chunk]:
-        """What comes behind `end`, as rows."""
+        """Rows of the segments behind `end`."""
         for lane in self._lanes.values():
             yield from lane.rest()
 
 
 class _Lane:
-    """The chunks of a capture, in its order, and what was put together from fragments between them."""
+    """Chunks of a capture in its order, with the reassembled segments between them."""
 
     def __init__(self, file: int, bases: Bases) -> None:
         self.moment = NEVER
-        """When its next packet comes, as far as one is known."""
+        """Merge time of the next packet, as far as it is known."""
         self.ready = False
-        """Whether that packet is there."""
+        """True if that packet is loaded."""
         self._file = file
         self._bases = bases
         self._latest = EARLIEST
         self._counts: dict[int, int] = {}
-        # The splits and numbers of the chunks to come.
+        # Splits and numbers of the next chunks.
         self._places: deque[tuple[int, int]] = deque()
         self._waiting: dict[tuple[int, int], Chunk] = {}
         self._inserts: list[tuple[Segment, int]] = []
@@ -127,14 +127,14 @@ class _Lane:
                 self._load()
 
     def begin(self) -> None:
-        """All rows were there that tell how many chunks there are."""
+        """Orders the chunks, once the rows with their numbers have been added."""
         self._inserts.sort(key=lambda pair: pair[0][9], reverse=True)
         for split in sorted(self._counts, key=lambda split: (self._bases[split], split)):
             self._places += ((split, number) for number in range(self._counts[split]))
         self._load()
 
     def take(self, until: Turn | None) -> tuple[int, list[Segment]]:
-        """The packets up to `until` (None: all that are there), and how many bytes are not held any more."""
+        """Takes the packets up to `until` (None: all loaded ones). Returns the freed bytes (a number) and them."""
         count = len(self._segments)
         if until is not None:
             time, file = until
@@ -149,7 +149,7 @@ class _Lane:
         return size, taken
 
     def rest(self) -> Iterator[Chunk]:
-        """What was not taken, as rows of a split before all others."""
+        """Rows of the packets that were not taken, as a split before all others."""
         left = [self._waiting[place] for place in self._places]
         if self._segments:
             packed = pack(self._segments, self._file << FRAME_BITS, self._turns)
@@ -160,7 +160,7 @@ class _Lane:
             yield row._replace(split=_LEFT, number=number, chunks=None, time=max(row.time, EARLIEST))
 
     def _load(self) -> None:
-        """Goes on with the next chunk."""
+        """Loads the next chunk, and the reassembled segments before and within it."""
         self._segments, turns = [], list[int]()
         row = self._waiting.pop(self._places[0], None) if self._places else None
         last = _BEFORE_ALL if self._places else _BEHIND_ALL
@@ -183,7 +183,7 @@ class _Lane:
             self._latest = self._turns[-1]
             self.moment = self._turns[0], self._file
         else:
-            # What comes before a chunk that is not there yet lets nothing pass.
+            # A segment before a chunk that is still missing holds all others back.
             self.moment = (max(self._latest, inserts[-1][1]), self._file) if inserts else NEVER
 
     def _unpack(self, row: Chunk) -> tuple[list[Segment], list[int]]:

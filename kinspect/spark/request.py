@@ -1,4 +1,4 @@
-"""What tables are asked for, as the driver and the tasks have it."""
+"""The requested tables and their options, for driver and tasks."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from kinspect.tls import KeyLog
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Tables, and of what: see `kinspect.spark.read`. `fields` are of the one table that is asked for.
+    """Requested tables and the options of their rows: see `kinspect.spark.read`. `fields` needs a single table.
 
-    Raises KinspectError for what makes no sense.
+    Raises KinspectError for invalid options.
     """
 
     tables: tuple[str, ...] = DEFAULT_TABLES
@@ -37,18 +37,18 @@ class Request:
     run_id: str = field(default_factory=lambda: uuid4().hex)
     capture_point: str | None = None
     late_secrets: bool = False
-    """Whether TLS secrets may come when packets they are for were decoded."""
+    """True if TLS secrets may arrive after the packets that they decrypt."""
 
     def __post_init__(self) -> None:
         self.filter()
         self.open()
 
     def open(self) -> dict[str, Table]:
-        """The tables, to be filled."""
+        """The requested tables by name."""
         return {name: open_table(name, self.fields, self.view) for name in self.tables}
 
     def filter(self) -> Filter:
-        """What passes; where a filter takes several values, one alone is taken too. Raises KinspectError."""
+        """The filter of the chosen options; those that take several values also take one. Raises KinspectError."""
         unknown = self.chosen.keys() - FILTER_NAMES
         if unknown:
             raise KinspectError(
@@ -63,7 +63,7 @@ class Request:
     def inspector(
         self, names: LearnedNames, keylog: KeyLog, emit: frozenset[str], files: Sequence[str]
     ) -> Inspector:
-        """One for an island; the rest is what islands share."""
+        """An inspector for one island, with the state that islands share."""
         inspector = Inspector(
             caps=self.caps,
             names=names,
@@ -77,7 +77,7 @@ class Request:
         return inspector
 
     def described(self) -> dict[str, Any]:
-        """What rows depend on, by the option's name, as JSON has it."""
+        """Values on which rows depend, by option, of types that JSON has."""
         options = {
             "--payload": self.view.payload,
             "--show-secrets": self.view.show_secrets,

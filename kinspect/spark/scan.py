@@ -1,4 +1,4 @@
-"""The first pass: a task reads splits, dissects their packets and gives the rows that are shuffled."""
+"""The first pass: a task reads splits, dissects their packets and gives the rows to be shuffled."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from kinspect.spark.merge import Bases
 from kinspect.spark.splits import Report, Split, read_split
 from kinspect.tcp.keys import pair
 
-# What waits to be shuffled: bytes of captures.
+# Bytes of captures after which waiting packets are flushed.
 _HELD_BYTES = 32 * 1024 * 1024
 _PACKET = Struct("<qIIQ")
-"""Of a fragment: time, length on the wire, link type, frame."""
+"""Time (ns), length on the wire, link type and frame of a fragment's packet."""
 
 Tell = Callable[[dict[int, bytes]], None]
-"""Takes reports, by the number of their split."""
+"""Takes reports as bytes, by the number of their split."""
 
 
 def scanning(
     shares: list[list[Split]], caps: Caps, tries: int, tell: Tell
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A task for each of `shares`, by its number. `tries`: how often a task is tried.
+    """A task for each of `shares`, by its number. `tries`: number of times that Spark tries a task.
 
-    Fragments are for others to put together. Raises UnreadableError if the system fails to read and there is another
-    try.
+    It gives fragments as rows, for `assembling`. It raises UnreadableError if the system fails to read and Spark will
+    try again.
     """
 
     def rows(splits: list[Split]) -> Iterator[Chunk]:
@@ -67,7 +67,7 @@ def scanning(
 def scanned(
     split: Split, caps: Caps, tries: int, report: Report, collector: Collector | None = None
 ) -> Iterator[Chunk]:
-    """The rows of a split; `report` is filled. Fragments are put together, if they do not go to the `collector`."""
+    """Rows of a split; fills `report`. Fragments go to the `collector`; without one they are reassembled here."""
     dissector = link.Dissector(caps, report.counts, collector)
     turns_of: dict[int, int] = {}
     gather, island_of = Gather(split.file, split.number, turns_of), cache(pair)
@@ -100,7 +100,7 @@ def scanned(
 
 
 def tries_left(tries: int) -> bool:
-    """Whether the task that runs is tried again if it fails."""
+    """True if Spark will try the running task again when it fails."""
     context = TaskContext.get()
     return context is not None and context.attemptNumber() + 1 < tries
 
@@ -109,18 +109,18 @@ def tries_left(tries: int) -> bool:
 
 
 class Collector:
-    """Takes fragments without putting them together: their other parts may lie in another split."""
+    """Collects fragments without reassembly: the others of a datagram may lie in another split."""
 
     def __init__(self) -> None:
         self.found: list[tuple[int, bytes]] = []
-        """Where in the data of a block those are, and the keys of their datagrams."""
+        """Positions of fragments in the data of a block, with the keys of their datagrams."""
 
     def take(self, cursor: Cursor, key: bytes, offset: int, more: bool, protocol: int) -> int:
         self.found.append((cursor.at, key + cursor.networks))
         return cursor.stop(PART)
 
     def rows(self, block: Block, split: Split, turns: list[int]) -> Iterator[Chunk]:
-        """The packets of a block that are fragments."""
+        """Rows of the packets of a block that are fragments."""
         for place, key in self.found:
             at = bisect_right(block.starts, place) - 1
             time, frame = block.times[at], block.first_frame + at
@@ -135,13 +135,13 @@ class Collector:
 def assembling(
     bases: Bases, caps: Caps, tell: Tell
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A task that puts fragments together, all of a datagram in one task. `bases`: of the splits that count."""
+    """A task that reassembles fragments and gives rows of segments. It needs all fragments of a datagram."""
 
     def task(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         report = Report()
         rows = (row for batch in found for row in rows_of(batch))
         yield from batches(_assemble(rows, bases, caps, report))
-        # The packets were counted where they were read.
+        # The scan has counted these packets.
         report.counts.packets = report.counts.bytes = 0
         context = TaskContext.get()
         tell({-1 - (0 if context is None else context.partitionId()): report.to_bytes()})

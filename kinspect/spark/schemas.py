@@ -11,7 +11,7 @@ from kinspect.tables.names import TABLES
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The same columns, all of which may be null, with comments; those of tables in their columns."""
+    """Spark's schema of the same columns, all nullable, with comments, also in the structs of tables."""
     found = StructType()
     for field in schema:
         comment = {"comment": COMMENTS[field.name]} if field.name in COMMENTS else None

@@ -1,4 +1,4 @@
-"""A Spark session for the command line, and what has to be installed for one."""
+"""Spark sessions, and checks of the installation."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 * 1024 * 1024),
     "spark.sql.adaptive.enabled": "true",
 }
-"""Of a session in which tables are written: times that all readers understand, batches that fit a task, and shuffles
-that run as soon as their rows are asked for."""
+"""Settings of a session that writes tables: times that all readers understand, batches that fit a task, and shuffles
+that run as soon as their rows are needed."""
 
 
 def check() -> None:
-    """Raises KinspectError, one line that says what to install, if Spark cannot run here."""
+    """Raises KinspectError with a line that says what to install, if Spark cannot run here."""
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
         raise KinspectError(
@@ -54,7 +54,7 @@ def check() -> None:
 
 
 def check_stream() -> None:
-    """The same, if a stream cannot."""
+    """Raises KinspectError like `check`, also if only streams cannot run here."""
     check()
     try:
         found = find_spec("google.protobuf")
@@ -65,8 +65,8 @@ def check_stream() -> None:
 
 
 def java_version() -> int | None:
-    """Major version of the Java that Spark would start, by the file `release` beside it; the oldest that will do if it
-    does not say, None if there is no Java."""
+    """Major version of the Java that Spark would start, read from its file `release`; `OLDEST_JAVA` if that does not
+    say, None without Java."""
     home = os.environ.get("JAVA_HOME")
     program = which(str(Path(home, "bin", "java")) if home else "java")
     if program is None:
@@ -80,21 +80,21 @@ def java_version() -> int | None:
 
 
 def open_session(master: str | None, settings: Mapping[str, str], progress: bool) -> SparkSession:
-    """A session of its own. `master`: `local[*]` unless it or the surroundings (`spark-submit`) say otherwise."""
+    """The session of a command. `master`: a Spark master URL; None: that of `spark-submit`, else `local[*]`."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("kinspect")
     local = master.startswith("local") if master is not None else "MASTER" not in os.environ
     if master is None or local:
-        # Tasks of a local master are this Python, whatever `python3` is.
+        # Tasks of a local master run in this Python, not in any `python3`.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master is not None or local:
         builder = builder.master(master or "local[*]")
     defaults = {"spark.ui.showConsoleProgress": str(progress).lower(), "spark.ui.enabled": "false"}
-    # Decoding keeps cores busy long before disks and networks are.
+    # Decoding is bound by cores long before it is by disks and networks.
     defaults |= {"spark.shuffle.compress": "false", "spark.python.unix.domain.socket.enabled": "true"}
     if local:
-        # What is left to the JVM is so little that its second compiler would take more than all the rest.
+        # The JVM has so little to do that its second compiler would take longer than all the rest.
         log = Path(__file__).with_name("log4j2.properties").as_uri()
         defaults["spark.driver.extraJavaOptions"] = (
             f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={log}"
@@ -103,7 +103,7 @@ def open_session(master: str | None, settings: Mapping[str, str], progress: bool
 
 
 def own_session(spark: SparkSession) -> SparkSession:
-    """The session's twin, with settings that what we write depends on; `toDF` of RDDs stays the user's."""
+    """A new session of the same context with `SETTINGS`. `toDF` of RDDs stays bound to the user's session."""
     from pyspark import RDD
 
     kept = RDD.toDF

@@ -1,7 +1,7 @@
-"""`spark.read.format("kinspect")`: what one scan over captures gives exactly, `packets` and `segments`.
+"""`spark.read.format("kinspect")`: the tables that one scan over captures gives exactly, `packets` and `segments`.
 
-A Python data source has no shuffle and no state between tasks, and is not told which columns are wanted. So fields
-and filters are options, and each task knows its split alone.
+A Python data source has no shuffle and no state between tasks, and does not learn the selected columns. So fields and
+filters are options, and each task knows only its split.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ COLUMNS: dict[str, list[tuple[str, pa.DataType]]] = {
         ack long, flags int, missing long, payload_length long, payload bytes"""
     ),
 }
-"""`number` counts the packets of a split from 1: a frame's number is the sum of the packets of the splits of its file
-before, and it. `segments` are of whole packets: IP fragments are put together by `kinspect.spark.read` alone."""
+"""`number` counts the packets of a split from 1; with the packets of the file's earlier splits it is the frame number.
+`segments` are those of whole packets: only `kinspect.spark.read` reassembles IP fragments."""
 
 _FILTERS = ("host", "port", "since", "until")
 
@@ -57,7 +57,7 @@ class Options(NamedTuple):
 
 
 def parse_options(options: Mapping[str, str]) -> Options:
-    """Raises KinspectError for what makes no sense."""
+    """Options of a read, checked. Raises KinspectError for invalid ones."""
     given = {key.lower(): value for key, value in options.items()}
     known = {"path", "paths", "table", "fields", "splitbytes", *_FILTERS}
     if unknown := given.keys() - known:
@@ -85,7 +85,7 @@ def parse_options(options: Mapping[str, str]) -> Options:
 
 
 class CaptureSource(DataSource):  # type: ignore[misc]
-    """The data source `kinspect`: a scan, and for `kinspect.spark.stream` the packets of a folder that it watches."""
+    """The data source `kinspect`: a scan, and for `kinspect.spark.stream` the packets of a watched folder."""
 
     @classmethod
     def name(cls) -> str:
@@ -105,7 +105,7 @@ class CaptureSource(DataSource):  # type: ignore[misc]
 
 
 class CaptureReader(DataSourceReader):  # type: ignore[misc]
-    """Plans the splits on the driver, reads them in tasks, one each."""
+    """Plans the splits on the driver; each task reads one of them."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -136,7 +136,7 @@ def _schema(options: Options) -> pa.Schema:
 
 
 def _blocks(split: Split) -> Iterator[Block]:
-    """The blocks of a split. Raises CaptureError where it shows that the split is wrong, or the capture is."""
+    """Blocks of a split. Raises CaptureError for a damaged capture, and for a wrongly guessed packet boundary."""
     report = Report()
     try:
         yield from read_split(split, report)
@@ -188,7 +188,7 @@ def _segments(split: Split) -> Iterator[list[PacketRow]]:
 
 
 def _ends(key: bytes) -> tuple[str, int, str, int]:
-    """Source and destination: address and port of each."""
+    """Source address and port, destination address and port."""
     size = address_size(key)
     source, destination = unpack_from(">HH", key, 2 * size)
     return ip_text(key[:size]), source, ip_text(key[size : 2 * size]), destination
@@ -198,7 +198,7 @@ _ROWS_OF: dict[str, Callable[[Split], Iterator[list[PacketRow]]]] = {PACKETS: _p
 
 
 def _passes(options: Options) -> Callable[[PacketRow], bool]:
-    """Whether a row passes the filters on times and addresses."""
+    """A test of rows by the filters on times and addresses."""
     filters = options.filters
     ends = Filter(host=filters.get("host", ()), port=filters.get("port", ()))
     since, until = _moment(filters, "since", -inf), _moment(filters, "until", inf)

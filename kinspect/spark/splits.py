@@ -1,7 +1,7 @@
-"""A large capture read in splits, each by a task of its own, which finds where its first packet begins.
+"""Splits of a large capture, each read by a task of its own.
 
-Nothing marks where a packet begins, so that is guessed: a run of records each of which is plausible and ends where the
-next one begins. The guess is proven when the split before ends exactly there, which the reports of all splits show.
+Nothing marks where a packet begins in the middle of a file, so the task guesses: it looks for a run of plausible
+records, each of which ends where the next one begins. The split before proves the guess if it ends exactly there.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from kinspect.spark.storage import CaptureBytes, shown
 SPLIT_BYTES = 64 * 1024 * 1024
 NS_PER_DAY = 86_400 * 1_000_000_000
 LAST_TIMES = 3
-"""So many last packets tell when a run ended."""
+"""Number of last packets that decide when a run ended."""
 
-# Where a packet is looked for, behind the place where a split begins.
+# Bytes behind the start of a split in which its first packet is searched.
 _WINDOW = 1024 * 1024
 
 
 class Split(NamedTuple):
-    """The packets of a capture from byte `start` to before `end` (None: to its end), by where a packet's data begins.
+    """Packets of a capture whose data begins at byte `start` or later and before `end` (None: to the end of the file).
 
-    `number` counts the splits of a run, `file` its captures. `begin`: where a record is known to begin; None: one is to
-    be found from `start` on. `size`: of the capture when the run began, None if nobody knows. `stops`: where other
-    splits begin; the first one met ends this one. `after`: packets that end up to there were read before. `first_time`:
-    that of the capture's first packet, where captures are known by it.
+    `number` counts the splits of a run, `file` its captures. `begin`: offset of a known record; None: the first one
+    from `start` on is searched. `size`: bytes of the capture when the run began, None if unknown. `stops`: offsets at
+    which other splits begin; the first of them ends this one. `after`: packets up to this offset were read before.
+    `first_time`: time (ns) of the capture's first packet, where that identifies captures.
     """
 
     number: int
@@ -55,7 +55,7 @@ class Split(NamedTuple):
 
 
 def plan(file: int, path: str, size: int | None, split_bytes: int) -> Iterator[Split]:
-    """The splits of a capture, in order, numbered from 0. Of one that cannot be cut, the first reads everything."""
+    """Splits of a capture, in order, numbered from 0. The first one reads all of a capture that cannot be cut."""
     whole = size or 1
     step = split_bytes if split_bytes > 0 else whole
     for number, start in enumerate(range(0, whole, step)):
@@ -64,7 +64,7 @@ def plan(file: int, path: str, size: int | None, split_bytes: int) -> Iterator[S
 
 
 def shares(splits: Iterable[Split], task_bytes: int) -> list[list[Split]]:
-    """The splits that each task reads: small ones together."""
+    """Lists of splits, one for each task: small splits share a task, which reads about `task_bytes`."""
     found: list[list[Split]] = []
     left = 0
     for split in splits:
@@ -79,33 +79,33 @@ def shares(splits: Iterable[Split], task_bytes: int) -> list[list[Split]]:
 
 @dataclass(slots=True)
 class Report:
-    """What is told of a split, or of the fragments put together in a task (`split` -1)."""
+    """Report of a scanned split, or of the fragments that a task reassembled (`split` -1)."""
 
     split: int = -1
     file: int = 0
     packets: int = 0
     whole: bool = False
-    """Whether it is all of a capture that cannot be cut."""
+    """True if the split is the whole of a capture that cannot be cut."""
     began: int | None = None
-    """Where its first record begins, None if there is none."""
+    """Offset of its first record, None if there is none."""
     first: int | None = None
     next: int | None = None
-    """Where the data of its first packet begins, and that of the first one left to the split behind."""
+    """Offsets of the data of its first packet, and of the first packet of the split behind."""
     describes: bool = False
-    """Whether pcapng packets behind it are to be read by blocks that it holds."""
+    """True if it holds pcapng blocks that packets behind it depend on."""
     error: tuple[str, str, bool] | None = None
     """`CaptureError.values`."""
     secrets: list[bytes] = field(default_factory=list)
     drops: dict[tuple[int, ...], int] = field(default_factory=dict)
     first_time: int | None = None
     latest: int = EARLIEST
-    """When its last packet takes its turn."""
+    """Merge time of its last packet."""
     last: list[tuple[int, int]] = field(default_factory=list)
-    """Of the last packets that have a time: when each takes its turn, and its time."""
+    """Merge time and time of the last packets that have a time."""
     days: list[int] = field(default_factory=list)
-    """Those of its packets, since the epoch."""
+    """Days of its packets, counted from the epoch."""
     untimed: bool = False
-    """Whether there are packets without a time."""
+    """True if some packets have no time."""
     fragments: int = 0
     counts: Counts = field(default_factory=Counts)
 
@@ -120,7 +120,7 @@ class Report:
         return cls(**told)
 
     def see(self, times: list[int | None], turns: list[int]) -> None:
-        """Notes the times of packets, and when they take their turn."""
+        """Adds the times and merge times of packets."""
         self.latest = turns[-1]
         known = [time for time in times if time is not None]
         self.untimed |= len(known) < len(times)
@@ -135,9 +135,9 @@ class Report:
 
 
 def read_split(split: Split, report: Report) -> Iterator[Block]:
-    """The blocks of a split, their frames numbered from 1; the report is told where they lie, and what lies among them.
+    """Blocks of a split, with frames numbered from 1. Fills the offsets, secrets and drops of the report.
 
-    Raises CaptureError for damage, after everything before it.
+    Raises CaptureError for damage, after all blocks before it.
     """
     findings = Findings(report.drops, report.secrets)
     from_begin = not split.start and not split.after
@@ -174,7 +174,7 @@ def _cut_blocks(split: Split, report: Report, records: Records, findings: Findin
 
 
 def _range(split: Split, block: Block, base: int) -> tuple[int, int]:
-    """Which packets of a block are the split's; the buffer of the block begins at byte `base` of the file."""
+    """Indices of a block's packets that belong to the split. `base`: offset of the block's buffer in the file."""
     low = bisect_left(block.starts, split.start - base)
     if split.after:
         low = bisect_right(block.ends, split.after - base)
@@ -190,7 +190,7 @@ def _blocks(source: CaptureBytes, findings: Findings) -> Iterator[Block]:
 
 
 def boundary(split: Split) -> int | None:
-    """Where the data of the first packet behind the split begins, by the guess that the split behind makes."""
+    """Offset of the data of the first packet behind the split, as the split behind guesses it."""
     report = Report()
     next(read_split(split._replace(start=split.end or 0, end=None, begin=None), report), None)
     return report.first
@@ -202,8 +202,8 @@ def _records_of(path: str) -> Records | None:
 
 
 def _found(split: Split, records: Records) -> int | None:
-    """Where a record begins in the split, as far as can be told; None: none does."""
-    # Data that begins in the split may have its header before it.
+    """Offset of the first record in the split, guessed; None if there is none."""
+    # The header of the first packet may lie before the split.
     offset = max(0, split.start - records.header)
     with closing(CaptureBytes(split.path, start=offset)) as source:
         data = read_at_least(source, b"", _WINDOW, _WINDOW)

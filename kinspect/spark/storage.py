@@ -1,4 +1,4 @@
-"""Where the captures of a Spark job lie: local paths and URLs, read from any offset."""
+"""Captures by local path or URL, read from any offset."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from kinspect.output.escape import printable
 _WILD = frozenset("*?[")
 # In a URL a question mark begins the settings of its file system.
 _WILD_IN_URL = frozenset("*[")
-# What Hadoop reads as one.
+# Characters of Hadoop's path patterns.
 _PATTERN = frozenset("*?[]{}")
-# User and password; that may have a slash in it, but then what is behind the colon is no port.
+# User and password. A password may have a slash, but a port (digits and a slash) is none.
 _USER = re.compile(r"^([^/@:]*:(?!\d*/).*?@|[^/]*@)")
-# What stands for itself in a path of a URL, beside letters and digits.
+# Characters that need no escape in a URL's path (RFC 3986 pchar), beside letters and digits.
 _AS_THEY_ARE = "-._~!$&'()*+,;=:@"
 
 
 def expand(paths: list[str]) -> list[str]:
-    """The captures that paths, globs and URLs name, in the order of the names; those of a glob sorted.
+    """Paths of the captures that paths, globs and URLs name, in that order; matches of a glob are sorted.
 
-    Raises CaptureError for a glob that names nothing.
+    Raises CaptureError for a glob without matches.
     """
     found: list[str] = []
     for path in paths:
@@ -53,12 +53,12 @@ def is_url(path: str) -> bool:
 
 
 def everywhere(path: str) -> str:
-    """A path as executors can open it, whose working directories are others."""
+    """The path in a form that does not depend on the working directory: absolute, or a URL."""
     return path if is_url(path) else os.path.abspath(path)
 
 
 def shown(path: str) -> str:
-    """How a capture is called in rows and messages: a path with U+FFFD for bytes that are no text, a URL without user,
+    """Name of a capture in rows and messages: a path with U+FFFD for bytes that are no text, a URL without user,
     password and settings."""
     if not is_url(path):
         return printable(path)
@@ -67,7 +67,7 @@ def shown(path: str) -> str:
 
 
 def check_out(folder: str) -> None:
-    """Raises KinspectError for a folder that Spark could write to, but not read again, and for one that is none."""
+    """Raises KinspectError for an output path that is not a folder, and for one that Spark would read as a pattern."""
     if not is_url(folder):
         there = next(
             path for path in (Path(folder), *Path(folder).parents) if path.exists() or path == path.parent
@@ -81,7 +81,7 @@ def check_out(folder: str) -> None:
 
 
 class Listed(NamedTuple):
-    """A file of a folder: its name, its path, its bytes, and when it was last written, in ns since the epoch."""
+    """A file of a folder: name, path, size in bytes, and time of the last write in ns since the epoch."""
 
     name: str
     path: str
@@ -90,7 +90,7 @@ class Listed(NamedTuple):
 
 
 def listing(folder: str) -> list[Listed]:
-    """The files of a folder, but for hidden ones. Raises CaptureError."""
+    """Files of a folder without hidden ones. Raises CaptureError."""
     if is_url(folder):
         return [file for file in _files(folder) if _is_shown(file.name)]
     try:
@@ -106,7 +106,7 @@ def _listed(entry: os.DirEntry[str]) -> Listed | None:
             status = entry.stat()
             return Listed(entry.name, entry.path, status.st_size, status.st_mtime_ns)
     except FileNotFoundError:
-        pass  # Files of a ring go at any moment.
+        pass  # A ring may delete files at any moment.
     return None
 
 
@@ -115,14 +115,14 @@ def _is_shown(name: str) -> bool:
 
 
 def _files(folder: str) -> Iterator[Listed]:
-    """The files of a folder that a URL names."""
+    """Files of the folder that a URL names."""
     path, mark, settings = folder.partition("?")
     try:
         system, name = _file_system(folder)
         found = system.get_file_info(fs.FileSelector(name))
     except (OSError, ArrowException) as error:
         raise _clear(folder, error) from error
-    # PyArrow takes URLs as RFC 3986 has them, fsspec takes names as they are.
+    # PyArrow takes escaped URLs (RFC 3986), fsspec takes names as they are.
     safe = None if isinstance(system, fs.PyFileSystem) else _AS_THEY_ARE
     for info in found:
         if info.type == fs.FileType.File:
@@ -132,7 +132,7 @@ def _files(folder: str) -> Iterator[Listed]:
 
 
 def length(path: str) -> int:
-    """The bytes of a capture. Raises CaptureError if it cannot be looked at."""
+    """Size of a capture in bytes. Raises CaptureError if the system cannot tell."""
     if not is_url(path):
         return input_size(path) or 0
     system, name = _file_system(path)
@@ -146,7 +146,7 @@ def length(path: str) -> int:
 
 
 class CaptureBytes:
-    """A source: `prefix`, then the bytes of a capture from `start` to before `end` (None: to its end).
+    """Source of `prefix` and then the bytes of a capture from offset `start` to before `end` (None: to its end).
 
     The capture is opened at the first read.
     """
@@ -192,7 +192,7 @@ class CaptureBytes:
 
 
 def _file_system(url: str) -> tuple[Any, str]:
-    """The file system of a URL and the name in it: PyArrow's own, for other schemes fsspec's."""
+    """File system of a URL, by PyArrow or for other schemes by fsspec, and the path in it."""
     try:
         return cast(tuple[Any, str], fs.FileSystem.from_uri(url))
     except (OSError, ArrowException) as error:

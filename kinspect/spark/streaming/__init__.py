@@ -1,1 +1,1 @@
-"""The stream: captures of a rotating folder, by Structured Streaming."""
+"""Streams: the captures of a rotating folder, by Spark's Structured Streaming."""

@@ -1,4 +1,4 @@
-"""The state of a stream: a shard's islands, each as bytes, and what goes on with them in a micro-batch."""
+"""State of a stream: the islands of a shard, each as bytes, and their work in a micro-batch."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from kinspect.tls import KeyLog
 
 PIECE = "piece binary"
 SECRETS_KEPT = 50_000
-"""So many lines of key logs are known; in a connection of TLS 1.3 there are five."""
+"""Most lines of key logs that a shard keeps; a connection of TLS 1.3 has five."""
 FILES_KEPT = 1000
-"""The names of so many files are known of what a shard still has under way."""
+"""Most file names that a shard keeps, for messages under way."""
 LearnedTopic = tuple[str, str, LineKey]
-"""A topic id, its name, and the key of the line that told it."""
+"""Topic id, topic name, and the key of the line that reported it."""
 LearnedNode = tuple[str, int, int, LineKey]
-"""An IP address, a port, the node there, and the key of the line that told it."""
+"""IP address, port, node id, and the key of the line that reported it."""
 
 
 class Shard(StatefulProcessor):  # type: ignore[misc]
-    """Islands of a shard in, rows of tables out: Arrow batches as bytes."""
+    """Decodes the islands of a shard: chunks in, rows of tables out as bytes of Arrow batches."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -86,7 +86,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         return {"batch": 0, "files": {}, "start": None, "last": [], "clock": EARLIEST}
 
     def _touched(self, batch: ShardBatch) -> set[bytes]:
-        """Islands without new packets for which there is something to do."""
+        """Islands with work but without new packets: some wait for their merge time, some are idle."""
         waiting = {bytes(island) for (island,), _ in _items(self._waiting)}
         due = {
             bytes(island) for (island,), (time,) in _items(self._due) if batch.drain or time <= batch.clock
@@ -94,7 +94,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
         return waiting | due
 
     def _island(self, batch: ShardBatch, island: bytes, rows: list[Chunk]) -> Iterator[bytes]:
-        """Goes on with an island."""
+        """Takes an island from its state through the new packets, and stores its state again."""
         # Each file is one split.
         merge = ChunkMerge(defaultdict(lambda: (0, EARLIEST)), batch.until)
         before = _value(self._waiting, island)
@@ -140,7 +140,7 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
             self._names.updateValue((" ".join(map(str, node[:3])),), (cbor2.dumps([[], [node]]),))
 
     def _add_secrets(self, batch: ShardBatch) -> None:
-        """The secrets that count now: the new ones, and the latest of those before."""
+        """Adds new TLS secrets to the state, and gives the latest `SECRETS_KEPT` to the micro-batch."""
         for line in {line for text in batch.new_secrets for line in text.splitlines()}:
             self._secrets.updateValue((line,), (batch.shared["batch"],))
         known = sorted((number, bytes(line)) for (line,), (number,) in _items(self._secrets))
@@ -152,19 +152,19 @@ class Shard(StatefulProcessor):  # type: ignore[misc]
 
 
 class ShardBatch:
-    """What the islands of a shard share in a micro-batch."""
+    """State that the islands of a shard share in a micro-batch."""
 
     def __init__(self, request: Request, shared: dict[str, Any], control: list[dict[str, Any]]) -> None:
         self._request = request
         self.shared = shared
         self.drain = False
         self._scan: dict[str, Any] = {"captures": 0, "counts": {}}
-        """What the captures add up to."""
+        """Sums of the captures: their number and counts."""
         self._errors: list[Any] = []
         self.until = NEVER
         self.new_secrets: list[bytes] = []
         self.heard: list[tuple[list[LearnedTopic], list[LearnedNode]]] = []
-        """What each shard told in the micro-batch before."""
+        """Topic names and node ids that each shard learned in the previous micro-batch."""
         self._files = _Files(shared["files"])
         self._reports: list[Report] = []
         for told in control:
@@ -190,7 +190,7 @@ class ShardBatch:
             self.new_secrets.append(told["secrets"].encode())
 
     def _see(self) -> None:
-        """What the reports tell: how far the run has come."""
+        """Takes secrets, counts, clock and end of the run from the reports."""
         shared = self.shared
         last = [tuple(packet) for packet in shared["last"]]
         for report in sorted(self._reports, key=lambda report: report.split):
@@ -208,13 +208,13 @@ class ShardBatch:
         self.end = end_of_packets(shared["last"], self._request.caps.idle_timeout_ns)
 
     def inspector(self) -> Inspector:
-        """For one island."""
+        """An inspector for one island."""
         return self._request.inspector(
             self.names, self.keylog, self._made.emit, cast(Sequence[str], self._files)
         )
 
     def add(self, lines: Any) -> Iterator[bytes]:
-        """The rows of lines."""
+        """Full batches of the rows of lines, as bytes."""
         return map(_ipc, self._made.add(one_by_one([*lines])))
 
     def count(self, inspector: Inspector, merge: ChunkMerge) -> None:
@@ -225,7 +225,7 @@ class ShardBatch:
         self._made.totals = added(self._made.totals, {"caps_hit": {cap: times} if times else {}})
 
     def finish(self, learned: tuple[list[LearnedTopic], list[LearnedNode]], first: bool) -> Iterator[bytes]:
-        """The rest, and a summary. All shards were told the same of the captures: the first one tells it."""
+        """The remaining rows and a summary. All shards have the same counts of captures; the `first` reports them."""
         self._made.unresolved = self.names.unresolved
         yield from map(_ipc, self._made.rest())
         scan = {**self._scan, "errors": self._errors} if first else {}
@@ -233,14 +233,14 @@ class ShardBatch:
 
 
 class _Files(dict[int, str]):
-    """Names of files by number."""
+    """Names of files by number; a forgotten file is called `file` and its number."""
 
     def __missing__(self, number: int) -> str:
         return f"file {number}"
 
 
 def unpacked(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of tables that a shard gave."""
+    """Batches of rows from the bytes that shards gave."""
     for batch in pieces:
         for piece in batch.column(0).to_pylist():
             with pa.ipc.open_stream(piece) as reader:
@@ -255,7 +255,7 @@ def _ipc(batch: pa.RecordBatch) -> bytes:
 
 
 def _items(state: MapState) -> Iterator[Any]:
-    """Keys and values of a state that may be empty."""
+    """Keys and values of a state, which may be empty."""
     return state.iterator() if state.exists() else iter(())
 
 

@@ -36,8 +36,7 @@ ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def frame(spark: SparkSession, watch: Watch, request: Request) -> DataFrame:
-    """The rows of all tables of a request as captures become complete, each in the column of its table, and summaries:
-    a streaming DataFrame."""
+    """Streaming DataFrame of the rows of all tables of a request, each in the column of its table, and of summaries."""
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS_DB)
     packets = spark.readStream.format(FORMAT).options(**watch.options()).load()
     pieces = packets.groupBy(SHARD).transformWithState(Shard(request), PIECE, "Append", "None")
@@ -45,7 +44,7 @@ def frame(spark: SparkSession, watch: Watch, request: Request) -> DataFrame:
 
 
 class MicroBatch(NamedTuple):
-    """What a micro-batch did: how many captures and packets it took, and rows of each table."""
+    """Result of a micro-batch: its number, and the numbers of captures, packets and rows of each table."""
 
     number: int
     captures: int
@@ -54,7 +53,7 @@ class MicroBatch(NamedTuple):
 
 
 class Stream:
-    """Writes the tables of a folder. `tell` is given what a person should know, a line at a time."""
+    """Writer of the tables of a watched folder. `tell`: takes messages for the user, a line each."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class Stream:
         request: Request,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Raises KinspectError for the folder of another job, and for what a stream of another version left."""
+        """Raises KinspectError for the folder of another job, and for the state of another version."""
         self._watch = replace(watch, tries=tries_of(spark))
         self._out = out
         self._request = request
@@ -76,7 +75,7 @@ class Stream:
         self._output = StreamOutput(self._spark, out)
         self._go_on()
         self.status = 0
-        """The exit status that what could not be read makes."""
+        """Exit status, by the captures that could not be read."""
 
     def _go_on(self) -> None:
         told = {"tables": list(self._request.tables), "shards": self._watch.shards}
@@ -96,10 +95,10 @@ class Stream:
             self._output.keep(told)
 
     def batches(self, drain: bool = False) -> Generator[MicroBatch | None, None, None]:
-        """One micro-batch after the other as captures become complete, None while it waits.
+        """Results of micro-batches as captures become complete; None every 0.1 s while it waits.
 
-        `drain`: what is there now, for which is waited no longer than it may take to settle; then what is open is
-        flushed as at the end of a capture, and that is all. Otherwise it never ends. Raises KinspectError.
+        Without `drain` it never ends. With it, it waits until the present files have settled, takes them, flushes open
+        connections as at the end of a capture, and ends. Raises KinspectError.
         """
         done: list[MicroBatch] = []
         with tempfile.TemporaryDirectory(prefix="kinspect-") as folder:
@@ -127,7 +126,7 @@ class Stream:
                 query.stop()
 
     def _add_up(self) -> Iterator[None]:
-        """Adds up what is left; it can be broken off."""
+        """Computes the aggregates that are missing; closing the generator cancels it."""
         with ThreadPoolExecutor(1) as pool:
             adding = pool.submit(self._output.add_up, self._request)
             try:
@@ -160,7 +159,7 @@ class Stream:
             done.append(MicroBatch(number, found.sums["captures"], packets, found.rows))
 
     def _keep(self, batch: DataFrame, number: int, found: BatchSummaries) -> None:
-        """Writes the rows of a micro-batch."""
+        """Writes the rows of a micro-batch, and commits them."""
         output = self._output
         output.discard()
         for name in self._request.tables:
@@ -170,7 +169,7 @@ class Stream:
         output.decide(number, found.number, found.told, added(output.sums, found.sums))
 
     def summary(self) -> dict[str, Any]:
-        """What all micro-batches add up to, also those of earlier processes."""
+        """Object of the `summary` line for all micro-batches, also those of earlier processes."""
         sums = self._output.sums
         counts = Counts(**sums.get("counts", {}))
         line = summary_line([], counts, with_scan(sums.get("totals", {}), counts), 0)
@@ -178,7 +177,7 @@ class Stream:
 
 
 class BatchSummaries:
-    """What the summaries of a micro-batch tell."""
+    """Sum of the summaries of a micro-batch's shards."""
 
     def __init__(self, pieces: list[bytes]) -> None:
         self.rows: dict[str, int] = {}

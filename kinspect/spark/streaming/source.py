@@ -1,7 +1,7 @@
-"""The source of a stream: which captures of a folder each micro-batch takes, and their packets as rows.
+"""The source of a stream: the captures of a folder that each micro-batch takes, and their packets as rows.
 
-An offset says what was taken: of the latest captures how much, by their names in the folder, whether they are there or
-not, and before which all older ones are taken. So it is bounded, and a micro-batch that is made again takes the same.
+An offset has the latest captures by their names in the folder, present or not, and how many bytes of each were taken.
+For older captures it has the time up to which all are taken. So it is bounded, and a repeated micro-batch is the same.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from kinspect.spark.splits import Report, Split, shares
 from kinspect.spark.streaming.folder import SETTLE_SECONDS, Capture, WatchedFolder, look_at
 
 FORMAT, WATCH, SHARD = "kinspect", "watch", "shard"
-"""The data source, its option for streams, and the column that their rows are grouped by."""
+"""The data source, its option for streams, and the column that groups their rows."""
 SHARD_ROWS = pa.schema([(SHARD, pa.int32()), *ROWS])
 _BATCH_BYTES = 256 * 1024 * 1024
-"""What a micro-batch takes at most, unless one file has more."""
+"""Most bytes of captures in a micro-batch, unless one file has more."""
 HELD_NS = 3600 * 1_000_000_000
-"""If packets wait longer for a file that is still written, that is told."""
+"""Capture time after which packets that wait for an unfinished file are reported."""
 FILES_KEPT = 10_000
-"""So many files are known to be taken one by one; older ones are all taken."""
+"""Most files in an offset; older ones are all taken."""
 _KEPT = Capture._fields.index("number") + 1
-"""So many fields of each are in an offset."""
+"""Number of fields of a `Capture` that an offset has."""
 _TASK_BYTES = 64 * 1024 * 1024
 
 Offset = dict[str, Any]
@@ -47,9 +47,9 @@ _BEGIN: Offset = {"batch": 0, "files": [], "numbers": 0, "floor": [], "until": N
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a source is to do. `shards`: into how many the islands are dealt, once and for all of a checkpoint;
-    `keylog`: a file of TLS secrets, read again for each micro-batch; `told`: one of this machine with what lines told
-    in the last micro-batches."""
+    """Options of the source. `settle`, `interval`: seconds; `shards`: their number, fixed by the checkpoint; `keylog`:
+    path of a file of TLS secrets, read again for each micro-batch; `told`: path of a file on the driver with the names
+    learned in the last micro-batches."""
 
     folder: str
     settle: float = SETTLE_SECONDS
@@ -62,7 +62,7 @@ class Watch:
     caps: Caps = field(default_factory=Caps)
 
     def options(self) -> dict[str, str]:
-        """For the data source."""
+        """The options as Spark passes them to the data source."""
         return {WATCH: json.dumps(asdict(self))}
 
     @classmethod
@@ -72,7 +72,7 @@ class Watch:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Plans micro-batches on the driver, reads them in tasks."""
+    """Plans micro-batches on the driver, and reads them in tasks."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -88,7 +88,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return ReadMaxBytes(_BATCH_BYTES)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What is there now, once it had the time to settle, is all."""
+        """Limits the query to the present files. A drain first gives them time to settle."""
         watch, captures = self._watch, self._folder.look()
         waits_until = time.monotonic() + watch.settle + 2 * watch.interval
         while watch.drain and time.monotonic() < waits_until and not all(one.complete for one in captures):
@@ -116,7 +116,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             done[capture.key] = capture._replace(number=number)
         files = sorted(done.values(), key=lambda taken: taken.begins)
         latest = max((taken.first or 0 for taken in files), default=0)
-        # Behind a file that is to be taken yet, nothing is forgotten.
+        # Files behind one that is still to be taken must stay known.
         many = files[: max(0, len(files) - FILES_KEPT)]
         gone = [taken for taken in many if until is None or [*taken.begins] < until]
         return {
@@ -133,7 +133,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     # ------------------------------------------------------------------ a micro-batch
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """What all shards are told, for one task, and the splits for each of the others."""
+        """One partition with the message to all shards, and one for each share of the splits."""
         before = {taken.key: taken.size for taken in _files(start)}
         splits = [
             Split(taken.number, taken.number, taken.name, taken.size, after=size or 0, first_time=taken.first)
@@ -152,7 +152,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return [*map(InputPartition, (control, *shares(splits, _TASK_BYTES)))]
 
     def _held_back(self, start: Offset, end: Offset) -> list[Any]:
-        """Says once that packets wait for a file."""
+        """The error for packets that wait for an unfinished file, reported once for each file."""
         name = end["held_by"]
         if name in ("", start["held_by"]):
             return []
@@ -172,13 +172,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             yield from _to_all(shards, {"report": report.to_bytes()})
 
     def _rows(self, split: Split, report: Report) -> Iterator[Chunk]:
-        """The rows of a file, and what is told of it. A ring may make it another one meanwhile."""
+        """Rows of a file; fills its report. A ring may overwrite the file meanwhile."""
         name = self._folder.shown(split.path)
         try:
             file = self._folder.find(split.path, split.first_time)
             if file is None:
                 raise CaptureError(f"{name}: was overwritten or removed before it was read")
-            # One that has got its first packet is taken by that.
+            # A file that has got its first packet since is taken under its new key.
             if file.first == split.first_time:
                 own = split._replace(path=file.path, size=split.size if file.name == split.path else None)
                 yield from scanned(own, self._watch.caps, self._watch.tries, report)
@@ -192,12 +192,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
 
 def _files(offset: Offset) -> list[Capture]:
-    """The files of an offset as they were taken."""
+    """Files of an offset, as they were when they were taken."""
     return [Capture(*taken) for taken in offset["files"]]
 
 
 def _is_done(capture: Capture, done: dict[tuple[str, int | None], Capture], floor: tuple[Any, ...]) -> bool:
-    """Whether all of it was taken. One that has grown since was not; one that was compressed was."""
+    """True if the whole file was taken: not if it has grown since, but also if it was compressed since."""
     taken = done.get(capture.key)
     if taken is None:
         return bool(floor) and capture.begins <= floor
@@ -205,7 +205,7 @@ def _is_done(capture: Capture, done: dict[tuple[str, int | None], Capture], floo
 
 
 def _choose(captures: list[Capture], most: float) -> tuple[list[Capture], list[Capture]]:
-    """The captures that a micro-batch takes, and those whose packets may come before others'."""
+    """Captures that a micro-batch takes, and those left over that hold back later packets of other files."""
     chosen: list[Capture] = []
     others: list[Capture] = []
     size = 0
@@ -220,7 +220,7 @@ def _choose(captures: list[Capture], most: float) -> tuple[list[Capture], list[C
 
 
 def _to_all(shards: int, told: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-    """A row to each shard."""
+    """A message to every shard, as rows."""
     row = Chunk(REPORT, b"", NO_TIME, 0, 0, 0, None, cbor2.dumps(told), b"")
     for batch in batches([row]):
         yield from (_with_shards(batch, [shard]) for shard in range(shards))
@@ -231,10 +231,10 @@ def _with_shards(batch: pa.RecordBatch, shards: list[int]) -> pa.RecordBatch:
 
 
 def _read(path: str, begin: int, end: int) -> str:
-    """The whole lines that a key log has between two of its sizes."""
+    """Text of a key log between two of its sizes, and up to 1 KiB before, so that the first new line is whole."""
     if not path or end == begin:
         return ""
-    # One that became smaller is another one.
+    # A file that became smaller was replaced.
     start = max(0, begin - 1024) if end > begin else 0
     with Path(path).open("rb") as file:
         file.seek(start)
@@ -242,5 +242,5 @@ def _read(path: str, begin: int, end: int) -> str:
 
 
 def _told(path: str, batch: int) -> Any:
-    """What lines told in a micro-batch."""
+    """Topic names and node ids that the shards learned in a micro-batch."""
     return dict(json.loads(Path(path).read_text())).get(batch, []) if path else []
