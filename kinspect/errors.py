@@ -17,7 +17,8 @@ def shortened(message: str) -> str:
 
 
 class KinspectError(Exception):
-    """An error with one clear line for the user: what went wrong, where, and what to do."""
+    """Base of all exceptions of kinspect. The message is one line for the user, with the cause, the place, and often
+    the remedy."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(shortened(message))
@@ -37,13 +38,13 @@ class CaptureError(KinspectError):
 
 
 class TruncatedCaptureError(CaptureError):
-    """An input ended in the middle of a packet or block; everything before it was handed on."""
+    """An input that ends in the middle of a packet or block; everything before it was handed on."""
 
     status = 3
 
 
 class UnreadableError(CaptureError):
-    """The system failed to read an input that may hold more: another try may succeed."""
+    """An input that the system failed to read; another try may succeed."""
 
 
 _CAPTURE_ERRORS = {kind.__name__: kind for kind in (CaptureError, TruncatedCaptureError, UnreadableError)}
@@ -57,14 +58,15 @@ def capture_error(kind: str, message: str, unread: bool) -> CaptureError:
 
 
 class StateError(KinspectError):
-    """Carried state that is damaged, or of another version."""
+    """Stored state of an inspector (`Inspector.put_away`) that is damaged, or of another version."""
 
 
 class DecodeError(KinspectError):
-    """A message's bytes do not fit its layout.
+    """Bytes of a message that do not fit its layout, or a message without a known layout.
 
-    `offset` counts from the start of the bytes handed to the decoder, `path` names the field
-    (`topics[2].partitions[0].records`), `body` holds the fields read before the failure.
+    `offset`: index of the field's first byte in the bytes given to the decoder. `path`: the field, as
+    `topics[2].partitions[0].records`; None if none is known. `body`: the fields read before the failure; None if there
+    are none. `api_key`, `api_version`: those of the message, None if its header was not read.
     """
 
     def __init__(

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from kinspect.errors import shortened
 
-# A frame reference is one int: the index of the input file above, the frame number (from 1, as Wireshark
-# counts) below. Integers compare and travel faster than objects; `Inspector` turns them into names.
+# A frame reference is one int: the index of the input file in the upper bits, the frame number (from 1, as Wireshark
+# counts) in the lower ones. Integers are faster than objects to compare and to send.
 FRAME_BITS = 40
 FRAME_MASK = (1 << FRAME_BITS) - 1
 
@@ -114,7 +114,8 @@ class Segment(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Problem:
-    """Damage, as data. `offset` and `bytes` count within the message (`side`), `path` names the field."""
+    """Damage, as data. `side`: `request`, `response`, or None for the exchange; `code`: one of `PROBLEM_CODES`;
+    `offset`, `bytes`: place and size within the message of that side; `path`: dotted path of the field."""
 
     side: str | None
     code: str
@@ -145,7 +146,10 @@ class Progress:
 
 @dataclass(slots=True)
 class Caps:
-    """Limits on memory; each hit is counted and reported, never silent."""
+    """Limits on memory, and waiting times. A limit that is reached is counted in `Counts.caps_hit`.
+
+    Sizes are in bytes, times in nanoseconds of the capture; docs/security.md explains the limits.
+    """
 
     message_bytes: int = 128 * 1024 * 1024
     """Size limit of a message; a longer one is skipped by its length: header kept, body not decoded."""
@@ -222,7 +226,7 @@ class Counts:
     caps_hit: dict[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts that are known, for `Counts(**counts)`."""
+        """The counts without those that are None, as arguments of `Counts`."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def hit(self, cap: str) -> None:
@@ -233,7 +237,7 @@ class Counts:
 
 
 def added(total: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    """Both sums, key by key, also in the dicts below."""
+    """Sum of two dicts of numbers, key by key, also of the dicts in them."""
     found = dict(total)
     for key, value in part.items():
         if isinstance(value, dict):

@@ -22,10 +22,12 @@ _UNSUPPORTED_VERSION = 35
 
 
 class Decoded(NamedTuple):
-    """A body and how it was read.
+    """A body, and the result of reading it.
 
-    `body` is None if the layout is unknown, `layout` the one that was used. `complete` is false if reading stopped
-    before the last field. A layout of another version than the requested one is ApiVersions' fallback.
+    `body`: the fields as plain values (see `codec.Message`), None if the layout is unknown. `layout`: the one that was
+    used; its version differs from the requested one if a broker fell back to version 0 of ApiVersions (KIP-511).
+    `complete` is false if reading stopped before the last field. `problems`: damage, each with a code of
+    `model.PROBLEM_CODES`.
     """
 
     body: Body | None
@@ -53,10 +55,11 @@ def decode_body(
 ) -> Decoded:
     """Decode the body in `data[start:end]`. Never raises, whatever the bytes.
 
-    `fields` are the dotted paths wanted, None means all (for a version with several layouts, unknown tagged fields of
-    the body are included). Offsets in problems count from `base`, the index in `data` at which the message begins
-    (after its 4-byte size); without it, from `start`. A body that would take more than `max_memory` bytes, by the
-    estimate of `memory`, is read up to that point, with a problem `cap`.
+    `direction`: `request` or `response`. `fields`: dotted paths to decode, as `topics.name`; None: all fields (for a
+    version with several layouts, unknown tagged fields of the body are included). `base`: index in `data` at which the
+    message begins (after its 4-byte size), from which the offsets of problems count; default: `start`. A body that
+    would take more than `max_memory` bytes, by the estimate of `memory`, is read up to that point, with a problem
+    `cap`.
     """
     bounded = (end - start) * MOST_PER_BYTE > max_memory
     key = (api_key, api_version, direction, fields, bounded)
@@ -87,9 +90,9 @@ def decode_record(
     fields: frozenset[str] | None = None,
     max_memory: int = MAX_MEMORY,
 ) -> Decoded:
-    """Decode one record message (`TopicRecord`, `OffsetCommitValue`, ...) like `decode_body` does a body.
+    """Decode the record message `name` (`TopicRecord`, `OffsetCommitValue`, …) in `data[start:end]`. Never raises.
 
-    Offsets in problems count from `start`.
+    The result is that of `decode_body`; offsets of problems count from `start`.
     """
     bounded = (end - start) * MOST_PER_BYTE > max_memory
     key = (name, version, None, fields, bounded)

@@ -1,4 +1,7 @@
-"""Public forms of a message: decoding of a frame's bytes to a `Message`, and encoding back to the same bytes."""
+"""Public forms of a message: decoding of a frame's bytes to a `Message`, and encoding back to the same bytes.
+
+Source: Kafka protocol guide; KIP-482 (flexible versions, tagged fields), KIP-511 (ApiVersions of unknown versions).
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,19 @@ _NOT_DECODABLE = ("cap", "malformed", "unknown_api", "unknown_version")
 
 
 class EncodeError(KinspectError):
-    """A message cannot be written: its API or version is unknown, or a value does not fit its field."""
+    """A message that cannot be encoded: its API or version is unknown, or a value does not fit its field."""
 
 
 @dataclass(slots=True)
 class Message:
     """One request or response.
 
-    `layout` names an early-access layout ("3.5–3.6"), None for the stable one. `body_version` is the version of the
-    body where it differs from `api_version`: a broker answers ApiVersions requests of unknown versions in version 0.
-    `api` is looked up by the key. `trailing` holds bytes after the last field, `unknown_tagged_fields` those of the
-    header.
+    `body` maps Kafka's field names in snake case to bool, int, float, str (also for UUIDs), bytes, None, lists and
+    dicts. `client_id` is a request's, None in responses. `api` is the API's name, looked up by the key. `direction` is
+    `request` or `response`. `layout` names an early-access layout ("3.5–3.6"), None is the stable one. `body_version`
+    is the version of the body where it differs from `api_version`: a broker answers ApiVersions requests of unknown
+    versions in version 0. `trailing` holds the bytes after the last field; `unknown_tagged_fields` are the header's, as
+    dicts of tag and bytes. `problems` are surplus bytes and texts that are not UTF-8.
     """
 
     api_key: int
@@ -50,10 +55,13 @@ class Message:
 
 
 def decode_request(frame: bytes, *, max_memory: int = MAX_MEMORY) -> Message:
-    """Decode a request: header and body without the 4-byte size. Raises DecodeError, nothing else.
+    """Decode a request. Any bytes give a `Message` or a DecodeError.
 
-    Surplus bytes and text that is not UTF-8 are reported in `problems`. `max_memory`: limit on the memory of the body
-    in bytes; the error for a body above it holds what was read up to there.
+    `frame`: header and body, without the 4-byte size. `max_memory`: limit on the memory of the decoded body in bytes,
+    by an estimate. Surplus bytes and text that is not UTF-8 are no error but `problems` of the message.
+
+    Raises `DecodeError` for an unknown API or version, for bytes that do not fit the layout, and above `max_memory`.
+    Its `body` has the fields up to there.
     """
     data = bytes(frame)
     if len(data) < 4:
@@ -63,7 +71,10 @@ def decode_request(frame: bytes, *, max_memory: int = MAX_MEMORY) -> Message:
 
 
 def decode_response(frame: bytes, api_key: int, api_version: int, *, max_memory: int = MAX_MEMORY) -> Message:
-    """Decode a response to a request of that API and version; otherwise like `decode_request`."""
+    """Decode a response to a request of that API and version, which a response does not name itself.
+
+    Otherwise like `decode_request`.
+    """
     return _decode(bytes(frame), api_key, api_version, RESPONSE, max_memory)
 
 
@@ -123,12 +134,16 @@ def _decode_header(
 
 
 def encode_request(message: Message) -> bytes:
-    """Encode a request's header and body, without the 4-byte size. Raises EncodeError."""
+    """Bytes of a request: header and body, without the 4-byte size.
+
+    Fields that the body lacks take Kafka's defaults. Raises `EncodeError` for an unknown API, version or `layout`, and
+    for a value that does not fit its field.
+    """
     return _encode(message, REQUEST)
 
 
 def encode_response(message: Message) -> bytes:
-    """Encode a response's header and body, without the 4-byte size. Raises EncodeError."""
+    """Bytes of a response: header and body, without the 4-byte size. Otherwise like `encode_request`."""
     return _encode(message, RESPONSE)
 
 
@@ -147,7 +162,7 @@ def _encode(message: Message, direction: str) -> bytes:
 
 
 def encode_body(layout: Layout, body: Body) -> bytes:
-    """Encode a body in one layout. Raises EncodeError for a value that does not fit its field."""
+    """Bytes of a body in one layout. Raises `EncodeError` for a value that does not fit its field."""
     return _write(layout, body)
 
 
@@ -163,6 +178,6 @@ def _layout(message: Message, direction: str) -> Layout:
 def _write(layout: Layout, values: Body) -> bytes:
     try:
         return compiler.encoder(layout)(values)
-    # Python raises various exceptions for a value of the wrong type: all of them mean the same.
+    # Values of wrong types raise various exceptions.
     except Exception as error:
         raise EncodeError(f"{layout.name} version {layout.version} cannot be written: {error}") from error

@@ -48,7 +48,7 @@ class RecordSet(list[dict[str, Any]]):
 class RecordSetReader:
     """State of reading a record set: the result, and the remaining limits.
 
-    `with_records` False: only headers are wanted.
+    `with_records` False: only headers are read.
     """
 
     __slots__ = ("bytes_left", "max_batches", "records_left", "result", "with_records")

@@ -25,7 +25,7 @@ class _RecordError(Exception):
 
 
 class _NoRoomError(Exception):
-    """No room for the headers of a record."""
+    """A record whose headers exceed the remaining room."""
 
 
 class Content(NamedTuple):

@@ -1,4 +1,4 @@
-"""Walk through a record set: finds the batches and reads their headers, and their records if wanted.
+"""Walk through a record set: finds the batches, and reads their headers and on request their records.
 
 A record set is a run of batches, each of its own format: messages v0 and v1 (`legacy`), batches v2 (`v2`). In all of
 them the size (int32) is at 8 and the magic byte at 16. The last one may be cut off: brokers fill a Fetch response up to
@@ -49,7 +49,7 @@ def batches(
     max_batches: int = MAX_RECORDS,
     aligned: bool = True,
 ) -> RecordSet:
-    """Read a `records` field: the batches with their records.
+    """Read the bytes of a `records` field: the batches with their records.
 
     `max_bytes` limits the expanded size of all compressed batches together, `max_records` the number of records and
     headers that are kept, `max_batches` that of batches.

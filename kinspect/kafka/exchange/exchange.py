@@ -1,4 +1,4 @@
-"""The exchange: a request, its response, and what their bodies say."""
+"""The exchange: a request with its response, as `kinspect.read` gives it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kinspect.model import Problem
 
 
 class Exchange(Pair):
-    """A pair with the names and counts in its bodies, and its line."""
+    """A request with its response (see `Pair`), the names and counts in their bodies, and the JSON line."""
 
     __slots__ = ()
 
     @property
     def latency_ms(self) -> float | None:
-        """`latency_ns` in milliseconds."""
+        """`latency_ns` in milliseconds, None like it."""
         return view.milliseconds(self.latency_ns)
 
     @property
@@ -27,9 +27,10 @@ class Exchange(Pair):
 
     @property
     def problems(self) -> list[Problem]:
-        """All problems of either message and of their pairing; computed once."""
+        """Problems of both messages and of their pairing; computed once. docs/output.md explains the codes."""
         return summary.problems_of(self)
 
     def to_dict(self, options: view.View | None = None) -> dict[str, Any]:
-        """The exchange as the JSON line's object: keys and meanings are in docs/output.md."""
+        """Object of the JSON line, with the keys that docs/output.md explains. `options`: records, payload, secrets and
+        fields as for `kinspect read`; None: its defaults, which hide payloads and secrets."""
         return (options or view.DEFAULT).exchange(self)

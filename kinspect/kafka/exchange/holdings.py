@@ -55,7 +55,7 @@ class Holdings:
         while self.bytes > self.limit and len(self._held) > 1:
             oldest = next(iter(self._held))
             if oldest is newest:
-                # It grows, and was begun before the others: its turn comes last.
+                # It grows, and was begun before the others: it is released last.
                 self._held.move_to_end(newest)
                 continue
             owner, size = self._held.pop(oldest)

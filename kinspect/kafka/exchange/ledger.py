@@ -35,8 +35,8 @@ BOOKS = (
 class Ledger:
     """Takes finished exchanges in order of completion.
 
-    `emit` names the kinds of lines wanted (`exchange`, `connection`, `gap`); `kafka_ports` are ports whose traffic
-    the user declares to be Kafka's; with `heads_only` nobody will ask for a body, and none is decoded.
+    `emit` names the kinds of lines to give (`exchange`, `connection`, `gap`); `kafka_ports` are ports whose traffic
+    the user declares to be Kafka's; with `heads_only` no body is needed, and none is decoded.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class Ledger:
         self.muted = False
         self._order: LineOrder[Line] = LineOrder()
         self.learned = names
-        """Takes the names that lines tell; another object than `names` if those come from elsewhere."""
+        """Receiver of the names that lines report; another object than `names` if those come from other processes."""
         self.arrived: list[tuple[int, int, Line]] | None = None
-        """Place, size and line, in order of arrival, if they are sorted elsewhere."""
+        """Place, size and line, in order of arrival, if another process sorts them."""
         self._numbered = 0
         self.exchanges = 0
         self.gaps = 0
@@ -107,7 +107,7 @@ class Ledger:
         return self.handed_on()
 
     def shortened(self) -> list[Line]:
-        """The lines that must not wait any longer, as too many bytes wait, in order."""
+        """The lines that are released early because too many bytes wait, in order."""
         self._order.shorten()
         return self.handed_on()
 
@@ -117,7 +117,7 @@ class Ledger:
         return self.handed_on()
 
     def handed_on(self) -> list[Line]:
-        """The ready lines of the wanted kinds, numbered."""
+        """The ready lines of the kinds in `emit`, numbered."""
         lines = self._order.ready()
         for line in lines:
             if isinstance(line, Exchange):
@@ -128,7 +128,7 @@ class Ledger:
         return [line for line in lines if not isinstance(line, Exchange)]
 
     def _learn(self, exchange: Exchange) -> None:
-        """Learn the topic names and nodes that its response tells."""
+        """Learn the topic names and nodes in its response."""
         if (
             not self.heads_only
             and exchange.response is not None
@@ -164,7 +164,7 @@ class Ledger:
         }
 
     def gap(self, gap: Gap) -> None:
-        """Count a gap, hand it on if asked for."""
+        """Count a gap, and hand it on if `emit` has gaps."""
         if self.muted:
             return
         self.gaps += 1

@@ -12,7 +12,7 @@ from kinspect.kafka.wire.order import LineKey
 
 @dataclass(slots=True, frozen=True)
 class Gap:
-    """Bytes of one direction that the capture lacks; with the cause `mid_start`, bytes that it has, but whose message
+    """Bytes of one direction that the capture lacks. With the cause `mid_start` they are captured, but their message
     boundaries are unknown.
 
     `direction` is their sender (`client` or `broker`); `offset` and `bytes` count that direction's stream from
@@ -57,7 +57,7 @@ class ConnectionLine:
 
     `kind` is `kafka`, `tls`, `other` or `empty` (no payload). `packets` and `bytes` are the client's and the
     broker's; of a connection that is not Kafka "client" means the side that opened it, as far as known.
-    `conflicting_bytes` came again with another value; the first one counts.
+    `conflicting_bytes` were sent again with another value; the first one counts.
     `end_reason` is the reassembly's word (docs/architecture.md). `key`: its place in the order of lines.
     """
 

@@ -76,7 +76,7 @@ def _read(message: WireMessage, paths: _MetadataPaths) -> ClusterMetadata:
     nodes = [
         (ip, port, struct[name])
         for _, struct, name in paths.nodes.walk(body)
-        # Clients number the brokers they start from downwards from -1; a coordinator that is not there is -1 too.
+        # Clients number bootstrap brokers downwards from -1; a coordinator that is missing is -1 too.
         if struct[name] >= 0
         for ip, port in _addresses(struct)
     ]
@@ -84,7 +84,7 @@ def _read(message: WireMessage, paths: _MetadataPaths) -> ClusterMetadata:
 
 
 def _addresses(struct: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """The IP addresses and ports in a node's struct or its listeners'; a host by name is at no address yet."""
+    """IP addresses and ports in a node's struct or its listeners'; hosts given by name are left out."""
     for end in (struct, *(struct.get(LISTENERS) or ())):
         ip = _ip_text(end.get(HOST) or "")
         if ip is not None and PORT in end:
@@ -101,8 +101,8 @@ def _ip_text(host: str) -> str | None:
 
 
 def _may_end_in_endpoint(raw: bytes) -> bool:
-    """True if a response may end in the endpoint of a node at an IP address: host, port, rack, no tags. Decoding all
-    others just for that would cost as much as pairing them.
+    """True if a response may end in the endpoint of a node at an IP address: host, port, rack, no tags. This test saves
+    the decoding of all other responses, which would cost as much as their pairing.
 
     Without a rack there is text, a port's two bytes of 0, its other two, and two bytes of 0.
     """

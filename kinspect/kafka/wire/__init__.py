@@ -1,1 +1,1 @@
-"""Messages as they lay on the wire, the pairs they make, and what all of a run know: ends, names, order."""
+"""Captured messages and their pairs, with the state that all of a run share: ends, names, order."""

@@ -67,7 +67,7 @@ class Ends:
 
 
 def exchange_ends(flow: Flow, client: int, ledger: Shared, tls: bool = False) -> Ends:
-    """The ends of `flow`, where `client` is the client's direction; `tls`: it was decrypted."""
+    """The ends of `flow`. `client`: the client's direction (0 or 1); `tls`: True if the connection was decrypted."""
     own, other = flow.addresses[client], flow.addresses[1 - client]
     return Ends(
         client_ip=ip_text(own[0]),

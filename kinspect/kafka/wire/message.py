@@ -1,4 +1,4 @@
-"""A request or a response as it lay on the wire; its body is decoded when asked for."""
+"""A request or a response as captured; its body is decoded on first use."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ NOTHING_DECODED = Decoded(None, None, False, ())
 
 
 class WireMessage:
-    """A request or a response as it lay on the wire.
+    """A request or a response as captured.
 
-    `raw` holds the message without its 4-byte size, as far as it was captured (None: dropped by a cap);
-    `size` is what the 4-byte size announced; `body_start` is where the body begins in `raw`. Times are
-    nanoseconds since the epoch (None: the capture has none), `first_frame`/`last_frame` frame references
-    (`model.FRAME_BITS`). `complete` is true if every byte is there; `offset` is where the message with its size begins
-    in the stream of its direction (in the plaintext, if it is encrypted). `api_key` is None where the layout is not
-    known (an orphan response, a raw SASL token): then there is no body. `ends` are those of its connection, with the
-    caps that apply and the counts of what they cut; None for a message alone.
+    `raw` holds the bytes of the message without its 4-byte size, as far as they were captured (None: dropped by a cap).
+    `size` is the number that the 4-byte size announced, `body_start` the index of the body in `raw`. Times are
+    nanoseconds since the epoch (None: the capture has none), `first_frame` and `last_frame` frame references
+    (`model.FRAME_BITS`). `complete` is true if no byte is missing. `offset` is the position of the 4-byte size in the
+    stream of its direction (in the plaintext, if it is encrypted). `api_key` is None where the layout is unknown (an
+    orphan response, a raw SASL token): then there is no body. `ends` are those of its connection, with the caps that
+    apply and the counts of the caps that were reached; None for a message alone.
     """
 
     STATE: ClassVar = (
@@ -77,7 +77,7 @@ class WireMessage:
         return message
 
     def decode(self, fields: frozenset[str] | None = None) -> Decoded:
-        """The body, whole or only the dotted `fields` asked for; kept for the next call."""
+        """The body with the dotted paths `fields`, None: all of it. The result is kept for the next call."""
         if self._decoded is not None and (self._fields is None or self._fields == fields):
             return self._decoded
         if self.raw is None or self.api_key is None or self.api_version is None:
@@ -99,17 +99,18 @@ class WireMessage:
                 if self._cut:
                     self.ends.counts.hit("body_bytes")
             if not self.complete:
-                # `complete` and the cause of the cut tell it already: that the bytes run out is no second problem.
+                # `complete` and the cause of the cut report the missing bytes already.
                 problems = tuple(p for p in decoded.problems if p.code != "malformed")
                 decoded = decoded._replace(complete=False, problems=problems)
         self._decoded, self._fields = decoded, fields
         return decoded
 
     def forget(self) -> None:
-        """Drop the decoded body; it is decoded again when asked for."""
+        """Drop the decoded body; the next use decodes it again."""
         self._decoded = None
 
     @property
     def body(self) -> dict[str, Any] | None:
-        """Kafka's fields as plain Python values (`kinspect.protocol`); None if there is no known layout."""
+        """Kafka's fields in snake case, as plain Python values (see `kinspect.protocol.Message`); None without a known
+        layout."""
         return self.decode().body

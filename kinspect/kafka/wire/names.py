@@ -19,12 +19,12 @@ BrokerAddress = tuple[str, int]
 
 
 class LearnedNames:
-    """The names that topic ids had, and the node ids at addresses, when a line was completed.
+    """Topic names by id and node ids by address, as known when a line was completed.
 
-    Each is told by a line, and counts for lines with a larger key, on any connection: a line asked for late still sees
-    what was known at its own time. The first name told stays: Kafka never gives an id a second name. Another node may
-    take over an address, and counts from its first mention on; a return of the old one is not noticed. The order in
-    which lines are learned does not matter.
+    A name counts for lines with a larger key than the line that reported it, on any connection. So a line that is
+    written late has the names of its own time. The first name of an id stays: Kafka never gives an id a second name.
+    Another node may take over an address, and counts from its first mention on; a return of the old one is not noticed.
+    The order in which lines are learned does not matter.
     """
 
     __slots__ = ("_names", "_new_names", "_new_nodes", "_node_count", "_nodes", "unresolved")
@@ -40,7 +40,7 @@ class LearnedNames:
         self._new_names: list[tuple[str, str, LineKey]] = []
         self._new_nodes: list[tuple[str, int, int, LineKey]] = []
         self.unresolved: set[str] = set()
-        """Ids that were asked for and not known, for the summary."""
+        """Ids that were looked up and not known, for the summary."""
 
     def learn(self, topic_id: str, name: str, key: LineKey) -> None:
         """Learn from the line of that key that `topic_id` is `name`."""
@@ -72,7 +72,7 @@ class LearnedNames:
         return max(before)[1] if before else None
 
     def name(self, topic_id: str, key: LineKey) -> str | None:
-        """The name of `topic_id` if a line before that of `key` told it; else None, and the id counts as unresolved."""
+        """The name of `topic_id` if a line before `key` reported it; else None, and the id counts as unresolved."""
         learned = self._names.get(topic_id)
         if learned is not None and learned[0] < key:
             return learned[1]
@@ -81,20 +81,20 @@ class LearnedNames:
         return None
 
     def take_new(self) -> tuple[list[tuple[str, str, LineKey]], list[tuple[str, int, int, LineKey]]]:
-        """Names by id and nodes by address learned since the last call, each with the key of the line that told it."""
+        """Names by id and nodes by address learned since the last call, each with the key of the line it is from."""
         names, nodes = self._new_names, self._new_nodes
         self._new_names, self._new_nodes = [], []
         return names, nodes
 
     def add(self, names: Iterable[Sequence[Any]], nodes: Iterable[Sequence[Any]]) -> None:
-        """Learn the result of another object's `take_new`, also if it was carried as lists."""
+        """Learn the result of another object's `take_new`; lists may stand for tuples, as in CBOR."""
         for topic_id, name, key in names:
             self.learn(topic_id, name, tuple(key))
         for ip, port, node_id, key in nodes:
             self.learn_node(ip, port, node_id, tuple(key))
 
     def add_unresolved(self, topic_ids: Iterable[str]) -> None:
-        """Note ids that were asked for and not known."""
+        """Add ids that were looked up elsewhere and not known."""
         for topic_id in topic_ids:
             if len(self.unresolved) >= UNRESOLVED_KEPT:
                 return

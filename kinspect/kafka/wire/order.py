@@ -56,8 +56,8 @@ L = TypeVar("L")
 class LineOrder(Generic[L]):
     """Lines in the order of their keys, as far as they come within `WINDOW` packets of the run.
 
-    A line waits until so many packets have come after the one it came with, and is released with all lines of smaller
-    keys. The result depends on keys, places and sizes alone, not on when it is asked for.
+    A line waits until `WINDOW` packets have come after its own, and is released with all lines of smaller keys. The
+    result depends only on keys, places and sizes, not on the moments at which lines are taken.
     """
 
     __slots__ = ("_arrived", "_held", "_last", "_place", "_ready", "bytes", "late")

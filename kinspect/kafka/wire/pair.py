@@ -22,10 +22,13 @@ TOKEN_NAME = "SaslToken"
 class Pair:
     """A request and the response paired with it, or one of them alone.
 
-    `kind` is `kafka` or `sasl_token`; `outcome` and `outcome_reason` are the words of the JSON lines. `api_key`,
-    `api_version` and `correlation_id` are None where no Kafka header was seen. `key` is its place in the order of
-    lines, `order` numbers the exchanges of a run from 1 in that order. `request`, `response`: the messages, None where
-    there is none.
+    `request`, `response`: the messages, None for a missing one. `connection`: the ends of its connection. `kind`:
+    `kafka` or `sasl_token`; `outcome` (`answered`, `unanswered`, `no_response`, `orphan`) and `outcome_reason` are the
+    words of the JSON lines. `api_key`, `api_version` and `correlation_id` are None where no Kafka header was seen; then
+    `api_candidates` are the names of APIs that fit. `completed_at`: ns since the epoch. `in_flight`: requests of the
+    connection that waited when this one was sent. `role`, `principal`, `mechanism`, `software_name`,
+    `software_version`: those of the client, as far as known. `key`: place in the order of lines;
+    `order`: number among the run's exchanges, from 1.
     """
 
     STATE: ClassVar = (
@@ -57,18 +60,18 @@ class Pair:
         self.in_flight = 0
         self.previous_response_end: int | None = None
         self.latency_known = True
-        # The response's header is known to be its correlation id alone; else that must be looked up.
+        # True if the response's header is known to be a correlation id alone.
         self.plain_answer = False
-        # For a Produce whose acks could not be read, so that an answer may not be due: the outcome's reason.
+        # Reason of the outcome of a Produce whose acks could not be read: a response may not be due.
         self.doubt: str | None = None
         self.noted: tuple[Problem, ...] = ()
-        # Facts about the client that the session knew when the exchange completed.
+        # Properties of the client, as known when the exchange completed.
         self.role: str | None = None
         self.principal: str | None = None
         self.mechanism: str | None = None
         self.software_name: str | None = None
         self.software_version: str | None = None
-        # Kept by `kafka.summary` for the next call.
+        # Cached by `kafka.summary`.
         self.summarised: object = None
         self.found_problems: list[Problem] | None = None
 
@@ -92,20 +95,20 @@ class Pair:
 
     @property
     def api(self) -> str | None:
-        """The API's name, None for an unknown key."""
+        """Name of the API, as `Produce`; `SaslToken` for a raw SASL token, None for an unknown key."""
         if self.api_key is None:
             return TOKEN_NAME if self.kind == SASL_TOKEN else None
         return schema.api_name(self.api_key)
 
     @property
     def node_id(self) -> int | None:
-        """The broker's node id, if an earlier response told it for the broker's address; else None."""
+        """Node id of the broker, if an earlier response reported it for the broker's address; else None."""
         ends = self.connection
         return ends.names.node_id(ends.broker_ip, ends.broker_port, self.key)
 
     @property
     def timestamp(self) -> int | None:
-        """Time of the first byte of the earliest message present, nanoseconds since the epoch."""
+        """Time of the first byte of the earliest message present, in ns since the epoch; None without packet times."""
         first = self.request.first_time if self.request is not None else None
         second = self.response.first_time if self.response is not None else None
         if first is None or second is None:
@@ -114,13 +117,14 @@ class Pair:
 
     @property
     def latency_ns(self) -> int | None:
-        """Nanoseconds from the request's last byte to the response's first; None if unanswered or a gap touched one."""
+        """Nanoseconds from the request's last byte to the response's first; None if unanswered, if a gap touched either
+        message, and without packet times."""
         return self._since(None)
 
     @property
     def service_ns(self) -> int | None:
-        """`latency_ns`, but from the previous response's last byte if that came later: the broker answers the
-        requests of a connection one after the other, so a client's own pipelining is not its fault."""
+        """Like `latency_ns`, but from the last byte of the connection's previous response if that came later. A broker
+        answers the requests of a connection one by one, so this leaves out the wait behind a client's own pipeline."""
         return self._since(self.previous_response_end)
 
     def _since(self, earliest: int | None) -> int | None:
