@@ -1,1 +1,1 @@
-"""A connection: recognised, framed, its session followed, requests paired with responses."""
+"""Connections: recognition of Kafka, framing, sessions, and the pairing of requests with responses."""

@@ -1,5 +1,5 @@
-"""A TCP connection: held until its protocol is known; then Kafka goes to a `Session`, TLS is decrypted if it can be,
-and the rest is counted."""
+"""A TCP connection, whose data is held until its protocol is known. Then Kafka goes to a `Session`, TLS is decrypted if
+possible, and other data is counted."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ class _Held:
 class KafkaConnection:
     """The stream handler of one connection (docs/architecture.md, "tcp → kafka").
 
-    Until the first request is recognised, data is held; then it is replayed into the session. TLS goes through a
-    decryptor, and its plaintext through a connection of its own: `inside`.
+    Data is held until the first request is recognised, then replayed into the session. TLS goes through a decryptor,
+    and its plaintext through a connection of its own, `inside`.
     """
 
     __slots__ = (
@@ -160,7 +160,7 @@ class KafkaConnection:
             connection._inside = cls.from_state(inside, flow, ledger, connection)
             connection._decryptor = connection._open_decryptor()
             connection._decryptor.restore(decryptor)
-            # Its secrets may have come meanwhile.
+            # Its secrets may have arrived since.
             connection._decryptor.retry()
         return connection
 
@@ -228,7 +228,7 @@ class KafkaConnection:
         return {"tls_bytes": handed_on - read, "tls_overhead_bytes": read - plain} | within
 
     def finish(self, time: int | None, frame: int, reason: str) -> None:
-        """No more bytes will come: decide on the protocol if that is open, and close the session."""
+        """End the streams: decide on the protocol if it is not known, and close the session."""
         if self.kind is None and self._held is not None:
             self._recognise(self._held, final=True)
         if self._session is not None:
@@ -246,7 +246,7 @@ class KafkaConnection:
         return self._held
 
     def _look(self, size: int) -> None:
-        """`size` bytes more are held: try to recognise the connection."""
+        """Add `size` to the held bytes, and try to recognise the connection."""
         held = self._hold()
         if held.size >= held.look_again and not self._waits_for_more(held):
             self._recognise(held, final=False)
@@ -256,12 +256,12 @@ class KafkaConnection:
             self._ledger.holdings.hold(self, self, size + overhead)
 
     def make_room(self, key: KafkaConnection) -> None:
-        """Decide from what is held now."""
+        """Decide on the protocol from the data held now."""
         if self._held is not None:
             self._recognise(self._held, final=True)
 
     def _recognise(self, held: _Held, final: bool) -> None:
-        """Decide what the connection carries, as soon as its bytes tell."""
+        """Decide on the protocol as soon as the held bytes allow it."""
         syn = self._flow.syn
         candidates = (0, 1) if syn is None else (syn,)
         whole = syn is not None and not held.cut
@@ -307,7 +307,7 @@ class KafkaConnection:
             self._settle(OTHER)
 
     def _waits_for_more(self, held: _Held) -> bool:
-        """True as long as the client's first message is neither whole, cut nor answered: nothing new can be told."""
+        """True while the client's first message is not whole, cut or answered: another look would find nothing."""
         client = self._flow.syn
         return (
             client is not None
@@ -338,7 +338,7 @@ class KafkaConnection:
         self._ledger.holdings.release(self)
 
     def _decrypt(self, client: int, held: _Held) -> None:
-        """It is TLS: held and later data goes through a decryptor."""
+        """Start decryption: held and later data goes through a decryptor."""
         self._client = client
         self._settle(TLS)
         self._inside = KafkaConnection(self._flow, self._numbering, self._ledger, tls=True)
@@ -369,7 +369,7 @@ class KafkaConnection:
             inside.gap(direction, time, frame, size or 0, "capture_loss")
 
     def _begin(self, client: int, desynchronised: frozenset[str] = frozenset()) -> None:
-        """It is Kafka, and `client` is the client's direction: open a session and replay the held data."""
+        """Open a Kafka session, and replay the held data. `client`: the client's direction."""
         held = self._hold()
         self._settle(KAFKA)
         self._client = client

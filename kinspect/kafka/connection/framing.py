@@ -1,8 +1,8 @@
 """One direction of a connection cut into messages by their 4-byte size (Kafka protocol guide, "Common Structure").
 
 A framer copies every byte once, keeps a message's bytes until it is whole, and knows the next boundary even if bytes
-in between were lost: a hole inside a message costs that message alone. Only when a boundary itself was lost, or the
-size makes no sense, is the framer desynchronised, and asks its owner to find the next message.
+in between were lost: a hole inside a message costs only that message. If a boundary itself was lost, or a size is
+impossible, the framer is desynchronised, and its owner has to find the next message.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SIZE_BYTES = 4
 PREFIX_BYTES = 64 * 1024
 # Bytes of a stream without a known boundary that are searched at a time.
 SEARCH_BYTES = 1024 * 1024
-# From so many bytes on, such a stream is searched not at every packet but each time it has grown by an eighth.
+# Held bytes above which such a stream is searched each time it has grown by an eighth, not at every packet.
 SEARCH_EACH_BYTES = 64 * 1024
 # Number of times the boundary may be lost again in held data before the search waits for more of the stream.
 RESUMES = 64
@@ -36,12 +36,12 @@ Received = tuple[int | None, int, bytes]
 class Framer:
     """Cuts one direction into `WireMessage`s.
 
-    `offset` counts the stream's bytes, those missing too. Those that came are in a message (`message_bytes`, with its
-    size), in none (`skipped_bytes`), in one that the stream's end cut off (`unfinished_bytes`), or still held.
-    `longest` is the longest message that is held whole; `unannounced` its owner's mark for a stream seen from its
-    middle. `deliver(message, cause)` takes each message; `cause` tells what took bytes of an incomplete one (`gap`,
-    `snaplen`, `cap`, `total`, or None for the end of the stream). `locate(data)` finds the offset of the next message
-    in a desynchronised stream, or returns None. Held bytes are counted in `holdings`.
+    `offset` counts the stream's bytes, including missing ones. Captured bytes are in a message (`message_bytes`, with
+    its size), in none (`skipped_bytes`), in one that the stream's end cut off (`unfinished_bytes`), or still held.
+    `longest` is the size of the longest message that is held whole; `unannounced` the owner's mark for a stream seen
+    from its middle. `deliver(message, cause)` takes each message; `cause` is the reason why bytes of it are missing
+    (`gap`, `snaplen`, `cap`, `total`, or None for the end of the stream). `locate(data)` finds the offset of the next
+    message in a desynchronised stream, or returns None. Held bytes are counted in `holdings`.
     """
 
     STATE: ClassVar = (
@@ -74,7 +74,7 @@ class Framer:
         self._search_bytes = 0
         self._searching = False
         self._search_at = 0  # bytes that must be held before the next search
-        self._delivered = 0  # bytes that came of the last incomplete message
+        self._delivered = 0  # captured bytes of the last incomplete message
         self._reset()
 
     def _reset(self) -> None:
@@ -127,7 +127,7 @@ class Framer:
         if self._size >= 0:
             have = self._have + end - start
             if self._have < have < self._size == self._keep:
-                # A packet in the middle of a long message of which everything is kept.
+                # A packet in the middle of a long message that is kept whole.
                 self._have = have
                 self._raw += buffer[start:end]
                 self._touch(time, frame)
@@ -140,7 +140,7 @@ class Framer:
             size = SIZE.unpack_from(buffer, start)[0]
             begin = start + SIZE_BYTES
             if begin + size == end and size <= self.longest:
-                # A packet that is one message, as most small ones are.
+                # A packet with exactly one message, as most small packets are.
                 self.message_bytes += end - start
                 at = self.offset - size - SIZE_BYTES
                 self.deliver(
@@ -180,7 +180,7 @@ class Framer:
                 return
 
     def _touch(self, time: int | None, frame: int) -> None:
-        """Note a packet that brings a part of the message being read."""
+        """Note the time and frame of a packet with a part of the current message."""
         if frame == self._last_frame:
             return
         self._packets += 1
@@ -192,7 +192,7 @@ class Framer:
             self._last_time = time
 
     def _take(self, buffer: bytes, position: int, end: int) -> int:
-        """Read on in the size or the message; returns the position after the bytes taken."""
+        """Take bytes of the current size or message; returns the position after them."""
         if self._size < 0:
             stop = min(end, position + SIZE_BYTES - self._have)
             self._raw = self._raw + buffer[position:stop]
@@ -207,7 +207,7 @@ class Framer:
             with memoryview(buffer) as view:
                 self._raw += view[position : min(stop, position + self._keep - kept)]
             uncounted = len(self._raw) - self._counted
-            if uncounted > self._counted >> 3:  # to count every packet would cost more than to keep it
+            if uncounted > self._counted >> 3:  # counting every packet would cost more than keeping it
                 self._counted += uncounted
                 self._holdings.hold(self, self, uncounted)
         if self._have == self._size:
@@ -231,7 +231,7 @@ class Framer:
                 self._finish()
 
     def refuse(self, message: WireMessage) -> None:
-        """Count the message just delivered as skipped: its bytes are not understood."""
+        """Count the last message as skipped: its bytes are not understood."""
         size = SIZE_BYTES + message.size if message.complete else self._delivered
         self.message_bytes -= size
         self.skipped_bytes += size
@@ -262,7 +262,7 @@ class Framer:
         )  # fmt: skip
 
     def gap(self, size: int, cause: str) -> None:
-        """`size` bytes are missing here; `cause` is `capture_loss` or `snaplen`."""
+        """Take a gap of `size` missing bytes; `cause` is `capture_loss` or `snaplen`."""
         self.offset += size
         if self._size < 0 or self._have + size > self._size:
             self.lose(cause)
@@ -276,12 +276,12 @@ class Framer:
             self._finish()
 
     def _spoil(self, cause: str) -> None:
-        """Note why bytes of the message are missing."""
+        """Note the reason why bytes of the message are missing."""
         if self._cause != "gap":
             self._cause = "snaplen" if cause == "snaplen" else "gap"
 
     def lose(self, cause: str = "capture_loss") -> None:
-        """An unknown number of bytes is missing here."""
+        """Take a gap of unknown size."""
         if self._desynchronised is not None:
             self._give_up_search()
             return
@@ -294,7 +294,7 @@ class Framer:
         self.drift()
 
     def end(self) -> None:
-        """No more bytes will come: deliver the beginning of an unfinished message. Later data is desynchronised."""
+        """End the stream: deliver the beginning of an unfinished message. Later data is desynchronised."""
         if self._desynchronised is not None:
             self._give_up_search()
             return

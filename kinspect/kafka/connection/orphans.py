@@ -1,4 +1,4 @@
-"""Responses without their requests: the APIs that fit them, and proof that they are Kafka's at all."""
+"""Responses without their requests: the APIs whose layouts fit, and the proof that the stream is Kafka's."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kinspect.kafka.connection.recognise import fits_a_broker
 from kinspect.model import RESPONSE
 from kinspect.protocol import decode_body, fits, interpreter, response_header, schema
 
-# Trying every layout is for small answers; a large one fits its own and nothing else, at a price.
+# Largest response for which every layout is tried: larger ones cost too much.
 TRIED_BYTES = 256 * 1024
 _HEAD = Struct(">ii")
 API_VERSIONS = 18
-# APIs that a client calls once or twice: a row of such answers is another protocol's. They prove nothing.
+# APIs that a client calls once or twice, whose answers prove nothing: a row of them is another protocol's.
 # FindCoordinator, SaslHandshake, ApiVersions, InitProducerId, SaslAuthenticate, CreateDelegationToken,
 # BrokerRegistration.
 CALLED_ONCE = frozenset({10, 17, API_VERSIONS, 22, 36, 38, 62})
 # Bytes of a message that are checked for implausible values.
 CHECKED_BYTES = 4096
-# Answers in a row, each of which could be Kafka's, that are proof enough where the requests are not captured, and the
-# bytes they must hold besides their correlation ids: short ones fit many layouts.
+# Number of possible Kafka answers in a row that prove a stream without captured requests, and the bytes they must hold
+# beside their correlation ids: short ones fit many layouts.
 PROOFS = ((3, 100), (5, 64))
 MOST_MESSAGES = 32
 # Largest difference between the correlation ids of two responses in a row.
@@ -59,10 +59,10 @@ def fitting_versions(raw: bytes) -> Iterator[Candidate]:
 
 
 def are_responses(data: bytes) -> bool:
-    """True if a stream seen from a message boundary is a Kafka broker's, judged without any request.
+    """True if a stream seen from a message boundary is a Kafka broker's, judged without requests.
 
-    Either it begins with an answer to ApiVersions, or with some messages (`PROOFS`) whose correlation ids ascend and
-    each of which fits some layout, with errors that Kafka has.
+    It must begin with an answer to ApiVersions, or with `PROOFS` messages with ascending correlation ids, each of which
+    fits a layout and has only error codes of Kafka.
     """
     messages = _ascending(data)
     if messages and _lists_itself(messages[0]):
@@ -88,8 +88,7 @@ def _is_enough(messages: list[bytes]) -> bool:
 
 
 def _ascending(data: bytes) -> list[bytes]:
-    """The first messages of a stream, `MOST_MESSAGES` of them, as far as they are whole; none if their correlation ids
-    do not ascend."""
+    """The first whole messages of a stream, at most `MOST_MESSAGES`; none if their correlation ids do not ascend."""
     found: list[bytes] = []
     last = None
     for raw in islice(_messages(data), MOST_MESSAGES):
@@ -102,7 +101,7 @@ def _ascending(data: bytes) -> list[bytes]:
 
 
 def _makes_sense(candidate: Candidate, raw: bytes) -> bool:
-    """True if a message that fits has only values that a broker would send; a boolean of 2 is none."""
+    """True if a message that fits a layout has only values that a broker would send (no boolean is 2)."""
     _, key, version = candidate
     header = response_header(raw, 0, len(raw), key, version)
     if header is None or not fits_a_broker(key, version, raw, header.body_start, len(raw)):

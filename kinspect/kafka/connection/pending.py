@@ -18,9 +18,9 @@ NO_HOLE = -1
 class Pending:
     """Requests that wait for a response, in the order they were sent. A correlation id may repeat.
 
-    Some clients use one id for all requests. Then a request that was lost cannot be told from the next one by its
-    answer, nor a lost answer from the next: pairing is unsure until nothing is in flight any more. `unseen`: the
-    connection was not seen from its start, and requests may have been in flight then.
+    Some clients use one id for all requests. Then an answer does not show which request or answer was lost, and pairing
+    is unsure until nothing is in flight. `unseen`: the connection was not seen from its start, so requests may have
+    been in flight before.
     """
 
     STATE: ClassVar = (
@@ -37,9 +37,9 @@ class Pending:
         self._oldest = 0  # no older number is in flight
         self._doubtful = 0
         self.lost = False  # the answer to a request that the capture lost may still come
-        self._hole = 0 if unseen else NO_HOLE  # requests from this number on came behind lost ones
-        self._passed = False  # the answers to those lost were seen, as far as can be told
-        self._mixed = False  # of requests with the same id another than the oldest may have been answered
+        self._hole = 0 if unseen else NO_HOLE  # requests from this number on follow lost ones
+        self._passed = False  # the answers to the lost requests seem to have passed
+        self._mixed = False  # a request other than the oldest with its id may have been answered
         self._last_id: int | None = None
         self._same_id: bool | None = None  # the last two requests have the same id; None: there were no two
         self._piped = False  # two requests with the same id were in flight at once
@@ -89,23 +89,23 @@ class Pending:
         in_order = self._in_order
         if not in_order:
             return None
-        # Not `next(iter(...))`: a dict looks for its first entry among all that were deleted before it.
+        # Not `next(iter(...))`: a dict finds its first entry by passing all deleted ones.
         while self._oldest not in in_order:
             self._oldest += 1
         return in_order[self._oldest]
 
     def doubt(self) -> None:
-        """Note that responses were lost: every request that waits now may have had its answer."""
+        """Note that responses were lost: every waiting request may have been answered."""
         self._doubtful = self._next
 
     def is_doubtful(self) -> bool:
-        """True if the oldest request may have had its answer in a hole, or was due none."""
+        """True if the answer to the oldest request may lie in a hole, or none was due."""
         oldest = self.oldest()
         return oldest is not None and (self._oldest < self._doubtful or oldest.doubt is not None)
 
     def may_be_answered(self, by: Exchange) -> bool:
-        """True if the oldest request is doubtful, and the client going on with `by` tells that it was answered: it is
-        a raw token, or has the same correlation id, and the client waits for each answer."""
+        """True if the oldest request is doubtful, and the client's next message `by` suggests that it was answered: it
+        is a raw token, or has the same correlation id and the client waits for each answer."""
         older = self.oldest()
         if older is None or not self.is_doubtful():
             return False
@@ -113,11 +113,11 @@ class Pending:
         return same or older.correlation_id is None
 
     def mix(self) -> None:
-        """Note that a request was given up as the next one with its id came: the next answer may be to either."""
+        """Note that a request was given up when the next one with its id arrived: the next answer may be to either."""
         self._mixed = True
 
     def lose_requests(self) -> None:
-        """Note that requests were lost: answers to them may come before those to requests from now on."""
+        """Note that requests were lost: their answers may come before those to later requests."""
         if self._hole == NO_HOLE:
             self._hole = self._next
         self.lost = True
@@ -149,8 +149,8 @@ class Pending:
         return self._in_order[self._first[correlation_id]]
 
     def take(self, correlation_id: int | None) -> tuple[Exchange, bool]:
-        """Remove and return the oldest request with this correlation id (there must be one), which is answered; and
-        True if it overtakes older ones."""
+        """Remove and return the oldest request with this correlation id (there must be one), and True if its answer
+        overtakes those to older ones."""
         number = self._first[correlation_id]
         overtakes = self.oldest() is not self._in_order[number]
         if self._hole != NO_HOLE and number >= self._hole:
@@ -170,8 +170,8 @@ class Pending:
         return self._in_order.pop(number)
 
     def take_next(self, correlation_id: int) -> Exchange | None:
-        """Remove and return the oldest request if it has this correlation id, and no doubt and no other request is in
-        the way; else None, and nothing is removed."""
+        """Remove and return the oldest request if it has this correlation id and its pairing is certain; else None, and
+        nothing is removed."""
         number = self._oldest
         if (
             self._first.get(correlation_id) != number

@@ -30,28 +30,28 @@ MIN_REQUEST = 8  # key, version, correlation id: request header v0
 _HEAD = Struct(">ihhi")
 _KEYS = Struct(">hhi")
 MAX_CLIENT_ID = 1024
-# Whatever could be a request header begins like this: a size below 128 MiB, a known key, a version that exists
-# somewhere, any correlation id, and a client id below 1 KiB or null.
+# Beginning of a possible request header: a size below 128 MiB, an API key below 128, a version below 32, any
+# correlation id, and a client id below 1 KiB or null.
 _REQUEST_START = re.compile(
     rb"(?=[\x00-\x07][\s\S]{3}\x00[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}(?:[\x00-\x03]|\xff\xff))"
 )
 _GSSAPI_TAG = 0x60
-# Tag, length, OID and the token's kind are within so many bytes.
+# Bytes that hold a token's tag, length, OID and kind.
 MIN_GSSAPI = 24
 # A known mechanism's first GSSAPI token (RFC 2743 §3.1): application tag, DER length, the mechanism's OID.
 _GSSAPI_OIDS = (bytes.fromhex("06092a864886f712010202"), bytes.fromhex("06062b0601050502"))
 # Tokens that begin like it but are never the first: a reply, an error, MIC, Wrap and Delete (RFC 1964 §1.1, §1.2).
 _LATER_TOKENS = (b"\x02\x00", b"\x03\x00", b"\x01\x01", b"\x02\x01", b"\x01\x02")
-# Far above Kafka's own.
+# Limits on unknown API keys and versions, far above Kafka's.
 MAX_UNKNOWN_KEY, MAX_UNKNOWN_VERSION = 1_000, 127
 SURPLUS_BYTES = 8  # zeros that clients are known to append to a request (facts in docs/recognition.md)
 
-# A request is proof by itself if it has, besides the fixed fields of its header, a plain client id or so many bytes of
-# client id and body; where the client id is no text, so many of body alone.
+# Fewest bytes of client id and body (only of the body, if the client id is no text) with which a single request is
+# proof. A plain client id is proof too.
 PROOF_BYTES, PROOF_BODY_BYTES = 8, 16
 # Clients count from 0 or 1, or begin with a small number.
 MAX_FIRST_ID = 0xFFFF
-# Bytes of an unfinished body that are read, and the memory that may take.
+# Bytes of an unfinished body that are read, and the limit on the memory of the result.
 _BEGINNING_BYTES, _BEGINNING_MEMORY = 4096, 1 << 20
 REPLACEMENT = "\ufffd"
 _PLAIN_ID = re.compile(r"[A-Za-z0-9._-]{4,}")
@@ -127,7 +127,7 @@ def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, ho
     if len(data) < end:
         header = cut_header(data, 4)
         if header is None:
-            # A request of an unknown version can be told only as a whole.
+            # A request of an unknown version can be recognised only as a whole.
             return NO if final or known else MAYBE
         return YES if final and _begins_well(header, data, end, hole) else MAYBE
     header = request_header(data, 4, end)
@@ -180,7 +180,7 @@ def _is_sound(header: RequestHeader, data: bytes, end: int) -> bool:
 
 
 def _makes_sense(body: dict[str, Any] | None, ranges: dict[str, tuple[int, int]]) -> bool:
-    """True if those numbers of a body that are there are in the ranges that clients send."""
+    """True if the numbers in a body are in the ranges that clients send."""
     if body is not None:
         for name, (least, most) in ranges.items():
             value: int = body.get(name, least)
@@ -199,7 +199,7 @@ def _is_proof(header: RequestHeader, end: int) -> bool:
 
 
 def _is_usual(header: RequestHeader) -> bool:
-    """True if a client may well begin with such a header, though it proves little."""
+    """True if a client may begin with such a header, which alone is no proof."""
     return 0 <= header.correlation_id <= MAX_FIRST_ID and (not header.client_id or is_text(header.client_id))
 
 
@@ -209,7 +209,7 @@ def _begins_well(header: RequestHeader, data: bytes, end: int, hole: bool) -> bo
     if client_id is None or not is_text(client_id):
         return False
     if header.body_start == len(data):
-        # As a snap length cuts. Any bytes behind a whole client id are not those of a header.
+        # A snap length cuts like this. Bytes behind a whole client id belong to the body.
         is_last = len(data) <= 4 + MIN_REQUEST + 2 + int.from_bytes(data[12:14])
         return (
             hole
@@ -346,7 +346,7 @@ def _is_sensible(value: Any) -> bool:
 
 
 def contradicts(request: bytes, response: bytes) -> bool:
-    """True if the first response has another correlation id than the first request, which is there to its end."""
+    """True if the first response has another correlation id than the first request, and that request is whole."""
     return (
         _both_begin(request, response)
         and request[8:12] != response[4:8]
@@ -359,8 +359,8 @@ def _both_begin(request: bytes, response: bytes) -> bool:
 
 
 def may_be_refused(data: bytes) -> bool:
-    """True if the stream is one request with a plain client id. A broker may close the connection in place of an
-    answer: it does so if it does not know the API or the version, or the body does not fit."""
+    """True if the stream is one request with a plain client id. A broker closes the connection without an answer if it
+    does not know the API or the version, or if the body does not fit."""
     if len(data) < _HEAD.size or announced_bytes(data) != len(data):
         return False
     header = request_header(data, 4, len(data))

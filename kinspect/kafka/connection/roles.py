@@ -46,10 +46,10 @@ _RANK = {None: 0, ADMIN: 1, PRODUCER: 2, CONSUMER: 2, FOLLOWER: 3, CONTROLLER: 3
 
 
 def role_of(api_key: int, request: WireMessage | None) -> str | None:
-    """The role that a request tells: `producer`, `consumer`, `admin`, `follower`, `controller`, `broker`.
+    """Role that a request shows: `producer`, `consumer`, `admin`, `follower`, `controller`, `broker`.
 
-    None where every kind of client sends it (Metadata, ApiVersions, ...), or where its body is needed and could not
-    be read. Only the few fields that tell are decoded, and only for APIs that need them.
+    None if every kind of client sends it (Metadata, ApiVersions, …), or if its body is needed and could not be read.
+    Only the few fields that show a role are decoded, and only for APIs that need them.
     """
     fields = _FIELDS.get(api_key)
     if fields is None:
@@ -65,6 +65,6 @@ def role_of(api_key: int, request: WireMessage | None) -> str | None:
 
 
 def stronger(old: str | None, new: str | None) -> str | None:
-    """The role of a connection that showed both: a cluster's own over a client's, a client's over `admin`; among
-    equals the first."""
+    """Role of a connection that showed both: roles of a cluster come before those of clients, and those before `admin`.
+    Among equals the first one stays."""
     return new if _RANK[new] > _RANK[old] else old

@@ -1,4 +1,4 @@
-"""A recognised Kafka connection: its messages framed and paired, and the facts that its client told about itself."""
+"""A recognised Kafka connection: framing and pairing of its messages, and the properties that its client reported."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ STATE = (
 )
 """The plain fields of `Session`."""
 PRODUCE = 0
-# APIs whose every request may tell something about the client.
+# APIs each of whose requests may show something about the client.
 IDENTIFYING = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 NO_TAGS = b"\0"
 LONGEST_TEXT = 0x7FFF
 _ID = Struct(">i")
 _USE = Struct(">hh")
-# The next response on a desynchronised stream is looked for by the ids of so many requests in flight, the oldest first.
+# Number of requests in flight, the oldest first, by whose ids the next response on a desynchronised stream is searched.
 LOCATED_BY = 64
 _START = Struct(">ii")
 MIN_RESPONSE = _START.size
@@ -60,7 +60,7 @@ SENDER = {REQUEST: "client", RESPONSE: "broker"}
 
 
 class _Usual(NamedTuple):
-    """An API and version whose further requests tell nothing new about their client.
+    """An API and version whose further requests show nothing new about their client.
 
     `tagged`: the request's header ends in a tagged section; `plain_answer`: the response's does not.
     """
@@ -73,7 +73,7 @@ class _Usual(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _usual(use: bytes) -> _Usual | None:
-    """Facts about requests that begin with this key and version; None if they must be looked at more closely."""
+    """Properties of requests that begin with this key and version; None if each must be looked at."""
     api_key, api_version = _USE.unpack(use)
     version = header_version(api_key, api_version, REQUEST)
     if api_key in IDENTIFYING or not version or schema.layout(api_key, api_version, REQUEST) is None:
@@ -83,7 +83,7 @@ def _usual(use: bytes) -> _Usual | None:
 
 
 class Session:
-    """Takes the bytes of both directions (`request`: the client's), finishes exchanges into the ledger.
+    """Takes the bytes of both directions (`request`: the client's), and gives finished exchanges to the ledger.
 
     `desynchronised` names the directions whose first message boundary is not known (`model.REQUEST`, `model.RESPONSE`).
     """
@@ -150,11 +150,11 @@ class Session:
     # ------------------------------------------------------------------ the stream
 
     def begin_with_tokens(self, mechanism: str) -> None:
-        """The client's first bytes are a raw SASL token, without a handshake (brokers 0.9 to 3.9, GSSAPI)."""
+        """Begin with a raw SASL token of the client, without a handshake (brokers 0.9 to 3.9, GSSAPI)."""
         self._tokens.begin(mechanism)
 
     def gap(self, side: str, time: int | None, frame: int, size: int, cause: str) -> None:
-        """`size` bytes of a direction are missing here."""
+        """Take a gap of `size` bytes in a direction."""
         framer = self.framer(side)
         if side == RESPONSE:
             self._pending.doubt()
@@ -163,7 +163,7 @@ class Session:
         self._lose_messages(framer)
 
     def lose(self, side: str, time: int | None, frame: int, size: int | None) -> None:
-        """Bytes of a direction are missing here: about `size`, None if unknown (lost TLS records)."""
+        """Take a gap of about `size` bytes in a direction, None if unknown (lost TLS records)."""
         if side == RESPONSE:
             self._pending.doubt()
         framer = self.framer(side)
@@ -173,7 +173,7 @@ class Session:
         self._lose_messages(framer)
 
     def _lose_messages(self, framer: Framer) -> None:
-        """Behind a hole: whole messages were in it, unless the next boundary is known."""
+        """Note that whole messages may be lost in a hole, unless the next boundary is known."""
         if framer.desynchronised:
             if framer is self._requests:
                 self._lose_request()
@@ -193,23 +193,23 @@ class Session:
         self._ledger.gap(Gap(key, self.ends.connection_id, SENDER[side], time, offset, size, cause, hit))
 
     def conflict(self, side: str, size: int) -> None:
-        """`size` bytes of a direction came again with another value: the next finished exchange reports it."""
+        """Note `size` bytes of a direction sent again with another value: the next finished exchange reports them."""
         self._conflicts[side] = self._conflicts.get(side, 0) + size
 
     def fin(self, side: str, time: int | None, frame: int) -> None:
-        """A direction ended. A client's end leaves the broker time to answer."""
+        """End a direction. After a client's end the broker may still answer."""
         self.framer(side).end()
         if side == RESPONSE:
             self._give_up(time, frame, "closed")
 
     def close(self, time: int | None, frame: int, reason: str) -> None:
-        """The connection ended: deliver unfinished messages; requests in flight stay unanswered by `reason`."""
+        """End the connection: deliver unfinished messages; requests in flight stay unanswered by `reason`."""
         self._requests.end()
         self._responses.end()
         self._give_up(time, frame, reason)
 
     def _announce(self, message: WireMessage) -> None:
-        """Report the bytes that a stream seen from its middle has before its first message, as a gap."""
+        """Report the bytes before the first message of a stream seen from its middle, as a gap."""
         side = message.direction
         framer = self.framer(side)
         if framer.unannounced:
@@ -368,7 +368,7 @@ class Session:
             self._responses.search()
 
     def _learn_from_request(self, exchange: Exchange, message: WireMessage, new_use: bool) -> None:
-        """Software, mechanism, user and role, from the requests that tell them."""
+        """Learn software, mechanism, user and role from requests that show them."""
         key = exchange.api_key
         if key == API_VERSIONS:
             body = message.body or {}
@@ -403,7 +403,7 @@ class Session:
         if not is_reply and (correlation_id is None or not self._pending.holds(correlation_id)):
             self._unrequested(message, raw, correlation_id, cause)
         elif not message.complete and cause is None:
-            # It never completes: the request stays unanswered, with the beginning of the response beside it.
+            # The response never completes: the request stays unanswered, with its beginning beside it.
             exchange = self._pending.first(correlation_id)
             self._lay_out(message, exchange)
             exchange.response = message
@@ -411,8 +411,8 @@ class Session:
             self._answer(message, cause, correlation_id)
 
     def _passes_token(self, raw: bytes, correlation_id: int | None) -> bool:
-        """True if a message is not the reply to the raw token that waits first: that reply was lost, or none was due
-        (to the last token of GSSAPI)."""
+        """True if a message is not the reply to the oldest waiting token: that reply was lost, or none was due (to the
+        last token of GSSAPI)."""
         if correlation_id is None or not self._pending.holds(correlation_id):
             return False
         return self._pending.is_doubtful() or _answers(raw, 0, len(raw), self._pending.first(correlation_id))
@@ -534,7 +534,7 @@ class Session:
         self._holdings.hold(key, self, EXCHANGE_BYTES)
 
     def _lost(self, told_by: WireMessage) -> None:
-        """Finish the oldest request: its response was in a hole, or there was none, as the message behind it tells."""
+        """Finish the oldest request: a later message shows that its response was in a hole, or that none was due."""
         lost = self._pending.is_doubtful()
         exchange = self._pending.take_oldest()
         if exchange is not None:
@@ -563,8 +563,8 @@ class Session:
 
 
 def _header_text(client_id: str | None) -> bytes | None:
-    """A client id as it stands in a header (a nullable string); None if, with U+FFFD for bytes that are no text, it is
-    longer than any on the wire."""
+    """Bytes of a client id in a header (a nullable string); None if U+FFFD for invalid bytes made it longer than a
+    string on the wire can be."""
     if client_id is None:
         return b"\xff\xff"
     text = client_id.encode()

@@ -17,9 +17,9 @@ from kinspect.protocol import RequestHeader, schema
 
 API_VERSIONS = 18
 AS_MANY_AS_IT_TAKES = -1
-# Raw tokens the client sends after SaslHandshake v0, by mechanism; of others as many as it takes.
+# Number of raw tokens that the client sends after SaslHandshake v0, by mechanism; others have no fixed number.
 CLIENT_TOKENS: dict[str, int] = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 2}
-# PLAIN's token has two zero bytes; a request has them in its key, its version, its correlation id and its lengths.
+# Zero bytes in PLAIN's token. A request has more, in its key, version, correlation id and lengths.
 PLAIN_ZEROS = 2
 SHORTEST_PLAIN = 4
 
@@ -42,18 +42,17 @@ def is_known(header: RequestHeader | None) -> bool:
 
 
 def may_be_token(raw: bytes, header: RequestHeader | None) -> bool:
-    """True if a message of the client, by itself, could be a raw token: no known API and version, and no more zero
-    bytes than in a token. `header`: its header if it were a request."""
+    """True if a message of the client could be a raw token: it has no known API and version, and no more zero bytes
+    than a token. `header`: its header as a request."""
     return not is_known(header) and len(raw) >= SHORTEST_PLAIN and raw.count(0) <= PLAIN_ZEROS
 
 
 class Tokens:
     """Tracks whether messages without a Kafka header may be under way on a connection.
 
-    After a SaslHandshake v0 request both sides send raw tokens: a size and bytes. Whether the handshake was accepted
-    may not be known, and on a connection that was not seen from its start not even whether there was one (`unseen`).
-    Where tokens are possible, a message of the client counts as a request only if it fits a known version to its last
-    byte.
+    After a SaslHandshake v0 request both sides send raw tokens: a size and bytes. The capture may not show that the
+    handshake was accepted, nor, on a connection not seen from its start (`unseen`), that there was one. Where tokens
+    are possible, a message of the client counts as a request only if it fits a known version to its last byte.
     """
 
     STATE: ClassVar = ("_left", "_refused", "_unseen", "mechanism", "possible", "replies")
@@ -68,14 +67,14 @@ class Tokens:
         self._left = AS_MANY_AS_IT_TAKES
 
     def begin(self, mechanism: str | None) -> None:
-        """The client asked to send tokens, or sends them unasked (GSSAPI)."""
+        """Expect tokens: the client sent a handshake, or begins without one (GSSAPI)."""
         self.mechanism = mechanism
         self.possible = self.replies = True
         self._unseen = self._refused = False
         self._left = CLIENT_TOKENS.get(mechanism or "", AS_MANY_AS_IT_TAKES)
 
     def lose(self) -> None:
-        """Bytes of the client were lost: it may have asked to send tokens."""
+        """Note lost bytes of the client: there may have been a handshake in them."""
         self.possible = self.replies = self._unseen = True
         self._refused = False
         self._left = AS_MANY_AS_IT_TAKES
@@ -83,10 +82,10 @@ class Tokens:
     def is_token(self, raw: bytes, complete: bool, header: RequestHeader | None) -> bool:
         """True if a message of the client is a token. `header`: its header if it were a request, or None."""
         if not self.possible:
-            # It makes no sense as a request; if it is a token, to show it would give a password away.
+            # An impossible request that could be a token is taken for one: showing it could reveal a password.
             return header is not None and may_be_token(raw, header)
         if self._unseen and not complete:
-            # Not even the message boundary is known: the bytes taken for a size may be a part of a token.
+            # The message boundary is not known: the bytes taken for a size may be a part of a token.
             return False
         if header is None or raw.count(0) <= PLAIN_ZEROS:
             return True
@@ -100,17 +99,17 @@ class Tokens:
         return not (self._unseen and header.api_key == API_VERSIONS and is_text(header.client_id))
 
     def after_token(self) -> None:
-        """The client sent a token."""
+        """Note a token of the client."""
         if self._left > 0:
             self._left -= 1
             self.possible = self._left > 0
 
     def after_request(self) -> None:
-        """The client sent a request: it is done with tokens."""
+        """Note a request of the client, which ends its tokens."""
         self.possible = False
 
     def after_answer(self, api_key: int | None, api_version: int | None, raw: bytes) -> None:
-        """The broker answered a request of this API and version (None: a token)."""
+        """Note the broker's answer to a request of this API and version (None: to a token)."""
         if api_key == SASL_HANDSHAKE and api_version == 0:
             error = raw[4:6]
             self._refused = len(error) == 2 and error != b"\0\0"
@@ -119,9 +118,9 @@ class Tokens:
             self.replies = False
 
     def is_reply(self, raw: bytes, complete: bool, found: list[Candidate]) -> bool:
-        """True if a message of the broker that no request waits for is a token. `found`: the responses it could be."""
+        """True if a message of the broker without a waiting request is a token. `found`: the responses it could be."""
         return self.replies and len(raw) <= TRIED_BYTES and not found and (complete or not self._unseen)
 
     def after_orphan(self, raw: bytes) -> None:
-        """The broker answered a request that was not captured: it may have been a handshake."""
+        """Note the broker's answer to a request that was not captured, which may have been a handshake."""
         self.replies = is_body(SASL_HANDSHAKE, 0, RESPONSE, raw, 4, len(raw))
