@@ -22,14 +22,14 @@ from kinspect.tls import KeyLog
 
 EXCHANGES_ONLY = frozenset({"exchange"})
 
-# Thresholds of the garbage collector: new objects before Python looks for unreachable cycles among the newest, and
-# how often it does so among the others. Only ended connections leave cycles; with the default thresholds a fifth of
-# the time goes there.
+# Thresholds of the garbage collector: new objects after which Python searches the newest for unreachable cycles, and
+# the rate of searches among the others. Only ended connections leave cycles; the default thresholds take a fifth of the
+# time.
 _COLLECTED_EACH = (10_000, 3, 3)
 
 
 def relax_collector() -> None:
-    """Make Python look for unreachable cycles as rarely as there are any, in a process that does little but decode."""
+    """Make Python's garbage collector run rarely, in a process that does little but decode."""
     gc.set_threshold(*_COLLECTED_EACH)
 
 
@@ -73,7 +73,7 @@ class RunEnd:
             self.pass_to(last, block.first_frame + len(block) - 1)
 
     def pass_to(self, times: list[int], frame: int) -> None:
-        """The run has come to that frame; the last packets had these times."""
+        """Note that the run has come to `frame`, and the times of its last packets."""
         self._times = [*self._times, *times][-3:]
         self._frame = frame
 
@@ -96,10 +96,10 @@ class Inspector:
 
     `names`: topic names known beforehand, by topic id, or those shared with other inspectors; `keylog`: TLS secrets
     known beforehand. `kafka_ports`: ports whose traffic is Kafka whatever its first bytes look like. `heads_only`:
-    bodies will not be asked for. `emit`: kinds of lines wanted (`exchange`, `connection`, `gap`). `files`: names of the
+    bodies are not needed. `emit`: kinds of lines to give (`exchange`, `connection`, `gap`). `files`: names of the
     inputs, for the frame references; the list may grow while packets are fed. `takes`: selects the islands
-    (`kinspect.tcp.keys.pair`) whose lines are wanted; the rest is left to other inspectors. `ordered`: if False, lines
-    are returned by `arrived`, and names in `learned` count once they are in `names`: for several inspectors of one run.
+    (`kinspect.tcp.keys.pair`) of this inspector; the rest is left to others. `ordered`: if False, lines are returned by
+    `arrived`, and names in `learned` count once they are in `names`: for several inspectors of one run.
     """
 
     def __init__(
@@ -183,11 +183,11 @@ class Inspector:
         return lines
 
     def put_away(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every island with connections that are open or ended recently: its pair of ends, and its state for
-        `take_back`, here or elsewhere. Take `idle`'s lines first; nothing may be fed afterwards.
+        """Islands with connections that are open or ended recently: the pair of ends of each, and its state for
+        `take_back` in any process. Take `idle`'s lines first; nothing may be fed afterwards.
 
-        The state contains the keys of connections that are decrypted, but not the key log. A connection that waits for
-        its secrets looks for them again where it is taken back.
+        The state contains the keys of decrypted connections, but not the key log. A connection that waits for its
+        secrets searches for them again when it is taken back.
         """
         with self._guard():
             for island, reassembly in self._tcp.put_away():
@@ -214,8 +214,8 @@ class Inspector:
             )
 
     def idle(self, reached: int | None = None) -> list[Line]:
-        """Return complete lines while no packets come, including those that a line not there yet may belong before.
-        `reached`: the time up to which no more packets will come, if known, in nanoseconds since the epoch."""
+        """Return complete lines while no packets come, including those that a later line may belong before. `reached`:
+        the time up to which no more packets will come, if known, in nanoseconds since the epoch."""
         with self._guard():
             if reached is not None:
                 self._tcp.pass_to(reached)
@@ -228,8 +228,8 @@ class Inspector:
         return None if time is None else max(time, self._tcp.reached), frame
 
     def finish(self, end: tuple[int | None, int] | None = None) -> Iterator[Line]:
-        """End of the capture: closes the open connections and yields their lines in order, holding no more of them at
-        once than the caps allow. Take them all: only then is every connection closed and counted. Nothing may be fed
+        """End the capture: close the open connections and yield their lines in order, with no more of them held at once
+        than the caps allow. Every connection is closed and counted once all lines are taken. Nothing may be fed
         afterwards. `end`: time and frame of the run's last packet, if it was not fed here."""
         with self._guard():
             self._link.flush()

@@ -1,4 +1,4 @@
-"""Values of the exchanges that a filter left out: what could have been asked for, if it left out all of them."""
+"""Values of the exchanges that a filter left out: suggestions for the user if it left out all of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Where records begin in the middle of a capture, guessed.
+"""Search for the first record behind a place in the middle of a capture.
 
-Nothing marks it. A guess is a run of records each of which is plausible and ends where the next one begins.
+Nothing marks records. A guess is a run of plausible records, each of which ends where the next one begins.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from kinspect.capture.reader import BLOCK_SIZE, PACKET_LIMIT, Findings
 from kinspect.capture.source import Begin, Source
 from kinspect.errors import CaptureError, UnreadableError
 
-# Records in a row that make a guess.
+# Number of plausible records in a row that make a guess.
 _RUN = 12
 _PCAP_HEADER = 24
-# Packets next to each other in a file are no farther apart than this.
+# Largest time between neighbouring packets of a file.
 _APART_SECONDS = 7 * 86_400
 _BLOCK_OVERHEAD = 12
 _PACKET_BLOCK = 28
@@ -27,11 +27,12 @@ _LITTLE_ENDIAN = b"\x4d\x3c\x2b\x1a"
 
 
 class Records(NamedTuple):
-    """How to find records in a capture.
+    """Properties by which records of a capture are found.
 
-    `prefix`: what its reader needs before them, `described`: number of pcapng blocks in it that describe packets.
-    `header`: bytes before a packet's data, at most. `step`: records begin at multiples of it. `following`: the end of a
-    record that begins at a place of some data, and its second (0: it has none); None if none can begin there.
+    `prefix`: bytes that its reader needs before them; `described`: number of pcapng blocks in it that describe packets.
+    `header`: most bytes before a packet's data. `step`: records begin at multiples of it. `following`: function from
+    data and the position of a record to its end and its time in seconds (0: it has none), or None if no record can
+    begin there.
     """
 
     prefix: bytes
@@ -59,7 +60,7 @@ class Records(NamedTuple):
 
 
 def records_of(source: Source) -> Records | None:
-    """How to find records in the capture that begins here; None if its format, or its beginning, does not allow it.
+    """Records of the capture that the source begins; None if its format or its beginning does not allow a search.
 
     Raises UnreadableError.
     """
@@ -105,7 +106,7 @@ def _pcapng(prefix: bytes, described: int) -> Records:
     unpack = Struct("<II" if prefix[8:12] == _LITTLE_ENDIAN else ">II").unpack_from
 
     def following(data: bytes, at: int) -> tuple[int, int] | None:
-        """Blocks have their length at both ends."""
+        """End of a pcapng block, whose length stands at both of its ends; 0 for its time."""
         kind, size = unpack(data, at)
         if kind not in _PCAPNG_KINDS or size % 4 or not _BLOCK_OVERHEAD <= size <= PACKET_LIMIT:
             return None

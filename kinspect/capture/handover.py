@@ -70,8 +70,7 @@ class Outbox:
 
     def packets(self, counters: Counters, first: int, prelude: bytes, blocks: list[bytes]) -> None:
         """Queue packet blocks, numbered from `first`, behind those that describe them; dropped if the queue is full."""
-        # Once full, dropping goes on until the queue is half empty: one long run of packets is worth more than many
-        # short ones.
+        # A full queue drops packets until it is half empty: one long run of packets is worth more than many short ones.
         self._full = self.waiting > (self._limit // 2 if self._full else self._limit)
         if self._full:
             self.drops += len(blocks)

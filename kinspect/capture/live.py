@@ -186,7 +186,7 @@ class Live:
         return None if self._settings.saving is None else self.counters.saved
 
     def stop(self) -> None:
-        """End with the packets up to now; those waiting are still handed on. May be called from a signal handler."""
+        """End the capture; waiting packets are still handed on. May be called from a signal handler."""
         if self._worker is not None:
             with suppress(OSError):
                 os.write(self._control, b"\0")
@@ -211,7 +211,7 @@ class Live:
         """The next message; None at the end."""
         if self._ended:
             return None
-        # Until the message is there: after an interruption in the middle, the start of the next one is not known.
+        # Wait for the whole message: after an interruption in it, the start of the next one is not known.
         self._ended = True
         message = self._inbox.message()
         if message is None:

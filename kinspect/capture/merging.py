@@ -19,7 +19,7 @@ FAR = 1_000_000_000
 """Nanoseconds by which times may differ within a file's own order."""
 
 NEAR = 16
-"""Number of following packets that agree with a time if none of them is far behind: what was before was a silence."""
+"""Number of following packets that confirm a time if none of them is far behind: then a silence was before it."""
 
 AROUND = 256
 """Most packets before and after a time that decide whether it is wrong."""

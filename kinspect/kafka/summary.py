@@ -1,6 +1,6 @@
 """Names and counts from both bodies of an exchange: topics, partitions, groups, records, errors, problems.
 
-A layout is compiled once into steps that look at the fields of interest alone; a body without any costs nothing.
+A layout is compiled once into steps that look only at the fields of interest; a body without any costs nothing.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class RecordRoom:
 
 
 class RecordField:
-    """One `records` field that is neither null nor absent, its batches read when asked for."""
+    """One `records` field that is neither null nor absent; its batches are read on first use."""
 
     __slots__ = (
         *("_aligned", "_batches", "_count", "_counts", "_given", "_problems", "_records", "_room", "value"),
@@ -100,7 +100,7 @@ class RecordField:
         return self._batches
 
     def take_records(self) -> RecordSet:
-        """The batches with their records, the caller's to change: they are held once. Read again if taken before."""
+        """The batches with their records. The caller may change them, and a second call reads them again."""
         self._read_records()
         found, self._records = self._records, None
         assert self._given is not None
@@ -115,7 +115,7 @@ class RecordField:
 
     @property
     def count(self) -> int | None:
-        """Records in all batches; None if a batch does not tell (a compressed one v0/v1 that cannot be expanded)."""
+        """Number of records in all batches; None if a batch of v0 or v1 cannot be expanded."""
         return self._count if self._given is not None else _count(self.batches())
 
     def _read_records(self) -> None:
@@ -138,7 +138,7 @@ def _count(batches: RecordSet) -> int | None:
         count: int | None = batch["count"]
         if count is None:
             return None
-        # A batch without compression holds no more records than bytes, whatever it says.
+        # An uncompressed batch holds no more records than bytes, whatever its header says.
         total += max(min(count, batch["size"]) if batch["compression"] == "none" else count, 0)
     return total
 
@@ -212,7 +212,7 @@ class Summary:
 
     @property
     def record_count(self) -> int | None:
-        """Records in all record sets; None if they are not known to be all, or one does not tell."""
+        """Number of records in all record sets; None if a set is missing or its number is unknown."""
         if self.record_bytes is None:
             return None
         total = 0
@@ -230,7 +230,7 @@ class Summary:
         return max(*topics, len(self.groups), len(self.transactional_ids), len(self.error_codes))
 
     def has_damaged_records(self, with_records: bool) -> bool:
-        """True if something is wrong with a record set or, `with_records`, with a record."""
+        """True if a record set or, `with_records`, a record is damaged."""
         fields = self._record_fields
         return bool(fields) and any([field.problems(with_records) for field in fields.values()])
 
@@ -598,7 +598,7 @@ def _coordinator_key(name: str, array: bool) -> Walk:
 
 
 def _inner(name: str) -> Walk:
-    """Read the message in an Envelope's field; the request, which comes first, tells the response's layout."""
+    """Read the message in an Envelope's field; the request, which comes first, decides the response's layout."""
 
     def step(struct: Struct, found: _Found, topic: str | None) -> None:
         value = struct.get(name)
@@ -620,7 +620,7 @@ def _inner(name: str) -> Walk:
 
 
 def _knowing_key_type(walk: Walk, told: bool) -> Walk:
-    """FindCoordinator v0 has no key type: it asks for a group's."""
+    """`walk` with the key type of FindCoordinator's keys; v0 has no key type, and its keys are groups."""
 
     def knowing(struct: Struct, found: _Found, topic: str | None) -> None:
         found.key_type = struct.get("key_type") if told else GROUP_KEY

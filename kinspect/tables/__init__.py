@@ -1,2 +1,2 @@
-"""Tables of exchanges, record batches, records and connections: lines made columns of Arrow. All but their names
-need PyArrow."""
+"""Tables of exchanges, record batches, records and connections: lines as columns of Arrow. Only their names do not need
+PyArrow."""

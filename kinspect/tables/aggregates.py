@@ -1,4 +1,4 @@
-"""What exchanges add up to, as tables: Spark SQL."""
+"""Aggregates of exchanges as tables, by Spark SQL."""
 
 QUERIES = {
     "latency_by_minute": """
@@ -29,4 +29,4 @@ QUERIES = {
         GROUP BY ALL
     """,
 }
-"""Each aggregate and the query over `exchanges` (with `date`) that makes it; every one has `date`."""
+"""Query of each aggregate over the table `exchanges`; both have the column `date`."""

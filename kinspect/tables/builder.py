@@ -15,12 +15,12 @@ from kinspect.tables.rows import Table, TableRow, completion
 
 _ROWS, _BYTES = 1000, 4 * 1024 * 1024
 _ROW_BYTES = 1000
-"""What a row takes, about, beside what its messages held."""
+"""Estimated bytes of a row beside its messages."""
 
 
 class TableBuilder:
-    """Takes the lines that pass a filter, gives the rows of tables: by the table's name, an array of structs of at most
-    some thousand rows or some MiB. `made`: how many rows each table has so far; `emit`: line types that are wanted."""
+    """Turns the lines that pass a filter into rows of tables: arrays of structs with the table's name, of at most 1,000
+    rows and some MiB. `made`: number of rows of each table so far; `emit`: the line types that the tables need."""
 
     def __init__(
         self, tables: Mapping[str, Table], passes: Filter, run_id: str, capture_point: str | None
@@ -39,7 +39,7 @@ class TableBuilder:
         self.emit = frozenset(table.emit for table in tables.values())
 
     def add(self, lines: Iterable[Line]) -> Iterator[tuple[str, pa.Array]]:
-        """Takes lines; gives what is full."""
+        """Takes lines; gives full arrays."""
         for line in lines:
             if isinstance(line, Exchange):
                 if not self._passes.matches(line):
@@ -64,7 +64,7 @@ class TableBuilder:
                 yield from self.rest()
 
     def rest(self) -> Iterator[tuple[str, pa.Array]]:
-        """Gives what is not full."""
+        """Gives the remaining rows."""
         for name, rows in self._rows.items():
             for at in range(0, len(rows), _ROWS):
                 some = rows[at : at + _ROWS]

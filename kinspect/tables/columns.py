@@ -29,7 +29,7 @@ _KINDS: dict[str, pa.DataType] = {
 
 
 def parse_columns(text: str) -> ColumnTypes:
-    """Columns as `name kind, ...`; a `time` is two of them, in nanoseconds and in microseconds."""
+    """Columns from text like `name kind, …`. A `time` becomes two columns, in nanoseconds and in microseconds."""
     found: ColumnTypes = []
     for column in text.split(","):
         name, kind = column.split()
@@ -41,7 +41,7 @@ def parse_columns(text: str) -> ColumnTypes:
 
 
 def _kind(name: str, text: str) -> None:
-    """A kind of columns that have columns themselves; also `name` with an `s`, of lists of them."""
+    """Define a kind of struct column by its own columns, and the kind of lists of it, with an `s`."""
     _KINDS[name] = pa.struct(parse_columns(text))
     _KINDS[f"{name}s"] = pa.list_(_KINDS[name])
 
@@ -75,7 +75,7 @@ _CONNECTION = parse_columns(
     tls_status text, tls_reason text, handshake_seen bool, end_reason text, exchanges long, gaps long, gap_bytes long,
     conflicting_bytes long, undecoded_bytes long"""
 )
-# Where a batch was, before its own columns.
+# Columns in front of a batch's own: its place.
 _AROUND = """exchange_id text, timestamp time, client_ip text, client_id text, broker_ip text, broker_port int,
     connection_id text, correlation_id int, api text, api_version int, side text, topic text, topic_id text,
     partition int, path text, batch int"""
@@ -88,7 +88,7 @@ _RECORD = parse_columns(
     f"""{_AROUND}, offset long, timestamp_ms long, key text, key_size long, key_encoding text, key_decoded text,
     value text, value_size long, value_encoding text, value_decoded text, headers headers"""
 )
-# What stands at the end of all tables.
+# Columns at the end of all tables.
 _RUN = parse_columns("capture_point text, run_id text, schema_version int, date date, completion bytes")
 
 _COLUMNS: dict[str, ColumnTypes] = {
@@ -98,7 +98,7 @@ _COLUMNS: dict[str, ColumnTypes] = {
     RECORDS: _RECORD,
 }
 PROBLEM_ROWS = pa.schema([*parse_columns("file text, error text, unread bool, message text"), *_RUN[:-1]])
-"""The table `problems`: an input that was not read to its end, or not at all."""
+"""Columns of the table `problems`, a row of which is an input that was not read to its end, or not at all."""
 
 COMMENTS = {
     EXCHANGE_ID: "Hash of the connection, and the message's direction and place in it; joins tables, stable over runs",
@@ -123,13 +123,13 @@ COMMENTS = {
     COMPLETION: "Sorts rows in the order of completion",
     "unread": "Whether nothing of the input was read",
 }
-"""What stands beside columns, by name."""
+"""Comments of columns, by name."""
 
 
 def schema_of(name: str, fields: Collection[str] | None) -> pa.Schema:
     """The columns `fields` of the table `name` (None: all; dotted for those of exchanges, as `--fields` is).
 
-    Raises KinspectError for what is no table or no column.
+    Raises KinspectError for an unknown table or column.
     """
     if name not in _COLUMNS:
         raise KinspectError(f"table cannot be {name!r}; it is one of {', '.join(TABLES)}")

@@ -31,7 +31,7 @@ RowsOfLine = Callable[[Any], Iterable[TableRow]]
 
 
 class Table(NamedTuple):
-    """A table as it was asked for. `emit`: the line type it is made of; `rows`: a line to its rows."""
+    """A requested table. `emit`: the line type that it is made of; `rows`: turns a line into its rows."""
 
     schema: pa.Schema
     emit: str
@@ -39,7 +39,7 @@ class Table(NamedTuple):
 
 
 def open_table(name: str, fields: Collection[str] | None, view: View) -> Table:
-    """The table `name`; `fields`, and what is raised: see `schema_of`. The view of records shows records."""
+    """The table `name`, with `fields` and errors as for `schema_of`. For `records` the view shows records."""
     schema = schema_of(name, fields)
     if name == CONNECTIONS:
         return Table(schema, "connection", _connection_rows)
@@ -51,7 +51,7 @@ def open_table(name: str, fields: Collection[str] | None, view: View) -> Table:
 
 
 def completion(key: LineKey) -> bytes:
-    """The key of a line, to be sorted by as bytes."""
+    """Bytes that sort like the key of a line."""
     time, *rest = key
     return _KEY.pack(time + (1 << 63), *rest)
 
@@ -63,7 +63,7 @@ class Unread(NamedTuple):
     error: CaptureError
 
     def row(self, run_id: str, capture_point: str | None, day: date | None) -> tuple[Any, ...]:
-        """Its row of `problems`, which lies with the date `day`."""
+        """Its row of the table `problems`, with the date `day`."""
         kind = type(self.error).__name__.removesuffix("Error")
         told = self.file, kind, self.error.unread, str(self.error)
         return *told, capture_point, run_id, SCHEMA_VERSION, day
@@ -84,7 +84,8 @@ def _text(value: Any) -> str | None:
 
 
 def exchange_id(exchange: Exchange) -> str:
-    """Tells the exchange from all others, in every run over its packets: by its earliest message that is there."""
+    """Id of the exchange, the same in every run over its packets: a hash of connection, direction and offset of its
+    earliest message, as 32 hex digits."""
     message = exchange.request or exchange.response
     assert message is not None
     text = f"{exchange.connection.connection_id}|{message.direction}|{message.offset}"
@@ -139,7 +140,7 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Tabl
 
 
 def _batches(value: Any, path: str, where: TableRow) -> Iterator[tuple[TableRow, TableRow]]:
-    """The batches in a body, each with where it stands: path, topic and partition."""
+    """The batches in a body, each with its place: path, topic and partition."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             if isinstance(item, dict | list):

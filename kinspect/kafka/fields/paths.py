@@ -1,4 +1,4 @@
-"""Paths of the fields of one kind in a body: compiled from the layout once, then walked without looking elsewhere."""
+"""Paths of the fields of one kind in a body: compiled from the layout once; a walk visits only these places."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class FieldPaths:
     def walk(self, struct: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any], str]]:
         """The path of each struct that holds such a field, the struct, and the field's name.
 
-        A path looks like `responses[0].partitions[1]`; the body's own is empty. Fields a broken message
-        lacks are passed over.
+        A path looks like `responses[0].partitions[1]`; the body's own is empty. Fields that a broken message lacks are
+        left out.
         """
         for name in self.names:
             if name in struct:

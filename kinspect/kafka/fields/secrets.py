@@ -1,4 +1,4 @@
-"""Table of secrets, which are printed only if asked for.
+"""Table of secrets, which are printed only with `--show-secrets`.
 
 Sources: KIP-43, KIP-84, KIP-152, KIP-255 (SASL tokens, SCRAM), KIP-48 and KIP-373 (delegation tokens), KIP-554 and
 KIP-900 (SCRAM credentials in requests and in metadata records), KIP-226 and KIP-339 (configs), KIP-651 (PEM keys).
@@ -67,7 +67,7 @@ def is_secret_config(name: str | None) -> bool:
 
 
 def is_secret_entry(entry: dict[str, object]) -> bool:
-    """True if a config entry's value is a secret: marked so by the broker, or told by its name."""
+    """True if a config entry's value is a secret: the broker marks it so, or its name shows it."""
     return (
         bool(entry.get("is_sensitive"))
         or entry.get("config_type") == PASSWORD_TYPE

@@ -114,8 +114,8 @@ class BodyView:
     def body(
         self, layout: Layout, body: Struct, message: WireMessage, exchange: Pair, summarised: bool
     ) -> Struct:
-        """The decoded `body` of one of the exchange's messages. `summarised`: the exchange's summary is wanted too,
-        so its record sets need not be read twice."""
+        """The shown form of the decoded `body` of one of the exchange's messages. `summarised`: the line has the
+        exchange's summary too, so its record sets need not be read twice."""
         rewrite = self._rewrite(layout, body)
         if rewrite is None:
             return body
@@ -138,8 +138,8 @@ class BodyView:
 
 
 class _Plan:
-    """The compiled form of one layout: `light` for bodies without unknown tagged fields, `full` for those with some;
-    `tagged` tells them apart. Such fields can stand in any struct of a flexible message, and next to never do."""
+    """The compiled form of one layout: `light` for bodies without unknown tagged fields, `full` for those with some.
+    `tagged` tests for them. Any struct of a flexible message can have such fields, but hardly any does."""
 
     def __init__(self, view: BodyView, layout: Layout) -> None:
         self.light = _Writer(view, layout, False).struct(layout.fields)

@@ -1,4 +1,4 @@
-"""Projections (`--fields api,request.body.topics.name`): dotted paths, through arrays, of what to show and decode."""
+"""Projections (`--fields api,request.body.topics.name`): dotted paths, through arrays, to fields to show and decode."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kinspect.kafka.fields import secrets
 from kinspect.kafka.fields.entities import TOPIC_ID
 
 Tree = dict[str, "Tree"]
-"""Names, each with the tree of those asked for below it; an empty tree asks for everything."""
+"""Requested names, each with the tree of the names below it; an empty tree requests everything."""
 
 DECODED, SIZE = "_decoded", "_size"
 # Fields below which no fields of the body are shown: they are decoded whole.
@@ -34,7 +34,7 @@ _CONTEXT = frozenset(
 
 
 def parse_paths(paths: Iterable[str]) -> Tree:
-    """The tree of the asked paths. Asking for a field and for something below it asks for the whole field."""
+    """The tree of the requested paths. A field requested whole and in part is shown whole."""
     tree: Tree = {}
     for path in sorted(paths, key=len):
         node = tree
@@ -49,7 +49,7 @@ def parse_paths(paths: Iterable[str]) -> Tree:
 
 
 def project(value: Any, tree: Tree) -> Any:
-    """The parts of a JSON value that `tree` asks for: dicts lose other keys, lists are gone through, order is kept."""
+    """The parts of a JSON value that `tree` requests: dicts lose other keys, also within lists; the order is kept."""
     if not tree:
         return value
     if isinstance(value, dict):
@@ -60,7 +60,7 @@ def project(value: Any, tree: Tree) -> Any:
 
 
 def body_paths(tree: Tree) -> frozenset[str]:
-    """The body fields to decode for the parts of a body that `tree` asks for."""
+    """The body fields to decode for the parts of a body that `tree` requests."""
     return frozenset(_paths(tree, ""))
 
 

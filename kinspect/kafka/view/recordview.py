@@ -1,4 +1,4 @@
-"""Record sets in JSON: batches, and if asked for their records, keys and values."""
+"""Record sets in JSON: batches, and on request their records, keys and values."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class RecordView:
             batches: list[dict[str, Any]] = found
             for batch in batches:
                 records, is_control = batch["records"], batch["is_control"]
-                # In place: the records and their shown form are not held both.
+                # In place, so that the records and their shown form are not held at once.
                 if is_control or topic in internal.TOPICS or self._int64_text:
                     for index, record in enumerate(records):
                         records[index] = self._record(record, is_control, topic, around)
@@ -104,7 +104,7 @@ class RecordView:
                 record["headers"] = [self._header(header) for header in record["headers"]]
 
     def _plain_text(self, records: list[dict[str, Any]]) -> None:
-        """`_plain` for text, without a call for each key and value: nearly all records asked for come here."""
+        """`_plain` for text, without a call for each key and value: nearly all shown records are of this kind."""
         for record in records:
             key, value = record["key"], record["value"]
             encoding = None

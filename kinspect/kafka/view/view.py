@@ -1,7 +1,7 @@
 """The exchange as the JSON line's object: a table of keys, each with the expression of its value.
 
-Everything that depends on the options alone is settled when a `View` is made, everything that depends on a
-layout alone when that layout is first seen.
+Work that depends only on the options is done when a `View` is made, work that depends only on a layout when that layout
+is first seen.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ SHAPES: dict[str, tuple[str, ...]] = {
     "response": (*MESSAGE_KEYS, ERRORS),
     "problems": ("side", "code", "offset", "bytes", "path", "message"),
 }
-"""Names that may be asked for below a key; below other keys there are none."""
+"""Names below a key that `--fields` accepts; other keys have none."""
 
 
 # ---------------------------------------------------------------------- the view
@@ -255,7 +255,7 @@ class View:
         return shown
 
     def _message(self, message: WireMessage, exchange: Pair, fields: frozenset[str] | None) -> dict[str, Any]:
-        """A side of the exchange. Without `fields` to decode, what only the body tells is not asked for either."""
+        """A side of the exchange. Without `fields` to decode, keys that need the body are left out too."""
         body, layout, complete, _ = NOT_DECODED if fields == NO_FIELDS else message.decode(fields)
         label = None
         if layout is not None:
@@ -274,7 +274,7 @@ class View:
                 "packets": message.packets,
             },
             "layout": label,
-            # Every byte is there and, if it is known what they mean, was read.
+            # No byte is missing, and all were read if the layout is known.
             "complete": message.complete and (complete or message.api_key is None),
             "inferred": message.inferred,
             "body": body,
@@ -292,7 +292,7 @@ def _one_of(option: str, value: str, choices: Iterable[str]) -> None:
 
 
 def _check(tree: projection.Tree) -> None:
-    """Raise KinspectError for an asked path with a name that lines do not have."""
+    """Raise KinspectError for a requested path with a name that lines do not have."""
     for key, below in tree.items():
         if key not in KEYS:
             raise KinspectError(f"unknown field {key!r}: {_nearest(key)}")
@@ -319,7 +319,7 @@ def _nearest(name: str) -> str:
 
 
 def _asks(tree: projection.Tree, side: str, *keys: str) -> bool:
-    """True if one of a side's keys is asked for."""
+    """True if one of a side's keys is requested."""
     if tree and side not in tree:
         return False
     below = tree.get(side)
