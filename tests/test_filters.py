@@ -1,4 +1,4 @@
-"""Which exchanges pass: contract by contract rule, on stand-ins that have what a filter looks at."""
+"""Filters: each rule of the contract, on stand-ins with the properties that a filter tests."""
 
 from contextlib import suppress
 from types import SimpleNamespace

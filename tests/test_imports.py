@@ -1,4 +1,4 @@
-"""What a command loads: starting up is most of the time of a short run."""
+"""Modules that a command loads: starting up is most of the time of a short run."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ sys.exit(status)
 
 
 def loaded(heavy, *arguments):
-    """Which of the `heavy` packages a command has loaded when it ends."""
+    """Packages among `heavy` that a command has loaded when it ends."""
     command = [sys.executable, "-c", SCRIPT, ",".join(heavy), *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

@@ -88,7 +88,7 @@ def retimed(blocks: list[Block], time: Callable[[int, int | None], int | None]) 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(ALL), st.randoms(use_true_random=False))
 def test_other_traffic_changes_nothing(name, rng):
-    """Of some connections alone the lines are those that they have in the whole, whatever the others' times are."""
+    """Some connections alone have the same lines as in the whole, whatever the times of the others are."""
     blocks, secrets = read(name)
     islands = islands_of(blocks)
     pairs = sorted(set(islands.values()))
@@ -193,7 +193,7 @@ def test_cut_anywhere_and_carried(name):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_carried_where_times_are_wrong(seed):
-    """Which of the last packets one to come is compared with, its own time decides: all of them are carried."""
+    """The state has all last packets: the time of the next one decides with which it is compared."""
     rng = random.Random(seed)
     whole_capture = packets(CAPTURES / "variants/reorder.pcap.gz")[:200]
     taken = []
@@ -234,7 +234,7 @@ def test_carried_after_every_packet(name):
 
 @pytest.mark.parametrize("packet", [8, 15, 20])
 def test_secrets_that_come_where_an_island_is_taken_back(packet):
-    """What waited for them is read, though they are not new there."""
+    """Data that waited for them is read, although they are not new there."""
     all_blocks, secrets = read("tls/tls13.pcap.gz")
     shared = Shared(all_blocks, secrets)
     before, after = cut(all_blocks, packet)

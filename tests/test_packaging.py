@@ -1,4 +1,4 @@
-"""What a wheel holds."""
+"""Contents of the wheel."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a widely used protocol analyser reads wrongly, and kinspect must read rightly: sixteen points, numbered."""
+"""Sixteen numbered points that a widely used protocol analyser reads wrongly, and kinspect must read rightly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is instead of what a filter asked for."""
+"""Values of exchanges that a filter left out, as suggestions."""
 
 from kinspect.seen import KEPT, LONGEST, VALUE_CHARACTERS, add, count_values, longest
 

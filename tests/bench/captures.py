@@ -12,7 +12,7 @@ from generate import Told
 from plan import Capture
 
 DIRECTORY = Path(__file__).parents[2] / "build" / "bench"
-"""What runs make, ignored by git."""
+"""Folder of generated captures, ignored by git."""
 
 
 def path_of(capture: Capture) -> Path:
@@ -21,7 +21,7 @@ def path_of(capture: Capture) -> Path:
 
 
 def told_of(capture: Capture) -> Told:
-    """What the generator wrote into it."""
+    """Contents of a capture, as the generator wrote them."""
     return made(capture)[1]
 
 

@@ -209,17 +209,17 @@ def moved(make: Callable[[random.Random], bytes], connection: int) -> list[Said]
 
 
 def bulk(connection: int) -> list[Said]:
-    """What a connection says in a round of `bulk`: 1,000 records."""
+    """Messages of a connection in a round of `bulk`: 1,000 records."""
     return moved(order, connection)
 
 
 def records(connection: int) -> list[Said]:
-    """What a connection says in a round of `records`: 1,000 records."""
+    """Messages of a connection in a round of `records`: 1,000 records."""
     return moved(reading, connection)
 
 
 def chatty(connection: int) -> list[Said]:
-    """What a connection says in a round of `chatty`: eight messages, each of them a packet."""
+    """Messages of a connection in a round of `chatty`: eight, each in a packet of its own."""
     chance, client = random.Random(connection), f"bench-{connection}"
     beat = heartbeat(connection, client)
     return (
@@ -229,7 +229,7 @@ def chatty(connection: int) -> list[Said]:
 
 
 def wide(connection: int) -> list[Said]:
-    """What a connection says in a round of `wide`: Metadata of 5,000 partitions."""
+    """Messages of a connection in a round of `wide`: Metadata of 5,000 partitions."""
     return metadata(random.Random(connection), 50, 100, f"bench-{connection}")
 
 
@@ -343,7 +343,7 @@ class Writer:
 
 
 class Told(NamedTuple):
-    """What a capture holds; `messages` by API key and direction, as `0 request`; `correlation_ids`: their sum."""
+    """Contents of a capture; `messages` by API key and direction, as `0 request`; `correlation_ids`: their sum."""
 
     packets: int
     messages: dict[str, int]

@@ -1,4 +1,4 @@
-"""What `make bench` measures: captures, commands, and the rows with their targets."""
+"""Plan of `make bench`: captures, commands, and the rows with their targets."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Run(NamedTuple):
 
 
 FASTER, SLOWER, PEAKS, PEAK = "times faster", "times the time", "times the peak", "MiB"
-"""How a row compares: `against / work`, `work / against`, the same of their peaks, the peak itself."""
+"""Kinds of comparison: `against / work`, `work / against`, the same of their peaks, the peak itself."""
 AT_LEAST = {FASTER}
 
 
 class Row(NamedTuple):
-    """What is compared with what; the targets are those of pure Python and of the compiled form (None: none)."""
+    """A comparison of two runs; the targets are those of pure Python and of the compiled form (None: none)."""
 
     work: str
     run: Run

@@ -1,4 +1,4 @@
-"""What was measured, as text, as JSON and as a section of docs/performance.md."""
+"""Report of the measurements as text, as JSON and as a section of docs/performance.md."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
         return self.targets[FORMS.index(form)]
 
     def verdict(self, form: str) -> str:
-        """Whether the target is met."""
+        """`met` or `missed` by the row's target; a dash without a target."""
         target = self.target(form)
         if target is None:
             return "–"
@@ -80,7 +80,7 @@ class Result(NamedTuple):
 
 
 def machine(tshark: str, tcpdump: str, kinspect: str) -> dict[str, str]:
-    """What ran where."""
+    """Machine and versions of a run."""
     model = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {

@@ -1,4 +1,4 @@
-"""What the tables cost on Spark, beside `kinspect read`: exchanges of captures in rotated files.
+"""Cost of the tables on Spark, beside `kinspect read`: exchanges of captures in rotated files.
 
     make bench-spark                                            # writes its section of docs/performance.md
     .venv/bin/python tests/bench/spark.py --quick               # small captures, and nothing is kept
@@ -192,7 +192,7 @@ def facts(rounds: int, before: float) -> str:
 
 
 def cpu(took: Took) -> float:
-    """What grows with the captures: with a local master the one JVM is the executor's."""
+    """CPU seconds that grow with the captures: with a local master the only JVM is the executor's."""
     executors = took.get("executor_cpu", 0.0)
     return took["python_cpu"] + (executors or took.get("driver_cpu", 0.0))
 

@@ -123,7 +123,7 @@ def by_spark(options: argparse.Namespace) -> dict[str, Any]:
 
 
 class Processes:
-    """What this process started: JVMs and Python workers, watched by a thread."""
+    """Processes that this one started, JVMs and Python workers, watched by a thread."""
 
     def __init__(self) -> None:
         self.peak_mib = 0.0
@@ -148,7 +148,7 @@ class Processes:
 
 
 def processes() -> dict[int, tuple[int, float, float]]:
-    """Of every process its parent, its CPU seconds and those of its children that ended."""
+    """Parent, CPU seconds, and CPU seconds of ended children of every process, by process id."""
     found = {}
     for entry in os.listdir("/proc"):
         if entry.isdecimal():

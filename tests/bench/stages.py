@@ -1,4 +1,4 @@
-"""What each stage costs: µs a packet, a message, a line or a record, alone and with its input ready.
+"""Cost of each stage: µs a packet, a message, a line or a record, alone and with its input ready.
 
     python tests/bench/stages.py                                               # all captures
     python tests/bench/stages.py chatty --rounds 7
@@ -47,7 +47,7 @@ SMALLER = 4
 PROFILED = 25
 
 Call = tuple[str, tuple[Any, ...]]
-"""What a stream handler was told: the method and its arguments."""
+"""A call of a stream handler: the method and its arguments."""
 
 
 class Cost(NamedTuple):
@@ -87,7 +87,7 @@ class Fed(NamedTuple):
 
 
 class Inputs:
-    """What each stage begins with, for one capture."""
+    """Inputs of each stage, for one capture."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""What `make bench` compares is there, and what it must not let pass is told."""
+"""The captures and commands of `make bench` exist, and it reports wrong results."""
 
 import io
 import re

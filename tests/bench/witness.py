@@ -1,4 +1,4 @@
-"""What both programs read of a capture, counted: a fast wrong answer is no result."""
+"""Counts of the messages that both programs read of a capture: a fast wrong answer is no result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIELDS = ("request_key", "response_key", "partition_id", "record_attributes", "c
 
 
 class Read(NamedTuple):
-    """What a program told of a capture, as in `Told`; None where its output does not tell it."""
+    """Counts of a capture by a program, as in `Told`; None where its output has none."""
 
     messages: dict[str, int]
     correlation_ids: int
@@ -63,7 +63,7 @@ def miscounted(capture: Capture) -> list[str]:
 
 
 def tshark(capture: Capture) -> Read:
-    """What tshark counts."""
+    """Counts of a capture by tshark."""
     path = captures.path_of(capture)
     command = [
         TSHARK,
@@ -96,7 +96,7 @@ def tshark(capture: Capture) -> Read:
 
 
 def read_lines(capture: Capture, command: str) -> Read:
-    """What kinspect's bodies hold."""
+    """Counts of a capture by the bodies in kinspect's lines."""
     messages: Counter[str] = Counter()
     partitions = records = ids = 0
     for line in _kinspect(capture, command):

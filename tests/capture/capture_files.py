@@ -18,7 +18,7 @@ START = 1_700_000_000 * SECOND
 
 
 class Packet(NamedTuple):
-    """What a test writes and what it reads back; `time` in nanoseconds."""
+    """A packet that a test writes and reads back; `time` in nanoseconds."""
 
     time: int | None
     data: bytes

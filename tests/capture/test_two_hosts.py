@@ -1,4 +1,4 @@
-"""What two hosts captured, one direction of all connections each, beside packets whose times are wrong."""
+"""Captures of two hosts, one direction of all connections each, beside packets whose times are wrong."""
 
 import random
 from pathlib import Path

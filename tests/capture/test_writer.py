@@ -1,4 +1,4 @@
-"""What is written as pcapng is what `read_pcapng`, scapy and (by `tools`) tshark read."""
+"""Written pcapng files, as `read_pcapng`, scapy and (by `tools`) tshark read them."""
 
 import subprocess
 

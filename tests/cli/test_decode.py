@@ -436,7 +436,7 @@ ANSWERED_LOGIN = {
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("damage", ["cut", "twice", "without its beginning"])
 def test_a_token_is_not_shown_as_something_else(kinspect, version, damage):
-    """Where the bytes are no whole SaslAuthenticate another API's layout may fit, and would show it."""
+    """Another API's layout may fit the bytes of a cut SaslAuthenticate, and would show the token."""
     answer = encode_response(Message(36, version, 7, ANSWERED_LOGIN, None))
     request = encode_request(Message(36, version, 7, {"auth_bytes": b"\0alice\0open sesame"}, "c"))
     sized = len(answer).to_bytes(4) + answer

@@ -62,7 +62,7 @@ def small(*arguments, in_child="pass", patience=60):
 
 
 def outcome(command, output):
-    """What a command left: its status, what it wrote to the file `output` and what it said."""
+    """Result of a command: its status, the content of its file `output` and its messages."""
     command = [*command, "-o", output, "--force"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     said = [line for line in result.stderr.splitlines() if not line.startswith("forked")]

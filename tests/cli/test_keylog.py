@@ -1,4 +1,4 @@
-"""What is said of a key log that a client is still writing."""
+"""Key logs that a client is still writing."""
 
 from types import SimpleNamespace
 

@@ -506,7 +506,7 @@ def test_every_line_type_follows_its_schema(kinspect, packets, tmp_path):
 
 
 def on_a_terminal(*command):
-    """What a command prints on a terminal of 80 columns."""
+    """Output of a command on a terminal of 80 columns."""
     controller, terminal = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     environment.pop("NO_COLOR", None)

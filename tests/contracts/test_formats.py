@@ -1,4 +1,4 @@
-"""What holds of every capture format: it is read as the pcap it was made of is, also from the middle on, plain and
+"""Contract of every capture format: it is read as the pcap it was made of is, also from the middle on, plain and
 compressed, and whatever is wrong with the file.
 
 A row of `kinspect.capture.formats` is tested here as soon as `support.formats` has a writer of its name, and fails
@@ -89,7 +89,7 @@ def every_packet(path: Path, block_size: int = 96 * 1024) -> tuple[list[Packet],
 
 
 def same_packets(found: Sequence[Packet], expected: Sequence[Packet]) -> None:
-    """Whether these are the packets; a frame check sequence may stand behind their bytes."""
+    """Assert that the packets are the expected ones; a frame check sequence may follow their bytes."""
     for packet, original in zip(found, expected, strict=True):
         assert (packet.time, packet.link_type) == (original.time, original.link_type)
         assert packet.data.startswith(original.data)
@@ -134,7 +134,7 @@ def test_read_on_in_the_middle(name: str, tmp_path: Path) -> None:
 
 
 def saved(path: Path, folder: Path) -> Path:
-    """What the explorer saves of every second exchange."""
+    """File that the explorer saves for every second exchange."""
     store = indexed(path)
     target = folder / "saved.pcapng"
     with target.open("wb") as file:

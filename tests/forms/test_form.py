@@ -1,4 +1,4 @@
-"""Which form is under test: `make compiled` asks for the compiled one, and nothing may slip back to the source."""
+"""The form under test: `make compiled` tests the compiled one, and nothing may fall back to the source."""
 
 import importlib
 import os

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 KEPT = HERE / "corpus.txt.gz"
 FOUND = HERE / "found.txt"
 KEPT_BYTES = 20_000
-"""Of each target, before they are compressed."""
+"""Most bytes of the corpus of each target, before compression."""
 
 _INTERESTING = (0, 1, 2, 4, 16, 32, 64, 100, 127, 128, 129, 254, 255)
 
@@ -29,7 +29,7 @@ def kept() -> Iterator[tuple[str, bytes]]:
 
 
 def found() -> Iterator[tuple[str, bytes]]:
-    """What broke a rule once: target and input."""
+    """Inputs that broke a rule once: target and input."""
     return _read(FOUND.read_text())
 
 

@@ -28,7 +28,7 @@ Place = tuple[str, ...]
 
 
 def place_of(error: BaseException) -> Place:
-    """What tells one failure from another: its kind and the innermost lines of this project."""
+    """Identity of a failure: its kind and the innermost lines of this project."""
     frames = [
         f"{Path(frame.filename).name}:{frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)

@@ -14,7 +14,7 @@ IDS = [f"{name}-{data[:12].hex()}" for name, data in FOUND]
 
 @pytest.mark.parametrize(("name", "data"), FOUND, ids=IDS)
 def test_found_inputs(name: str, data: bytes) -> None:
-    """What broke a rule once does not again."""
+    """Inputs that broke a rule once break none."""
     target(name).fuzz(data)
 
 

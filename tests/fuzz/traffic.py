@@ -16,7 +16,7 @@ TESTS = Path(__file__).parents[1]
 CAPTURES = TESTS.parent / "captures"
 
 Piece = tuple[int, bytes]
-"""What a direction sent."""
+"""A direction, and the next bytes of its stream."""
 
 
 def content(path: Path) -> bytes:

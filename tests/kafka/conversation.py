@@ -48,7 +48,7 @@ def heartbeat_answer(correlation_id: int, error_code: int = 0) -> bytes:
 
 @dataclass
 class Wire:
-    """What the reassembly would tell of the connection."""
+    """The connection as the reassembly would describe it."""
 
     syn: int | None = CLIENT
     start_time: int | None = 0
@@ -114,7 +114,7 @@ class Conversation:
 
     @property
     def lines(self) -> list[Exchange | ConnectionLine | Gap]:
-        """What was handed on so far."""
+        """Lines handed on so far."""
         self._lines += self.ledger.rest()
         return self._lines
 

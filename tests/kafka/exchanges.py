@@ -21,7 +21,7 @@ OTHER_ID = "AAAAAAAAAAAAAAAAAAAAyA"
 
 
 def connection(names: dict[str, str] | None = None) -> Ends:
-    """What an exchange asks of its connection."""
+    """Ends of the connection of all exchanges here."""
     return Ends(
         client_ip="10.0.0.1",
         client_port=41234,

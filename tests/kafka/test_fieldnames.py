@@ -1,4 +1,4 @@
-"""Which names `--fields` may ask of a body."""
+"""Names of body fields that `--fields` accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hostile client or capture sends: it ends in a line, whatever it is, and that line is JSON."""
+"""Input of a hostile client or capture: whatever it is, it ends in a line, and that line is JSON."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def test_node_id_on_the_line_of_any_connection_from_then_on() -> None:
 
 
 def test_node_ids_of_recorded_clusters() -> None:
-    """Of an address with a node id, all lines behind the first that has it have one, on whichever connection."""
+    """All lines behind the first one with an address's node id have it too, on any connection."""
     for name, ids in (("2.8.1/kraft-2nodes", {1, 2}), ("0.8.2.2/controller-2brokers", {0, 1})):
         seen: dict[tuple[str, int], int] = {}
         for found in kinspect.read(CAPTURES / f"{name}.pcap.gz"):

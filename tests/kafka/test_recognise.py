@@ -1,4 +1,4 @@
-"""What is Kafka and what is not, told by the bytes: nothing of other protocols, and all of Kafka's own."""
+"""Recognition of Kafka by its bytes: all of Kafka's streams, and none of other protocols."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _pieces(rng: Random, data: bytes) -> Iterator[bytes]:
 
 
 def _packets(rng: Random, client: bytes, server: bytes) -> list[tuple[int, bytes]]:
-    """What both sides send, either first, or by turns."""
+    """Packets of both sides, those of either side first, or by turns."""
     sides = [
         [(CLIENT, piece) for piece in _pieces(rng, client)],
         [(BROKER, piece) for piece in _pieces(rng, server)],

@@ -132,7 +132,7 @@ ROWS: list[tuple[str, int, int, str, dict[str, Any], Path]] = [
 
 
 def shows(line: dict[str, Any]) -> bool:
-    """Whether the secret is anywhere in a line, as text, base64 or hex, also as a part of longer bytes."""
+    """True if the secret is anywhere in a line, as text, base64 or hex, also as a part of longer bytes."""
     data = orjson.dumps(line)
     # Base64 of the bytes within other bytes, at each of the three alignments, without the ends others shape.
     shifted = (b64encode(b"\0" * n + SECRET)[4 if n else 0 : -4] for n in range(3))

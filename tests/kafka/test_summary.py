@@ -1,4 +1,4 @@
-"""What an exchange's bodies name and count, whose client sent it, what is wrong with it."""
+"""Summary of an exchange: names and counts in its bodies, its client's role, its problems."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ def without_response(made: Exchange) -> Exchange:
 
 
 def cut(made: Exchange, message: WireMessage | None) -> Exchange:
-    """Of the message 3 bytes were not captured."""
+    """The exchange, with the last 3 bytes of the message not captured."""
     assert message is not None
     assert message.raw is not None
     message.raw = message.raw[:-3]

@@ -15,7 +15,7 @@ sys.path.insert(0, str(BENCH))
 
 
 class Run(NamedTuple):
-    """How a run ended; `peak` is its largest resident memory in MiB."""
+    """Result of a run; `peak` is its largest resident memory in MiB."""
 
     status: int
     out: bytes

@@ -1,4 +1,4 @@
-"""What is held over all connections: the oldest gives way, and it is told."""
+"""Limit on the bytes held over all connections: the oldest are released, and that is counted."""
 
 from support.pcap import framed
 
@@ -15,7 +15,7 @@ CLIENT, BROKER = 0, 1
 
 
 class Wire:
-    """What the reassembly tells of a connection."""
+    """The connection as the reassembly describes it."""
 
     syn = CLIENT
     start_time = 0

@@ -1,4 +1,4 @@
-"""What a run may take, measured: memory does not grow with the capture, and hostile captures get no more."""
+"""Memory of a run, measured: it does not grow with the capture, and hostile captures get no more."""
 
 import gzip
 import json

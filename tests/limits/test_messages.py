@@ -1,4 +1,4 @@
-"""What is told of a mistake is short, whatever it quotes."""
+"""Error messages are short, whatever they quote."""
 
 import pytest
 

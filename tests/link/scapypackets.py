@@ -1,4 +1,4 @@
-"""What the tests of the link layers share: packets built by scapy, and what they must give."""
+"""Packets built by scapy for the tests of the link layers, and the segments they must give."""
 
 import struct
 
@@ -43,7 +43,7 @@ def block_of(packets, link_type=1, wire_lengths=None):
 
 
 def one(packet, link_type=1, wire_length=None):
-    """What a single packet gives: (segment or None, reason or None)."""
+    """Result of a single packet: (segment or None, reason or None)."""
     counts = Counts()
     rows = segments(block_of([packet], link_type, [wire_length] if wire_length else None), counts)
     assert counts.packets == 1

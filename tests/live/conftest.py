@@ -28,7 +28,7 @@ def enter_network(call, *arguments):
 
 @pytest.fixture(scope="module")
 def root():
-    """What captures and makes interfaces, with a loopback interface where no other test's traffic is."""
+    """The right to capture and to make interfaces, and a loopback interface without traffic of other tests."""
     if os.geteuid() != 0:
         pytest.fail("needs root, to capture from an interface")
     outside = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
@@ -48,7 +48,7 @@ def iproute(root):
 
 
 def read_some(descriptor):
-    """What comes next from a pipe or terminal."""
+    """The next bytes of a pipe or terminal."""
     data = os.read(descriptor, 65536)
     assert data, "the output ended"
     return data

@@ -15,7 +15,7 @@ def packet(ns=0, data=b"\0" * 60, length=None, status=1, tag=0, tpid=0, kind=HOS
 
 
 def ring_block(packets, hardware=ETHERNET, protocol=0, interface=1):
-    """Of packets: nanoseconds, bytes, wire length, status, tag, its ethertype, packet type."""
+    """A ring's block of packets: nanoseconds, bytes, wire length, status, tag, its ethertype, packet type."""
     rows = []
     for ns, data, length, status, tag, tpid, kind in packets:
         size = (_LINK_AT + len(data) + 15) // 16 * 16

@@ -1,4 +1,4 @@
-"""What `kinspect live` says before it captures; no right is needed."""
+"""Messages of `kinspect live` before it captures; no right is needed."""
 
 import errno
 import sys

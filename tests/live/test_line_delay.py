@@ -1,4 +1,4 @@
-"""How long lines wait for others that belong before them, while packets come."""
+"""Delay of lines that wait for earlier ones, while packets come."""
 
 from __future__ import annotations
 

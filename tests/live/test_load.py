@@ -25,7 +25,7 @@ LARGE, SMALL = 16_000, 200
 
 
 def loaded(live, tmp_path, rate, size, options=()):
-    """What the load generator counted, outcome and correlation id of the lines of its port, and the summary."""
+    """Counts of the load generator, outcome and correlation id of the lines of its port, and the summary."""
     port, out = free_port(), tmp_path / "out.jsonl"
     chosen = ("--port", port, "--emit", "exchange,summary", "-o", out, *options)
     with live("-i", "lo", *chosen) as running:

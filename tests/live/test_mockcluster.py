@@ -13,7 +13,7 @@ KAFKA_NAMES = {"ApiVersion": "ApiVersions"}
 
 
 class Client:
-    """What a client of librdkafka counted of its requests, by API."""
+    """Numbers of requests that a client of librdkafka counted, by API."""
 
     def __init__(self):
         self.requests = Counter()
@@ -29,7 +29,7 @@ class Client:
         self.told += 1
 
     def settled(self, client):
-        """What it counts when nothing is asked of it any more."""
+        """The numbers after two more reports without new work."""
         until = self.told + 2
         while self.told < until:
             client.poll(0.05)

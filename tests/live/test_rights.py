@@ -1,4 +1,4 @@
-"""Who `kinspect live` is while it captures, and what it says without the right to."""
+"""User and rights of `kinspect live` while it captures, and its message without the right to."""
 
 import json
 import os
@@ -20,7 +20,7 @@ NOBODY = 65534
 
 
 def somebody(*rights):
-    """What makes a program another user's, who has these rights, and that to read Python wherever it lies."""
+    """Command that runs a program as another user with these rights, and with that to read Python anywhere."""
     granted = ",".join(f"+{right}" for right in ("dac_read_search", *rights))
     user = (f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
     return ("setpriv", *user, f"--inh-caps={granted}", f"--ambient-caps={granted}")

@@ -1,4 +1,4 @@
-"""What `kinspect live --save` keeps, whatever becomes of the process that decodes."""
+"""Files of `kinspect live --save`, whatever becomes of the process that decodes."""
 
 import json
 import os

@@ -45,7 +45,7 @@ class Ring:
 
 
 class Captured:
-    """What a worker gave."""
+    """Messages of a worker that ran to its end."""
 
     def __init__(self, rings, plan=Plan(), files=None, queue_bytes=1 << 20, stopped=False, slow=False):  # noqa: B008
         told, tell = os.pipe()

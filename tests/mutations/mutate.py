@@ -1,4 +1,4 @@
-"""What happens to packets on their way into a capture file: pure functions from packets to packets.
+"""Changes of packets on their way into a capture file: pure functions from packets to packets.
 
 Each packet keeps its `origin`; what is added has none (0). Whatever is drawn is drawn from a seed.
 """

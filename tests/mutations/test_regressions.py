@@ -1,4 +1,4 @@
-"""What mutations of clean captures found, each made small: the reading was wrong once."""
+"""Small cases that mutations of clean captures found: each was once read wrong."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What a body may take: the estimate, and that decoder and interpreter stop where it is spent."""
+"""Limit on the memory of a body: the estimate, at which decoder and interpreter stop."""
 
 import struct
 import tracemalloc

@@ -56,7 +56,7 @@ def text(value: bytes | None) -> str | None:
 
 @pytest.mark.parametrize("vector", lines("vectors.jsonl"), ids=lambda v: f"v{v['magic']}-{v['codec']}")
 def test_vectors(vector):
-    """What Kafka's own code wrote, and how it reads it back. It says −1 where a message has no timestamp."""
+    """Batches as Kafka's own code wrote and read them; −1 is its timestamp of a message without one."""
     found = read(bytes.fromhex(vector["record_set"]))
     assert not found.problems
     assert found.partial_bytes == 0

@@ -199,7 +199,7 @@ def test_bombs_are_refused(name):
 
 
 def test_a_bomb_does_not_grow_the_process():
-    """What libraries allocate themselves, only the operating system sees."""
+    """Only the operating system sees memory that libraries allocate themselves."""
     program = """
 import resource, struct
 from kinspect.records.compression import CompressionError, decompress

@@ -23,7 +23,7 @@ ACCUMULATORS = []
 
 
 class Accumulator:
-    """What tasks add to; in a task it is the same one."""
+    """Spark's accumulator; tasks add to the same one as the driver."""
 
     def __init__(self, value, param):
         self.value = value
@@ -97,7 +97,7 @@ class Frame:
 
 
 def session():
-    """What is asked of a session."""
+    """Stand-in for a Spark session, with the parts that are used."""
     scheduler = SimpleNamespace(maxTaskFailures=lambda: 1)
     jvm = SimpleNamespace(sc=lambda: SimpleNamespace(taskScheduler=lambda: scheduler))
     context = SimpleNamespace(defaultParallelism=2, accumulator=Accumulator, _jsc=jvm)

@@ -26,7 +26,7 @@ TABLES = ("exchanges", "connections")
 
 
 class MapState:
-    """What a shard keeps, by key."""
+    """State of a shard, by key."""
 
     def __init__(self, kept):
         self._kept = kept
@@ -102,7 +102,7 @@ class Streamed:
         self._tell()
 
     def _tell(self):
-        """What `StreamOutput.copy_told` does."""
+        """Writes the learned names, as `StreamOutput.copy_told` does."""
         if self.watch.told:
             Path(self.watch.told).write_text(json.dumps(self._told))
 
@@ -147,7 +147,7 @@ class Streamed:
         return True
 
     def _tried(self, reader, task):
-        """What a task gives, that is tried again as Spark does."""
+        """Batches of a task, which is tried again as by Spark."""
         for attempt in range(self.watch.tries):
             context = SimpleNamespace(attemptNumber=lambda attempt=attempt: attempt)
             with patch("kinspect.spark.scan.TaskContext.get", lambda context=context: context):

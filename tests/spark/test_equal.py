@@ -184,7 +184,7 @@ def same(local, path, split_bytes=3_000):
 
 
 def test_a_pcapng_file_with_a_second_section_in_its_middle(local, tmp_path, packets):
-    """What is behind it is read by what the second section says."""
+    """Packets behind it are read as the second section says."""
     half = len(packets) // 2
     path = tmp_path / "two.pcapng"
     path.write_bytes(pcapng(packets[:half]) + pcapng(packets[half:], resolution=6))

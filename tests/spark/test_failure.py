@@ -1,4 +1,4 @@
-"""What goes wrong in a task comes to the driver as what it was; these need neither Spark nor Java."""
+"""Errors of tasks reach the driver with their own type; these need neither Spark nor Java."""
 
 import cbor2
 import pytest

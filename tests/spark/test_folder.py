@@ -1,4 +1,4 @@
-"""Which files of a folder that is captured into are complete, and which file is which."""
+"""Completeness and identity of the files of a watched folder."""
 
 import gzip
 import os

@@ -358,7 +358,7 @@ def test_two_runs_at_the_same_time_are_refused(spark, job, tmp_path):
 
 @pytest.mark.parametrize("size", [None, 2_000], ids=["gone", "shorter"])
 def test_a_capture_that_changed_when_it_has_to_be_read_again_stops_the_job(spark, job, tmp_path, size):
-    """What an executor shuffled is lost with it; here the files are."""
+    """Shuffled packets are lost with their executor; here their files are deleted."""
     path = tmp_path / "cap.pcap"
     path.write_bytes((CAPTURE.parents[1] / "2.8.2/console-zstd.pcap").read_bytes())
     out = tmp_path / "out"

@@ -59,7 +59,7 @@ def written(out, kind, name):
 
 
 def packets(seed, connections=8):
-    """What some connections at once sent, in order, each told its names by itself."""
+    """Packets of some connections at once, in order; each connection reports its own names."""
     rng = random.Random(seed)
     found = [
         packet for port in range(connections) for packet in spread(rng, conversation(rng, 40_000 + port))
@@ -107,7 +107,7 @@ def job_of(spark, paths, out, chosen=None):
 
 
 def _without_names(line):
-    """What other connections tell counts from the next micro-batch on."""
+    """The line without names, since those of other connections count from the next micro-batch on."""
     for side in ("request", "response"):
         if line.get(side) and line[side]["body"]:
             line[side]["body"].pop("topics", None)
@@ -174,7 +174,7 @@ def test_aggregates_of_a_drained_stream_are_those_of_a_run(spark, module, folder
 
 
 def exchanges_of(out, name):
-    """How many exchanges of each date a table tells of."""
+    """Number of exchanges of each date in a table."""
     rows = rows_of(out, (name,)).items()
     each = {folder.partition("/")[2]: len(found) for folder, found in rows}
     if name != "exchanges":
@@ -209,7 +209,7 @@ def test_aggregates_come_without_a_drain_when_it_is_time(spark, module, folder, 
 
 
 def begins(out, batch):
-    """What Spark does before it makes a micro-batch."""
+    """Begins a micro-batch in the checkpoint, as Spark does."""
     offsets = out / "_stream/checkpoint/offsets"
     offsets.mkdir(parents=True, exist_ok=True)
     (offsets / str(batch)).touch()

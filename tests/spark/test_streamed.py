@@ -50,7 +50,7 @@ def same(found, paths, **more):
 
 
 def _without_names(line):
-    """What other connections tell of topic ids and nodes counts from the next micro-batch on."""
+    """The line without names, since those of other connections count from the next micro-batch on."""
     text = json.dumps({**line, "topics": None, "partitions": None})
     shown = json.loads(text.replace(', "topic_name_resolved": "orders"', ""))
     shown["broker"].pop("node_id", None)
@@ -86,7 +86,7 @@ def test_files_that_come_one_by_one(streamed, tmp_path, seed):
 
 
 def split_by_host(packets):
-    """What two hosts captured: one direction each."""
+    """Packets by the host that captured them: one direction each."""
     shares = [[], []]
     for packet in packets:
         shares[packet.data[26:30] > packet.data[30:34]].append(packet)
@@ -194,7 +194,7 @@ PACKERS = {"gz": gzip.compress, "zst": zstd.compress, "lz4": lz4.frame.compress}
 
 
 def pack(path, ending="gz"):
-    """What `tcpdump -z` does with a file that is complete."""
+    """Compresses a complete file, as `tcpdump -z` does."""
     packed = path.with_name(f"{path.name}.{ending}")
     packed.write_bytes(PACKERS[ending](path.read_bytes()))
     path.unlink()
@@ -336,7 +336,7 @@ def test_a_read_error_is_no_file_that_is_gone(streamed, tmp_path, monkeypatch):
 
 
 def test_a_read_error_of_the_driver_loses_nothing(streamed, tmp_path, monkeypatch):
-    """When the file is read again, it is taken by its first packet, once."""
+    """The file is taken once, by its first packet, when it is read again."""
     path = written(tmp_path / "cap.pcap", many(6))
     stream = streamed(tmp_path)
     with monkeypatch.context() as patched:
@@ -422,7 +422,7 @@ def test_a_micro_batch_made_again_takes_the_same(streamed, tmp_path):
 
 
 def test_offsets_are_bounded(streamed, tmp_path, monkeypatch):
-    """Of many files that stay, only the newest are known one by one; none is taken twice."""
+    """Only the newest of many files are known one by one; none is taken twice."""
     from kinspect.spark.streaming import source
 
     monkeypatch.setattr(source, "FILES_KEPT", 4)
@@ -501,7 +501,7 @@ def test_how_much_a_micro_batch_takes(streamed, tmp_path):
 
 
 def test_a_micro_batch_made_again_hears_the_same(streamed, tmp_path):
-    """What lines told in the one before counts, though the one that is made again told something too."""
+    """Names learned in the one before count, although the repeated one learned some too."""
     apart, folder = tmp_path / "apart", tmp_path / "in"
     apart.mkdir()
     folder.mkdir()
@@ -582,7 +582,7 @@ def test_of_many_secrets_the_latest_are_kept(streamed, tmp_path, monkeypatch):
 
 
 def test_secrets_that_come_while_packets_wait_for_a_file(streamed, tmp_path):
-    """What they let be read of packets before those is told, though nothing goes on."""
+    """Packets before those that they decrypt are reported, although nothing else goes on."""
     folder, apart = tmp_path / "in", tmp_path / "apart"
     folder.mkdir()
     apart.mkdir()

@@ -1,1 +1,1 @@
-"""What several test packages share: captures built from a script, and the manifests of real ones."""
+"""Shared parts of the tests: captures built from a script, and the manifests of real ones."""

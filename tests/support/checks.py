@@ -1,4 +1,4 @@
-"""What a manifest's row says, held against the JSON lines of its capture.
+"""Checks of a capture's JSON lines against its row of the manifest.
 
 Each check gives complaints, none if all is well. The lines must have their records, payloads as text; what has to be
 excused stands in `known`.
@@ -298,7 +298,7 @@ def acks(row: Row, lines: list[Line]) -> Complaints:
 
 
 def commits(row: Row, lines: list[Line]) -> Complaints:
-    """What the group had committed in the end: of one partition, or added up over the topic's."""
+    """Last committed offsets of the group: of one partition, or the sum of the topic's."""
     facts = row.facts
     keys = ("total_committed", "final_committed_offset", "committed_offset_of_input", "committed_offset")
     told = [facts[key] for key in keys if facts.get(key) is not None]
@@ -528,7 +528,7 @@ def problems(row: Row, lines: list[Line]) -> Complaints:
 
 
 def completeness(row: Row, lines: list[Line]) -> Complaints:
-    """What is answered was decoded whole, unless a problem says why not."""
+    """Answered exchanges are decoded whole, unless a problem explains it."""
     for line in lines:
         for side in ("request", "response"):
             message = line[side]

@@ -14,7 +14,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 
 
 def more_folders() -> list[Path]:
-    """What `KINSPECT_CAPTURES` names beside the repository's captures."""
+    """Folders of captures besides the repository's, by `KINSPECT_CAPTURES`."""
     more = os.environ.get("KINSPECT_CAPTURES")
     return [Path(more)] if more else []
 

@@ -20,5 +20,5 @@ def exchanges(*paths: Path) -> list[Line]:
 
 
 def keylog_beside(capture: Path) -> Path:
-    """Where the TLS secrets of a capture are, if they are in a file of their own."""
+    """Path of the TLS secrets of a capture, if they are in a file of their own."""
     return capture.with_name(capture.name.split(".")[0] + ".keys.log")

@@ -61,7 +61,7 @@ def expectations(facts: dict[str, Any]) -> Iterator[Expected]:
 
 
 def _steps(facts: dict[str, Any]) -> list[dict[str, Any]]:
-    """What was done one after the other, where the facts have it as a list."""
+    """Steps of a recording, where the facts list them."""
     steps = facts.get("steps")
     return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
 

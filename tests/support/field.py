@@ -1,4 +1,4 @@
-"""What a capture in the field must give, held against the capture of the same traffic that has everything."""
+"""Checks of a capture in the field against the complete capture of the same traffic."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def cut(blocks: list[Block], packet: int) -> tuple[list[Block], list[Block]]:
 
 
 class Shared:
-    """What all parts of a run are given: its secrets, its end, and what lines told of names."""
+    """State that all parts of a run share: its secrets, its end, and the learned names."""
 
     def __init__(self, blocks: list[Block], secrets: bytes = b"") -> None:
         self.secrets = secrets

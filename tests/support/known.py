@@ -1,4 +1,4 @@
-"""What the captures hold that one would not expect, each with its reason."""
+"""Unexpected contents of the captures, each with its reason."""
 
 from __future__ import annotations
 

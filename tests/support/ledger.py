@@ -1,4 +1,4 @@
-"""What clients told of each record, held against the JSON lines: topic, partition, offset, key and value."""
+"""Checks of the JSON lines against the records that clients logged: topic, partition, offset, key and value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in the JSON lines of a capture, as the checks look at it."""
+"""Access to the JSON lines of a capture, for the checks."""
 
 from __future__ import annotations
 

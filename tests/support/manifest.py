@@ -22,7 +22,7 @@ API_KEYS = "APIKEYS.tsv"
 
 
 class ApiCount(NamedTuple):
-    """How many requests and responses of one API and version a capture holds, and what is odd about them."""
+    """Numbers of requests and responses of one API and version in a capture, and a note about them."""
 
     api: str
     version: int
@@ -58,7 +58,7 @@ class Row:
 
     @property
     def expect(self) -> str:
-        """What the capture must give, if the manifest says so."""
+        """Expectation of the capture in the manifest's words; empty without one."""
         return str(self.facts.get("expect", ""))
 
     @property

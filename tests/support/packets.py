@@ -101,7 +101,7 @@ IP_OF_ETHER_TYPE = {0x0800: 4, 0x86DD: 6}
 
 @dataclass(frozen=True)
 class Tcp:
-    """Where the parts of an Ethernet frame with IP (no extension headers) and TCP are."""
+    """Positions of the parts of an Ethernet frame with IP (no extension headers) and TCP."""
 
     data: bytes
     version: int
@@ -180,7 +180,7 @@ class Piece(NamedTuple):
 
 
 class Streams:
-    """Which packets carry which bytes. A direction is known by its four-tuple as the packets have it; ports used
+    """Byte ranges of streams by packet. A direction is known by its four-tuple as the packets have it; ports used
     again count as one stream."""
 
     def __init__(self, taken: Iterable[Packet]) -> None:
@@ -224,5 +224,5 @@ class Streams:
 
 
 def holes(spans: list[tuple[int, int]]) -> int:
-    """How many bytes lie between the first and the last of sorted ranges in none of them."""
+    """Number of bytes between sorted ranges that lie in none of them."""
     return sum(after[0] - before[1] for before, after in pairwise(spans))

@@ -62,7 +62,7 @@ def bytes_alone(lines: Iterable[Line], left_out: frozenset[str] = frozenset()) -
 
 @dataclass(frozen=True)
 class Reading:
-    """What packets gave."""
+    """Result of reading packets."""
 
     packets: tuple[Packet, ...]
     exchanges: list[Exchange]
@@ -192,7 +192,7 @@ class _Known:
         self.requests: dict[Any, list[int]] = defaultdict(list)
         self.responses: dict[Any, list[int]] = defaultdict(list)
         self.said: dict[Ends, set[tuple[str, Any]]] = defaultdict(set)
-        """What the lines of each connection know of their client and broker."""
+        """Properties of client and broker in the lines of each connection."""
         self.whole = whole
         # Of brokers, exchanges on any connection tell.
         nodes = defaultdict(set)
@@ -228,7 +228,7 @@ class _Known:
 
 
 def _begins_with(was: WireMessage, now: WireMessage) -> bool:
-    """Whether `now` can be `was`, or as much of it as is left."""
+    """True if `now` can be `was`, or the captured part of it."""
     if was.size != now.size or was.raw is None or now.raw is None:
         return was.size == now.size and now.raw is None
     return was.raw == now.raw if was.complete and now.complete else was.raw.startswith(now.raw)
@@ -246,17 +246,17 @@ def _own(whole: Reading, exchange: Exchange) -> set[int]:
 # ---------------------------------------------------------------------- values
 
 SAID_BEFORE = frozenset({"principal", "software_name", "software_version", "node_id"})
-"""What a line knows of others of its connection, and so less, or another part of it, if those are missing."""
+"""Keys that a line learns from others of its connection, and that may differ if those are missing."""
 OF_NEIGHBOURS = (
     frozenset({"role", "service_ms", "in_flight", "topics", "partitions", "topic_name_resolved"}) | PLACES
 )
-"""What a line has from others or from its place in the file; names are compared on their own."""
+"""Keys that depend on other lines or on the place in the file; names are compared on their own."""
 
 
 def _same(
     whole: Reading, original: Exchange, told: Line, part: Reading, exchange: Exchange, line: Line
 ) -> bool:
-    """Whether an exchange was decoded as it was when all packets were there."""
+    """True if an exchange was decoded as in the complete capture."""
     keys = OF_NEIGHBOURS | SAID_BEFORE | {"connection_id"}
     if without(told, keys) != without(line, keys):
         return False
@@ -271,7 +271,7 @@ HEADS = ("kind", "api", "api_key", "api_version", "correlation_id", "tls", "max_
 
 
 def _contradictions(line: Line, told: Line, said: set[tuple[str, Any]]) -> Iterator[str]:
-    """What a line says that the line of the same exchange with all its packets does not."""
+    """Contradictions of a line to the line of the same exchange with all its packets."""
     if line["outcome"] == "orphan":
         yield from _of_an_orphan(line, told)
     else:
@@ -327,7 +327,7 @@ def _of_an_orphan(line: Line, told: Line) -> Iterator[str]:
 
 
 def _differences(now: Any, was: Any, path: str) -> Iterator[str]:
-    """What `now` has that `was` has not. What was cut short has fewer keys, entries and batches."""
+    """Values in `now` that `was` lacks. Values that were cut short have fewer keys, entries and batches."""
     if isinstance(now, dict) and isinstance(was, dict):
         for key, value in now.items():
             if key in {"topic_name_resolved", "partial_bytes"} or _hidden(now, key) or _hidden(was, key):
@@ -346,7 +346,7 @@ def _differences(now: Any, was: Any, path: str) -> Iterator[str]:
 
 
 def _hidden(struct: dict[str, Any], key: str) -> bool:
-    """Whether a value is left out as it may be a secret, or stands for one that is."""
+    """True if a value is left out as a possible secret, or stands for one that is."""
     name = key.removesuffix("_size").removesuffix("_decoded")
     return struct.get(name, "") is None and f"{name}_size" in struct
 

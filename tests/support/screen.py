@@ -29,14 +29,14 @@ class Screen:
         os.close(inside)
 
     def until(self, text):
-        """What came up to this text."""
+        """Output up to this text."""
         found = b""
         while text not in found:
             found += os.read(self.controller, 1 << 16)
         return found
 
     def rest(self):
-        """What comes until it ends."""
+        """Output up to its end."""
         found = b""
         while True:
             try:

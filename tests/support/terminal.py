@@ -60,7 +60,7 @@ class Terminal:
         self._tmux("resize-window", "-x", str(width), "-y", str(height))
 
     def told(self, what):
-        """What tmux knows of the terminal, as `cursor_flag`."""
+        """Value of a variable of tmux about the terminal, as `cursor_flag`."""
         return self._tmux("display-message", "-p", f"#{{{what}}}").strip()
 
     def close(self):

@@ -59,7 +59,7 @@ class Trickle:
         self.now = until
 
     def completed(self) -> list[float]:
-        """When each of the answered exchanges was complete, in order."""
+        """Times at which the answered exchanges were complete, in order."""
         inspector = Inspector()
         timeline = open_timeline([self._path])
         lines = [line for block in timeline for line in inspector.feed(block)] + [*inspector.finish()]

@@ -250,7 +250,7 @@ WRAPS: dict[str, Wrap] = {
     )
 }
 ROOM = 200
-"""What a wrap adds at most."""
+"""Most bytes that a wrap adds."""
 
 
 def fragmented(packets: Sequence[Packet], size: int, seed: object) -> list[Packet]:

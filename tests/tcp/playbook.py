@@ -136,13 +136,13 @@ class Play:
 
     @property
     def events(self):
-        """What happened to the only connection."""
+        """Events of the only connection."""
         assert len(self.connections) == 1
         return [event[1:] for event in self.log]
 
     @property
     def gaps(self):
-        """How large the gaps in the only connection's directions are."""
+        """Sizes of the gaps in each direction of the only connection."""
         return tuple([event[2] for event in self.events if event[:2] == ("gap", at)] for at in (0, 1))
 
     def stream(self, direction, number=1):

@@ -27,7 +27,7 @@ def skewed(packets, side, by):
 
 
 def causal(play, turns):
-    """Whether each response comes behind its request, and nothing is lost."""
+    """True if each response comes behind its request, and nothing is lost."""
     assert len(play.connections) == 1
     done = {0: 0, 1: 0}
     client = 0 if play.connections[0].addresses[0][1] == 40000 else 1

@@ -32,7 +32,7 @@ def others(count):
 
 
 def streams(play):
-    """What each connection of port 40000 sent, by direction."""
+    """Streams of each connection of port 40000, by direction."""
     found = []
     for number, connection in enumerate(play.connections, 1):
         ports = [port for _, port in connection.addresses]

@@ -42,7 +42,7 @@ def play(talk, holes, keys=None):
 
 
 def check(talk, reading):
-    """What was delivered stands in what was sent, in order, and where a loss has a size, exactly there."""
+    """Assert that the delivered bytes lie in the sent ones, in order; after a loss of known size exactly there."""
     for direction in (CLIENT, SERVER):
         sent, position, exact = talk.sent[direction], 0, True
         for side, _, _, item in reading.events:

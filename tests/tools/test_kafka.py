@@ -168,7 +168,7 @@ def test_first_frames(reading: Reading) -> None:
 
 @each(MESSAGES)
 def test_pairs(reading: Reading) -> None:
-    """Which request each response answers, as far as tshark can tell."""
+    """Each response is paired with the request that tshark pairs it with, as far as it pairs."""
     exchanges = _exchanges(reading)
     in_flight = Counter(
         (frame.text("tcp.stream"), request.correlation_id)

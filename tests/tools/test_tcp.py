@@ -34,7 +34,7 @@ HOUSEKEEPING = 0x01 | 0x04 | 0x10
 
 
 class Traffic(NamedTuple):
-    """What one side of a connection sent: packets, and bytes of its stream that the capture holds."""
+    """Traffic of one side of a connection: packets, and bytes of its stream that the capture holds."""
 
     packets: int
     payload: int
@@ -59,7 +59,7 @@ def test_packets(reading: Reading) -> None:
 
 
 def _covered(pieces: list[tuple[int, int]]) -> int:
-    """How many bytes of a stream pieces of it, `(begin, size)`, hold: none is counted twice."""
+    """Number of bytes of a stream in pieces `(begin, size)` of it; none is counted twice."""
     pieces = sorted(pieces)
     total, reached = 0, pieces[0][0]
     for begin, size in pieces:
@@ -142,7 +142,7 @@ def test_connections(reading: Reading) -> None:
 
 @each(CONNECTIONS)
 def test_connection_lines(reading: Reading) -> None:
-    """What users are shown of the connections: their Community IDs, where they began, and their payload."""
+    """Connection lines as tshark has them: Community IDs, first frames and payload."""
     inspector = Inspector(emit=frozenset({"connection"}))
     lines = [line for block in _blocks(reading) for line in inspector.feed(block)] + [*inspector.finish()]
     ours = sorted(

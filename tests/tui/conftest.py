@@ -65,7 +65,7 @@ class Driver:
         return self.app.store.done and self.main.is_at_rest
 
     def said(self):
-        """What was said in the corner."""
+        """Notifications so far."""
         return [notification.message for notification in self.app._notifications]
 
     def read(self):

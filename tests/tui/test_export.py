@@ -1,4 +1,4 @@
-"""What leaves the explorer can be read again."""
+"""Exports of the explorer can be read again."""
 
 import io
 import json
@@ -24,7 +24,7 @@ SEEN = (
 
 
 def told(exchange):
-    """What an exchange says, but for what a cut leaves no room for: who it is from, and where it lay."""
+    """Values of an exchange that a cut leaves unchanged: not those of its origin and place."""
     line = exchange.to_dict()
     return [
         line["api"],

@@ -123,7 +123,7 @@ def drawn(message):
 
 
 def texts(value, hidden, key=""):
-    """What `--show-secrets` shows and no view without it: the values that became null."""
+    """Values that only `--show-secrets` shows: those that became null without it."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield from texts(item, hidden.get(name) if isinstance(hidden, dict) else None, name)

@@ -363,7 +363,7 @@ class Pty:
         fcntl.ioctl(self._controller, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def written(self, encoding="utf-8"):
-        """What came until nothing more does."""
+        """Output up to a pause."""
         found = b""
         while select.select([self._controller], [], [], 0.1)[0]:
             found += os.read(self._controller, 1 << 20)

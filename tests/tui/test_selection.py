@@ -1,4 +1,4 @@
-"""What is listed, and in which order."""
+"""Contents and order of the list."""
 
 import pytest
 from support.tui import ERRORS, indexed

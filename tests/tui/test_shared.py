@@ -21,7 +21,7 @@ MANY = [
 
 @pytest.fixture
 def chunks(monkeypatch):
-    """Of a small capture many chunks of several blocks."""
+    """Chunks so small that a small capture has many, each of several blocks."""
     monkeypatch.setattr(worker, "CHUNK_BYTES", 4096)
     monkeypatch.setattr(jobs, "CHUNK_BYTES", 4096)
     monkeypatch.setattr(captures, "open_timeline", functools.partial(captures.open_timeline, block_size=1024))

@@ -1,4 +1,4 @@
-"""What is fuzzed: a module a target.
+"""Targets of fuzzing, a module each.
 
 Each has `fuzz(data)`, which raises if a rule is broken, and `seeds()`, the inputs to begin with.
 """

@@ -122,7 +122,7 @@ def told(message: Message) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether the bodies are equal, whatever the order of tagged fields: written, it is ascending."""
+    """True if the bodies are equal but for the order of tagged fields, which is ascending in written ones."""
     return repr(ordered(one)) == repr(ordered(other))
 
 

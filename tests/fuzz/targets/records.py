@@ -77,7 +77,7 @@ def record_set(data: bytes, aligned: bool) -> None:
 
 
 def exhausted(found: RecordSet) -> bool:
-    """Whether a limit was hit: which batches still get their share differs then."""
+    """True if a limit was reached: then other batches may get their share."""
     return any(problem.code in ("cap", "decompression") for problem in found.problems)
 
 

@@ -1,4 +1,4 @@
-"""What client and broker of a connection send, with gaps: lines that can be written as JSON, however it was cut."""
+"""Streams of client and broker with gaps: their lines can be written as JSON, however they are cut."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SIDE, GAP, FIN = 1, 6, 14
 
 @dataclass
 class Flow:
-    """What the reassembly would tell of the connection."""
+    """The connection as the reassembly would describe it."""
 
     syn: int | None
     start_time: int | None
@@ -122,7 +122,7 @@ def fuzz(data: bytes) -> None:
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether the connection was seen from its start, without a gap, and no limit is near."""
+    """True if the connection was seen from its start, without a gap, and no limit is near."""
     steps = Script(data)
     first = steps.byte()
     while steps.left:

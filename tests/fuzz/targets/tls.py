@@ -37,7 +37,7 @@ class Talk(NamedTuple):
 
 @cache
 def talks() -> tuple[Talk, ...]:
-    """What is recorded; an input begins with an index into it."""
+    """Recorded conversations; an input begins with an index into them."""
     found = []
     for path in sorted((TESTS / "tls" / "data").glob("*.txt")):
         pieces, keys = [], []
@@ -57,7 +57,7 @@ def talks() -> tuple[Talk, ...]:
 
 @cache
 def sent(number: int) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-    """What each direction of a talk has to say, record by record."""
+    """Plaintext of each direction of a conversation, record by record."""
     talk = talks()[number]
     reading = Reading(talk.keys, 1 << 20)
     for direction, data in talk.pieces:

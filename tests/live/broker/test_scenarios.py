@@ -15,18 +15,18 @@ from support.manifest import load
 pytestmark = [pytest.mark.tools, pytest.mark.broker]
 
 UNLOGGED = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
-"""What the broker handles before a client has authenticated, and does not log."""
+"""APIs that the broker handles before a client has authenticated, and does not log."""
 
 LOST = ("kernel_drops", "queue_drops", "gaps", "gap_bytes", "undecoded_bytes", "unresolved_topic_ids")
 
 
 def who(line):
-    """What a request is known by, whoever captured it."""
+    """Identity of a request, the same in every capture."""
     return line["client"]["port"], line["correlation_id"], line["api_key"]
 
 
 def what(line):
-    """What a request and its response say, whoever captured them."""
+    """Content of a request and its response, the same in every capture."""
     bodies = [line[side] and (line[side]["size"], line[side]["body"]) for side in ("request", "response")]
     told = ("api", "api_version", "outcome", "topics", "groups", "record_count", "error_names")
     return who(line), [line[key] for key in told], bodies
