@@ -1,4 +1,4 @@
-"""Candidates for the message that some bytes are: every reading that fits, the likeliest first."""
+"""Possible readings of some bytes as a message: every one that fits, the likeliest first."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def _fitted(
 
 
 def _is_cut(message: Framed, missing: int) -> bool:
-    """True if so many bytes may be missing: no more than the size announces, or a message may have."""
+    """True if this number of bytes may be missing: the announced size, or the limit on a message, allows it."""
     return missing <= (MOST_BYTES if message.size is None else message.missing)
 
 

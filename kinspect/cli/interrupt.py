@@ -1,4 +1,4 @@
-"""Signals that ask for an end: Ctrl-C, SIGTERM and SIGHUP."""
+"""Signals that end a command: Ctrl-C, SIGTERM and SIGHUP."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class LateError(BaseException):
 
 
 class Interrupt:
-    """Context in which the first signal ends `guard`'s iteration, or calls `stop` if given, which is to end it soon.
-    `received` is that signal. The work on the current item goes on to its end, after SIGTERM and SIGHUP for
-    `PATIENCE_SECONDS` only: then, as at a second signal, LateError is raised in it. Outside of `breakable`, a second
-    signal raises KeyboardInterrupt.
+    """Context in which the first signal (`received`) ends `guard`'s iteration, or calls `stop` if given, which ends it
+    soon. The work on the current item is finished first. After SIGTERM and SIGHUP it has only `PATIENCE_SECONDS`: then,
+    as at a second signal, it is broken off by LateError. Outside of `breakable`, a second signal raises
+    KeyboardInterrupt.
 
     SIGHUP stays ignored where it is (as by nohup).
     """
@@ -82,7 +82,7 @@ class Interrupt:
         try:
             self._breakable = True
             if self._late:
-                # There was no time even before this: the closing output gets a little.
+                # Without any time left, the closing output gets a little.
                 signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS, LAST_SECONDS)
             yield
         finally:

@@ -1,4 +1,4 @@
-"""`read --jobs`: the work of each of several processes, and the output of all of them (see `kinspect.jobs`)."""
+"""`read --jobs`: the work of each process, and the output of all of them (see `kinspect.jobs`)."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from kinspect.output.tally import Tally
 from kinspect.pipeline import summary_line
 
 _LARGE_PIECE = 16 * 1024
-"""Pieces of text that are so large each, or a write of theirs on average, are not joined for it."""
+"""Size from which pieces of text (on average over a write) are written one by one, not joined."""
 
 
 def process_count(asked: int | None, options: RunOptions, timeline: Timeline) -> int:
-    """Number of processes to read with, given the number asked for. One, where lines depend on those before them: with
-    a limit, and in formats for people, with their numbers and days."""
+    """Number of processes to read with, given the requested number. It is 1 if lines depend on earlier ones: with a
+    limit, and in formats for people, which have numbers and days."""
     if options.values["limit"] is not None or options.format_name not in (JSONL, NONE):
         return 1
     return processes(asked, timeline)
 
 
 def read_shared(run: ReadRun, blocks: Iterator[Block], count: int) -> dict[str, Any]:
-    """Do what `ReadRun.run` does, with so many workers; return the `summary` line's object.
+    """Do the work of `ReadRun.run` with `count` workers; return the `summary` line's object.
 
     Raises what `run_shared` does, and LateError if a signal leaves no time.
     """

@@ -18,7 +18,7 @@ class KeyLogFile:
         """Raises KinspectError if the file cannot be read, or is no text."""
         self._path = path
         self._offset = 0
-        # More may follow of a last line without its end: then it is read again.
+        # A last line without its end may go on: then it is read again.
         self._pending = self._read(all_of_it=True)
         self._closed = False
         if b"\0" in self._pending[:BEGIN_BYTES]:
@@ -30,7 +30,7 @@ class KeyLogFile:
         return pending if self._closed else pending + self._read()
 
     def close(self) -> None:
-        """Do not read what is written to it from now on."""
+        """Stop reading: lines written from now on are ignored."""
         self._closed = True
 
     def _read(self, all_of_it: bool = False) -> bytes:

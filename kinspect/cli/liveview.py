@@ -28,7 +28,7 @@ def format_for_terminal() -> str:
 
 
 def check_view(options: RunOptions) -> None:
-    """Raise click.UsageError if the view is asked for and cannot be drawn."""
+    """Raise click.UsageError if the view is requested and cannot be drawn."""
     if options.format_name != VIEW or options.values["explore"]:
         return
     if options.path is not None or not sys.stdout.isatty():

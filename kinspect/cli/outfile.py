@@ -20,7 +20,8 @@ STANDARD = "-"
 
 
 def check_overwrite(path: str, force: bool, inputs: Sequence[str]) -> None:
-    """Raise KinspectError rather than overwrite a file unasked, or an input ever. Devices and pipes lose nothing."""
+    """Raise KinspectError if the output would overwrite a file without --force, or an input. Devices and pipes may be
+    written to."""
     if not os.path.isfile(path):
         return
     if not force:

@@ -52,7 +52,7 @@ MOST_BYTES = Caps().message_bytes
 MAGIC_BYTES = 4
 LINE_BYTES = 16
 RADIXES = (16, 8, 10)
-"""Radixes of offsets: od's are octal, unless it is told otherwise."""
+"""Radixes of offsets; od's are octal by default."""
 OD_DIGITS, HEXDUMP_DIGITS = (6, 7), 7
 """Numbers of digits of od's offsets, and of those that only `hexdump` prints; no colon follows them."""
 BYTES_LEAST, BYTES_MOST, NO_BYTE = -128, 255, 256
@@ -72,7 +72,7 @@ TRAILER_BYTES = 6
 
 
 def message_bytes(given: bytes | str, least: int = 1) -> bytes:
-    """The bytes of a message: those that the text stands for, or `given` itself if it is bytes that are no text.
+    """The bytes of a message: those that the text `given` stands for, or `given` itself if it is not text.
 
     A whole packet (a dump of it, as `tcpdump -X` prints it, or its bytes) gives its TCP payload, or the data that
     Wireshark reassembled from it and others. Raises KinspectError for no data, for a capture, for a dump of several

@@ -328,7 +328,7 @@ def _session(
 
 
 def _unless(interrupt: Interrupt, spark: AnySparkSession, work: Callable[[], T]) -> T | None:
-    """The result of `work`; None if a signal ended it. An error of ours tells more than the signal."""
+    """The result of `work`; None if a signal ended it. A KinspectError of `work` is raised also after a signal."""
     done: list[T] = []
     failed: list[BaseException] = []
 

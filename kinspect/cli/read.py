@@ -45,7 +45,7 @@ def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
 def _processes(jobs: int | None, requested: RunOptions, timeline: Timeline) -> int:
     if jobs == 1:
         return 1
-    # Loaded when it is asked for.
+    # Loaded only if it is used.
     from kinspect.cli.jobs import process_count
 
     return process_count(jobs, requested, timeline)

@@ -116,7 +116,7 @@ def make_inspector(options: RunOptions, packets: Packets, **more: Any) -> Inspec
 
 
 class LimitReachedError(Exception):
-    """`--limit` is reached: all lines asked for are written."""
+    """`--limit` is reached: all requested lines are written."""
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class ReadRun:
 
     def __post_init__(self) -> None:
         chosen, partial = self.options.filter, self.options.view.fields is not None
-        # Where bodies are left undecoded, their error codes are looked for only if the summary is asked for.
+        # Error codes in bodies that are not decoded are needed only for the summary.
         self.counts_errors = not partial or SUMMARY in self.options.emit
         self.tally = Tally(
             filtered=chosen.active,
@@ -183,7 +183,7 @@ class ReadRun:
         self.progress = None
 
     def begin(self) -> None:
-        """Begin the output, with something to show that other processes read."""
+        """Begin the output, once there is something to show that other processes read."""
         if not self.begun:
             self._begin()
             self._add_secrets()

@@ -24,7 +24,7 @@ RESOURCES = {
     33: ("resources", resources.CONFIG_TYPES),  # AlterConfigs
     44: ("resources", resources.CONFIG_TYPES),  # IncrementalAlterConfigs
 }
-"""By API, the request's array of structs that name resources (empty: the body is one), and the names of types."""
+"""For each API, the request's array of structs that name resources (empty: the body is one), and the names of types."""
 RESOURCES_SHOWN = 3
 WORDS_SHOWN = 60
 """Characters of a name or a text of a broker; a longer reason of a member that joins or leaves is left to the body."""
@@ -65,8 +65,8 @@ special epochs (KIP-848); a static member that leaves with -2 comes back under i
 
 
 def action_name(exchange: Exchange) -> str | None:
-    """The API of the request inside an Envelope; the mechanism and user of a login; the resources, besides topics, that
-    configs or ACLs belong to; else the word of `ACTIONS`. None for other exchanges."""
+    """The API of the request inside an Envelope, the mechanism and user of a login, the resources besides topics of
+    configs and ACLs, or else the word of `ACTIONS`. None for other exchanges."""
     inner = exchange.summary.inner(REQUEST_DATA)
     if inner is not None:
         return f"{schema.api_name(inner.header.api_key)} v{inner.header.api_version}"

@@ -12,8 +12,8 @@ DELETE = b"\x7f"
 def escape(text: str) -> str:
     """`text` with each character that is not printable shown as `\\x1b`, `\\u202e` or `\\U000e0001`.
 
-    `str.isprintable` draws the line where it is wanted: control characters (C0, C1), format characters (bidi
-    overrides, zero widths), surrogates, line and paragraph separators and every space but the plain one.
+    `str.isprintable` is false for all of them: control characters (C0, C1), format characters (bidi overrides, zero
+    widths), surrogates, line and paragraph separators, and every space but the plain one.
     """
     if text.isprintable():
         return text

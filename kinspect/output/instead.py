@@ -1,4 +1,4 @@
-"""Hint for a run in which no exchange passes the filters: the values there are instead."""
+"""Hint for a run in which no exchange passes the filters: the values of the exchanges that were left out."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ with 256 KiB that was a tenth of the time."""
 
 def text(line: dict[str, Any]) -> bytes:
     """The object as a line of text."""
-    # Into a file too: its text is shown on a terminal sooner or later.
+    # Escaped for files too: their text is shown on a terminal sooner or later.
     return escape_json(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 

@@ -1,4 +1,4 @@
-"""A table with an exchange a row, printed as it comes, so that the columns' widths are fixed beforehand."""
+"""A table with a row for each exchange. Rows are printed as they come, so the columns' widths are fixed beforehand."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ WIDE = Widths(29, 43, 24, 0, 10, True)
 """Widths of `--wide`, without the API column's, which is that of the longest name."""
 
 ABOUT_LEAST = 15
-"""Sufficient width of the last column. Where it has less, every row may go on in a second line."""
+"""Sufficient width of the last column. With less, every row may go on in a second line."""
 ABOUT_ENOUGH = 40
-"""Width of the last column from which on the API's gets more."""
+"""Width of the last column above which the API's column gets more."""
 VERSION = " v99"
 LEFT_OUT = (("ends", ABOUT_LEAST), ("client_id", ABOUT_LEAST), ("time", 1))
 """Columns left out on a small terminal, in this order, each if less than this width is left for the last column."""
@@ -79,7 +79,7 @@ def longest_api() -> int:
 
 
 def fitted(widths: Widths, terminal: int) -> Widths:
-    """The widths without the columns that matter less than the last one."""
+    """The widths without the columns that are less important than the last one."""
     for column, least in LEFT_OUT:
         if _left(widths, terminal) < least:
             none: dict[str, Any] = {column: 0}
@@ -184,7 +184,7 @@ class TableWriter(Writer):
         return rows
 
     def _api_and_latency(self, api: Callable[[int], Text], latency: Text) -> Text:
-        """Both cells, with the same width together in every row: too long a latency takes from the API's cell."""
+        """Both cells, which together have the same width in every row: a long latency takes room from the API."""
         both = self._widths.api + 1 + self._widths.latency
         name = api(0 if self._wide else min(self._widths.api, both - 1 - latency.cell_len))
         latency.pad_left(max(1, both - name.cell_len - latency.cell_len))
@@ -288,7 +288,7 @@ def _outcome(line: dict[str, Any]) -> list[Text]:
     detail = "; ".join(filter(None, (line["outcome_reason"], _listed(line["api_candidates"]))))
     parts = [Text(escape(f"{outcome} ({detail})" if detail else outcome), style=NOTE)]
     if outcome == UNANSWERED and line["outcome_reason"] in CLOSED and is_login(line["kind"], line["api_key"]):
-        # Brokers before 1.0 (KIP-152) have no other way to refuse one.
+        # Brokers before 1.0 (KIP-152) cannot refuse a login in another way.
         parts.append(Text("login refused?", style=NOTE))
     return parts
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 
 SHOWN, PASSED, LOOKED_AT = "shown", "passed the filters", "looked at"
-"""Words for the exchanges that passed the filters: `LOOKED_AT` where nothing is written and nothing filtered."""
+"""Words for the exchanges that passed the filters; `LOOKED_AT` if nothing is written or filtered."""
 
 
 @dataclass(slots=True)

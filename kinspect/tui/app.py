@@ -1,4 +1,4 @@
-"""The explorer's application: rows come from another process while the screen shows those that are there."""
+"""The explorer's application: the screen shows rows while another process adds more."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Rows(Protocol):
         """Wait for the next batch; a text is an error message; None: there will be no more."""
 
     def stop(self) -> None:
-        """Stop: no more batches are wanted."""
+        """Stop giving batches."""
 
 
 class Explorer(App[None]):
@@ -48,7 +48,7 @@ class Explorer(App[None]):
 
     TITLE = "kinspect explore"
     ENABLE_COMMAND_PALETTE = False
-    # With priority: keys of a screen that lies above the first one do not get here otherwise.
+    # Priority: without it, keys pressed on a screen above the first one do not get here.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "Quit", show=False, priority=True)
     ]
@@ -84,7 +84,7 @@ class Explorer(App[None]):
         self._events.call_soon_threadsafe(self._end, number)
 
     def _end_now(self, *_: object) -> None:
-        """Restore the terminal, and end the process with everything that still goes on."""
+        """Restore the terminal, and end the process with all its threads."""
         try:
             if self._driver is not None:
                 self._driver.stop_application_mode()

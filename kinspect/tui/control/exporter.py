@@ -38,7 +38,7 @@ class Exporter:
         self._start(partial(self._written, rows, path))
 
     def can_save(self, rows: list[int]) -> bool:
-        """True if the exchanges' packets can be read again; if not, that is said."""
+        """True if the exchanges' packets can be read again; else a message says why not."""
         try:
             export.check_kept(self._store, export.stretches(self._store, rows))
         except KinspectError as error:
@@ -51,7 +51,7 @@ class Exporter:
         self._start(partial(self._saved, rows, path))
 
     def _start(self, work: Callable[[], str]) -> None:
-        """Do the work in a thread, and say what it returns, or its error."""
+        """Run `work` in a thread, and show the text that it returns, or its error."""
         self._screen.run_worker(partial(self._finish, work), group="export", thread=True, exit_on_error=False)
 
     def _finish(self, work: Callable[[], str]) -> None:

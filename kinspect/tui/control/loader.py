@@ -20,7 +20,7 @@ REST_SECONDS = 0.08
 """Time that the cursor rests before the exchange is read."""
 AT_ONCE = 0.001
 SLOW_SECONDS = 0.4
-"""Time after which a reading that goes on is told."""
+"""Time after which the screen says that an exchange is still being read."""
 
 
 class Loader:
@@ -39,7 +39,7 @@ class Loader:
         return self._exchanges.row != self.row
 
     def start(self, seconds: float = REST_SECONDS) -> None:
-        """Read the exchange with the cursor, once the cursor rests for so long."""
+        """Read the exchange with the cursor, once the cursor has rested for that time."""
         if self._resting is not None:
             self._resting.stop()
         self._resting = self._details.screen.set_timer(seconds, self._load)

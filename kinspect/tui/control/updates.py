@@ -12,7 +12,7 @@ from kinspect.tui.widgets.exchanges import Exchanges
 SORT_SECONDS = 1.0
 """Least time between two sorts, while captures are read."""
 REDRAW_SECONDS = 0.2
-"""Time after which an update that goes on is drawn as far as it is."""
+"""Time after which an unfinished update is drawn."""
 
 
 class Updates:
@@ -27,7 +27,7 @@ class Updates:
         self._ended = 0.0
 
     def grown(self) -> None:
-        """Take in new rows of the store, or, in an order that is to be sorted, now and then."""
+        """Take in new rows of the store; at intervals, if the list has to be sorted."""
         waits = self._listing.order.key != COMPLETION and not self._listing.store.done
         if not waits or time.monotonic() - self._ended > SORT_SECONDS:
             self.start()
@@ -53,7 +53,7 @@ class Updates:
         self._redraw(row)
 
     async def _catch_up(self, row: int | None) -> None:
-        """Update until choice and order stay the same meanwhile, and no row is left."""
+        """Update until no row is left and neither choice nor order changed during the update."""
         listing = self._listing
         while True:
             choice, order = listing.choice, listing.order

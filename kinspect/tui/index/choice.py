@@ -69,7 +69,7 @@ class Choice:
         self._each = Filter(**{name: value for name, value in values.items() if name in _OF_EACH_ROW})
         self._shared = Filter(**{name: value for name, value in values.items() if name not in _OF_EACH_ROW})
         self.active = bool(values) or connection is not None
-        # By the values that decide it, the verdict and the option that could not tell.
+        # The verdict and the option whose value is not known, by the values that decide them.
         self._verdicts: dict[tuple[int, ...], tuple[bool, str | None]] = {}
         self.unknown: dict[str, int] = {}
         """By option, the number of rows left out because the value that it tests is not known."""
@@ -112,7 +112,7 @@ class Choice:
         return found
 
     def _verdict(self, index: int) -> tuple[bool, str | None]:
-        """The verdict of the shared filters on a row, and the option that could not tell, if one could not."""
+        """The verdict of the shared filters on a row, and the option whose value is not known, if there is one."""
         found = self._store[index]
         if UNKEPT in (found.connection, found.client):
             return False, "names not kept"
@@ -193,7 +193,7 @@ class _Ends:
 
 
 class _Names:
-    error_count, refusal = 0, None  # failures are told by `problems`
+    error_count, refusal = 0, None  # `problems` has the failures
 
     def __init__(
         self, topics: Sequence[str], ids: Sequence[str], unresolved: Sequence[str], groups: Sequence[str]

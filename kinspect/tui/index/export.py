@@ -87,7 +87,7 @@ def tshark_commands(store: Store, found: Row) -> Commands:
     alone = kafka_filter(found)
     if alone is not None:
         parts.append(f"Where Wireshark takes the port for Kafka's, this narrows it down:\n{alone}")
-    # Of several, a filter says nothing without its capture.
+    # With several captures, a filter needs the name of its own.
     return Commands("\n\n".join(parts), filters[0][1] if len(filters) == 1 else "\n".join(commands))
 
 

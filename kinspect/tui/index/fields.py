@@ -19,7 +19,7 @@ from kinspect.protocol.interpreter import Span
 from kinspect.tui.index import batches, hidden
 
 SPANS_BYTES = 24 * 1024 * 1024
-"""Memory for the fields of a message whose bytes are looked for; later fields have no bytes."""
+"""Memory for the byte ranges of a message's fields; fields beyond it have none."""
 OPENED = 100
 """Approximate number of lines that an exchange is unfolded to at first."""
 FAULTS_SHOWN = 10
@@ -39,7 +39,7 @@ _DERIVED = ("_decoded", "_size")
 
 
 class TreeNode:
-    """A line of the tree. `value`: a JSON value; `side` and `start` to `end`: the bytes it was read from, if any;
+    """A line of the tree. `value`: a JSON value; `side`, `start` and `end`: the bytes it was read from, if any;
     `name`: the name of a number; `kind`: ERROR, PROBLEM, or empty; `stretch`: it is a part of an array, from the
     element `first` on; `bare`: its bytes were not looked for, as too many fields come before it."""
 
@@ -82,7 +82,7 @@ class TreeNode:
 
     @property
     def unfolds(self) -> bool:
-        """True if there is something below it."""
+        """True if it has lines below it."""
         if self._children is not None:
             return bool(self._children)
         if isinstance(self.value, dict):

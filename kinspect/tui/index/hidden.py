@@ -26,7 +26,7 @@ class Shown(NamedTuple):
 
 
 def allowed(exchange: Exchange, payload: bool, show_secrets: bool) -> Shown:
-    """The permission for an exchange. `payload`: keys and values were asked for."""
+    """The permission for an exchange. `payload`: keys and values of records are shown."""
     if not SECRET_TOPICS.isdisjoint(exchange.summary.topics):
         payload = payload and show_secrets
     # Bytes without a name could be a secret or a record.

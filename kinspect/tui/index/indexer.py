@@ -116,7 +116,7 @@ class Keeper(Protocol):
 
 
 Metadata = tuple[list[tuple[str, str]], list[tuple[str, int, int]]]
-"""Facts told by a line: topic ids with their names, addresses with their nodes."""
+"""Names that a line reports: topic ids with their names, addresses with their nodes."""
 NO_METADATA: Metadata = ([], [])
 
 
@@ -150,19 +150,19 @@ class RowMaker:
         self._spool = spool
         self._plain = plain
         self._numbering = TextNumbers()
-        # Facts told by lines without a row so far, by their keys.
+        # Names reported by lines that have no row yet, by the lines' keys.
         self._metadata: dict[LineKey, Metadata] = {}
         self.seen = OfferedNames()
 
     def hear(self, names: list[tuple[str, str, LineKey]], nodes: list[tuple[str, int, int, LineKey]]) -> None:
-        """Note names and nodes by the key of the line that told them."""
+        """Note names and nodes by the key of the line that reported them."""
         for topic_id, name, key in names:
             self._metadata.setdefault(key, ([], []))[0].append((topic_id, name))
         for ip, port, node_id, key in nodes:
             self._metadata.setdefault(key, ([], []))[1].append((ip, port, node_id))
 
     def make(self, exchange: Exchange) -> tuple[bytes, Metadata]:
-        """The exchange's row, and the facts that it told."""
+        """The exchange's row, and the names that it reported."""
         made = row.pack_row(exchange, self._numbers(exchange))
         return made, self._metadata.pop(exchange.key, NO_METADATA)
 
@@ -250,7 +250,7 @@ class Pile:
         return len(self._rows)
 
     def add(self, made: bytes, metadata: Metadata) -> None:
-        """Add the next row, and the facts that its exchange told."""
+        """Add the next row, and the names that its exchange reported."""
         self._rows.append(made)
         self._count += 1
         names, nodes = metadata
@@ -285,7 +285,7 @@ class Indexer:
         self._pile = Pile()
 
     def block(self, block: Block, lines: list[Line], offset: Callable[[Block], int]) -> None:
-        """Take a block and the lines that it completed; `offset` tells where its buffer begins in its file."""
+        """Take a block and the lines that it completed; `offset` gives the place of its buffer in its file."""
         note_place(self._pile, block, self._plain, offset)
         self._take_all(one_by_one(lines))
 
@@ -312,7 +312,7 @@ class Indexer:
 
 
 def note_place(pile: Pile, block: Block, plain: frozenset[int], offset: Callable[[Block], int]) -> None:
-    """Note the place of the block's packets, of plain captures alone, and the time of the first packet."""
+    """Note the time of the first packet and, for plain captures, the place of the block's packets."""
     if pile.start is None:
         pile.start = block.first_time
     if block.first_frame >> FRAME_BITS in plain:
@@ -361,7 +361,7 @@ def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callabl
 def index_packets(
     indexer: Indexer, packets: Packets, offset: Callable[[Block], int], send: Callable[[RowBatch], None]
 ) -> None:
-    """Take all packets, and send batches of their exchanges; `offset` is called for blocks of plain captures alone."""
+    """Take all packets, and send batches of their exchanges; `offset` is called only for blocks of plain captures."""
     sent = time.monotonic()
     comes_now = packets.bytes_total is None
     try:

@@ -1,4 +1,4 @@
-"""The rows that are shown, in their order, worked out a piece at a time so that no key has to wait for it."""
+"""The listed rows in their order, computed piece by piece so that no key has to wait."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Listing:
             yield
             if (self.choice, self.order) != (choice, order):
                 return
-        # Pieces that are in order, and then pairs of them: no step is long, and the last one only joins two.
+        # Sorted pieces are merged in pairs: no step is long, and the last one joins only two.
         runs = [range(start, min(start + PIECE, places)) for start in range(0, places, PIECE)]
         merged: list[Sequence[int]] = []
         pairs: list[tuple[Sequence[int], Sequence[int]]]

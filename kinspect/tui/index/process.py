@@ -1,7 +1,7 @@
-"""The indexer in a process of its own: forked, so that it begins with all loaded modules, and before the screen is.
+"""The indexer in a process of its own, which is forked before the screen is made and begins with all loaded modules.
 
-It sends batches through a pipe, which also tells it when nobody reads them any more: as JSON beside bytes, neither of
-which can become code.
+It sends batches as JSON and plain bytes, neither of which can become code, through a pipe. A closed pipe shows that
+nobody reads them any more.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class IndexProcess:
             self.end()
 
     def leave(self) -> None:
-        """End a live capture, with its last batch soon: packets that wait are counted and not decoded."""
+        """End a live capture soon: waiting packets are counted and not decoded, and the last batch follows."""
         self._signal(signal.SIGUSR1)
 
     def _signal(self, number: int) -> None:

@@ -23,7 +23,7 @@ _LATEST = (1 << 63) - 1
 
 
 def key(order: int) -> LineKey:
-    """Replacement for an exchange's key, of which rows have the order alone."""
+    """Replacement for an exchange's key: rows keep only the order."""
     return order, 0, 0, 0
 
 
@@ -34,8 +34,8 @@ KINDS = (KAFKA, SASL_TOKEN)
 # Bits of `Row.flags`: the outcome, the reason and the kind by their place in the tuples above, then one a fact.
 _REASON_AT, _KIND_AT = 2, 6
 HAS_API, HAS_CORRELATION, LATENCY_KNOWN, FAILED = 1 << 7, 1 << 8, 1 << 9, 1 << 10
-"""Bits: there is an API key and version; there is a correlation id; no gap touched the latency; the response has an
-error code or refuses a login, or there is a problem."""
+"""Bits: the exchange has an API key and version; it has a correlation id; no gap touched its latency; its response has
+an error code or refuses a login, or it has a problem."""
 REQUEST_AT, RESPONSE_AT = 11, 17
 """First bit of each message's bits."""
 PRESENT, RAW, COMPLETE, INFERRED, LAID_OUT, READ = (1 << bit for bit in range(6))
@@ -112,7 +112,7 @@ _FIXED = len(Row._fields) - 2
 _SPOOL_AT, _FLAGS_AT, _NUMBERS_AT = 24, 32, 40
 _SPOOL, _FLAGS, _NUMBERS = Struct("<Q"), Struct("<I"), Struct("<5I")
 
-# Indexes in the values that STRUCT gives: for loops over all rows, which cannot make a `Row` of each.
+# Indexes in the values that STRUCT gives, for loops over all rows: a `Row` for each would take too long.
 COMPLETED_AT, FLAGS, CONNECTION, CLIENT, SUBJECT, API = map(
     Row._fields.index, ("completed_at", "flags", "connection", "client", "subject", "api_key")
 )

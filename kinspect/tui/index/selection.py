@@ -11,8 +11,8 @@ EARLIEST_FIRST = frozenset({COMPLETION, "time"})
 
 
 class Selection:
-    """The exchanges in `listing`: those that the filter `text` passes; with `errors_only` failed ones alone, with
-    `connection` those of one connection (its number among the texts)."""
+    """The exchanges in `listing`: those that pass the filter `text`; with `errors_only` only failed ones, with
+    `connection` only those of one connection (its number among the texts)."""
 
     def __init__(self, store: Store, text: str = "") -> None:
         self.store = store
@@ -37,6 +37,6 @@ class Selection:
             self.connection = self.store[row].connection or None
 
     def order_by(self, key: str) -> None:
-        """Order by `key`, the greatest first but for times; again: the other way round."""
+        """Order by `key`: times ascend, other values descend; a second call reverses the order."""
         order = self.listing.order
         self.listing.sort(RowOrder(key, not order.down if order.key == key else key not in EARLIEST_FIRST))

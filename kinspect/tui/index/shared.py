@@ -1,4 +1,4 @@
-"""Rows of large captures, made by several processes (see `kinspect.jobs`): the same that one would make."""
+"""Rows of large captures, made by several processes (see `kinspect.jobs`), the same as those of one process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from kinspect.tui.index.texts import UNKEPT, TextNumbers
 def index_shared(
     inputs: Inputs, spool: Spool, timeline: Timeline, count: int, send: Callable[[RowBatch], None]
 ) -> None:
-    """Do what `captures.index` does, with so many workers. Raises what `run_shared` and `send` raise."""
+    """Index the inputs like `captures.index`, with `count` workers. Raises the errors of `run_shared` and `send`."""
     merged = _Merged(spool, timeline.bytes_total, send)
     try:
         shares = run_shared(lambda *own: _Indexing(inputs, timeline, *own), iter(timeline), count, merged)
@@ -47,8 +47,8 @@ def index_shared(
 
 
 class _Indexing:
-    """A worker's `WorkerJob`. The text of an exchange's line is its row, followed in CBOR by anything new with it:
-    texts, names for filters, facts that it told, and its messages if they cannot be read again."""
+    """A worker's `WorkerJob`. The text of an exchange's line is its row, followed in CBOR by everything new with it:
+    texts, names for filters, names that it reported, and its messages if they cannot be read again."""
 
     def __init__(self, inputs: Inputs, timeline: Timeline, number: int, count: int) -> None:
         self.inspector = inputs.inspector(**own_islands(number, count))
@@ -121,10 +121,10 @@ class _Merged:
         self._send = send
         self._pile = Pile()
         self._numbering = TextNumbers()
-        # By worker, the numbers of its texts here.
+        # Numbers of each worker's texts in this process.
         self._numbers: dict[int, array[int]] = {}
         self._seen = OfferedNames()
-        self._text = bytearray()  # what has come of the next one
+        self._text = bytearray()  # the received part of the next one
         self._bytes_read = 0
         self._sent = time.monotonic()
 

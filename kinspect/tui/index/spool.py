@@ -20,8 +20,8 @@ Messages = tuple[bytes | None, bytes | None]
 class Spool:
     """Holds messages, `limit` bytes of them at most.
 
-    The file is its owner's alone (mode 0600) and has lost its name before the first byte is written: it is gone with
-    the last process that has it open, however that ends. A process that was forked shares it: one writes.
+    Only the owner may read the file (mode 0600). It is unlinked before the first byte is written, so it is gone when
+    the last process that has it open ends, in any way. Forked processes share it; one of them writes.
     """
 
     def __init__(self, limit: int = SPOOL_BYTES) -> None:

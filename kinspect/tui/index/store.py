@@ -1,4 +1,4 @@
-"""All exchanges of the captures, as far as they are indexed: rows in memory, messages where they are."""
+"""All indexed exchanges of the captures: rows in memory, messages in the captures or the spool."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READ_KEPT = 4
 
 
 def never() -> bool:
-    """Default for `stopped`: nobody stops the work."""
+    """Default for `stopped`, which never stops the work."""
     return False
 
 
@@ -116,7 +116,7 @@ class Store:
         }
 
     def connection(self, found: Row) -> list[Any]:
-        """The fields of its `Ends` that are its own, not shared; empty ones if they were not kept."""
+        """The fields of a connection's `Ends` that it does not share; empty if they were not kept."""
         return self.texts[found.connection] or ["", 0, "", 0, "", "", False]
 
     def exchange(self, index: int, stopped: Callable[[], bool] = never) -> Exchange:
@@ -137,7 +137,7 @@ class Store:
         return self._read_again[index]
 
     def _messages(self, found: Row, stopped: Callable[[], bool]) -> Messages | None:
-        """The bytes of both messages; None if they are not where they should be."""
+        """The bytes of both messages; None if they are not found."""
         if found.spool != NOWHERE:
             return self.spool.get(found.spool)
         client_ip, client_port, broker_ip, broker_port, *rest = self.connection(found)

@@ -1,4 +1,4 @@
-"""Columns that give way: the least important ones first, where a terminal is narrow."""
+"""Columns of the live view; a narrow terminal leaves out the least important ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LiveColumn(NamedTuple):
 
 
 def fit(text: Text, width: int, left: bool = True) -> Text:
-    """The text in exactly so many columns, its end cut where it is longer."""
+    """The text in exactly `width` columns; the end of a longer text is cut."""
     width = max(width, 0)
     text.truncate(width, overflow="ellipsis")
     missing = width - text.cell_len

@@ -19,7 +19,7 @@ from kinspect.tui.live.picture import LastRow, Picture
 HEAD, DIM, BAD, NOTE, KEY = "bold", "dim", "bold red", "yellow", "bold"
 NS_PER_MS = 1_000_000
 BEHIND_BYTES = 1_000_000
-"""Bytes waiting to be decoded from which on they are mentioned."""
+"""Bytes waiting to be decoded above which the head mentions them."""
 FOUR_BOXES, BOX_ROWS = 120, 8
 TALL = 10_000
 
@@ -43,8 +43,8 @@ APIS = (
 
 
 class Section(NamedTuple):
-    """A part of the screen. `least`: lines without which it is left out; `most`: lines that it can use; `draw` makes
-    exactly as many lines as it is told."""
+    """A part of the screen. `least`: fewest lines with which it is shown; `most`: lines that it can use; `draw` makes
+    exactly the given number of lines."""
 
     least: int
     most: int
@@ -66,7 +66,7 @@ def lines(picture: Picture, width: int, height: int) -> list[Text]:
 def _shared(sections: Sequence[Section], height: int) -> list[int]:
     """Number of lines for each section: the least in the order of importance, then in turn."""
     given = [0] * len(sections)
-    # The last ones stand below, but are wanted before the boxes.
+    # The last exchanges stand below the boxes, but get lines before them.
     for number in (0, len(sections) - 1, *range(1, len(sections) - 1)):
         if sections[number].least <= height:
             given[number] = sections[number].least
@@ -277,7 +277,7 @@ def _boxed(box: Box, width: int, height: int) -> list[Text]:
     least = "≥" if box.missed else ""
     rows = [(Text(least + box.amount(number), style=box.style), name) for name, number in names]
     if others:
-        # The number of names that were given up is not known.
+        # The number of forgotten names is not known.
         who = "others" if box.missed else f"{box.kept - len(names):,} others"
         rows.append((Text(box.amount(others), style=DIM), Text(who, style=DIM)))
     elif not rows:

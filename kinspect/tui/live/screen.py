@@ -73,7 +73,7 @@ class Screen:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         sys.stderr = self._standard_error
-        # The terminal may be gone, or the stream closed: then there is nothing to give back, and nobody to tell.
+        # The terminal may be gone, or the stream closed: then nothing has to be restored.
         with suppress(OSError, ValueError):
             self._give_back()
         if self._errors is not None:

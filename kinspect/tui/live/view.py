@@ -34,7 +34,7 @@ QUIT, HOLD, WHOLE = "q", " ", "w"
 
 
 class Below(NamedTuple):
-    """Contents below the head: the statistics of so many seconds, and the last exchanges."""
+    """Contents below the head: the statistics of `seconds` seconds, and the last exchanges."""
 
     result: TrafficResult
     seconds: float
@@ -99,8 +99,8 @@ class LiveView:
         """Ignore a line of another type."""
 
     def flush(self) -> None:
-        """Draw if it is time to. To be called several times a second, even if nothing came."""
-        # Nothing of a message is kept from one block of packets to the next.
+        """Draw a frame if one is due. To be called several times a second, also without new exchanges."""
+        # No part of a message is kept from one block of packets to the next.
         self._make_rows()
         now = self._clock()
         if self._status is None or now < self._next:

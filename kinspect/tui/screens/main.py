@@ -136,7 +136,7 @@ class Main(Screen[None]):
 
     @property
     def is_at_rest(self) -> bool:
-        """True if everything that was asked for is on the screen."""
+        """True if the screen shows the result of every request so far."""
         loads = self.details_shown and self._loader.is_behind
         return not loads and all(worker.is_finished for worker in self.app.workers)
 
@@ -148,7 +148,7 @@ class Main(Screen[None]):
         self._updates.grown()
 
     def _list_shown(self) -> None:
-        """Bring what depends on the list up to date with it."""
+        """Update everything that depends on the list."""
         if self._loader.is_behind:
             self._load()
         self._titles.refresh()
@@ -179,7 +179,7 @@ class Main(Screen[None]):
         self.choose(event.text)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Discard a filter that was written and not entered when the focus goes elsewhere."""
+        """Discard a filter that was not entered when the focus moves away from it."""
         if event.widget is not self.filter_bar.input:
             self.filter_bar.discard()
 
@@ -192,7 +192,7 @@ class Main(Screen[None]):
         self.action_order(event.order)
 
     def action_order(self, key: str) -> None:
-        """Order by `key`; again: the other way round."""
+        """Order by `key`; a second time in reverse."""
         self.selection.order_by(key)
         self._updates.reorder()
 
@@ -200,12 +200,12 @@ class Main(Screen[None]):
         self.filter_bar.input.focus()
 
     def action_errors(self) -> None:
-        """List errors and problems alone, or all again."""
+        """List only errors and problems, or all exchanges again."""
         self.selection.errors_only = not self.selection.errors_only
         self.choose(self.selection.text)
 
     def action_follow(self) -> None:
-        """List one connection alone, or all again."""
+        """List only one connection, or all of them again."""
         self.selection.follow(self.exchanges.row)
         self.choose(self.selection.text)
 

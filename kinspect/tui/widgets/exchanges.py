@@ -129,7 +129,7 @@ class Exchanges(Lines):
             self.bring_into_view()
 
     def go_to_top(self) -> None:
-        """Put the cursor on the first line, whatever will stand there."""
+        """Put the cursor on the first line, also if another exchange comes there."""
         self.cursor = 0
         self.scroll_to(y=0, animate=False, force=True)
 

@@ -64,7 +64,7 @@ class HexView(Lines):
         self.put_up(start // self.across)
         height = self.scrollable_content_region.height
         last = max(end - 1, start) // self.across
-        # All of the field if that is possible, else its beginning.
+        # The whole field if it fits, else its beginning.
         if last >= self.scroll_offset.y + height and last - self.cursor < height:
             self.scroll_to(y=last - height + 1, animate=False, force=True)
         elif last - self.cursor >= height or self.cursor < self.scroll_offset.y:
@@ -104,7 +104,7 @@ class HexView(Lines):
         return text.append(" ").append_text(characters)
 
     def action_step(self, by: int) -> None:
-        """Move the cursor by so many bytes."""
+        """Move the cursor by this number of bytes."""
         self.pick(self.at + by)
 
     def action_move(self, by: int) -> None:

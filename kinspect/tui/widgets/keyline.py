@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 
 class KeyLine(Static):
-    """Each key with its effect; a click presses it. Textual's footer would make a widget of each key, all of them anew
+    """Each key with its effect; a click presses it. Textual's footer would make a widget of each key, and new ones
     whenever the focus moves."""
 
     ALLOW_SELECT = False

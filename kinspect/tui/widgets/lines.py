@@ -31,7 +31,7 @@ class _OfLines(Message):
 
 
 class Lines(ScrollView, can_focus=True):
-    """Draws its lines one by one, only the visible ones. Subclasses give the number of lines, and draw one."""
+    """Draws only its visible lines, one by one. Subclasses give the number of lines, and draw one."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"lines--cursor", "lines--marked"}
     BINDINGS: ClassVar[list[BindingType]] = [
