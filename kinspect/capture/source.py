@@ -150,7 +150,7 @@ def input_size(path: str) -> int | None:
 
 
 class Begin:
-    """The beginning of a source, read only as far as it is asked for. `read`: the source's."""
+    """The beginning of a source, read only as far as needed. `read`: the source's."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self.data = b""

@@ -19,7 +19,7 @@ _MS = 1_000_000
 VISIBLE_NS = 2 * RETIRE_MS * _MS
 """Time after which a packet is in a block that the kernel has handed over."""
 BEAT_NS = 100 * _MS
-"""Interval at which the decoding process is told the state of the capture."""
+"""Interval at which the decoding process gets the state of the capture."""
 SECRETS_NS = 20 * _MS
 """Interval at which the key log is checked for new TLS secrets."""
 BLOCKS_A_TURN = 32

@@ -19,7 +19,7 @@ FRAGMENT_BITS = (MORE_FRAGMENTS | OFFSET) << 32
 
 
 def ipv4(cursor: Cursor) -> int:
-    """IPv4 header; its total length tells where the packet ends.
+    """IPv4 header; its total length gives the end of the packet.
 
     Total length 0 comes from segmentation offload: then the packet ends where the capture says.
     """

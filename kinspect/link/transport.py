@@ -29,7 +29,7 @@ def tcp(cursor: Cursor) -> int:
     if cursor.vlan:
         cursor.key += cursor.vlan.to_bytes(3, "big")
     if len(cursor.addresses) > IPV4_ADDRESSES:
-        # IPv6 has no identification: the TCP header with its timestamp tells one transmission from the next.
+        # IPv6 has no identification: the TCP header with its timestamp distinguishes transmissions.
         cursor.mark |= crc32(data[at : at + header]) << 32
     cursor.seq = seq
     cursor.ack = ack
@@ -39,7 +39,7 @@ def tcp(cursor: Cursor) -> int:
 
 
 def udp(cursor: Cursor) -> int:
-    """UDP header. The destination port tells the next layer; tunnels choose the source port at random.
+    """UDP header. The destination port decides the next layer; tunnels choose the source port at random.
 
     A length below that of the header comes from segmentation offload: then IP's length holds.
     """

@@ -40,7 +40,7 @@ PAYLOAD = {
 """Words for the parts of the payload, by the keys of the summary that add up to it."""
 
 DROPS = ("kernel_drops", "queue_drops")
-"""Keys of `COUNTED` that a live capture always tells."""
+"""Keys of `COUNTED` that the summary of a live capture always has."""
 
 
 def summary_text(summary: dict[str, Any], tally: Tally) -> str:

@@ -34,7 +34,7 @@ NAMES_SHOWN = 3
 PARTITIONS_SHOWN = 5
 CLOSED = ("closed", "reset")
 MISSING = (UNANSWERED, ORPHAN)
-"""Outcomes that count as failures; their reason tells what went wrong."""
+"""Outcomes that count as failures, shown with their reason."""
 
 ERROR, PROBLEM, NOTE, DIM, API_STYLE = "bold red", "magenta", "yellow", "dim", "cyan"
 

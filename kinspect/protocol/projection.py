@@ -7,7 +7,7 @@ from typing import Any
 
 Body = dict[str, Any]
 
-# Fields to decode: None means a whole subtree, a dict the wanted names below.
+# Fields to decode: None means a whole subtree, a dict the requested names below.
 Projection = dict[str, "Projection | None"]
 
 

@@ -1,4 +1,4 @@
-"""Sizes that values of a field have on the wire, as far as their layout tells."""
+"""Sizes of a field's values on the wire, as far as the layout decides them."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ _UVARINT_BITS: Final = 35
 
 
 class FieldNode:
-    """A field, or a gap between the wanted fields.
+    """A field, or a gap between the requested fields.
 
     `width`: the size of a value, or an element, in bytes if it is fixed, else 0. `keep` is False for a field that is
     skipped.

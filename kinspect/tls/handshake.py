@@ -71,7 +71,7 @@ class MessageReader:
         self._skip = 0
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Type and body of each message that is complete now and of a wanted type.
+        """Type and body of each message that is now complete and of a type in use.
 
         Raises ValueError if one is too long.
         """

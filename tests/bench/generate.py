@@ -355,7 +355,7 @@ class Told(NamedTuple):
 def generate(
     profile: str, out: BinaryIO, size: int | None = None, times: int = 1, connections: int | None = None
 ) -> Told:
-    """Write a capture of about `size` bytes, in whole rounds, or of `times` as many rounds; tells what it holds."""
+    """Write a capture of about `size` bytes, in whole rounds, or of `times` as many rounds; returns its contents."""
     talk, usual_connections, usual_size = PROFILES[profile]
     connections, size = connections or usual_connections, size or usual_size
     opening, closing = Template(), Template()

@@ -184,18 +184,18 @@ def bombs(to: Hostile) -> None:
 
 
 def tagged(count: int) -> bytes:
-    """A Heartbeat v4 request with so many tagged fields nobody knows."""
+    """A Heartbeat v4 request with this number of unknown tagged fields."""
     body = b"\x02g" + bytes(4) + b"\x02m\0"
     return sized(struct.pack(">hhih", 12, 4, 1, 1) + b"c\0" + body + uvarint_bytes(count) + b"\x07\0" * count)
 
 
 def array(count: int) -> bytes:
-    """A Metadata v1 request for so many topics without a name."""
+    """A Metadata v1 request for this number of topics without a name."""
     return sized(struct.pack(">hhih", 3, 1, 1, 1) + b"c" + struct.pack(">i", count) + bytes(2 * count))
 
 
 def numbers(count: int) -> bytes:
-    """An OffsetFetch v1 request for so many partitions of a topic."""
+    """An OffsetFetch v1 request for this number of partitions of a topic."""
     head = struct.pack(">hhih", 9, 1, 1, 1) + b"c" + b"\0\1g" + struct.pack(">ih", 1, 1) + b"t"
     return sized(head + struct.pack(">i", count) + b"\1\2\3\4" * count)
 

@@ -64,7 +64,7 @@ def metadata(version: int, topics: list[dict[str, Any]]) -> Large:
 
 
 def headers(count: int) -> bytes:
-    """A batch of one record with so many headers."""
+    """A batch of one record with this number of headers."""
     header = varint(1) + b"h" + varint(1) + b"v"
     record = b"\0\0\0\1" + varint(1) + b"v" + varint(count) + header * count
     return batch(0, varint(len(record)) + record, 1)

@@ -51,7 +51,7 @@ Call = tuple[str, tuple[Any, ...]]
 
 
 class Cost(NamedTuple):
-    """A stage: its best time in seconds, for so many of `unit`."""
+    """A stage: its best time in seconds, for `number` of `unit`."""
 
     stage: str
     seconds: float
@@ -60,7 +60,7 @@ class Cost(NamedTuple):
 
 
 class Deaf:
-    """Is told everything of a connection and does nothing."""
+    """Stream handler that does nothing."""
 
     def data(self, *_: Any) -> None: ...
     def gap(self, *_: Any) -> None: ...
@@ -69,7 +69,7 @@ class Deaf:
 
 
 class Recorder:
-    """Keeps what it is told of a connection."""
+    """Stream handler that keeps its calls."""
 
     def __init__(self, number: int, calls: list[tuple[int, Call]]) -> None:
         self._number = number
@@ -80,7 +80,7 @@ class Recorder:
 
 
 class Fed(NamedTuple):
-    """A block's part of what tcp told: how many packets, and the calls by connection."""
+    """Result of tcp for a block: number of packets, and the calls by connection."""
 
     packets: int
     calls: list[tuple[int, Call]]

@@ -28,7 +28,7 @@ class Read(NamedTuple):
 
 
 def disagreements(capture: Capture) -> list[str]:
-    """A sentence for each program and output that told something else than the generator wrote."""
+    """A sentence for each program and output whose counts differ from the generator's."""
     told = captures.told_of(capture)
     found = {
         "tshark": tshark(capture),

@@ -1,4 +1,4 @@
-"""A Spark session as far as the engine needs one, without Spark: what is done between tasks is done with lists."""
+"""Stand-in for a Spark session, with the parts that the engine needs: lists take the place of shuffles."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ TOPIC_ID = "AAAAAAAAAAAAAAAAAAAABQ"
 
 
 def exchange(talk, number, key, version, request, response, client_id):
-    """A request, and its response if there is one."""
+    """Packets of a request and, if given, its response."""
     talk.client_sends(framed(encode_request(Message(key, version, number, request, client_id))))
     if response is not None:
         talk.broker_sends(framed(encode_response(Message(key, version, number, response))))
@@ -25,7 +25,7 @@ def beat():
 
 
 def metadata(topic_id, name, node_id):
-    """A Metadata v12 request by topic id and the response that tells its name, and which node the broker is."""
+    """A Metadata v12 request by topic id, and the response with the topic's name and the broker's node id."""
     asked = {
         "topics": [{"topic_id": topic_id, "name": None}],
         "allow_auto_topic_creation": False,
@@ -111,7 +111,7 @@ def captures(rng, folder):
 
 
 def moving(rng, folder):
-    """A capture of connections that take turns, whose broker's node id is told anew each time; its path."""
+    """Path of a capture of connections that take turns; each of them reports the broker's node id again."""
     packets = []
     for turn in range(40):
         talk = Conversation(client=("10.0.0.1", 40_000 + turn), broker=("10.0.0.9", 9092))

@@ -374,7 +374,7 @@ HEADERS: dict[str, Callable[[int], list[tuple[str, str | None]]]] = {
 
 
 def timestamps_and_headers(row: Row, lines: list[Line]) -> Complaints:
-    """Record number i, told by its value, has the timestamp and the headers of its rule."""
+    """Record number i, known by its value, has the timestamp and the headers of its rule."""
     step = TIMESTAMPS.get(row.facts.get("timestamps") or "")
     rule = HEADERS.get(row.facts["headers"]) if isinstance(row.facts.get("headers"), str) else None
     if step is None and rule is None:
@@ -427,7 +427,7 @@ def truth(row: Row, lines: list[Line]) -> Complaints:
 
 
 RENAMED = {"generation_id": "generation_id_or_member_epoch"}
-"""Fields that Kafka has renamed since an older release told of them; bodies have today's names."""
+"""Fields that Kafka has renamed since; bodies have today's names."""
 
 
 def snake_case(name: str) -> str:

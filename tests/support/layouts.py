@@ -1,4 +1,4 @@
-"""Every layout there is."""
+"""All layouts of the table."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Row:
 
     @property
     def is_cut(self) -> bool:
-        """tcpdump kept the beginning of each packet alone."""
+        """True if tcpdump kept only the beginning of each packet."""
         return "truncated" in self.facts or "snaplen" in self.facts
 
     @cached_property

@@ -355,7 +355,7 @@ def _hidden(struct: dict[str, Any], key: str) -> bool:
 
 
 def gap_complaints(whole: Reading, part: Reading) -> Iterator[str]:
-    """Gaps that were not told, or told of more than is missing.
+    """Gaps that were not reported, or reported larger than they are.
 
     At least the lost bytes between bytes that are there must be told; those before the first or after the last can be
     known of the other side's acknowledgments.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def wait_until(condition: Callable[[], object], told: Callable[[], str] = str) -> None:
-    """Come back when the condition holds; `told` is printed if that never comes."""
+    """Return when the condition holds. `told`: printed if it never does."""
     try:
         while not condition():
             time.sleep(0.02)

@@ -378,7 +378,7 @@ class ExchangeFields:
 
 
 def _folded(kind: str, nodes: list[TreeNode], total: int) -> Iterator[TreeNode]:
-    """The first of many nodes, and one with the others below it; the last of these tells how many are left out."""
+    """The first of many nodes, and one with the others below it, the last of which has the number left out."""
     yield from nodes[:FAULTS_SHOWN]
     rest = nodes[FAULTS_SHOWN:]
     if rest:

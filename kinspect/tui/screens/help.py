@@ -34,7 +34,7 @@ class Help(ModalScreen[None]):
 
 
 class Page(VerticalScroll):
-    """A text whose edge tells if there is more above or below."""
+    """A text whose edge shows if it goes on above or below."""
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)

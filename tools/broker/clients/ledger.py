@@ -13,7 +13,7 @@ NO_TOPIC = "no-such-topic"
 
 
 class Ledger:
-    """Facts of a scenario: those that its client was told, not those that it intends."""
+    """Facts of a scenario: results that its client got, not its intentions."""
 
     def __init__(self, scenario: str, clients: str) -> None:
         self.scenario = scenario
@@ -54,7 +54,7 @@ class Ledger:
         self.facts.setdefault("received", []).append([topic, partition, offset, *texts])
 
     def refused(self, name: str) -> None:
-        """Note an error that the client was told; `name` is Kafka's."""
+        """Note an error that the client got; `name` is Kafka's."""
         self.note("errors_expected", name)
 
 
