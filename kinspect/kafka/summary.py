@@ -171,12 +171,12 @@ class _Found:
 class Summary:
     """Names and counts from one exchange's bodies. Lists are whole, each name once, request before response.
 
-    `topics`: names, or the ids whose name is not known, which are also `unresolved_topic_ids`. `partitions`:
-    `topic-index`. `error_codes` and `error_names`: those that occur; `error_counts` how often each does, `error_count`
-    all together. `record_bytes`: bytes of record sets on the wire, None if a message that may hold some is not there to
-    its end. `throttle_time_ms` is the response's, `max_wait_ms` the request's, None where there is none. `refusal`: the
-    reason for which the broker's SASL token refuses the login, None if it does not. Messages inside an Envelope count
-    as parts of the bodies.
+    `topics`: names, or ids without a known name, which are also `unresolved_topic_ids`. `partitions`: texts like
+    `topic-0`. `error_codes` and `error_names`: those that occur; `error_counts`: number of times that each does;
+    `error_count`: sum of these. `record_bytes`: bytes of record sets on the wire, None if a message that may hold some
+    is missing or cut. `throttle_time_ms` is the response's, `max_wait_ms` the request's, None without such a field.
+    `refusal`: the reason with which the broker's SASL token refuses the login, else None. Messages inside an Envelope
+    count as parts of the bodies.
     """
 
     __slots__ = (

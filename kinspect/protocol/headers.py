@@ -21,6 +21,8 @@ TAGGED = {REQUEST: 2, RESPONSE: 1}
 
 
 class RequestHeader(NamedTuple):
+    """Fields of a request's header. `body_start`: index of the body's first byte in the data."""
+
     api_key: int
     api_version: int
     correlation_id: int
@@ -29,6 +31,8 @@ class RequestHeader(NamedTuple):
 
 
 class ResponseHeader(NamedTuple):
+    """Field of a response's header. `body_start`: index of the body's first byte in the data."""
+
     correlation_id: int
     body_start: int
 

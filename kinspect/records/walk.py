@@ -52,7 +52,7 @@ def batches(
     """Read the bytes of a `records` field: the batches with their records.
 
     `max_bytes` limits the expanded size of all compressed batches together, `max_records` the number of records and
-    headers that are kept, `max_batches` that of batches.
+    headers that are kept, `max_batches` the number of batches; a limit that is reached is in `caps_hit`.
 
     `aligned=False` is for a set that may begin in the middle of a batch (FetchSnapshot returns byte ranges): reading
     starts at the first header of a v2 batch whose length and CRC-32C fit, and the bytes before it are part of

@@ -51,7 +51,11 @@ class Shared(Protocol):
 
 @dataclass(slots=True, frozen=True)
 class Ends:
-    """Client and broker of a connection, and what all its exchanges share."""
+    """Client and broker of a connection, and the state that its exchanges share: learned `names`, input `files`, caps.
+
+    Addresses are text, as `10.0.0.1`. `connection_id`: see the function of that name; `community_id`: Community ID v1.
+    `tls`: True if the connection was decrypted.
+    """
 
     client_ip: str
     client_port: int

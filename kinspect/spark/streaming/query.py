@@ -145,7 +145,7 @@ class Stream:
         try:
             summaries = batch.where(f"{SUMMARY} is not null").select(SUMMARY).collect()
             found = BatchSummaries([bytes(row[0]) for row in summaries])
-            is_there = output.has(number)  # Then its state may not be.
+            is_there = output.has(number)  # Spark repeats it if its state was not kept.
             if not is_there:
                 self._keep(batch, number, found)
                 output.copy_told(path)
