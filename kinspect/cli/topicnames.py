@@ -8,7 +8,7 @@ from io import StringIO
 
 import orjson
 
-from kinspect.cli import given
+from kinspect.capture import optionfile
 from kinspect.errors import KinspectError
 
 OPTION = "--topic-names"
@@ -20,7 +20,7 @@ _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 def load(path: str) -> dict[str, str]:
     """The names by id: a JSON object, or a line `id name` each (`#` begins a comment)."""
     try:
-        text = given.read(OPTION, path, MOST_BYTES).decode("utf-8-sig")
+        text = optionfile.read(OPTION, path, MOST_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise KinspectError(f"{OPTION}: {path}: is not UTF-8 text") from None
     pairs = _from_json(path, text) if text.lstrip().startswith("{") else _from_lines(path, text)
@@ -28,7 +28,7 @@ def load(path: str) -> dict[str, str]:
     for topic_id, name in pairs:
         if not _TOPIC_ID.fullmatch(topic_id):
             raise KinspectError(
-                f"{OPTION}: {path}: {given.quoted(topic_id)} is not a topic id (22 characters of base64url)"
+                f"{OPTION}: {path}: {optionfile.quoted(topic_id)} is not a topic id (22 characters of base64url)"
             )
         names[topic_id] = name
     return names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinspect.cli import given
+from kinspect.capture import optionfile
 from kinspect.errors import KinspectError
 
 OPTION = "--keylog"
@@ -34,7 +34,7 @@ class KeyLogFile:
         self._closed = True
 
     def _read(self, all_of_it: bool = False) -> bytes:
-        text = given.read(OPTION, self._path, MOST_BYTES, self._offset)
+        text = optionfile.read(OPTION, self._path, MOST_BYTES, self._offset)
         whole = text.rfind(b"\n") + 1
         self._offset += whole
         return text if all_of_it else text[:whole]
