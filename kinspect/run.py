@@ -11,7 +11,7 @@ from kinspect.capture.timeline import Packets, may_bring_secrets, note_capture
 from kinspect.filters import Filter
 from kinspect.kafka.exchange.lines import Line
 from kinspect.model import Block
-from kinspect.pipeline import Inspector
+from kinspect.pipeline import Inspector, one_by_one
 
 HELD_SECONDS = 0.08
 """Time for which lines wait for others that belong before them, where packets come as they are captured. With the time
@@ -56,6 +56,12 @@ class Run:
             self.released_at = now
             lines += self.inspector.idle(self.packets.reached)
         return lines
+
+    def all_lines(self) -> Iterator[Line]:
+        """All lines of all packets."""
+        for block in self.packets:
+            yield from one_by_one(self.feed(block))
+        yield from self.rest()
 
     def rest(self) -> Iterator[Line]:
         """The lines that the end of the input completes."""

@@ -31,5 +31,7 @@ class Exchange(Pair):
         return summary.problems_of(self)
 
     def to_dict(self, options: view.View | None = None) -> dict[str, Any]:
-        """The exchange as the JSON line's object: keys and meanings are in docs/output.md."""
-        return (options or view.DEFAULT).exchange(self)
+        """The exchange as the JSON line's object: keys and meanings are in docs/output.md. `options`: other ones than
+        those of `kinspect.read`."""
+        shown: view.View = options or self.view or view.DEFAULT
+        return shown.exchange(self)
