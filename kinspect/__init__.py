@@ -12,16 +12,59 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kinspect import protocol, records
-    from kinspect.api import read
+    from kinspect.api import Reading, read
+    from kinspect.errors import (
+        CaptureError,
+        DecodeError,
+        KinspectError,
+        StateError,
+        TruncatedCaptureError,
+        UnreadableError,
+    )
+    from kinspect.kafka.exchange.exchange import Exchange
+    from kinspect.model import Block, Caps
 
-__all__ = ["protocol", "read", "records"]
+__all__ = [
+    "Block",
+    "Caps",
+    "CaptureError",
+    "DecodeError",
+    "Exchange",
+    "KinspectError",
+    "Reading",
+    "StateError",
+    "TruncatedCaptureError",
+    "UnreadableError",
+    "protocol",
+    "read",
+    "records",
+]
 __version__ = "0.1.0"
+
+_MODULES = {
+    "api": ("Reading", "read"),
+    "errors": (
+        "CaptureError",
+        "DecodeError",
+        "KinspectError",
+        "StateError",
+        "TruncatedCaptureError",
+        "UnreadableError",
+    ),
+    "kafka.exchange.exchange": ("Exchange",),
+    "model": ("Block", "Caps"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     # Imported when first used: `kinspect --help` and scripts that only want the protocol need not load the rest.
-    if name == "read":
-        return importlib.import_module("kinspect.api").read
     if name in ("protocol", "records"):
         return importlib.import_module(f"kinspect.{name}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"kinspect.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'kinspect' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

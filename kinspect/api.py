@@ -2,43 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from functools import cache
 from os import PathLike, fspath
-from pathlib import Path
+from typing import Any, Self
 
-from kinspect.capture import may_bring_secrets, open_timeline
+from kinspect.capture.given import Given, Handed, Path, open_given
+from kinspect.capture.keylog import KeyLogFile
+from kinspect.errors import CaptureError, KinspectError
+from kinspect.filters import PORTS, filter_from
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import View
 from kinspect.model import Caps
-from kinspect.pipeline import Inspector, fed, one_by_one
+from kinspect.output.escape import printable
+from kinspect.output.tally import Tally
+from kinspect.pipeline import Inspector
+from kinspect.run import HELD_SECONDS, Run
 
 
 def read(
-    *paths: str | PathLike[str],
-    topic_names: dict[str, str] | None = None,
-    decode_as: frozenset[int] = frozenset(),
-    caps: Caps | None = None,
+    paths: Given,
+    *more: Path,
+    fields: Collection[str] | None = None,
+    filter: Mapping[str, Any] | None = None,
+    records: bool = False,
+    payload: str = "none",
+    show_secrets: bool = False,
+    int64: str = "number",
     keylog: str | PathLike[str] | bytes = b"",
-) -> Iterator[Exchange]:
-    """Exchanges of one or several captures (as one timeline), in order of completion.
+    topic_names: Mapping[str, str] | None = None,
+    decode_as: Collection[int] = (),
+    caps: Caps | None = None,
+) -> Reading:
+    """Exchanges of one or several captures (as one timeline), in the order in which `kinspect read` prints them.
 
-    `paths`: pcap or pcapng files, plain or compressed; `-` is standard input. `topic_names`: topic id to name.
-    `decode_as`: ports whose traffic is Kafka whatever it looks like. `keylog`: TLS secrets in NSS key log format (their
-    bytes, or the file's path), in addition to those in the captures themselves. Bodies are decoded when asked for.
-    Raises `CaptureError` for an input that cannot be read and `TruncatedCaptureError` for one that ends in the middle,
-    both after the exchanges of everything before were handed on.
+    `paths`: a path or several (`-` is standard input); a file opened for reading bytes; packets of scapy, as a
+    `PacketList` or one by one; or blocks (`Block`). Packets and blocks of an iterator or generator may come as they are
+    captured: each exchange is handed on before the packet after it is asked for, not sorted by later ones. Those of a
+    list are sorted as those of a file.
+
+    `filter`: the filters of the command by name, each a value or a list: `{"topic": "orders-*", "errors_only": True}`.
+    `fields`, `records`, `payload`, `show_secrets`, `int64`: the options of the command, for `Exchange.to_dict`.
+    `keylog`: TLS secrets in NSS key log format, beside those in the captures: bytes, or the path of a file, which may
+    still grow. `topic_names`: topic id to name. `decode_as`: ports whose traffic is Kafka whatever it looks like.
+    `caps`: limits on memory.
+
+    Raises `KinspectError` for options that make no sense. The input is opened when the first exchange is asked for.
+    Iterating raises `CaptureError` for one that cannot be read and `TruncatedCaptureError` for one that ends in the
+    middle, both after the exchanges of all that could be read.
     """
-    timeline = open_timeline([fspath(path) for path in paths])
-    inspector = Inspector(names=topic_names, kafka_ports=decode_as, caps=caps, files=timeline.files)
-    if keylog:
-        inspector.add_secrets(keylog if isinstance(keylog, bytes) else Path(keylog).read_bytes())
-    if may_bring_secrets(timeline.files):
-        inspector.expect_secrets()
-    for _, lines in fed(inspector, timeline):
-        for line in one_by_one(lines):
-            if isinstance(line, Exchange):
+    chosen, names, ports = filter_from(filter or {}), _topic_names(topic_names or {}), _ports(decode_as)
+    view = View(records, payload, show_secrets, int64, fields)
+    text, file = (keylog, None) if isinstance(keylog, bytes) else (b"", KeyLogFile(fspath(keylog)))
+
+    def begin() -> Run:
+        given: Any = [paths, *more] if more else paths
+        packets = open_given(given)
+        files = [printable(name) for name in packets.files]
+        inspector = Inspector(names=names, kafka_ports=ports, caps=caps, files=files)
+        if text:
+            inspector.add_secrets(text)
+        if file is not None:
+            inspector.expect_secrets()
+        # Those handed over are no file: the next packet may come much later.
+        held_seconds = 0 if isinstance(packets, Handed) else HELD_SECONDS
+        return Run(packets, inspector, chosen, file, held_seconds=held_seconds)
+
+    return Reading(begin, view)
+
+
+class Reading(Iterator[Exchange]):
+    """Iterator of the exchanges that `read` finds, and the summary of what was read.
+
+    `close`, or the end of a `with` block, ends it before the end of the input.
+    """
+
+    def __init__(self, begin: Callable[[], Run], view: View) -> None:
+        """`begin` opens the input; `view` has the options of `Exchange.to_dict`."""
+        self._begun = cache(begin)
+        self._tally = Tally(unchecked=True)
+        self._exchanges = _exchanges(self._begun, self._tally, view)
+
+    def __next__(self) -> Exchange:
+        return next(self._exchanges)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the input. Connections are counted as far as they were read."""
+        self._exchanges.close()
+
+    @property
+    def errors(self) -> list[CaptureError]:
+        """Errors of inputs that could not be read at all, or not to the end, met so far; the first one is raised."""
+        return [*self._begun().packets.errors]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The `summary` line's object: the counts up to here, keys and meanings are in docs/output.md."""
+        run = self._begun()
+        self._tally.unknown = run.filter.unknown
+        return self._tally.completed(run.summary())
+
+
+def _exchanges(begun: Callable[[], Run], tally: Tally, view: View) -> Generator[Exchange]:
+    run = begun()
+    run.prepare()
+    ended = False
+    try:
+        for line in run.all_lines():
+            if isinstance(line, Exchange) and run.filter.matches(line):
+                tally.shown += 1
+                tally.count(line)
+                line.view = view
                 yield line
-    for line in inspector.finish():
-        if isinstance(line, Exchange):
-            yield line
-    for error in timeline.errors:
+        ended = True
+    finally:
+        run.packets.close()
+        if not ended:
+            run.inspector.abandon()
+    for error in run.packets.errors:
         raise error
+
+
+def _topic_names(names: Mapping[str, str]) -> dict[str, str]:
+    if not all(isinstance(text, str) for pair in names.items() for text in pair):
+        raise KinspectError("topic_names: must be topic ids and names")
+    return dict(names)
+
+
+def _ports(ports: Collection[int]) -> frozenset[int]:
+    for port in ports:
+        if port not in PORTS:
+            raise KinspectError(f"decode_as: {port!r} is not a port: give {PORTS[0]} to {PORTS[-1]}")
+    return frozenset(ports)

@@ -11,11 +11,11 @@ import difflib
 import fnmatch
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kinspect import seen
 from kinspect.errors import KinspectError
@@ -256,6 +256,32 @@ class Filter:
             return False if exchange.request is not None else None
         latency = _took(exchange)
         return None if latency is None else latency >= self._min_latency
+
+
+def filter_from(options: Mapping[str, Any]) -> Filter:
+    """The filter with these options, by the names in `FILTER_NAMES`. A single value stands for a list of one, a number
+    for its text; an option that is None is not given. Raises KinspectError."""
+    if unknown := sorted(map(str, options.keys() - FILTER_NAMES)):
+        raise KinspectError(f"there is no filter {', '.join(unknown)}; there are {', '.join(FILTER_NAMES)}")
+    return Filter(**{name: _given(name, value) for name, value in options.items() if value is not None})
+
+
+def _given(name: str, value: Any) -> Any:
+    option = f"--{name.replace('_', '-')}"
+    if name == "errors_only":
+        if not isinstance(value, bool):
+            raise KinspectError(f"{option}: {value!r} is neither True nor False")
+        return value
+    if name in REPEATED and isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return [_text(option, each) for each in value]
+    text = _text(option, value)
+    return [text] if name in REPEATED else text
+
+
+def _text(option: str, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float | datetime):
+        raise KinspectError(f"{option}: {value!r} is not a text")
+    return str(value)
 
 
 def _patterns(option: str, values: Sequence[str], predicate: Callable[[str], Predicate]) -> Patterns:

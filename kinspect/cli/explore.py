@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kinspect.capture.keylog import KeyLogFile
 from kinspect.cli import complain, topicnames
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
-from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.options import (
     FILTERS,
     INPUT,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from kinspect.capture.handover import QUEUE_BYTES
+from kinspect.capture.keylog import KeyLogFile
 from kinspect.capture.live import Live, Settings, open_rings
 from kinspect.capture.privileges import drop
 from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
@@ -22,7 +23,6 @@ from kinspect.capture.save import Rotation, Saving
 from kinspect.capture.worker import Plan
 from kinspect.cli import FAILED, complain, outfile
 from kinspect.cli.interrupt import ENDING, Interrupt
-from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.liveexplore import check_explorer, explore_live
 from kinspect.cli.liveview import VIEW, check_view, come_from, format_for_terminal, open_view, status_of
 from kinspect.cli.options import (

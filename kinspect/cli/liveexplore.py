@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
+from kinspect.capture.keylog import KeyLogFile
 from kinspect.capture.live import Live
 from kinspect.capture.source import STDIN
 from kinspect.cli.explore import SPOOL_BYTES, check_terminal, close, filter_text, keys_from_terminal
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
-from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.liveview import come_from
 from kinspect.cli.options import AUTO, make_caps
 from kinspect.cli.run import RunOptions

@@ -25,7 +25,6 @@ LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
 
 KEYS_FROM_BODIES = frozenset({"api_candidates", "broker", "broker.node_id"})
 """Fields outside of bodies that need bodies: the APIs an orphan may belong to, and the node at an address."""
-RECORDS_PATH = ".batches.records."
 
 PATTERN = "PATTERN"
 _MANY: dict[str, Any] = {"multiple": True, "metavar": PATTERN}
@@ -252,13 +251,12 @@ def make_caps(values: dict[str, Any]) -> Caps:
 
 
 def make_view(values: dict[str, Any]) -> View:
-    """The view that the options ask for. A field of records implies records."""
+    """The view that the options ask for."""
     fields = split("--fields", values["fields"])
-    asks_for_records = any(RECORDS_PATH in f".{field}." for field in fields)
     return usage(
         lambda: View(
             fields=fields or None,
-            records=values["records"] or values["payload"] != "none" or asks_for_records,
+            records=values["records"],
             payload=values["payload"],
             show_secrets=values["show_secrets"],
             int64=values["int64"],

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
+from kinspect.capture.keylog import KeyLogFile
 from kinspect.cli import complain, topicnames
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL, SIGNALS, Interrupt
-from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.options import (
     FILTERS,
     INPUT,

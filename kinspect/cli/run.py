@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import RawIOBase
@@ -12,10 +11,10 @@ from typing import Any, NamedTuple, TextIO
 
 import click
 
-from kinspect.capture.timeline import Packets, may_bring_secrets, note_capture
+from kinspect.capture.keylog import KeyLogFile
+from kinspect.capture.timeline import Packets
 from kinspect.cli import complain, outfile, topicnames
 from kinspect.cli.interrupt import Interrupt, LateError
-from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.options import (
     EXCHANGE,
     SUMMARY,
@@ -39,10 +38,7 @@ from kinspect.output.escape import printable
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import LOOKED_AT, PASSED, SHOWN, Tally
 from kinspect.pipeline import Inspector, one_by_one, relax_collector
-
-HELD_SECONDS = 0.08
-"""Time for which lines wait for others that belong before them, where packets come as they are captured. With the time
-to the next block, which may be one without packets (`kinspect.capture.worker.BEAT_NS`), it is less than 200 ms."""
+from kinspect.run import Run
 
 
 class RunOptions(NamedTuple):
@@ -91,10 +87,12 @@ def open_run(
     relax_collector()
     stream = _written_whole(usage(lambda: outfile.open_output(options.path, values["force"])))
     return ReadRun(
-        options,
         packets,
-        interrupt,
         make_inspector(options, packets),
+        options.filter,
+        options.keylog,
+        options,
+        interrupt,
         stream,
         writer or open_writer(options.format_name, stream, options.view, make_style(values)),
         ProgressBar(packets) if _shows_progress(values["progress"], options.path) else None,
@@ -120,13 +118,11 @@ class LimitReachedError(Exception):
 
 
 @dataclass(slots=True)
-class ReadRun:
+class ReadRun(Run):
     """Reads packets and writes the exchanges (and other lines) that pass the filter."""
 
     options: RunOptions
-    packets: Packets
     interrupt: Interrupt
-    inspector: Inspector
     stream: TextIO
     writer: Writer
     progress: ProgressBar | None = None
@@ -136,10 +132,9 @@ class ReadRun:
     keylog_begun: bool = field(init=False, default=False)
     begun: bool = field(init=False, default=False)
     follows: bool = field(init=False, default=False)
-    released_at: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
-        chosen, partial = self.options.filter, self.options.view.fields is not None
+        chosen, partial = self.filter, self.options.view.fields is not None
         # Error codes in bodies that are not decoded are needed only for the summary.
         self.counts_errors = not partial or SUMMARY in self.options.emit
         self.tally = Tally(
@@ -172,11 +167,6 @@ class ReadRun:
         self.tally.stopped = why
         self.inspector.abandon()
 
-    def prepare(self) -> None:
-        """Prepare for the first block."""
-        if may_bring_secrets(self.packets.files):
-            self.inspector.expect_secrets()
-
     def follow(self) -> None:
         """Be a process beside the first one, which alone writes output and messages."""
         self.follows = self.begun = True
@@ -186,25 +176,18 @@ class ReadRun:
         """Begin the output, once there is something to show that other processes read."""
         if not self.begun:
             self._begin()
-            self._add_secrets()
+            self.add_secrets()
 
     def take(self, block: Block) -> list[Line]:
         """Take a block and return the lines that it completes."""
         self._begin()
-        chosen = self.options.filter
-        if chosen.start is None:
-            chosen.start = self.tally.first = block.first_time
-        if chosen.active and (last := block.last_time) is not None:
+        if self.tally.first is None:
+            self.tally.first = block.first_time
+        if self.filter.active and (last := block.last_time) is not None:
             self.tally.last = last
-        self._add_secrets()
         if self.progress is not None:
             self.progress.update()
-        lines = self.inspector.feed(block)
-        now = time.monotonic()
-        if self.packets.bytes_total is None and now >= self.released_at + HELD_SECONDS:
-            self.released_at = now
-            lines += self.inspector.idle(self.packets.reached)
-        return lines
+        return self.feed(block)
 
     def show(self, lines: list[Line]) -> None:
         """Write the lines that pass the filter; empties the list. Raises LimitReachedError."""
@@ -214,9 +197,7 @@ class ReadRun:
         """Write the lines that the end of the input completes."""
         if not self.nothing_read:
             self._begin()
-            # Some may stand behind the last packet.
-            self._add_secrets()
-            self._write(self.inspector.finish())
+            self._write(self.rest())
 
     def stop(self) -> None:
         """Close the input and remove the progress bar."""
@@ -228,16 +209,10 @@ class ReadRun:
         """Print the summary and the errors of inputs; return the exit status for them. `found`: the summary's object,
         if other processes made it."""
         if found is None:
-            note_capture(self.inspector.counts, self.packets)
-            found = self.inspector.summary()
+            found = self.summary()
         if self.interrupt.received and not self.tally.stopped:
             self.tally.stopped = f"stopped by {self.interrupt.name}"
-        summary = {
-            **found,
-            "shown": self.tally.shown,
-            "error_counts": self.tally.named_errors(),
-            "unknown_to_filters": dict(sorted(self.tally.unknown.items())),
-        }
+        summary = self.tally.completed(found)
         # A file of an earlier run stays as it is if there is nothing to put in its place.
         shows = SUMMARY in self.options.emit and (self.begun or self.options.path is None)
         try:
@@ -269,16 +244,12 @@ class ReadRun:
             if self.options.path is not None:
                 outfile.begin(self.stream)
 
-    def _add_secrets(self) -> None:
-        """Hand on the secrets that the key log and the captures gave since the last block."""
-        keylog = self.options.keylog
-        if keylog is not None and (text := keylog.more()):
-            new = self.inspector.add_secrets(text)
-            # Lines written later may be of no use here.
-            if not new and not self.keylog_begun and not self.follows:
-                complain(f"{self.options.values['keylog']}: no TLS secrets in it (NSS key log format)")
-            self.keylog_begun = True
-        self.inspector.add_found(self.packets.secrets)
+    def note_secrets(self, new: int) -> None:
+        """Complain of a key log that begins without secrets."""
+        # Lines written later may be of no use here.
+        if not new and not self.keylog_begun and not self.follows:
+            complain(f"{self.options.values['keylog']}: no TLS secrets in it (NSS key log format)")
+        self.keylog_begun = True
 
     def _write(self, lines: Iterable[Line]) -> None:
         try:
@@ -292,12 +263,11 @@ class ReadRun:
 
     def show_one(self, line: Line) -> bool:
         """Write a line if it passes the filter; return True if it was written."""
-        chosen = self.options.filter
         if not isinstance(line, Exchange):
-            if not chosen.matches_line(line):
+            if not self.filter.matches_line(line):
                 return False
             self.writer.line(line.to_dict())
-        elif chosen.matches(line):
+        elif self.filter.matches(line):
             written = EXCHANGE in self.options.emit
             if written:
                 self.writer.exchange(line)

@@ -8,7 +8,7 @@ from io import StringIO
 
 import orjson
 
-from kinspect.cli.optionfile import quoted, read_option_file
+from kinspect.capture.optionfile import quoted, read_option_file
 from kinspect.errors import KinspectError
 
 OPTION = "--topic-names"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kinspect import seen
 from kinspect.kafka.summary import error_counts
@@ -62,6 +62,15 @@ class Tally:
     def named_errors(self) -> dict[str, int]:
         """Number of times each error occurs, by name."""
         return {schema.error_name(code): times for code, times in sorted(self.error_counts.items())}
+
+    def completed(self, summary: dict[str, Any]) -> dict[str, Any]:
+        """The `summary` line's object, with the counts of the output side added to the pipeline's."""
+        return {
+            **summary,
+            "shown": self.shown,
+            "error_counts": self.named_errors(),
+            "unknown_to_filters": dict(sorted(self.unknown.items())),
+        }
 
     def add(self, other: Tally) -> None:
         """Add the counts of another process."""

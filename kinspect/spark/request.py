@@ -9,8 +9,7 @@ from uuid import uuid4
 
 import orjson
 
-from kinspect.errors import KinspectError
-from kinspect.filters import FILTER_NAMES, REPEATED, Filter
+from kinspect.filters import Filter, filter_from
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.model import Caps
@@ -49,16 +48,7 @@ class Request:
 
     def filter(self) -> Filter:
         """The filter of the chosen options; those that take several values also take one. Raises KinspectError."""
-        unknown = self.chosen.keys() - FILTER_NAMES
-        if unknown:
-            raise KinspectError(
-                f"there is no filter {', '.join(sorted(unknown))}; there are {', '.join(FILTER_NAMES)}"
-            )
-        options: dict[str, Any] = {
-            name: [value] if name in REPEATED and isinstance(value, str) else value
-            for name, value in self.chosen.items()
-        }
-        return Filter(**options)
+        return filter_from(self.chosen)
 
     def inspector(
         self, names: LearnedNames, keylog: KeyLog, emit: frozenset[str], files: Sequence[str]

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kinspect.capture.keylog import KeyLogFile
 from kinspect.cli.interrupt import Interrupt
-from kinspect.cli.keylog import KeyLogFile
 from kinspect.cli.run import ReadRun
 from kinspect.errors import KinspectError
 from kinspect.filters import Filter
@@ -30,9 +30,10 @@ def test_a_key_log_without_secrets_is_named_once(capsys, texts, lines):
         keylog=SimpleNamespace(more=lambda: next(following)),
         values={"keylog": "keys", "utc": False},
     )
-    run = ReadRun(options, SimpleNamespace(secrets=[], bytes_total=0), Interrupt(), Inspector(), None, None)
+    packets = SimpleNamespace(secrets=[], bytes_total=0)
+    run = ReadRun(packets, Inspector(), options.filter, options.keylog, options, Interrupt(), None, None)
     for _ in texts:
-        run._add_secrets()
+        run.add_secrets()
     assert capsys.readouterr().err.count("keys: no TLS secrets in it") == lines
 
 
@@ -75,7 +76,7 @@ def test_a_key_log_that_was_closed_gives_what_it_had_read(tmp_path):
 def test_what_grew_by_more_than_is_read_at_once_is_an_error(tmp_path, monkeypatch):
     path = tmp_path / "keys"
     path.write_bytes(SECRET)
-    monkeypatch.setattr("kinspect.cli.keylog.MOST_BYTES", 1000)
+    monkeypatch.setattr("kinspect.capture.keylog.MOST_BYTES", 1000)
     keylog = KeyLogFile(str(path))
     assert keylog.more() == SECRET
     for _ in range(9):

@@ -10,6 +10,7 @@ import pytest
 from console_blocks import ROOT, Example, examples, fences, matches, run
 
 PAGES = [ROOT / "README.md", ROOT / "docs" / "guide.md"]
+OF_PYTHON = [ROOT / "README.md", ROOT / "docs" / "python.md"]
 EXAMPLES = [example for page in PAGES for example in examples(page)]
 MAKE = re.compile(r"^make ([a-z-]+)", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
@@ -25,7 +26,7 @@ def test_a_command_prints_what_is_shown(example: Example) -> None:
     )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", OF_PYTHON, ids=lambda page: page.name)
 def test_python_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     names: dict[str, object] = {"__name__": "example"}

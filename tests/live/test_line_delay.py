@@ -8,8 +8,8 @@ import pytest
 from support.trickle import APART, LONGEST, Trickle
 from support.tui import CAPTURES
 
-from kinspect.cli import run as cli_run
 from kinspect.cli.interrupt import Interrupt
+from kinspect.cli.run import ReadRun
 from kinspect.filters import Filter
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED
@@ -36,7 +36,7 @@ class Times:
 @pytest.mark.parametrize("apart", APART)
 def test_a_line_is_written_within_200_ms(apart, monkeypatch):
     packets = Trickle(str(CLEAN), apart)
-    monkeypatch.setattr(cli_run, "time", packets)
+    monkeypatch.setattr("kinspect.run.time", packets)
     writer = Times(packets)
     options = SimpleNamespace(
         path=None,
@@ -44,10 +44,9 @@ def test_a_line_is_written_within_200_ms(apart, monkeypatch):
         emit=frozenset({"exchange"}),
         view=View(),
         format_name="table",
-        keylog=None,
         values={"utc": False, "limit": None},
     )
-    run = cli_run.ReadRun(options, packets, Interrupt(), Inspector(), None, writer)
+    run = ReadRun(packets, Inspector(), options.filter, None, options, Interrupt(), None, writer)
     for block in packets:
         run.show(run.take(block))
     completed = packets.completed()

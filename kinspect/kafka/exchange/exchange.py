@@ -32,5 +32,6 @@ class Exchange(Pair):
 
     def to_dict(self, options: view.View | None = None) -> dict[str, Any]:
         """Object of the JSON line, with the keys that docs/output.md explains. `options`: records, payload, secrets and
-        fields as for `kinspect read`; None: its defaults, which hide payloads and secrets."""
-        return (options or view.DEFAULT).exchange(self)
+        fields as for `kinspect read`; None: those given to `kinspect.read`."""
+        shown: view.View = options or self.view or view.DEFAULT
+        return shown.exchange(self)

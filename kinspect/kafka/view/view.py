@@ -33,6 +33,8 @@ LISTED = 100
 MEANT = 4
 """Largest number of fields that are named in place of an unknown one."""
 INT64_FORMS = ("number", "string")
+RECORDS_PATH = ".batches.records."
+"""In the dotted path of what a record holds."""
 
 NS_PER_SECOND = 1_000_000_000
 NS_PER_MS = 1_000_000
@@ -159,10 +161,10 @@ SHAPES: dict[str, tuple[str, ...]] = {
 class View:
     """Turns exchanges into JSON-ready dicts under given options. Made once, used for many.
 
-    `records`: record sets with their records. `payload`: how keys, values and header values are shown (`none`,
-    `text`, `base64`, `hex`). `show_secrets`: nothing is redacted. `int64`: `number`, or `string` for tools that round.
-    `fields`: the dotted paths to show, through arrays, or None for all; a line then has these alone, each key
-    of the top level at least as null. Raises KinspectError for other values.
+    `records`: record sets with their records; a payload, or a field of records, implies it. `payload`: how keys, values
+    and header values are shown (`none`, `text`, `base64`, `hex`). `show_secrets`: nothing is redacted. `int64`:
+    `number`, or `string` for tools that round. `fields`: the dotted paths to show, through arrays, or None for all; a
+    line then has these alone, each key of the top level at least as null. Raises KinspectError for other values.
 
     `request_fields` and `response_fields` are the body fields that the view takes: None for the whole body, an empty
     set for none of it.
@@ -189,9 +191,12 @@ class View:
         int64_text = self.int64 == "string"
         asked = tuple(key for key in KEYS if not tree or key in tree)
         summarises = not SUMMARY_KEYS.isdisjoint(asked) or _asks(tree, RESPONSE, ERRORS)
+        asks_for_records = any(RECORDS_PATH in f".{path}." for path in self.fields or ())
+        records = self.records or self.payload != "none" or asks_for_records
         settled: dict[str, Any] = {
+            "records": records,
             "_bodies": BodyView(
-                RecordView(self.records, self.payload, self.show_secrets, int64_text),
+                RecordView(records, self.payload, self.show_secrets, int64_text),
                 self.show_secrets,
                 int64_text,
             ),

@@ -39,7 +39,7 @@ class Pair:
         *STATE,
         *("api_candidates", "completed_at", "connection", "found_problems", "key", "mechanism"),
         *("noted", "order", "outcome", "outcome_reason", "previous_response_end", "principal"),
-        *("request", "response", "role", "software_name", "software_version", "summarised"),
+        *("request", "response", "role", "software_name", "software_version", "summarised", "view"),
     )
 
     def __init__(self, connection: Ends, kind: str) -> None:
@@ -74,6 +74,8 @@ class Pair:
         # Cached by `kafka.summary`.
         self.summarised: object = None
         self.found_problems: list[Problem] | None = None
+        # The options of `Exchange.to_dict`, if other than the default.
+        self.view: Any = None
 
     def state(self) -> list[Any]:
         """State for `from_state` of an exchange that is not complete, as plain values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinspect.cli.optionfile import read_option_file
+from kinspect.capture.optionfile import read_option_file
 from kinspect.errors import KinspectError
 
 OPTION = "--keylog"

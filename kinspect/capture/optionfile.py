@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 
-from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
 
 KINDS = (
@@ -14,6 +13,7 @@ KINDS = (
     (stat.S_ISBLK, "a device"),
 )
 QUOTED = 60
+MIB = 1 << 20
 
 
 def read_option_file(option: str, path: str, most: int, start: int = 0) -> bytes:
@@ -31,9 +31,16 @@ def read_option_file(option: str, path: str, most: int, start: int = 0) -> bytes
             data = b"" if found.st_size - start > most else file.read(most + 1)
     except OSError as error:
         raise KinspectError(f"{option}: {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise KinspectError(f"{option}: {path!r}: {error}") from None
     if len(data) > most or found.st_size - start > most:
-        raise KinspectError(f"{option}: {path}: is larger than {SIZE.written(most)}")
+        raise KinspectError(f"{option}: {path}: is larger than {_written(most)}")
     return data
+
+
+def _written(size: int) -> str:
+    whole, rest = divmod(size, MIB)
+    return str(size) if rest else f"{whole}MiB"
 
 
 def quoted(text: str) -> str:
