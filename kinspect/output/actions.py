@@ -1,4 +1,4 @@
-"""Short facts from the messages of an exchange, beside the keys of its line."""
+"""Actions of exchanges: texts from their messages, beside the keys of a line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WORDS_SHOWN = 60
 
 
 class Action(NamedTuple):
-    """Short facts of an exchange, not escaped. `refused`: the refusal of a login; `name`: the action or its object;
+    """Action of an exchange, not escaped. `refused`: the refusal of a login; `name`: the action or its object;
     `reasons`: texts of clients and brokers about it."""
 
     refused: str | None
@@ -43,7 +43,7 @@ NO_ACTION = Action(None, None, [])
 
 
 def action_of(exchange: Exchange) -> Action:
-    """The exchange's short facts."""
+    """The exchange's action, with a refused login and reasons."""
     return Action(refused(exchange), action_name(exchange), reasons(exchange))
 
 

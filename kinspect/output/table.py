@@ -268,7 +268,7 @@ class About(NamedTuple):
 
 
 def about(line: dict[str, Any], found: Action = NO_ACTION) -> About:
-    """The last column of an exchange. `found`: short facts from its messages."""
+    """The last column of an exchange. `found`: the texts of its action."""
     parts = [Text(escape(name), style=ERROR) for name in line["error_names"]]
     parts += [Text(escape(found.refused), style=ERROR)] if found.refused else []
     parts += [Text(code, style=PROBLEM) for code in dict.fromkeys(p["code"] for p in line["problems"])]
