@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -28,7 +28,7 @@ from kinspect.cli.options import (
 )
 from kinspect.cli.progress import INTERVAL_SECONDS
 from kinspect.cli.types import DURATION, Duration
-from kinspect.errors import KinspectError
+from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters import FILTER_NAMES
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import Tally
@@ -127,7 +127,10 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     from kinspect.spark.job import run as run_job
     from kinspect.spark.storage import expand
 
-    expand(list(captures))
+    files = expand(list(captures))
+    master = _master(values["master"], "local[*]")
+    if session.is_local(master) and not values["skip_unreadable"]:
+        _check_there(files)
     if values["table_format"] in FORMATS:
         settings = {**FORMATS[values["table_format"]].settings, **settings}
     job = Job(
@@ -140,7 +143,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     )
     progress = _shows_progress(values)
     step = _step if progress and not values["quiet"] else lambda _: None
-    with _session(values["master"], settings, progress, step) as spark, Interrupt() as interrupt:
+    with _session(master, settings, progress, step) as spark, Interrupt() as interrupt:
         result = _unless(interrupt, spark, lambda: run_job(spark, job, step))
     if result is None:
         assert interrupt.received
@@ -219,8 +222,12 @@ def stream(folder: str, **values: Any) -> int:
     progress = _shows_progress(values)
     step = _step if progress and not values["quiet"] else lambda _: None
     # Failed reads are tried again.
-    master = values["master"] or (None if "MASTER" in os.environ else "local[*,4]")
-    with _session(master, settings, progress, step) as spark, Interrupt() as interrupt:
+    master = _master(values["master"], "local[*,4]")
+    with (
+        _session(master, settings, progress, step) as spark,
+        Interrupt() as interrupt,
+        _lost_with(interrupt),
+    ):
         running = Stream(spark, watch, values["out"], request, complain)
         step(f"watching {shown(folder)}")
         rows = dict.fromkeys(tables, 0)
@@ -250,11 +257,11 @@ def _stream_summary(summary: dict[str, Any], rows: dict[str, int]) -> list[str]:
     """Lines on the input since the stream began, and on the rows written by this run."""
     kinds = summary.get("connections", {})
     lines = [
-        f"{summary.get('captures', 0):,} captures, {summary.get('packets', 0):,} packets,"
+        f"since it began: {summary.get('captures', 0):,} captures, {summary.get('packets', 0):,} packets,"
         f" {sum(kinds.values()):,} connections closed ({kinds.get('kafka', 0):,} Kafka),"
         f" {summary.get('exchanges', 0):,} exchanges, {summary.get('gaps', 0):,} gaps"
     ]
-    lines += [f"  {name}: {count:,} rows written" for name, count in rows.items()]
+    lines += [f"  {name}: {count:,} rows written now" for name, count in rows.items()]
     lines += [f"  {text}: {summary[key]:,}" for key, text in LOSSES.items() if summary.get(key)]
     lines += [f"  cap {cap}: hit {hits:,} times" for cap, hits in sorted(summary.get("caps_hit", {}).items())]
     return lines
@@ -274,6 +281,20 @@ def _request(tables: tuple[str, ...], names: dict[str, str], values: dict[str, A
         capture_point=values["capture_point"],
         **more,
     )
+
+
+def _master(given: str | None, local: str) -> str | None:
+    """The master that is asked for; None: the one that spark-submit gave."""
+    return given or (None if "MASTER" in os.environ else local)
+
+
+def _check_there(paths: list[str]) -> None:
+    """Raises CaptureError for a path that names nothing. On a cluster only its hosts know."""
+    from kinspect.spark.storage import is_url, shown
+
+    for path in paths:
+        if not is_url(path) and not os.path.exists(path):
+            raise CaptureError(f"{shown(path)}: no such file")
 
 
 def _check_out(folder: str) -> None:
@@ -324,7 +345,21 @@ def _session(
         raise known from error
     finally:
         if spark is not None:
-            spark.stop()
+            # It may have ended already.
+            with suppress(Exception):
+                spark.stop()
+
+
+@contextmanager
+def _lost_with(interrupt: Interrupt) -> Iterator[None]:
+    """Context in which a JVM that a signal ended, as one to all processes of a service does, is no error."""
+    try:
+        yield
+    except KinspectError:
+        raise
+    except Exception:
+        if not interrupt.received:
+            raise
 
 
 def _unless(interrupt: Interrupt, spark: AnySparkSession, work: Callable[[], T]) -> T | None:
@@ -344,7 +379,8 @@ def _unless(interrupt: Interrupt, spark: AnySparkSession, work: Callable[[], T])
     while thread.is_alive():
         thread.join(INTERVAL_SECONDS)
         if interrupt.received:
-            spark.sparkContext.cancelAllJobs()
+            with _lost_with(interrupt):
+                spark.sparkContext.cancelAllJobs()
     if failed and (not interrupt.received or isinstance(failed[0], KinspectError)):
         raise failed[0]
     return done[0] if done else None

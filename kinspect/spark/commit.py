@@ -188,6 +188,8 @@ class Staged(Folder):
             self.move(staged, (name, day))
         else:
             self.delete(name, day)
+            if not self.names(name):
+                self.delete(name)
 
 
 class JobOutput(Staged):

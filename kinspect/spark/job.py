@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,7 +58,9 @@ def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> JobResult
             _check_read(captures.errors)
         return _write(captures, job.request, output, step)
     except BaseException as error:
-        output.abandon()
+        # What cannot be taken away now, the next run does.
+        with suppress(Exception):
+            output.abandon()
         raise raised_in_task(error) or error from error
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,12 +57,10 @@ def check() -> None:
 def check_stream() -> None:
     """Raises KinspectError like `check`, also if only streams cannot run here."""
     check()
-    try:
-        found = find_spec("google.protobuf")
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
-        raise KinspectError("a stream needs protobuf, which is not installed: pip install 'kinspect[spark]'")
+    with suppress(ModuleNotFoundError):
+        if find_spec("google.protobuf") is not None:
+            return
+    raise KinspectError("a stream needs protobuf, which is not installed: pip install 'kinspect[spark]'")
 
 
 def java_version() -> int | None:
@@ -79,17 +78,22 @@ def java_version() -> int | None:
     return int(version[1]) if version else OLDEST_JAVA
 
 
+def is_local(master: str | None) -> bool:
+    """True if the executor is in this process's JVM."""
+    return master is not None and master.startswith("local")
+
+
 def open_session(master: str | None, settings: Mapping[str, str], progress: bool) -> SparkSession:
-    """The session of a command. `master`: a Spark master URL; None: that of `spark-submit`, else `local[*]`."""
+    """The session of a command. `master`: a Spark master URL; None: that of `spark-submit`."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("kinspect")
-    local = master.startswith("local") if master is not None else "MASTER" not in os.environ
+    local = is_local(master)
     if master is None or local:
         # Tasks of a local master run in this Python, not in any `python3`.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if master is not None or local:
-        builder = builder.master(master or "local[*]")
+    if master is not None:
+        builder = builder.master(master)
     defaults = {"spark.ui.showConsoleProgress": str(progress).lower(), "spark.ui.enabled": "false"}
     # Decoding is bound by cores long before it is by disks and networks.
     defaults |= {"spark.shuffle.compress": "false", "spark.python.unix.domain.socket.enabled": "true"}

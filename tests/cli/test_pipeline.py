@@ -147,8 +147,24 @@ def test_a_stopped_job_whose_tables_are_half_in_place_says_so():
 
 
 @pytest.mark.tools
-def test_captures_are_looked_for_before_spark_starts(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("capture", "words"),
+    [("/nonexistent/*.pcap", "no file has such a name"), ("/nonexistent/a.pcap", "no such file")],
+)
+def test_captures_are_looked_for_before_spark_starts(monkeypatch, capsys, capture, words):
     monkeypatch.setattr(session, "check", lambda: None)
     monkeypatch.setattr(session, "open_session", lambda *_: pytest.fail("a session was opened"))
-    assert main(["pipeline", "run", "/nonexistent/*.pcap", "--out", "tables"]) == 1
-    assert "no file has such a name" in capsys.readouterr().err
+    assert main(["pipeline", "run", capture, "--out", "tables"]) == 1
+    assert f"{capture}: {words}" in capsys.readouterr().err
+
+
+@pytest.mark.tools
+@pytest.mark.parametrize("elsewhere", [["--master", "spark://nowhere:7077"], ["--skip-unreadable"]])
+def test_captures_of_a_cluster_or_that_may_be_skipped_are_not_looked_for(monkeypatch, capsys, elsewhere):
+    def opened(*_):
+        raise KinspectError("opened")
+
+    monkeypatch.setattr(session, "check", lambda: None)
+    monkeypatch.setattr(session, "open_session", opened)
+    assert main(["pipeline", "run", "/nonexistent/a.pcap", "--out", "tables", *elsewhere]) == 1
+    assert capsys.readouterr().err == "kinspect: opened\n"

@@ -106,7 +106,8 @@ def test_a_date_of_which_there_are_no_rows_now_has_none_any_more(spark, job, tmp
         result = job.run(spark, captures, lambda _: None)
         assert bool(contents(tmp_path)) == bool(result.rows["exchanges"]) == (not chosen)
     assert [path.name for path in (tmp_path / "exchanges").iterdir() if path.is_dir()] == ["date=2020-01-01"]
-    assert [*(tmp_path / "errors").glob("date=*")] == []
+    # A folder without files would break who reads all tables.
+    assert not (tmp_path / "errors").exists()
 
 
 def test_a_failed_run_leaves_nothing(spark, job, tmp_path, monkeypatch):

@@ -484,7 +484,9 @@ class Driver:
             "--progress",
         ]
         conf = ["--conf", "spark.driver.memory=1g", "--conf", "spark.sql.shuffle.partitions=2"]
-        self.process = subprocess.Popen([*command, *options, *conf, *more], stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [*command, *options, *conf, *more], stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
         self.said = []
         self.ended = False
         self._changed = threading.Condition()
@@ -516,6 +518,14 @@ class Driver:
         status = self.process.wait()
         self._reader.join()
         return status
+
+
+def test_a_signal_to_all_processes_of_a_service_ends_the_stream_as_one_to_itself(folder, tmp_path):
+    driver = Driver(folder, tmp_path / "out")
+    driver.wait_for("kinspect: watching")
+    os.killpg(driver.process.pid, signal.SIGTERM)
+    assert driver.end() == 128 + signal.SIGTERM
+    assert "error" not in "".join(driver.said)
 
 
 def count(out, name):
