@@ -19,6 +19,7 @@ from conversation import (
     sized,
 )
 
+from kinspect.kafka.connection import session
 from kinspect.kafka.connection.session import produce_acks
 from kinspect.model import Caps
 from kinspect.protocol import Message, encode_request
@@ -345,3 +346,33 @@ class TestRecognition:
         found = [(e.correlation_id, len(e.client_id or "")) for e in conversation.close()]
         assert found == [(1, 1), (2, 12_000), (3, 12_000), (5, 0)]
         assert conversation.line.undecoded_bytes == 18
+
+
+@pytest.mark.parametrize("lost", [1, 100, 1000])
+def test_responses_are_found_again_however_many_were_lost(lost: int) -> None:
+    conversation = Conversation()
+    for number in range(lost):
+        conversation.client(heartbeat(number)).lose(BROKER, len(heartbeat_answer(number)))
+    conversation.lose(BROKER, 3)
+    for number in range(lost, lost + 20):
+        conversation.client(heartbeat(number)).broker(heartbeat_answer(number))
+    found = conversation.close()
+    answered = [exchange.correlation_id for exchange in found if exchange.outcome == "answered"]
+    assert answered == [*range(lost, lost + 20)]
+
+
+def test_many_requests_in_flight_do_not_search_the_held_bytes_again_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[int] = []
+
+    def locate(self: session.Session, data: bytes) -> None:
+        searched.append(len(data))
+
+    monkeypatch.setattr(session.Session, "_locate_response", locate)
+    conversation = Conversation()
+    conversation.client(heartbeat(0)).lose(BROKER, 100).broker(bytes(60_000))
+    for number in range(1, 1000):
+        conversation.client(heartbeat(number))
+    conversation.close()
+    assert len(searched) <= session.LOCATED_BY + 1

@@ -31,7 +31,10 @@ def spark(tmp_path_factory):
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = sql.SparkSession.builder.master("local[2]")
     folder = str(tmp_path_factory.mktemp("spark"))
-    for name, value in {**SETTINGS, "spark.local.dir": folder}.items():
+    # Hundreds of jobs share the session.
+    own = {"spark.local.dir": folder, "spark.driver.memory": "2g", "spark.ui.enabled": "false"}
+    own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    for name, value in {**SETTINGS, **own}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

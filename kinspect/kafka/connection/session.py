@@ -41,7 +41,7 @@ NO_TAGS = b"\0"
 LONGEST_TEXT = 0x7FFF
 _ID = Struct(">i")
 _USE = Struct(">hh")
-# Number of requests in flight, the oldest first, by whose ids the next response on a desynchronised stream is searched.
+# Number of requests in flight by whose ids the next response on a desynchronised stream is searched.
 LOCATED_BY = 64
 _START = Struct(">ii")
 MIN_RESPONSE = _START.size
@@ -69,6 +69,14 @@ class _Usual(NamedTuple):
     api_version: int
     tagged: bool
     plain_answer: bool
+
+
+def _spread(ids: list[int]) -> list[int]:
+    """Ids to search for: of many the oldest ones and, as answers to those may be lost, others up to the newest."""
+    if len(ids) <= LOCATED_BY:
+        return ids
+    half = LOCATED_BY // 2
+    return ids[:half] + [ids[half + (len(ids) - half) * part // half - 1] for part in range(1, half + 1)]
 
 
 @lru_cache(maxsize=1024)
@@ -244,7 +252,7 @@ class Session:
             ):
                 return 0
         best: int | None = None
-        for correlation_id in self._pending.correlation_ids()[:LOCATED_BY]:
+        for correlation_id in _spread(self._pending.correlation_ids()):
             needle = correlation_id.to_bytes(4, signed=True)
             at = data.find(needle, 4)
             while at >= 0 and (best is None or at - 4 < best):
@@ -364,7 +372,8 @@ class Session:
         if gave_up:
             self._pending.mix()
         self._holdings.hold(exchange, self, EXCHANGE_BYTES + len(message.raw or b""))
-        if self._responses.desynchronised:
+        # With so many in flight this one's answer is one of many that tell the place.
+        if self._responses.desynchronised and len(self._pending) <= LOCATED_BY:
             self._responses.search()
 
     def _learn_from_request(self, exchange: Exchange, message: WireMessage, new_use: bool) -> None:
