@@ -530,7 +530,7 @@ def test_the_line_below_the_fields_tells_nothing_of_the_exchange_before(explore,
 
 
 @pytest.mark.parametrize("debug", [(), ("--debug",)], ids=["", "debug"])
-@pytest.mark.parametrize("broken", ["Explorer._take", "Main.tell", "Exporter.write"])
+@pytest.mark.parametrize("broken", ["Explorer._take", "Main.show_state", "Exporter.write"])
 def test_the_command_tells_what_nobody_expected(tmp_path, debug, broken):
     """In one line, once the terminal is given back; where it was with --debug alone, without what variables held."""
     code = f"""
