@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from cells import in_cells
 from console_blocks import ROOT
 from rich.console import Console
 from rich.text import Text
@@ -103,7 +104,7 @@ def svg(capture: str, size: tuple[int, int], title: str, keys: str = "") -> str:
     )
     for line in paper.lines:
         console.print(line, soft_wrap=True)
-    return console.export_svg(title=title)
+    return in_cells(console.export_svg(title=title))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import replay
 from atrest import Loop, press
+from cells import WIDTH, in_cells
 from console_blocks import ROOT
 
 from kinspect.kafka.view.view import View
@@ -28,8 +29,7 @@ from kinspect.tui.index.store import Store
 
 IMAGES = ROOT / "docs" / "images"
 PATIENCE_SECONDS = 60
-_FONT = re.compile(r"@font-face\s*\{.*?\}\s*", re.DOTALL)
-_PLACE = re.compile(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>', re.DOTALL)
+_PLACE = re.compile(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>')
 
 
 class Picture(NamedTuple):
@@ -84,17 +84,16 @@ async def _taken(picture: Picture, loop: Loop) -> str:
             title=f"kinspect explore {picture.capture.rpartition('/')[2]}", simplify=True
         )
     spool.close()
-    # A picture must not load anything: the reader's own font will do.
-    return _FONT.sub("", taken)
+    return in_cells(taken)
 
 
 def text_of(svg: str) -> str:
-    """The text of a picture: its pieces, in the order of their places."""
+    """The text of a picture, without the lines and blocks that are drawn."""
     found = [(float(y), float(x), html.unescape(text)) for x, y, text in _PLACE.findall(svg)]
     lines: dict[float, str] = {}
-    for y, _, text in sorted(found):
-        lines[y] = lines.get(y, "") + text.replace("\xa0", " ")
-    return "\n".join(line.rstrip() for line in lines.values())
+    for y, x, text in sorted(found):
+        lines[y] = lines.get(y, "").ljust(round(x / WIDTH)) + text
+    return "\n".join(lines.values())
 
 
 def make() -> dict[str, str]:
@@ -103,7 +102,7 @@ def make() -> dict[str, str]:
         loop = runner.get_loop()
         made = {name: runner.run(_taken(picture, loop)) for name, picture in PICTURES.items()}
     for name, (capture, size) in LIVE_PICTURES.items():
-        made[name] = _FONT.sub("", replay.svg(capture, size, "kinspect live -i lo"))
+        made[name] = replay.svg(capture, size, "kinspect live -i lo")
     return made
 
 

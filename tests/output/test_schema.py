@@ -8,7 +8,7 @@ import pytest
 from jsonschema_rs import Draft202012Validator, meta
 
 from kinspect.api import read
-from kinspect.kafka.view.view import KEYS, View
+from kinspect.kafka.view.view import View, source
 from kinspect.model import PROBLEM_CODES
 from kinspect.pipeline import Inspector
 
@@ -46,7 +46,7 @@ def test_the_schemas_are_valid_and_strict(name):
 
 
 def test_a_line_has_the_schemas_keys_in_their_order():
-    assert list(schema("exchange")["properties"]) == list(KEYS)
+    assert list(schema("exchange")["properties"]) == list(source().keys)
 
 
 def test_the_lax_schema_is_the_strict_one_without_required_keys():

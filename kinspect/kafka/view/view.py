@@ -1,4 +1,4 @@
-"""The exchange as the JSON line's object: a table of keys, each with the expression of its value.
+"""The exchange as the JSON line's object.
 
 Work that depends only on the options is done when a `View` is made, work that depends only on a layout when that layout
 is first seen.
@@ -6,26 +6,27 @@ is first seen.
 
 from __future__ import annotations
 
+import ast
 import difflib
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from kinspect.errors import KinspectError
-from kinspect.kafka import summary
+from kinspect.kafka.summary import problems as all_problems
+from kinspect.kafka.summary import problems_of, summary_of
 from kinspect.kafka.view import projection
 from kinspect.kafka.view.body import BodyView
 from kinspect.kafka.view.recordview import PAYLOADS, RecordView
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import Pair
 from kinspect.model import FRAME_BITS, FRAME_MASK, REQUEST, RESPONSE, Problem
-from kinspect.protocol import Decoded, schema
-
-if TYPE_CHECKING:
-    from kinspect.kafka.wire.message import WireMessage
+from kinspect.protocol import Decoded
 
 SCHEMA_VERSION = 1
 LISTED = 100
@@ -39,7 +40,7 @@ RECORDS_PATH = ".batches.records."
 NS_PER_SECOND = 1_000_000_000
 NS_PER_MS = 1_000_000
 
-MakeLine = Callable[[Pair], dict[str, Any]]
+MakeLine = Callable[[Pair, "View"], dict[str, Any]]
 
 NO_FIELDS: frozenset[str] = frozenset()
 NOT_DECODED = Decoded(None, None, False, ())
@@ -68,76 +69,97 @@ def _second(seconds: int) -> str | None:
         return None
 
 
-# ---------------------------------------------------------------------- the table
+# ---------------------------------------------------------------------- the line
 
 
-CLIENT = """{
-    "ip": connection.client_ip,
-    "port": connection.client_port,
-    "id": exchange.client_id,
-    "role": exchange.role,
-    "principal": exchange.principal,
-    "software_name": exchange.software_name,
-    "software_version": exchange.software_version,
-}"""
-BROKER = """{
-    "ip": connection.broker_ip,
-    "port": connection.broker_port,
-    "node_id": exchange.node_id,
-}"""
+def line(exchange: Pair, view: View) -> dict[str, Any]:
+    """The line with all its keys. Lines with fewer are made from this source: variables, and a dict."""
+    connection = exchange.connection
+    summary = summary_of(exchange)
+    problems = view.problems(exchange)
+    return {
+        "type": "exchange",
+        "schema_version": SCHEMA_VERSION,
+        "timestamp": iso_time(exchange.timestamp),
+        "completed_at": iso_time(exchange.completed_at),
+        "client": {
+            "ip": connection.client_ip,
+            "port": connection.client_port,
+            "id": exchange.client_id,
+            "role": exchange.role,
+            "principal": exchange.principal,
+            "software_name": exchange.software_name,
+            "software_version": exchange.software_version,
+        },
+        "broker": {
+            "ip": connection.broker_ip,
+            "port": connection.broker_port,
+            "node_id": exchange.node_id,
+        },
+        "connection_id": connection.connection_id,
+        "community_id": connection.community_id,
+        "tls": connection.tls,
+        "kind": exchange.kind,
+        "api": exchange.api,
+        "api_key": exchange.api_key,
+        "api_version": exchange.api_version,
+        "correlation_id": exchange.correlation_id,
+        "outcome": exchange.outcome,
+        "outcome_reason": exchange.outcome_reason,
+        "api_candidates": [*exchange.api_candidates],
+        "latency_ms": milliseconds(exchange.latency_ns),
+        "service_ms": milliseconds(exchange.service_ns),
+        "in_flight": exchange.in_flight,
+        "max_wait_ms": summary.max_wait_ms,
+        "throttle_time_ms": summary.throttle_time_ms,
+        "topics": summary.topics[:LISTED],
+        "topic_ids": summary.topic_ids[:LISTED],
+        "partitions": summary.partitions[:LISTED],
+        "groups": summary.groups[:LISTED],
+        "transactional_ids": summary.transactional_ids[:LISTED],
+        "truncated_lists": summary.longest_list > LISTED or len(problems) > LISTED,
+        "record_count": summary.record_count,
+        "record_bytes": summary.record_bytes,
+        "error_codes": summary.error_codes[:LISTED],
+        "error_names": summary.error_names[:LISTED],
+        "error_count": summary.error_count,
+        "problem_count": len(problems),
+        "request": view.request(exchange),
+        "response": view.response(exchange),
+        "problems": [problem.to_dict() for problem in problems[:LISTED]] if problems else [],
+    }
 
-KEYS = {
-    "type": '"exchange"',
-    "schema_version": "SCHEMA_VERSION",
-    "timestamp": "iso_time(exchange.timestamp)",
-    "completed_at": "iso_time(exchange.completed_at)",
-    "client": CLIENT,
-    "broker": BROKER,
-    "connection_id": "connection.connection_id",
-    "community_id": "connection.community_id",
-    "tls": "connection.tls",
-    "kind": "exchange.kind",
-    "api": "api_name(exchange.api_key) or exchange.api",
-    "api_key": "exchange.api_key",
-    "api_version": "exchange.api_version",
-    "correlation_id": "exchange.correlation_id",
-    "outcome": "exchange.outcome",
-    "outcome_reason": "exchange.outcome_reason",
-    "api_candidates": "[*exchange.api_candidates]",
-    "latency_ms": "milliseconds(exchange.latency_ns)",
-    "service_ms": "milliseconds(exchange.service_ns)",
-    "in_flight": "exchange.in_flight",
-    "max_wait_ms": "summary.max_wait_ms",
-    "throttle_time_ms": "summary.throttle_time_ms",
-    "topics": "summary.topics[:LISTED]",
-    "topic_ids": "summary.topic_ids[:LISTED]",
-    "partitions": "summary.partitions[:LISTED]",
-    "groups": "summary.groups[:LISTED]",
-    "transactional_ids": "summary.transactional_ids[:LISTED]",
-    "truncated_lists": "summary.longest_list > LISTED or len(problems) > LISTED",
-    "record_count": "summary.record_count",
-    "record_bytes": "summary.record_bytes",
-    "error_codes": "summary.error_codes[:LISTED]",
-    "error_names": "summary.error_names[:LISTED]",
-    "error_count": "summary.error_count",
-    "problem_count": "len(problems)",
-    "request": "request_of(exchange)",
-    "response": "response_of(exchange)",
-    "problems": "[problem.to_dict() for problem in problems[:LISTED]] if problems else []",
-}
-"""The keys of a line, in their order, and the Python expressions of their values.
 
-A view compiles those it shows into one function: calls are most of a line's cost."""
+class Source(NamedTuple):
+    """A function that returns a dict: its variables, and the dict's keys in their order, with their expressions."""
 
-SHARED = {
-    "connection": "exchange.connection",
-    "summary": "summary_of(exchange)",
-    "problems": "problems_of(exchange)",
-}
-"""Values that several expressions start from."""
+    variables: dict[str, str]
+    keys: dict[str, str]
 
-SUMMARY_KEYS = frozenset(key for key, value in KEYS.items() if re.search(r"\b(summary|problems)\b", value))
-"""Keys that need both whole bodies."""
+
+@cache
+def source() -> Source:
+    """Source of `line`, read from this file."""
+    text = Path(__file__).with_name("view.py").read_text("utf-8")
+    start = text.index("\ndef line(")
+    nodes = [*ast.walk(ast.parse(text[start : text.index("\n\n\n", start)]))]
+    variables = {ast.unparse(n.targets[0]): n.value for n in nodes if isinstance(n, ast.Assign)}
+    shown = next(node for node in nodes if isinstance(node, ast.Dict))
+    keys = {ast.literal_eval(key): value for key, value in zip(shown.keys, shown.values, strict=True) if key}
+    return Source(*({name: ast.unparse(value) for name, value in part.items()} for part in (variables, keys)))
+
+
+def _line_of(keys: Iterable[str]) -> MakeLine:
+    """`line` with these keys alone, compiled: what is not asked for is not worked out."""
+    variables, values = source()
+    entries = "".join(f"{key!r}: {values[key]},\n" for key in keys)
+    needed = [name for name in variables if re.search(rf"\b{name}\b", entries)]
+    steps = "".join(f" {name} = {variables[name]}\n" for name in needed)
+    names = dict(vars(sys.modules[__name__]))
+    exec(f"def line(exchange, view):\n{steps} return {{\n{entries}}}\n", names)
+    made: MakeLine = names["line"]
+    return made
+
 
 MESSAGE_KEYS = ("timestamp", "duration_ms", "size", "frames", "layout", "complete", "inferred", "body")
 BODY, ERRORS = "body", "errors"
@@ -178,8 +200,7 @@ class View:
     request_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
     response_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
     _bodies: BodyView = field(init=False, repr=False, compare=False)
-    _keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    _line: MakeLine | None = field(init=False, repr=False, compare=False)
+    _line: MakeLine = field(init=False, repr=False, compare=False)
     _below: tuple[tuple[str, projection.Tree], ...] = field(init=False, repr=False, compare=False)
     _summarises: bool = field(init=False, repr=False, compare=False)
 
@@ -189,8 +210,7 @@ class View:
         tree = {} if self.fields is None else projection.parse_paths(self.fields)
         _check(tree)
         int64_text = self.int64 == "string"
-        asked = tuple(key for key in KEYS if not tree or key in tree)
-        summarises = not SUMMARY_KEYS.isdisjoint(asked) or _asks(tree, RESPONSE, ERRORS)
+        summarises = not tree or _summarises(tree) or _asks(tree, RESPONSE, ERRORS)
         asks_for_records = any(RECORDS_PATH in f".{path}." for path in self.fields or ())
         records = self.records or self.payload != "none" or asks_for_records
         settled: dict[str, Any] = {
@@ -200,8 +220,7 @@ class View:
                 self.show_secrets,
                 int64_text,
             ),
-            "_keys": asked,
-            "_line": None,
+            "_line": _line_of(key for key in source().keys if key in tree) if tree else line,
             "_below": tuple((key, below) for key, below in tree.items() if below),
             "_summarises": summarises,
             "request_fields": _needed(tree, REQUEST, summarises),
@@ -211,52 +230,28 @@ class View:
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle a view as its options, without its compiled parts."""
+        """Pickle a view as its options, without its parts."""
         return View, (self.records, self.payload, self.show_secrets, self.int64, self.fields)
 
     def exchange(self, exchange: Pair) -> dict[str, Any]:
         """The exchange's line, ready for JSON. It shares parts of the decoded bodies: do not change it."""
-        make = self._line
-        if make is None:
-            make = self._compiled()
-            object.__setattr__(self, "_line", make)
-        line = make(exchange)
+        shown = self._line(exchange, self)
         for key, below in self._below:
-            line[key] = projection.project(line[key], below)
-        return line
+            shown[key] = projection.project(shown[key], below)
+        return shown
 
-    def _compiled(self) -> MakeLine:
-        """The function that makes a line of the keys shown."""
-        entries = "".join(f'"{key}": {KEYS[key]},\n' for key in self._keys)
-        shared = [
-            f" {name} = {value}\n" for name, value in SHARED.items() if re.search(rf"\b{name}\b", entries)
-        ]
-        source = f"def line(exchange):\n{''.join(shared)} return {{\n{entries}}}\n"
-        names = {
-            "SCHEMA_VERSION": SCHEMA_VERSION,
-            "LISTED": LISTED,
-            "iso_time": iso_time,
-            "milliseconds": milliseconds,
-            "api_name": schema.api_names().get,
-            "summary_of": summary.summary_of,
-            "problems_of": self._problems,
-            "request_of": self._request,
-            "response_of": self._response,
-        }
-        exec(compile(source, f"<kinspect line of {len(self._keys)} keys>", "exec"), names)
-        line: MakeLine = names["line"]  # type: ignore[assignment]
-        return line
-
-    def _request(self, exchange: Pair) -> dict[str, Any] | None:
+    def request(self, exchange: Pair) -> dict[str, Any] | None:
+        """The line's `request`."""
         message = exchange.request
         return None if message is None else self._message(message, exchange, self.request_fields)
 
-    def _response(self, exchange: Pair) -> dict[str, Any] | None:
+    def response(self, exchange: Pair) -> dict[str, Any] | None:
+        """The line's `response`."""
         message = exchange.response
         if message is None:
             return None
         shown = self._message(message, exchange, self.response_fields)
-        shown[ERRORS] = summary.summary_of(exchange).errors if self._summarises else []
+        shown[ERRORS] = summary_of(exchange).errors if self._summarises else []
         return shown
 
     def _message(self, message: WireMessage, exchange: Pair, fields: frozenset[str] | None) -> dict[str, Any]:
@@ -285,10 +280,9 @@ class View:
             "body": body,
         }
 
-    def _problems(self, exchange: Pair) -> list[Problem]:
-        return (
-            summary.problems(exchange, with_records=True) if self.records else summary.problems_of(exchange)
-        )
+    def problems(self, exchange: Pair) -> list[Problem]:
+        """Problems of the exchange; those of single records too, if they are shown."""
+        return all_problems(exchange, with_records=True) if self.records else problems_of(exchange)
 
 
 def _one_of(option: str, value: str, choices: Iterable[str]) -> None:
@@ -299,7 +293,7 @@ def _one_of(option: str, value: str, choices: Iterable[str]) -> None:
 def _check(tree: projection.Tree) -> None:
     """Raise KinspectError for a requested path with a name that lines do not have."""
     for key, below in tree.items():
-        if key not in KEYS:
+        if key not in source().keys:
             raise KinspectError(f"unknown field {key!r}: {_nearest(key)}")
         for name in below:
             if name not in SHAPES.get(key, ()):
@@ -314,13 +308,18 @@ def _check(tree: projection.Tree) -> None:
 
 def _nearest(name: str) -> str:
     """Hint for an unknown name: the fields that may be meant, and where all are documented."""
-    known: dict[str, list[str]] = {key: [key] for key in KEYS}
+    known: dict[str, list[str]] = {key: [key] for key in source().keys}
     for key, names in SHAPES.items():
         for below in names:
             known.setdefault(below, []).append(f"{key}.{below}")
     close = [path for word in difflib.get_close_matches(name.lower(), known, n=3) for path in known[word]]
     meant = f"did you mean {', '.join(close[:MEANT])}? " if close else ""
     return f"{meant}see docs/output.md, or any line without --fields"
+
+
+def _summarises(tree: projection.Tree) -> bool:
+    """True if a key is asked for that needs both whole bodies."""
+    return any(re.search(r"\b(summary|problems)\b", source().keys[key]) for key in tree)
 
 
 def _asks(tree: projection.Tree, side: str, *keys: str) -> bool:
