@@ -95,6 +95,57 @@ def test_releases_are_united_field_by_field(tmp_path, out, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_an_import_that_drops_apis_and_versions_says_so_and_keeps_them(tmp_path, out, capsys):
+    other = {"name": "OtherRequest", "apiKey": 8}, {"name": "OtherResponse", "apiKey": 8}
+    first = make_jar(
+        tmp_path / "a-1.0.0.jar",
+        *(request("0-2", OLD), response("0-2")),
+        *(request("0-3", OLD, latestVersionUnstable=True, **other[0]), response("0-3", **other[1])),
+    )
+    second = make_jar(tmp_path / "a-1.1.0.jar", request("1-2", OLD), response("1-2"))
+    assert run(out, first) == 0
+    assert "leaves out" not in capsys.readouterr().out
+    kept = (out / "08_other.txt").read_text("utf-8")
+    told = [
+        "1.1.0 leaves out 7 Sample 0 of 1.0.0",
+        "1.1.0 leaves out 8 Other 0-3 of 1.0.0",
+        "The table keeps their layouts. If the release still speaks them, a source is missing.",
+    ]
+    assert run(out, second, check=True) == 1
+    assert capsys.readouterr().out.splitlines()[:3] == told
+    assert run(out, second) == 0
+    assert capsys.readouterr().out.splitlines()[:3] == told
+    assert (out / "08_other.txt").read_text("utf-8") == kept
+    assert read_api(out).request.versions == {0, 1, 2}
+    assert read_api(out).attributes["removed"] == "0=1.1"
+    # A release is compared with itself if it is there, else with the one before it.
+    assert run(out, first) == 0
+    assert run(out, second) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_removed_api_is_told_once(tmp_path, out, capsys):
+    jars = [
+        make_jar(tmp_path / f"a-{release}.jar", request(versions, OLD), response(versions), *more)
+        for release, versions, more in (
+            ("1.0.0", "0-1", ()),
+            (
+                "2.0.0",
+                "none",
+                (request("0", OLD, apiKey=9, name="NewRequest"), response("0", apiKey=9, name="NewResponse")),
+            ),
+            (
+                "2.1.0",
+                "none",
+                (request("0", OLD, apiKey=9, name="NewRequest"), response("0", apiKey=9, name="NewResponse")),
+            ),
+        )
+    ]
+    assert run(out, *jars) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if "leaves out" in line]
+    assert told == ["2.0.0 leaves out 7 Sample 0-1 of 1.0.0"]
+
+
 def test_an_older_release_changes_nothing_that_is_known(tmp_path, out):
     first = make_jar(tmp_path / "kafka-clients-1.0.0.jar", request("0-2", OLD), response("0-2"))
     second = make_jar(tmp_path / "kafka-clients-2.0.1.jar", request("1-3", NEW), response("1-3"))
