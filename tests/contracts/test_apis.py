@@ -1,5 +1,5 @@
 """What holds of every API of the schema table: somebody decided which role it tells, and which of its fields are
-secrets. A new API fails here until that is done."""
+secrets, those of record types too. What is new fails here until that is done."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from kinspect.kafka.connection.roles import _ROLE
 from kinspect.kafka.fields.secrets import SECRET_FIELDS
 from kinspect.protocol import schema
-from kinspect.protocol.store import FieldDefinition
+from kinspect.protocol.store import FieldDefinition, MessageDefinition
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -30,7 +30,7 @@ NO_SECRETS = {
     *("cluster_authorized_operations", "include_cluster_authorized_operations"),
     *("topic_authorized_operations", "include_topic_authorized_operations"),
     *("credential_infos", "tokens", "token_id"),
-    *("token_requester_principal_name", "token_requester_principal_type"),
+    *("token_requester_principal_name", "token_requester_principal_type", "token_authenticated"),
 }
 """Fields whose name could be a secret's and that hold none, or hold it in a field of their own."""
 
@@ -44,12 +44,18 @@ def test_the_role_that_an_api_tells_is_known(api: schema.Api) -> None:
     )
 
 
-@each_api
-def test_a_field_named_as_a_secret_is_one_or_known_not_to_be(api: schema.Api) -> None:
-    names = {*_names(api.request.fields), *_names(api.response.fields)}
-    undecided = {name for name in names - SECRET_FIELDS - NO_SECRETS if TELLING.search(name)}
+MESSAGES = [
+    *(message for api in schema.apis() for message in (api.request, api.response)),
+    *filter(None, map(schema.record, schema.record_names())),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.name)
+def test_a_field_named_as_a_secret_is_one_or_known_not_to_be(message: MessageDefinition) -> None:
+    names = {*_names(message.fields)} - SECRET_FIELDS - NO_SECRETS
+    undecided = sorted(name for name in names if TELLING.search(name))
     assert not undecided, (
-        f"{api.name}: are {sorted(undecided)} secrets? SECRET_FIELDS of kinspect/kafka/fields/secrets.py,"
+        f"{message.name}: are {undecided} secrets? SECRET_FIELDS of kinspect/kafka/fields/secrets.py,"
         " or NO_SECRETS here"
     )
 

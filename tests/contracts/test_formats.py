@@ -168,18 +168,18 @@ def test_a_capture_is_no_message(name: str) -> None:
 
 @each_format
 def test_what_names_the_formats_names_it(name: str) -> None:
-    assert re.search(rf"\b{name}\b", read.help or ""), f"the help of `kinspect read` does not name {name}"
     guide = (DOCS / "guide.md").read_text("utf-8").split("## Formats")[1]
-    assert f"\n| {name} |" in guide, f"docs/guide.md has no row for {name} under Formats"
-    assert name in (DOCS.parent / "README.md").read_text("utf-8").split("##")[0], (
-        f"README.md does not name {name}"
-    )
-    assert CAPTURE_NAME.fullmatch(f"x.{name.lower()}"), (
-        f"CAPTURE_NAME of kinspect/cli does not know x.{name.lower()}"
-    )
-    assert name.lower() in TARGETS, (
-        f"{name} is not fuzzed: a module in tests/fuzz/targets, and its name in NAMES"
-    )
+    intro = (DOCS.parent / "README.md").read_text("utf-8").split("##")[0]
+    named = {
+        "the help of `kinspect read`": re.search(rf"\b{name}\b", read.help or ""),
+        "a row under Formats in docs/guide.md": f"\n| {name} |" in guide,
+        "the first paragraphs of README.md": re.search(rf"\b{name}\b", intro),
+        "the endings of CAPTURE_NAME in kinspect/cli/__init__.py": CAPTURE_NAME.fullmatch(
+            f"x.{name.lower()}"
+        ),
+        "a module and NAMES of tests/fuzz/targets": name.lower() in TARGETS,
+    }
+    assert [place for place, there in named.items() if not there] == [], f"{name} is to be named there too"
 
 
 # ---------------------------------------------------------------------- what is cut, changed or comes in pieces
