@@ -39,14 +39,14 @@ from kinspect.cli.options import (
 from kinspect.cli.run import ReadRun, open_run, run_options
 from kinspect.cli.types import COUNT, DURATION, SIZE, Size
 from kinspect.model import Block
-from kinspect.output import FORMATS, JSONL, TABLE
+from kinspect.output import FORMATS, JSONL, NONE, TABLE
 from kinspect.output.summary import COUNTED, DROPS
 
 if TYPE_CHECKING:
     from kinspect.tui.live.view import LiveView
 
 LOADED_LATE = (
-    *(f"kinspect.output.{name}" for name in ("console", "detail", "jsonl", "table")),
+    *(f"kinspect.output.{name}" for name in ("console", *FORMATS) if name != NONE),
     *("kinspect.kafka.view.fieldnames", "kinspect.tls.protection", "kinspect.tls.keys"),
     *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
     *("cramjam", "crc32c", "rich.progress", "scapy.arch.common"),

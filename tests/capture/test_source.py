@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinspect.capture import open_timeline
+from kinspect.capture.formats import FORMATS
 
-NOT_A_CAPTURE = "not a capture (pcap, pcapng, snoop, ERF, or one of them compressed with gzip, zstd or lz4)"
+NAMES = ", ".join(row.name for row in FORMATS)
+NOT_A_CAPTURE = f"not a capture ({NAMES}, or one of them compressed with gzip, zstd or lz4)"
 
 
 def test_what_cannot_be_read_is_one_line(tmp_path):

@@ -2,17 +2,19 @@
 compressed, and whatever is wrong with the file.
 
 A row of `kinspect.capture.formats` is tested here as soon as `support.formats` has a writer of its name, and fails
-until then.
+until then. What else names the formats is held against the table.
 """
 
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import lz4.frame
 import pytest
+from fuzz.targets import NAMES as TARGETS
 from hypothesis import given
 from hypothesis import strategies as st
 from support.formats import WRITERS
@@ -24,11 +26,14 @@ import kinspect
 from kinspect.capture import open_timeline
 from kinspect.capture.compressed import zstd
 from kinspect.capture.formats import FORMATS
+from kinspect.cli import CAPTURE_NAME
 from kinspect.cli.pasted import message_bytes
+from kinspect.cli.read import read
 from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError
 from kinspect.kafka.view.view import View
 from kinspect.tui.index import export, reread
 
+DOCS = Path(__file__).parents[2] / "docs"
 CAPTURE = Path(__file__).parents[2] / "captures" / "4.4.0" / "mtu1500.pcap.gz"
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes,
@@ -44,7 +49,7 @@ each_compression = pytest.mark.parametrize("compression", COMPRESS)
 
 
 def written(name: str, content: Sequence[Packet]) -> bytes:
-    assert name in WRITERS, f"support.formats has no writer for {name}"
+    assert name in WRITERS, f"{name} has no writer: a function and a row in tests/support/formats.py"
     return WRITERS[name](content)
 
 
@@ -159,6 +164,22 @@ def test_exported_from_the_explorer(path: Path, expected_saved: Path, tmp_path: 
 def test_a_capture_is_no_message(name: str) -> None:
     with pytest.raises(KinspectError, match="this is a capture: use `kinspect read`"):
         message_bytes(written(name, packets(CAPTURE)))
+
+
+@each_format
+def test_what_names_the_formats_names_it(name: str) -> None:
+    guide = (DOCS / "guide.md").read_text("utf-8").split("## Formats")[1]
+    intro = (DOCS.parent / "README.md").read_text("utf-8").split("##")[0]
+    named = {
+        "the help of `kinspect read`": re.search(rf"\b{name}\b", read.help or ""),
+        "a row under Formats in docs/guide.md": f"\n| {name} |" in guide,
+        "the first paragraphs of README.md": re.search(rf"\b{name}\b", intro),
+        "the endings of CAPTURE_NAME in kinspect/cli/__init__.py": CAPTURE_NAME.fullmatch(
+            f"x.{name.lower()}"
+        ),
+        "a module and NAMES of tests/fuzz/targets": name.lower() in TARGETS,
+    }
+    assert [place for place, there in named.items() if not there] == [], f"{name} is to be named there too"
 
 
 # ---------------------------------------------------------------------- what is cut, changed or comes in pieces

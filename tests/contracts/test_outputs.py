@@ -40,17 +40,50 @@ def answers(read, capture):
     return [(line["api"], line["correlation_id"]) for line in lines]
 
 
+HEADING = {
+    "table": r" (APIS) v\d",
+    "detail": r"(?m)^#\d+ (APIS) v\d",
+    "jsonl": r'"api":"(APIS)"',
+}
+"""A pattern for each format that finds the API of each exchange once."""
+
+
 @each_shown
 def test_every_exchange_is_there_in_order(read, name):
+    assert name in HEADING, f"where does {name} show an exchange's API? A pattern in HEADING above"
     out = read(name, "-q", PRODUCED).out
     known = "|".join(sorted({api for api, _ in answers(read, PRODUCED)}))
-    heading = {
-        "table": rf" ({known}) v\d",
-        "detail": rf"(?m)^#\d+ ({known}) v\d",
-        "jsonl": rf'"api":"({known})"',
-    }
-    found = re.findall(heading[name], out)
+    found = re.findall(HEADING[name].replace("APIS", known), out)
     assert found == [api for api, _ in answers(read, PRODUCED)]
+
+
+LATE = """
+import io, sys
+import kinspect
+from kinspect.cli import live
+from kinspect.kafka.view.view import View
+from kinspect.output import Style, open_writer
+
+name, capture = sys.argv[1:]
+exchanges = list(kinspect.read(capture))
+live._load_beforehand()
+before = set(sys.modules)
+stream = io.TextIOWrapper(io.BytesIO())
+writer = open_writer(name, stream, View(records=True, payload="text"), Style())
+for exchange in exchanges:
+    writer.exchange(exchange)
+writer.flush()
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+@each_format
+def test_live_loads_its_modules_before_it_gives_up_its_rights(name):
+    found = subprocess.run(
+        [sys.executable, "-c", LATE, name, str(PRODUCED)], capture_output=True, check=False, text=True
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.split() == [], "loaded too late: name them in LOADED_LATE of kinspect/cli/live.py"
 
 
 @each_format

@@ -295,7 +295,9 @@ def test_link_types_that_are_not_read_have_the_name_of_the_registry():
     assert one(bytes(40), 105) == (None, "link type IEEE802_11 (105)")
     assert one(bytes(40), 127) == (None, "link type IEEE802_11_RADIOTAP (127)")
     assert one(bytes(40), 147) == (None, "link type 147")
-    assert not LINK_TYPE_NAMES.keys() & LINK_TYPES.keys()
+    assert not LINK_TYPE_NAMES.keys() & LINK_TYPES.keys(), (
+        "a link type with a function needs no name in the table"
+    )
     assert all(before < after for before, after in pairwise(LINK_TYPE_NAMES))
     assert len({*LINK_TYPE_NAMES.values()}) == len(LINK_TYPE_NAMES)
 
@@ -303,4 +305,5 @@ def test_link_types_that_are_not_read_have_the_name_of_the_registry():
 def test_every_link_type_that_is_not_ethernet_has_a_wrap():
     tested = {each.link_type for each in WRAPS.values()}
     # Loopback, raw IP and Linux's cooked captures have theirs in test_segments.py, MPLS above.
-    assert LINK_TYPES.keys() - tested == {0, 12, 14, 101, 108, 113, 219, 228, 229, 276}
+    elsewhere = {0, 12, 14, 101, 108, 113, 219, 228, 229, 276}
+    assert LINK_TYPES.keys() - tested == elsewhere, "a function and a row of WRAPS in tests/support/wrap.py"

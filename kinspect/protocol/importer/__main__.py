@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kinspect.errors import KinspectError
 from kinspect.protocol.importer.sources import read_sources
-from kinspect.protocol.importer.table import add_source, files, read_table
+from kinspect.protocol.importer.table import add_source, files, left_out, read_table
 from kinspect.protocol.schema import TABLE
 
 
@@ -26,13 +26,19 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--check", action="store_true", help="write nothing; say which files would change")
     options = parser.parse_args(arguments)
+    dropped: list[str] = []
     try:
         table = read_table(options.out)
         for source in read_sources(options.sources):
+            dropped += left_out(table, source)
             add_source(table, source)
     except (KinspectError, OSError) as error:
         print(f"importer: {error}", file=sys.stderr)
         return 2
+    for line in dropped:
+        print(line)
+    if dropped:
+        print("The table keeps their layouts. If the release still speaks them, a source is missing.")
     changed = False
     new = files(table)
     # A renamed API has a new file.

@@ -85,7 +85,7 @@ def _default_text(value: Any, kind: str) -> str | None:
 def _attributes(entry: dict[str, Any], valid: frozenset[int], flexible: frozenset[int]) -> dict[str, str]:
     found = {"versions": format_versions(valid), "flexible": format_versions(flexible, valid)}
     if "listeners" in entry:
-        found["listeners"] = " ".join(entry["listeners"])
+        found["listeners"] = " ".join(sorted(entry["listeners"]))
     number = entry.get("recordType", entry.get("apiKey"))
     if number is not None and entry["type"] not in ("request", "response"):
         found["record-type"] = str(number)

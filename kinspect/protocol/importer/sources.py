@@ -13,7 +13,8 @@ from kinspect.errors import KinspectError
 from kinspect.protocol.importer.definitions import parse_json
 
 _RELEASE = re.compile(r"\d+\.\d+\.\d+(?:\.\d+)?")
-_JAR_ENTRY = re.compile(r"common/message/\w+\.json$")
+# `common/message` for most, `common/metadata` for those of metadata, `message` for those of storage.
+_JAR_ENTRY = re.compile(r"(?:^|/)(?:message|metadata)/\w+\.json$")
 # A part of a module's name, and the file of `table/records` that holds its messages.
 _RECORD_FILES = {
     "group-coordinator": "group",
@@ -45,7 +46,10 @@ class ReleaseSource:
 
 
 def read_sources(arguments: list[str]) -> list[ReleaseSource]:
-    """Read one source per release, oldest first; several jars of one release are merged. Raises SourceError."""
+    """Read one source per release, oldest first; several jars of one release are merged.
+
+    Raises SourceError, also for a release none of whose sources has definitions: a jar without any is read over.
+    """
     found: dict[str, ReleaseSource] = {}
     for argument in arguments:
         name, separator, rest = argument.partition("=")
@@ -55,6 +59,9 @@ def read_sources(arguments: list[str]) -> list[ReleaseSource]:
             found[source.release].definitions += source.definitions
         else:
             found[source.release] = source
+    for source in found.values():
+        if not source.definitions:
+            raise SourceError(f"{source.release}: no message definitions found in {', '.join(arguments)}")
     return sorted(found.values(), key=lambda source: release_key(source.release))
 
 
@@ -75,8 +82,6 @@ def _read(path: Path, release: str) -> ReleaseSource:
         release = release or _release_in(properties.read_text("utf-8") if properties.exists() else path.name)
     else:
         raise SourceError(f"{path}: neither a jar nor a directory")
-    if not texts:
-        raise SourceError(f"{path}: no message definitions found")
     if not release:
         raise SourceError(f"{path}: of which release? Give it as RELEASE=PATH")
     where = str(path) if path.suffix == ".jar" else ""

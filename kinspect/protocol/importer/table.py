@@ -114,16 +114,49 @@ def add_source(table: SchemaTable, source: ReleaseSource) -> None:
     if source.errors:
         table.errors = _ERRORS_TITLE + "".join(_error_line(entry) for entry in source.errors)
     table.releases.update(source.releases)
-    spoken = {
-        str(key): _spoken(pair["request"][1]) for key, pair in sorted(halves.items()) if "request" in pair
-    }
+    spoken = _spoken_by(source)
     if source.release and spoken:
         table.releases[source.release] = spoken
+
+
+def left_out(table: SchemaTable, source: ReleaseSource) -> list[str]:
+    """A line for each API, or versions of one, that the release before spoke and `source` has no definition of.
+
+    The release before is the newest in `table` that is no newer than the source's: itself, if it is there. Empty for a
+    union of many releases and for a source without requests.
+    """
+    spoken = _spoken_by(source)
+    earlier = [one for one in table.releases if release_key(one) <= release_key(source.release)]
+    if not spoken or not earlier:
+        return []
+    before = max(earlier, key=release_key)
+    lines = []
+    for key, versions in table.releases[before].items():
+        gone = _spoken_versions(versions) - _spoken_versions(spoken.get(key, "none"))
+        if gone:
+            lines.append(
+                f"{source.release} leaves out {key} {table.apis[int(key)].name} {format_versions(gone)} of {before}"
+            )
+    return lines
+
+
+def _spoken_by(source: ReleaseSource) -> dict[str, str]:
+    """Versions of each API of a release by its key, as `releases.txt` has them."""
+    requests = {entry["apiKey"]: entry for entry in source.definitions if entry["type"] == "request"}
+    return {
+        str(key): _spoken(entry)
+        for key, entry in sorted(requests.items())
+        if parse_versions(entry["validVersions"])
+    }
 
 
 def _spoken(entry: dict[str, Any]) -> str:
     versions = parse_versions(entry["validVersions"])
     return f"{min(versions)}-{max(versions)}" + ("u" if entry.get("latestVersionUnstable") else "")
+
+
+def _spoken_versions(text: str) -> frozenset[int]:
+    return parse_versions(text.removesuffix("u"))
 
 
 def _retire(table: SchemaTable, key: int, release: str) -> None:

@@ -22,7 +22,7 @@ def field(name: str, kind: str, versions: str, **more: Any) -> dict[str, Any]:
 
 
 def request(versions: str, fields: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-    head = {"apiKey": 7, "type": "request", "name": "SampleRequest", "listeners": ["broker"]}
+    head = {"apiKey": 7, "type": "request", "name": "SampleRequest", "listeners": ["controller", "broker"]}
     return {**head, "validVersions": versions, "flexibleVersions": "2+", "fields": fields, **more}
 
 
@@ -32,12 +32,12 @@ def response(versions: str, fields: list[dict[str, Any]] | None = None, **more: 
     return {**head, "validVersions": versions, "flexibleVersions": "2+", "fields": fields, **more}
 
 
-def make_jar(path: Path, *definitions: dict[str, Any]) -> str:
+def make_jar(path: Path, *definitions: dict[str, Any], folder: str = "common/message") -> str:
     with zipfile.ZipFile(path, "w") as jar:
         jar.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0")
         for entry in definitions:
             text = "// A licence.\n" + json.dumps(entry, indent=1).replace("{", "{ // why\n", 1)
-            jar.writestr(f"common/message/{entry['name']}.json", text)
+            jar.writestr(f"{folder}/{entry['name']}.json", text)
     return str(path)
 
 
@@ -80,6 +80,7 @@ def test_releases_are_united_field_by_field(tmp_path, out, capsys):
     api = read_api(out)
     assert api.request.versions == {0, 1, 2, 3}
     assert api.attributes["since"] == "0=1.0 1=1.0 2=1.0 3=2.0"
+    assert api.attributes["listeners"] == "broker controller"
     assert api.attributes["removed"] == "0=2.0"
     assert [item.name for item in api.request.fields] == ["GroupId", "Gone", "Items", "Rack"]
     assert api.request.fields[0].versions == {0, 1, 2, 3}
@@ -93,6 +94,57 @@ def test_releases_are_united_field_by_field(tmp_path, out, capsys):
     assert run(out, first, second, check=True) == 0
     assert run(out, check=True) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_an_import_that_drops_apis_and_versions_says_so_and_keeps_them(tmp_path, out, capsys):
+    other = {"name": "OtherRequest", "apiKey": 8}, {"name": "OtherResponse", "apiKey": 8}
+    first = make_jar(
+        tmp_path / "a-1.0.0.jar",
+        *(request("0-2", OLD), response("0-2")),
+        *(request("0-3", OLD, latestVersionUnstable=True, **other[0]), response("0-3", **other[1])),
+    )
+    second = make_jar(tmp_path / "a-1.1.0.jar", request("1-2", OLD), response("1-2"))
+    assert run(out, first) == 0
+    assert "leaves out" not in capsys.readouterr().out
+    kept = (out / "08_other.txt").read_text("utf-8")
+    told = [
+        "1.1.0 leaves out 7 Sample 0 of 1.0.0",
+        "1.1.0 leaves out 8 Other 0-3 of 1.0.0",
+        "The table keeps their layouts. If the release still speaks them, a source is missing.",
+    ]
+    assert run(out, second, check=True) == 1
+    assert capsys.readouterr().out.splitlines()[:3] == told
+    assert run(out, second) == 0
+    assert capsys.readouterr().out.splitlines()[:3] == told
+    assert (out / "08_other.txt").read_text("utf-8") == kept
+    assert read_api(out).request.versions == {0, 1, 2}
+    assert read_api(out).attributes["removed"] == "0=1.1"
+    # A release is compared with itself if it is there, else with the one before it.
+    assert run(out, first) == 0
+    assert run(out, second) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_removed_api_is_told_once(tmp_path, out, capsys):
+    jars = [
+        make_jar(tmp_path / f"a-{release}.jar", request(versions, OLD), response(versions), *more)
+        for release, versions, more in (
+            ("1.0.0", "0-1", ()),
+            (
+                "2.0.0",
+                "none",
+                (request("0", OLD, apiKey=9, name="NewRequest"), response("0", apiKey=9, name="NewResponse")),
+            ),
+            (
+                "2.1.0",
+                "none",
+                (request("0", OLD, apiKey=9, name="NewRequest"), response("0", apiKey=9, name="NewResponse")),
+            ),
+        )
+    ]
+    assert run(out, *jars) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if "leaves out" in line]
+    assert told == ["2.0.0 leaves out 7 Sample 0-1 of 1.0.0"]
 
 
 def test_an_older_release_changes_nothing_that_is_known(tmp_path, out):
@@ -233,6 +285,19 @@ def test_a_checkout_with_records_and_shared_structs(tmp_path, out):
     assert [item.name for item in key.fields] == ["group"]
     (record,) = store.read_messages((out / "records/metadata.txt").read_text("utf-8"))
     assert record.attributes["record-type"] == "30"
+
+
+def test_all_jars_of_a_release_are_one_source(tmp_path, out):
+    record = {"type": "data", "validVersions": "0", "flexibleVersions": "none", "fields": []}
+    jars = [
+        make_jar(tmp_path / "kafka-clients-1.0.0.jar", request("0", OLD), response("0")),
+        make_jar(tmp_path / "kafka-metadata-1.0.0.jar", {**record, "name": "A"}, folder="common/metadata"),
+        make_jar(tmp_path / "kafka-server-1.0.0.jar"),
+        make_jar(tmp_path / "kafka-storage-1.0.0.jar", {**record, "name": "B"}, folder="message"),
+    ]
+    assert run(out, *jars) == 0
+    assert read_api(out).request.versions == {0}
+    assert sorted(path.name for path in out.glob("records/*")) == ["metadata.txt", "storage.txt"]
 
 
 def test_a_json_union_brings_its_history(tmp_path, out):
