@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 LONGEST_NS = 1 << 50
 """Longer durations, of thirteen days and more, share a bucket."""
@@ -46,6 +46,18 @@ class Histogram:
             buckets[at] = buckets.get(at, 0) + count
         self._count += other._count
         self._greatest = max(self._greatest, other._greatest)
+
+    def state(self) -> list[Any]:
+        """Plain values for `from_state`."""
+        return [self._buckets, self._count, self._greatest]
+
+    @classmethod
+    def from_state(cls, values: Sequence[Any]) -> Histogram:
+        """The histogram that has this `state`."""
+        histogram = cls()
+        buckets, histogram._count, histogram._greatest = values
+        histogram._buckets = dict(buckets)
+        return histogram
 
     def result(self) -> Spread:
         if not self._count:

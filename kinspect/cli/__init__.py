@@ -20,6 +20,10 @@ from kinspect.form import COMPILED
 
 FAILED, INTERRUPTED = 1, 130
 
+ANSWERS = {
+    "topics": "Who produces to and consumes from which topic.",
+}
+"""The answers, each with its line in `--help`: see `kinspect.analysis.answer`."""
 COMMANDS = {
     "read": "Decode captures into exchanges, each a request with its response.",
     "live": "Decode what passes network interfaces, until Ctrl-C, --duration or --count.",
@@ -27,6 +31,7 @@ COMMANDS = {
     "decode": "Decode one message, with the offsets of each field.",
     "schema": "Show what Kafka's messages look like.",
     "pipeline": "Decode many captures into Parquet tables, on Apache Spark.",
+    **ANSWERS,
 }
 """Each command and its line in `--help`; command `x` is the function `x` in the module `kinspect.cli.x`."""
 
@@ -57,6 +62,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name in ANSWERS:
+            made: click.Command = import_module("kinspect.cli.answers").answer_command(cmd_name)
+            return made
         command: click.Command = getattr(import_module(f"kinspect.cli.{cmd_name}"), cmd_name)
         return command
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from kinspect.analysis.answer import Answer
 from kinspect.capture import Timeline
 from kinspect.cli.options import EXCHANGE
 from kinspect.cli.run import ReadRun, RunOptions, make_inspector
@@ -32,8 +33,11 @@ def process_count(asked: int | None, options: RunOptions, timeline: Timeline) ->
     return processes(asked, timeline)
 
 
-def read_shared(run: ReadRun, blocks: Iterator[Block], count: int) -> dict[str, Any]:
-    """Do the work of `ReadRun.run` with `count` workers; return the `summary` line's object.
+def read_shared(
+    run: ReadRun, blocks: Iterator[Block], count: int, answer: Answer | None = None
+) -> dict[str, Any]:
+    """Do the work of `ReadRun.run` with `count` workers; return the `summary` line's object. `answer`: where the run
+    counts and writes no lines.
 
     Raises what `run_shared` does, and LateError if a signal leaves no time.
     """
@@ -43,14 +47,22 @@ def read_shared(run: ReadRun, blocks: Iterator[Block], count: int) -> dict[str, 
         run.options.keylog.close()
     try:
         with run.interrupt.breakable():
-            shares = run_shared(lambda *own: _Reading(run, *own), blocks, count, _Written(run))
+            shares = run_shared(
+                lambda *own: _Reading(run, *own) if answer is None else _Counting(run, answer, *own),
+                blocks,
+                count,
+                _Written(run),
+            )
     finally:
         run.stop()
     run.packets.errors[:] = shares.errors
     run.inspector.counts = shares.counts
     if not run.nothing_read:
         run.begin()
-    first, *others = [Tally(**own) for own in shares.own]
+    if answer is not None:
+        for own in shares.own:
+            answer.merge(answer.from_bytes(own["counted"]))
+    first, *others = [Tally(**own["tally"]) for own in shares.own]
     for tally in (first, *others):
         run.tally.add(tally)
     run.tally.first, run.tally.last = first.first, first.last
@@ -86,11 +98,35 @@ class _Reading:
         self._run.show_one(line)
         return self._kept.text
 
-    def chunk(self, *_: object) -> None:
+    def chunk(self, *_: Any) -> Any:
         """Send nothing beside the lines."""
 
     def share(self) -> dict[str, Any]:
-        return asdict(self._run.tally)
+        return {"tally": asdict(self._run.tally)}
+
+
+class _Counting(_Reading):
+    """A worker's `WorkerJob` where lines are counted, not written."""
+
+    def __init__(self, run: ReadRun, answer: Answer, number: int, count: int) -> None:
+        counted = run.writer
+        super().__init__(run, number, count)
+        self._answer = answer
+        run.writer = counted
+
+    def wants(self, line: Line) -> bool:
+        return True
+
+    def text(self, line: Line) -> bytes:
+        self._run.show_one(line)
+        return b""
+
+    def chunk(self, *learned: Any) -> Any:
+        """The names learned, which rows are resolved with at the end."""
+        return learned
+
+    def share(self) -> dict[str, Any]:
+        return {**super().share(), "counted": self._answer.to_bytes()}
 
 
 class _Kept:
@@ -119,6 +155,8 @@ class _Written:
     def chunk(self, packets: int, bytes_read: int, told: list[Any]) -> None:
         if packets:
             self._run.begin()
+        for learned in filter(None, told):
+            self._run.inspector.names.add(*learned)
         if self._run.progress is not None:
             self._run.progress.update(bytes_read)
 

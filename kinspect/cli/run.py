@@ -183,7 +183,7 @@ class ReadRun(Run):
         self._begin()
         if self.tally.first is None:
             self.tally.first = block.first_time
-        if self.filter.active and (last := block.last_time) is not None:
+        if (last := block.last_time) is not None:
             self.tally.last = last
         if self.progress is not None:
             self.progress.update()

@@ -12,6 +12,8 @@ LineKey = tuple[int, int, int, int]
 frame of its connection, and its number in the connection. Frames are frame references: their file comes first."""
 FIRST: LineKey = (-1, 0, 0, 0)
 """Key before those of all lines."""
+LAST: LineKey = (1 << 80, 0, 0, 0)
+"""Key behind those of all lines."""
 UNPLACED: LineKey = (0, 0, 0, 0)
 """Key of an exchange that is no line of a run."""
 

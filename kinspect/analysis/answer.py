@@ -1,0 +1,150 @@
+"""Answers: accumulators of a run's lines, each of which answers one question with rows.
+
+The rows' keys are in docs/answers.md. Parts of a run whose connections are whole merge in any order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+
+from kinspect import state
+from kinspect.analysis.record import Record
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.order import LAST
+
+SCHEMA_VERSION = 1
+ROWS_KEPT = 10_000
+"""Largest number of records by key."""
+NAMES_KEPT = 200_000
+"""Largest number of names in all records of an answer."""
+
+Row = dict[str, Any]
+R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+
+
+class Told(NamedTuple):
+    """What a whole run told, for rows: names of topic ids by all that it told, and the time of its last packet."""
+
+    names: LearnedNames
+    end: int | None = None
+
+    def topic(self, topic_id: str) -> str | None:
+        """The name of a topic id, told before or after; None if it was not."""
+        return self.names.name(topic_id, LAST)
+
+
+class Records(Generic[R]):
+    """Records of an answer by key, `ROWS_KEPT` of them at most. `make`: a new one."""
+
+    def __init__(self, make: Callable[[], R], answer: Answer) -> None:
+        self._make = make
+        self._answer = answer
+        self._records: dict[tuple[Any, ...], R] = {}
+
+    def of(self, *key: Any) -> R | None:
+        """The record of a key, made when it is first asked for; None if there is no room for it."""
+        record = self._records.get(key)
+        if record is None:
+            if len(self._records) >= ROWS_KEPT:
+                self._answer.left_out += 1
+                return None
+            record = self._records[key] = self._make()
+        return record
+
+    def items(self) -> list[tuple[tuple[Any, ...], R]]:
+        """Keys and records."""
+        return list(self._records.items())
+
+    def merge(self, other: Records[R]) -> None:
+        """Add the records of another part of the run."""
+        for key, record in other.items():
+            mine = self.of(*key)
+            if mine is not None:
+                mine.merge(record)
+
+    def state(self) -> list[Any]:
+        """Plain values for `restore`."""
+        return [[key, record.state()] for key, record in self._records.items()]
+
+    def restore(self, values: list[Any]) -> None:
+        """Take the `state` of other ones."""
+        kind = type(self._make())
+        self._records = {key: kind.from_state(record) for key, record in values}
+
+
+class Answer(ABC):
+    """Accumulator of one answer. `left_out`: how often something was not kept, as there was too much of it."""
+
+    lines: ClassVar[frozenset[str]] = frozenset({"exchange"})
+    """Types of the lines it takes."""
+
+    def __init__(self) -> None:
+        self.left_out = 0
+        self._room = NAMES_KEPT
+        self._parts: list[Records[Any]] = []
+
+    @abstractmethod
+    def add(self, exchange: Exchange) -> None:
+        """Count an exchange."""
+
+    def add_connection(self, line: dict[str, Any]) -> None:
+        """Count a connection that ended, by its line's object, where `lines` has them."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def result(self, told: Told) -> list[Row]:
+        """The rows, those that matter most first."""
+
+    def merge(self, other: Self) -> None:
+        """Add what another part of the run counted. `other` must not be used afterwards."""
+        self.left_out += other.left_out
+        for mine, its in zip(self._parts, other._parts, strict=True):
+            mine.merge(its)
+
+    def to_bytes(self) -> bytes:
+        """What was counted, for `from_bytes`, in another process or on another host."""
+        return state.to_bytes([self.left_out, [part.state() for part in self._parts]])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The accumulator that gave these bytes. Raises StateError."""
+        answer = cls()
+        answer.left_out, parts = state.from_bytes(data)
+        for part, values in zip(answer._parts, parts, strict=True):
+            part.restore(values)
+        return answer
+
+    def records(self, make: Callable[[], R]) -> Records[R]:
+        """A part of it: records by key."""
+        part = Records(make, self)
+        self._parts.append(part)
+        return part
+
+    def keep(self, kept: set[T], name: T | None) -> None:
+        """Keep a name, if there is one, and room for it."""
+        if name is not None and name not in kept and self._has_room():
+            kept.add(name)
+
+    def count(self, counts: dict[str, int], name: str, times: int = 1) -> None:
+        """Count a name, if there is room for it."""
+        if name in counts or self._has_room():
+            counts[name] = counts.get(name, 0) + times
+
+    def _has_room(self) -> bool:
+        if self._room <= 0:
+            self.left_out += 1
+            return False
+        self._room -= 1
+        return True
+
+
+def open_answer(name: str, **options: Any) -> Answer:
+    """The accumulator of an answer, empty. `options`: those of its class."""
+    module = import_module(f"kinspect.analysis.{name}")
+    answer: Answer = module.OPEN(**options)
+    return answer

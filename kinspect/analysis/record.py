@@ -1,0 +1,71 @@
+"""Records that add up, so that parts of a run merge in any order."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, Self
+
+from kinspect.analysis.histogram import Histogram
+from kinspect.kafka.wire.order import LineKey
+from kinspect.model import added
+
+LEAST: Final = {"choose": min}
+"""Metadata of a field that is None or the least of all values."""
+GREATEST: Final = {"choose": max}
+"""Metadata of a field that is None or the greatest of all values. Of what changes, such as a version, that is the last
+one: a pair of a line's key and the value, see `later`."""
+
+
+def _joined(one: Histogram, other: Histogram) -> Histogram:
+    both = Histogram()
+    both.merge(one)
+    both.merge(other)
+    return both
+
+
+_MERGE: dict[type, Callable[[Any, Any], Any]] = {
+    int: operator.add,
+    set: operator.or_,
+    dict: added,
+    Histogram: _joined,
+}
+_PLAIN: dict[type, Callable[[Any], Any]] = {set: list, Histogram: Histogram.state}
+_RESTORE: dict[type, Callable[[Any], Any]] = {set: set, Histogram: Histogram.from_state}
+
+
+@dataclass(slots=True)
+class Record:
+    """Base of dataclasses that merge field by field: numbers add up, dicts of numbers too, key by key; sets are united,
+    histograms joined. A field that may be None says in its metadata which of two values stays."""
+
+    def merge(self, other: Self) -> None:
+        """Add what another record of the same thing counted, which stays as it is."""
+        for each in fields(self):
+            mine, its = getattr(self, each.name), getattr(other, each.name)
+            choose = each.metadata.get("choose")
+            if choose is None:
+                found = _MERGE[type(mine)](mine, its)
+            else:
+                found = choose(mine, its) if None not in (mine, its) else its if mine is None else mine
+            setattr(self, each.name, found)
+
+    def state(self) -> list[Any]:
+        """Plain values for `from_state`."""
+        values = [getattr(self, each.name) for each in fields(self)]
+        return [_PLAIN[type(value)](value) if type(value) in _PLAIN else value for value in values]
+
+    @classmethod
+    def from_state(cls, state: Sequence[Any]) -> Self:
+        """The record that has this `state`."""
+        record = cls()
+        for each, value in zip(fields(cls), state, strict=True):
+            restore = _RESTORE.get(type(getattr(record, each.name)))
+            setattr(record, each.name, value if restore is None else restore(value))
+        return record
+
+
+def later(seen: tuple[LineKey, Any] | None, key: LineKey, value: Any) -> tuple[LineKey, Any] | None:
+    """The last known value of what may change, with the key of its line; None is no value."""
+    return (key, value) if value is not None and (seen is None or seen[0] < key) else seen

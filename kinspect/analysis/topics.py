@@ -1,0 +1,328 @@
+"""Who produces to and consumes from which topic: a row for each topic, direction, client id and client address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.record import GREATEST, LEAST, Record, later
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.summary import RecordField, RecordRoom
+from kinspect.kafka.view.view import iso_time
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.protocol import schema
+
+PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
+PRODUCED, CONSUMED, REPLICATED = "produce", "consume", "replicate"
+PARTITIONS_KEPT = 200_000
+"""Largest number of partitions known of fetch sessions; the session used longest ago is forgotten."""
+
+_PRODUCED = frozenset(
+    {"transactional_id", "acks", "topic_data.name", "topic_data.topic_id", "topic_data.partition_data"}
+)
+_PRODUCE_ERRORS = frozenset(
+    {
+        *("responses.name", "responses.topic_id"),
+        *("responses.partition_responses.index", "responses.partition_responses.error_code"),
+    }
+)
+_ASKED = frozenset(
+    {
+        *("group_id", "replica_id", "replica_state", "session_id", "session_epoch", "share_session_epoch"),
+        *("topics.topic", "topics.topic_id", "topics.partitions.partition"),
+        *("topics.partitions.partition_index", "forgotten_topics_data"),
+    }
+)
+_FETCHED = frozenset(
+    {
+        *("error_code", "session_id", "responses.topic", "responses.topic_id"),
+        *("responses.partitions.partition_index", "responses.partitions.error_code"),
+        *("responses.partitions.records",),
+    }
+)
+# Requests that name the group their client is in.
+_GROUP_APIS = frozenset({8, 9, 11, 12, 13, 14, 68, 76, 88})
+
+Struct = dict[str, Any]
+Topic = tuple[str | None, str | None]
+"""A topic's name and id, as a message has it."""
+Partitions = dict[Topic, set[int]]
+"""Partitions by topic."""
+
+
+@dataclass(slots=True)
+class _Use(Record):
+    """One client's use of one topic."""
+
+    partitions: set[int] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+    transactional_ids: set[str] = field(default_factory=set)
+    software: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
+    principal: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
+    requests: int = 0
+    batches: int = 0
+    records: int = 0
+    uncounted: int = 0
+    bytes: int = 0
+    codecs: dict[str, int] = field(default_factory=dict)
+    acks: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    first: int | None = field(default=None, metadata=LEAST)
+    last: int | None = field(default=None, metadata=GREATEST)
+    incomplete: int = 0
+
+
+@dataclass(slots=True)
+class _Client(Record):
+    """Groups that a client id at an address is in."""
+
+    groups: set[str] = field(default_factory=set)
+
+
+class _Fetch(NamedTuple):
+    """A Fetch or ShareFetch request: its topics, and those it stands for."""
+
+    direction: str
+    group: str | None
+    named: Partitions
+
+
+class Topics(Answer):
+    """Accumulator of the rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._uses = self.records(_Use)
+        self._clients = self.records(_Client)
+        # The one used last stands last.
+        self._sessions: dict[tuple[Any, ...], Partitions] = {}
+        self._held = 0
+
+    def add(self, exchange: Exchange) -> None:
+        if exchange.request is None:
+            return
+        if exchange.api_key == PRODUCE:
+            self._add_produce(exchange, exchange.request)
+        elif exchange.api_key in (FETCH, SHARE_FETCH):
+            self._add_fetch(exchange, exchange.request)
+        elif exchange.api_key in _GROUP_APIS:
+            self._add_groups(exchange, [*exchange.summary.groups])
+
+    # ------------------------------------------------------------------ what exchanges say
+
+    def _add_produce(self, exchange: Exchange, request: WireMessage) -> None:
+        body, whole = _body(request, _PRODUCED)
+        room = RecordRoom(exchange.connection.caps)
+        errors = _errors(exchange.response)
+        for topic, partitions in _topics(body, "topic_data", "partition_data"):
+            use = self._use(exchange, topic, PRODUCED)
+            if use is None:
+                continue
+            use.requests += 1
+            use.incomplete += not whole
+            self.count(use.acks, str(body.get("acks")))
+            self.keep(use.transactional_ids, body.get("transactional_id"))
+            for partition in partitions:
+                self.keep(use.partitions, partition.get("index"))
+                self._add_records(use, exchange, room, partition.get("records"))
+            for name in errors.get(topic, ()):
+                self.count(use.errors, name)
+
+    def _add_fetch(self, exchange: Exchange, request: WireMessage) -> None:
+        asked, whole = _body(request, _ASKED)
+        answer, answered = _body(exchange.response, _FETCHED)
+        fetch = self._fetch(exchange, asked, answer)
+        room = RecordRoom(exchange.connection.caps)
+        if fetch.group:
+            self._add_groups(exchange, [fetch.group])
+        fetched = dict(_topics(answer, "responses", "partitions"))
+        for topic in {**fetch.named, **fetched}:
+            use = self._use(exchange, topic, fetch.direction)
+            if use is None:
+                continue
+            use.requests += 1
+            use.incomplete += not whole or (exchange.response is not None and not answered)
+            for index in fetch.named.get(topic, ()):
+                self.keep(use.partitions, index)
+            for partition in fetched.get(topic, ()):
+                self.keep(use.partitions, partition.get("partition_index"))
+                self._add_records(use, exchange, room, partition.get("records"))
+                if partition.get("error_code"):
+                    self.count(use.errors, schema.error_name(partition["error_code"]))
+            if answer.get("error_code"):
+                self.count(use.errors, schema.error_name(answer["error_code"]))
+
+    def _fetch(self, exchange: Exchange, asked: Struct, answer: Struct) -> _Fetch:
+        """What a fetch asks for: the partitions it names, or those of its session, which it changes (KIP-227)."""
+        named = {
+            topic: {index for part in parts if (index := _index(part)) is not None}
+            for topic, parts in _topics(asked, "topics", "partitions")
+        }
+        if exchange.api_key == SHARE_FETCH:
+            group, key = asked.get("group_id"), (exchange.connection.connection_id, asked.get("group_id"))
+            if asked.get("share_session_epoch") == 0:
+                self._forget(key)
+            return _Fetch(CONSUMED, group, self._session(key, named, asked))
+        replica = (asked.get("replica_state") or asked).get("replica_id", -1)
+        session, epoch = asked.get("session_id") or 0, asked.get("session_epoch", -1)
+        # A client that connects anew begins a new session.
+        connection = exchange.connection.connection_id
+        made = answer.get("session_id") or 0
+        if epoch <= 0:
+            # A full one: it may begin a session, which the answer names.
+            self._forget((connection, session))
+            if epoch == 0 and made:
+                self._session((connection, made), named, {})
+        elif session:
+            named = self._session((connection, session), named, asked)
+        return _Fetch(REPLICATED if replica >= 0 else CONSUMED, None, named)
+
+    def _session(self, key: tuple[Any, ...], named: Partitions, asked: Struct) -> Partitions:
+        """The partitions of a session once a request has added some and let go of others (KIP-227)."""
+        there = self._forget(key)
+        for topic, partitions in named.items():
+            there.setdefault(topic, set()).update(partitions)
+        for struct in asked.get("forgotten_topics_data") or ():
+            topic = _topic(struct)
+            left = there.get(topic, set()).difference(struct.get("partitions") or ())
+            if left:
+                there[topic] = left
+            else:
+                there.pop(topic, None)
+        self._sessions[key] = there
+        self._held += _size(there)
+        while self._held > PARTITIONS_KEPT and len(self._sessions) > 1:
+            self._forget(next(iter(self._sessions)))
+            self.left_out += 1
+        return there
+
+    def _forget(self, key: tuple[Any, ...]) -> Partitions:
+        """Take a session out; return its partitions."""
+        found = self._sessions.pop(key, None)
+        if found is None:
+            return {}
+        self._held -= _size(found)
+        return found
+
+    def _add_records(self, use: _Use, exchange: Exchange, room: RecordRoom, value: bytes | None) -> None:
+        """Count the batches of a record set."""
+        if value is None:
+            return
+        found = RecordField(value, True, room, exchange.connection.counts)
+        use.bytes += len(value)
+        use.batches += len(found.batches())
+        for batch in found.batches():
+            self.count(use.codecs, batch["compression"])
+        if found.count is None:
+            use.uncounted += 1
+        else:
+            use.records += found.count
+
+    def _add_groups(self, exchange: Exchange, groups: list[str]) -> None:
+        client = self._clients.of(*self._client_of(exchange))
+        if client is not None:
+            for group in groups:
+                self.keep(client.groups, group)
+
+    def _client_of(self, exchange: Exchange) -> tuple[str | None, str]:
+        return exchange.client_id, exchange.connection.client_ip
+
+    def _use(self, exchange: Exchange, topic: Topic, direction: str) -> _Use | None:
+        use = self._uses.of(topic, direction, *self._client_of(exchange))
+        if use is None:
+            return None
+        time = exchange.timestamp
+        if time is not None:
+            use.first = time if use.first is None else min(use.first, time)
+            use.last = time if use.last is None else max(use.last, time)
+        name, version = exchange.software_name, exchange.software_version
+        use.software = later(use.software, exchange.key, (name, version) if name or version else None)
+        use.principal = later(use.principal, exchange.key, exchange.principal)
+        return use
+
+    # ------------------------------------------------------------------ the whole
+
+    def result(self, told: Told) -> list[Row]:
+        groups = {client: found.groups for client, found in self._clients.items()}
+        uses: dict[tuple[Any, ...], _Use] = {}
+        ids: dict[tuple[Any, ...], str | None] = {}
+        for ((name, topic_id), direction, *client), use in self._uses.items():
+            key = name or told.topic(topic_id) or topic_id, direction, *client
+            uses.setdefault(key, _Use()).merge(use)
+            ids[key] = topic_id or ids.get(key)
+        rows = [_row(key, ids[key], use, groups) for key, use in uses.items()]
+        return sorted(rows, key=_place)
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    """The order of rows: the largest first."""
+    names = row["topic"], row["direction"], row["client_id"] or "", row["client_ip"]
+    return -row["bytes"], -row["requests"], *names
+
+
+def _row(key: tuple[Any, ...], topic_id: str | None, use: _Use, groups: dict[Any, set[str]]) -> Row:
+    topic, direction, client_id, client_ip = key
+    name, version = use.software[1] if use.software else (None, None)
+    return {
+        "topic": topic,
+        "topic_id": topic_id,
+        "direction": direction,
+        "client_id": client_id,
+        "client_ip": client_ip,
+        "software_name": name,
+        "software_version": version,
+        "principal": use.principal[1] if use.principal else None,
+        "groups": sorted(groups.get((client_id, client_ip), ())) if direction == CONSUMED else [],
+        "transactional_ids": sorted(use.transactional_ids),
+        "partitions": len(use.partitions),
+        "requests": use.requests,
+        "batches": use.batches,
+        "records": None if use.uncounted else use.records,
+        "bytes": use.bytes,
+        "codecs": dict(sorted(use.codecs.items())),
+        "acks": dict(sorted(use.acks.items())),
+        "errors": dict(sorted(use.errors.items())),
+        "first": iso_time(use.first),
+        "last": iso_time(use.last),
+        "incomplete": use.incomplete,
+    }
+
+
+def _body(message: WireMessage | None, fields: frozenset[str]) -> tuple[Struct, bool]:
+    """The fields of a message, as far as it could be read; and whether that was to its end."""
+    if message is None:
+        return {}, False
+    decoded = message.decode(fields)
+    return decoded.body or {}, decoded.complete and decoded.body is not None
+
+
+def _topics(body: Struct, topics: str, partitions: str) -> Iterator[tuple[Topic, list[Struct]]]:
+    """Topics of a body, with what it has of each of their partitions."""
+    for topic in body.get(topics) or ():
+        yield _topic(topic), topic.get(partitions) or []
+
+
+def _topic(struct: Struct) -> Topic:
+    return struct.get("name") or struct.get("topic") or None, struct.get("topic_id")
+
+
+def _index(partition: Struct) -> int | None:
+    return partition.get("partition", partition.get("partition_index"))
+
+
+def _size(partitions: Partitions) -> int:
+    return 1 + sum(map(len, partitions.values()))
+
+
+def _errors(response: WireMessage | None) -> dict[Topic, list[str]]:
+    """Names of the error codes in an answer to Produce, by topic."""
+    body, _ = _body(response, _PRODUCE_ERRORS)
+    return {
+        topic: [schema.error_name(part["error_code"]) for part in parts if part.get("error_code")]
+        for topic, parts in _topics(body, "responses", "partition_responses")
+    }
+
+
+OPEN = Topics

@@ -1,0 +1,114 @@
+"""`kinspect topics` and the other answers: one pass over captures, rows at the end."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from kinspect.analysis.answer import Answer, Told, open_answer
+from kinspect.capture import Timeline, open_timeline
+from kinspect.capture.timeline import note_capture
+from kinspect.cli import ANSWERS
+from kinspect.cli.interrupt import Interrupt
+from kinspect.cli.jobs import read_shared
+from kinspect.cli.options import (
+    AUTO,
+    FILTERS,
+    INPUT,
+    JOBS,
+    LIMITS,
+    OUTPUT_FILE,
+    Sectioned,
+    make_style,
+    options,
+)
+from kinspect.cli.run import ReadRun, open_run, run_options
+from kinspect.jobs import processes
+from kinspect.kafka.view.view import iso_time
+from kinspect.output import JSONL
+from kinspect.output import answers as output
+
+NOT_ASKED = {"records": False, "payload": "none", "show_secrets": False, "int64": "number", "limit": None}
+"""Options of `read` that answers do without."""
+
+SHOWN = (
+    click.option(
+        "--format",
+        "format_name",
+        type=click.Choice([AUTO, *output.FORMATS]),
+        default=AUTO,
+        help="auto: table on a terminal, else json; jsonl: a row a line; csv: lists joined by semicolons.",
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="No messages on how far reading has got."),
+    click.option("--progress/--no-progress", default=None, help="Show how far reading has got."),
+    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours."),
+    click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
+    click.option("--wide", is_flag=True, help="Cut nothing in tables."),
+)
+
+
+def answer_command(name: str) -> click.Command:
+    """The command of an answer."""
+
+    def command(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
+        return _run(name, captures, jobs, values)
+
+    command.__doc__ = f"""{ANSWERS[name]}
+
+    CAPTURE is what `kinspect read` takes. All filters must match; what they leave out is not counted. What the
+    capture lacks is told in a line below the table.
+    """
+    decorated = options(OUTPUT_FILE, SHOWN, FILTERS, INPUT, JOBS, LIMITS)(command)
+    argument = click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+    return click.command(name, cls=Sectioned)(argument(decorated))
+
+
+def _run(name: str, captures: tuple[str, ...], jobs: int | None, values: dict[str, Any]) -> int:
+    answer = open_answer(name)
+    asked = run_options(
+        {**NOT_ASKED, **values, "format_name": JSONL, "emit": sorted(answer.lines), "fields": ()}, captures
+    )
+    timeline = open_timeline(captures)
+    interrupt = Interrupt()
+    run = open_run(asked, timeline, interrupt, _Counted(answer))
+    run.counts_errors = False
+    with interrupt:
+        summary = _read(run, answer, timeline, jobs)
+        if not run.nothing_read:
+            end = run.tally.last
+            rows = answer.result(Told(run.inspector.names, end))
+            span = iso_time(run.tally.first), iso_time(end)
+            found = output.document(name, summary, span, rows, answer.left_out)
+            output.write(found, _format(values), run.stream, make_style(values))
+        asked.values["quiet"] = True
+        status = run.close(summary)
+    return interrupt.status or status
+
+
+def _read(run: ReadRun, answer: Answer, timeline: Timeline, jobs: int | None) -> dict[str, Any]:
+    """Count all exchanges; return the `summary` line's object."""
+    count = processes(jobs, timeline)
+    if count == 1:
+        run.run(iter(timeline))
+        note_capture(run.inspector.counts, timeline)
+        return run.inspector.summary()
+    return read_shared(run, iter(timeline), count, answer)
+
+
+def _format(values: dict[str, Any]) -> str:
+    if values["format_name"] != AUTO:
+        return str(values["format_name"])
+    return output.TABLE if values["output"] is None and sys.stdout.isatty() else output.JSON
+
+
+class _Counted:
+    """The `Writer` that counts."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.exchange = answer.add
+        self.line = answer.add_connection
+
+    def flush(self) -> None:
+        """Nothing is buffered."""

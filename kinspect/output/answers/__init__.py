@@ -1,0 +1,119 @@
+"""Answers as a table, as JSON or as CSV: an object holds the rows, and what is to be known of the capture."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from io import StringIO
+from typing import Any, TextIO
+
+import orjson
+
+from kinspect.output import Style
+from kinspect.output.console import make_console
+from kinspect.output.escape import escape, escape_json
+
+TABLE, JSON, JSONL, CSV = "table", "json", "jsonl", "csv"
+SCHEMA_VERSION = 1
+GROUPED = frozenset({"service_ms", "latency_ms", "waits", "controller"})
+"""Keys of objects that always have the same keys."""
+INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+
+Object = dict[str, Any]
+
+
+def document(
+    answer: str, summary: Object, span: tuple[str | None, str | None], rows: list[Object], left_out: int
+) -> Object:
+    """The object of an answer. `summary`: the `summary` line's object; `span`: when the capture begins and ends;
+    `left_out`: how often there was no room for more."""
+    lost = (
+        "gaps",
+        "late_packets",
+        "caps_hit",
+        "kernel_drops",
+        "queue_drops",
+        "left_packets",
+        "tls_not_decrypted",
+    )
+    orphans = summary["outcomes"]["orphan"]
+    return {
+        "answer": answer,
+        "schema_version": SCHEMA_VERSION,
+        "capture": {
+            "files": summary["files"],
+            "from": span[0],
+            "until": span[1],
+            "packets": summary["packets"],
+            "exchanges": summary["exchanges"],
+            "gaps": summary["gaps"],
+            "gap_bytes": summary["gap_bytes"],
+            "orphans": orphans,
+            "unresolved_topic_ids": summary["unresolved_topic_ids"],
+            "left_out": left_out,
+            "complete": not orphans and not left_out and not any(summary[key] for key in lost),
+        },
+        "rows": rows,
+    }
+
+
+def write(found: Object, name: str, stream: TextIO, style: Style) -> None:
+    """Write an answer's object to the stream in the format `name`."""
+    _WRITERS[name](found, stream, style)
+
+
+def _table(found: Object, stream: TextIO, style: Style) -> None:
+    layout = import_module("kinspect.output.answers.layout")
+    console = make_console(stream, style.color)
+    for part in layout.parts(found, console.width, style):
+        console.print(part, soft_wrap=True)
+
+
+def _json(found: Object, stream: TextIO, style: Style) -> None:
+    stream.write(escape_json(orjson.dumps(found, option=INDENTED)).decode())
+
+
+def _jsonl(found: Object, stream: TextIO, style: Style) -> None:
+    for row in found["rows"]:
+        stream.write(escape_json(orjson.dumps(row)).decode() + "\n")
+
+
+def _csv(found: Object, stream: TextIO, style: Style) -> None:
+    rows = [dict(_flat(row)) for row in found["rows"]]
+    text = StringIO()
+    writer = csv.DictWriter(text, [*dict.fromkeys(name for row in rows for name in row)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    stream.write(text.getvalue())
+
+
+def _flat(row: Object) -> Iterator[tuple[str, Any]]:
+    """The columns of a row: one for each key, and for each key below those of `GROUPED`."""
+    for key, value in row.items():
+        if key in GROUPED:
+            yield from ((f"{key}.{below}", _cell(each)) for below, each in (value or {}).items())
+        else:
+            yield key, _cell(value)
+
+
+def _cell(value: Any) -> Any:
+    """A value as text in a cell: of a list its values, of an object its keys with theirs, joined by semicolons."""
+    if isinstance(value, str):
+        return escape(value)
+    if isinstance(value, dict):
+        return ";".join(f"{escape(key)}={_cell(each)}" for key, each in value.items())
+    if isinstance(value, list):
+        nested = any(isinstance(each, dict) for each in value)
+        return escape(orjson.dumps(value).decode()) if nested else ";".join(map(str, map(_cell, value)))
+    return value
+
+
+_WRITERS: dict[str, Callable[[Object, TextIO, Style], None]] = {
+    TABLE: _table,
+    JSON: _json,
+    JSONL: _jsonl,
+    CSV: _csv,
+}
+FORMATS = tuple(_WRITERS)
+"""The names of all formats of an answer."""

@@ -1,0 +1,127 @@
+"""The table of an answer: its rows, what the capture lacks, and the command to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from rich.text import Text
+
+from kinspect.output import Style
+from kinspect.output.escape import escape
+
+GAP = 2
+"""Spaces between columns."""
+ROWS_SHOWN = 40
+"""Rows of a table; more with `--wide`."""
+LEAST = 8
+"""Width to which a column is cut at most, before others are left out."""
+UNKNOWN = "?"
+HEAD, NOTE, DIM, ERROR = "bold", "yellow", "dim", "bold red"
+
+Row = dict[str, Any]
+
+
+class Column(NamedTuple):
+    """A column of a table. `text`: a row's cell; `right`: it holds numbers; `rank`: columns of higher rank are left out
+    first where room is little; `style`: of the cell, by its row."""
+
+    title: str
+    text: Callable[[Row], str]
+    right: bool = False
+    rank: int = 0
+    style: Callable[[Row], str] = lambda _: ""
+
+
+class Layout(NamedTuple):
+    """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
+    file's name and the rows."""
+
+    columns: tuple[Column, ...]
+    nothing: str
+    more: Callable[[str, list[Row]], str]
+
+
+def parts(found: dict[str, Any], width: int, style: Style) -> Iterator[Text]:
+    """Lines to print for an answer's object on a terminal of that width."""
+    layout: Layout = import_module(f"kinspect.output.answers.{found['answer']}").LAYOUT
+    rows = found["rows"]
+    if rows:
+        yield from _table(layout, rows if style.wide else rows[:ROWS_SHOWN], None if style.wide else width)
+        if len(rows) > ROWS_SHOWN and not style.wide:
+            yield Text(f"and {len(rows) - ROWS_SHOWN:,} more rows: --wide shows all", style=DIM)
+    else:
+        yield Text(layout.nothing)
+    lacks = lacking(found["capture"])
+    if lacks:
+        yield Text(lacks, style=NOTE)
+    if rows and found["capture"]["files"]:
+        yield Text(f"next: {layout.more(escape(found['capture']['files'][0]), rows)}", style=DIM)
+
+
+def lacking(capture: dict[str, Any]) -> str:
+    """A line on what was not seen; empty if all was."""
+    found = [
+        f"{capture['gaps']:,} gaps ({capture['gap_bytes']:,} bytes)" if capture["gaps"] else "",
+        f"{capture['orphans']:,} answers without their request" if capture["orphans"] else "",
+        f"{capture['unresolved_topic_ids']:,} topic ids without a name"
+        if capture["unresolved_topic_ids"]
+        else "",
+        f"no room for {capture['left_out']:,} more" if capture["left_out"] else "",
+    ]
+    text = ", ".join(filter(None, found))
+    if capture["complete"]:
+        return text
+    return f"{text or 'not all was read'}: counts are lower bounds"
+
+
+def _table(layout: Layout, rows: list[Row], width: int | None) -> Iterator[Text]:
+    """The rows below the titles, in as many columns as fit."""
+    cells = {column: [escape(column.text(row)) for row in rows] for column in layout.columns}
+    widths = {column: max(map(len, [column.title, *cells[column]])) for column in layout.columns}
+    if width is not None:
+        widths = _fitted(widths, width)
+    yield _line([(column, column.title, HEAD) for column in widths], widths)
+    for number, row in enumerate(rows):
+        yield _line([(column, cells[column][number], column.style(row)) for column in widths], widths)
+
+
+def _fitted(widths: dict[Column, int], most: int) -> dict[Column, int]:
+    """The widths that fit: the longest texts are cut, then columns are left out."""
+    widths = dict(widths)
+    while (over := sum(widths.values()) + GAP * (len(widths) - 1) - most) > 0:
+        texts = [column for column in widths if not column.right]
+        longest = max(texts, key=lambda column: widths[column])
+        rest = sorted(widths[column] for column in texts)
+        if widths[longest] > 2 * LEAST:
+            widths[longest] -= min(over, widths[longest] - max(rest[-2] - 1 if rest[1:] else 0, 2 * LEAST))
+            continue
+        least = max(widths, key=lambda column: column.rank)
+        if not least.rank:
+            break
+        del widths[least]
+    return widths
+
+
+def _line(cells: list[tuple[Column, str, str]], widths: dict[Column, int]) -> Text:
+    line = Text()
+    for column, text, style in cells:
+        cell = Text(text, style=style)
+        cell.truncate(widths[column], overflow="ellipsis")
+        padding = " " * (widths[column] - cell.cell_len)
+        line.append_text(Text(padding) + cell if column.right else cell + Text(padding))
+        line.append(" " * GAP)
+    line.rstrip()
+    return line
+
+
+def known(value: Any) -> str:
+    """A value as text, `?` if it is not known; numbers with commas."""
+    return UNKNOWN if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def listed(values: list[str] | dict[str, int], most: int = 3) -> str:
+    """The first values, and how many more there are; those of a dict with their counts."""
+    texts = [f"{name} {count:,}" for name, count in values.items()] if isinstance(values, dict) else values
+    return ", ".join(texts[:most]) + (f" +{len(texts) - most}" if len(texts) > most else "")

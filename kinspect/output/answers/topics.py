@@ -1,0 +1,32 @@
+"""The table of topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinspect.output.answers.layout import ERROR, Column, Layout, known, listed
+
+
+def _software(row: dict[str, Any]) -> str:
+    return " ".join(filter(None, (row["software_name"], row["software_version"])))
+
+
+LAYOUT = Layout(
+    (
+        Column("TOPIC", lambda row: row["topic"]),
+        Column("DIRECTION", lambda row: row["direction"]),
+        Column("CLIENT ID", lambda row: known(row["client_id"])),
+        Column("ADDRESS", lambda row: row["client_ip"], rank=2),
+        Column("REQUESTS", lambda row: known(row["requests"]), True),
+        Column("RECORDS", lambda row: known(row["records"]), True),
+        Column("BYTES", lambda row: known(row["bytes"]), True),
+        Column("ERRORS", lambda row: listed(row["errors"]), style=lambda _: ERROR),
+        Column("GROUPS", lambda row: listed(row["groups"]), rank=1),
+        Column("CODECS", lambda row: listed(row["codecs"]), rank=4),
+        Column("ACKS", lambda row: listed([*row["acks"]]), rank=5),
+        Column("PRINCIPAL", lambda row: row["principal"] or "", rank=6),
+        Column("SOFTWARE", _software, rank=3),
+    ),
+    "no topic was produced to or consumed from",
+    lambda file, rows: f"kinspect read {file} --topic '{rows[0]['topic']}'",
+)

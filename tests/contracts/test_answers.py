@@ -1,0 +1,140 @@
+"""Every answer keeps the same contract: its parts make the whole, its tables fit, and nothing in them is a command."""
+
+import csv
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+from support.hostile import dangerous, hostile
+
+from kinspect import pipeline
+from kinspect.analysis.answer import Told, open_answer
+from kinspect.capture import open_timeline
+from kinspect.cli import ANSWERS
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import ConnectionLine
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+SOME = ["0.10.2.2", "2.8.2", "4.4.0"]
+
+each_answer = pytest.mark.parametrize("name", ANSWERS)
+
+
+def lines_of(paths):
+    """The exchanges and connections of a run, and what it told."""
+    inspector = pipeline.Inspector(emit=frozenset({"exchange", "connection"}))
+    timeline = open_timeline([str(path) for path in paths])
+    inspector.files = timeline.files
+    lines = [line for _, found in pipeline.fed(inspector, timeline) for line in found]
+    lines += inspector.finish()
+    return lines, Told(inspector.names, inspector.end[0])
+
+
+def add(answer, line):
+    if isinstance(line, Exchange):
+        answer.add(line)
+    elif isinstance(line, ConnectionLine) and "connection" in answer.lines:
+        answer.add_connection(line.to_dict())
+
+
+@pytest.fixture(scope="module", params=SOME)
+def run(request):
+    return lines_of(sorted((CAPTURES / request.param).glob("*.pcap*")))
+
+
+def connection_of(line):
+    return line.connection.connection_id if isinstance(line, Exchange) else line.connection_id
+
+
+@each_answer
+@pytest.mark.parametrize("seed", range(3))
+def test_parts_with_whole_connections_merge_to_the_whole_in_any_order(run, name, seed):
+    lines, told = run
+    whole = open_answer(name)
+    for line in lines:
+        add(whole, line)
+    rng = random.Random(seed)
+    parts = [open_answer(name) for _ in range(3)]
+    owner = {}
+    for line in lines:
+        add(parts[owner.setdefault(connection_of(line), rng.randrange(3))], line)
+    rng.shuffle(parts)
+    first, *others = parts
+    for other in others:
+        first.merge(type(other).from_bytes(other.to_bytes()))
+    assert first.result(told) == whole.result(told)
+    assert whole.result(told) == whole.result(told)
+
+
+@each_answer
+def test_rows_have_the_same_keys_and_plain_values(run, name):
+    lines, told = run
+    answer = open_answer(name)
+    for line in lines:
+        add(answer, line)
+    rows = answer.result(told)
+    assert len({tuple(row) for row in rows}) <= 1
+    assert json.loads(json.dumps(rows)) == rows
+    assert answer.left_out == 0
+
+
+@each_answer
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_a_table_fits(kinspect, monkeypatch, name, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    done = kinspect(name, "--format", "table", "--color", "never", CAPTURES / "4.4.0" / "txn_java.pcap.gz")
+    assert done.status == 0
+    lines = [line for line in done.out.splitlines() if not line.startswith("next: ")]
+    assert lines
+    assert max(map(len, lines)) <= max(width, 80)
+
+
+@each_answer
+@pytest.mark.parametrize("form", ["table", "json", "jsonl", "csv"])
+def test_names_are_no_commands_to_a_terminal(kinspect, tmp_path, name, form):
+    path = tmp_path / "hostile.pcap"
+    path.write_bytes(hostile())
+    done = kinspect(name, "--format", form, "--color", "never", path)
+    assert done.status == 0
+    assert not dangerous(done.out)
+
+
+@each_answer
+def test_all_formats_have_the_same_rows(kinspect, name):
+    capture = CAPTURES / "4.4.0" / "txn_java.pcap.gz"
+    found = json.loads(kinspect(name, "--format", "json", capture).out)
+    assert found["answer"] == name
+    rows = [json.loads(line) for line in kinspect(name, "--format", "jsonl", capture).out.splitlines()]
+    assert rows == found["rows"] != []
+    assert len([*csv.DictReader(io.StringIO(kinspect(name, "--format", "csv", capture).out))]) == len(rows)
+
+
+@each_answer
+def test_filters_leave_out(kinspect, name):
+    capture = CAPTURES / "4.4.0" / "txn_java.pcap.gz"
+    all_rows = json.loads(kinspect(name, "--format", "json", capture).out)["rows"]
+    assert (
+        json.loads(kinspect(name, "--format", "json", "--client-id", "nobody", capture).out)["rows"]
+        != all_rows
+    )
+
+
+@each_answer
+def test_a_file_that_is_no_capture_gives_no_answer(kinspect, tmp_path, name):
+    path = tmp_path / "none.pcap"
+    path.write_bytes(b"nothing of the kind")
+    done = kinspect(name, path)
+    assert done.status == 1
+    assert done.out == ""
+    assert len(done.err.splitlines()) == 1
+
+
+@each_answer
+def test_a_damaged_part_is_refused(name):
+    from kinspect.errors import StateError
+
+    data = open_answer(name).to_bytes()
+    with pytest.raises(StateError):
+        type(open_answer(name)).from_bytes(data[:-1] + b"x")
