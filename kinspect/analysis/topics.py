@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -116,7 +115,7 @@ class Topics(Answer):
         body, whole = _body(request, _PRODUCED)
         room = RecordRoom(exchange.connection.caps)
         errors = _errors(exchange.response)
-        for topic, partitions in _topics(body, "topic_data", "partition_data"):
+        for topic, partitions in _topics(body, "topic_data", "partition_data").items():
             use = self._use(exchange, topic, PRODUCED)
             if use is None:
                 continue
@@ -137,7 +136,7 @@ class Topics(Answer):
         room = RecordRoom(exchange.connection.caps)
         if fetch.group:
             self._add_groups(exchange, [fetch.group])
-        fetched = dict(_topics(answer, "responses", "partitions"))
+        fetched = _topics(answer, "responses", "partitions")
         for topic in {**fetch.named, **fetched}:
             use = self._use(exchange, topic, fetch.direction)
             if use is None:
@@ -158,7 +157,7 @@ class Topics(Answer):
         """What a fetch asks for: the partitions it names, or those of its session, which it changes (KIP-227)."""
         named = {
             topic: {index for part in parts if (index := _index(part)) is not None}
-            for topic, parts in _topics(asked, "topics", "partitions")
+            for topic, parts in _topics(asked, "topics", "partitions").items()
         }
         if exchange.api_key == SHARE_FETCH:
             group, key = asked.get("group_id"), (exchange.connection.connection_id, asked.get("group_id"))
@@ -298,10 +297,12 @@ def _body(message: WireMessage | None, fields: frozenset[str]) -> tuple[Struct, 
     return decoded.body or {}, decoded.complete and decoded.body is not None
 
 
-def _topics(body: Struct, topics: str, partitions: str) -> Iterator[tuple[Topic, list[Struct]]]:
-    """Topics of a body, with what it has of each of their partitions."""
+def _topics(body: Struct, topics: str, partitions: str) -> dict[Topic, list[Struct]]:
+    """What a body has of each topic's partitions. Brokers may name a topic more than once."""
+    found: dict[Topic, list[Struct]] = {}
     for topic in body.get(topics) or ():
-        yield _topic(topic), topic.get(partitions) or []
+        found.setdefault(_topic(topic), []).extend(topic.get(partitions) or ())
+    return found
 
 
 def _topic(struct: Struct) -> Topic:
@@ -321,7 +322,7 @@ def _errors(response: WireMessage | None) -> dict[Topic, list[str]]:
     body, _ = _body(response, _PRODUCE_ERRORS)
     return {
         topic: [schema.error_name(part["error_code"]) for part in parts if part.get("error_code")]
-        for topic, parts in _topics(body, "responses", "partition_responses")
+        for topic, parts in _topics(body, "responses", "partition_responses").items()
     }
 
 

@@ -1,0 +1,105 @@
+"""Topics: rows equal plain sums over the lines of `kinspect read --records`."""
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
+
+
+def captures(folder):
+    return sorted(path for path in folder.iterdir() if ".pcap" in path.name)
+
+
+@pytest.fixture
+def lines(kinspect):
+    return lambda *arguments: [
+        json.loads(line)
+        for line in kinspect("read", "--records", "--format", "jsonl", "-q", *arguments).out.splitlines()
+    ]
+
+
+@pytest.fixture
+def rows(kinspect):
+    def rows(capture):
+        text = kinspect("topics", "--format", "json", capture).out
+        return json.loads(text)["rows"] if text else []
+
+    return rows
+
+
+def produced(line):
+    """Each topic of a Produce, with its partitions' record sets."""
+    for topic in (line["request"]["body"] or {}).get("topic_data", []):
+        name = topic.get("name") or topic.get("topic_name_resolved") or topic["topic_id"]
+        yield name, [part["records"] for part in topic["partition_data"] if part["records"]]
+
+
+def fetched(line):
+    for topic in ((line["response"] or {}).get("body") or {}).get("responses", []):
+        name = topic.get("topic") or topic.get("topic_name_resolved") or topic.get("topic_id")
+        yield name, [part["records"] for part in topic["partitions"] if part.get("records")]
+
+
+def sums(lines, names):
+    """Batches, records by topic, direction and client, of complete messages."""
+    found = defaultdict(Counter)
+    for line in lines:
+        if line["request"] is None or not line["request"]["complete"]:
+            continue
+        each, direction = {"Produce": (produced, "produce"), "Fetch": (fetched, "consume")}.get(
+            line["api"], (None, None)
+        )
+        if each is None:
+            continue
+        body = line["request"]["body"] or {}
+        if (body.get("replica_state") or body).get("replica_id", -1) >= 0:
+            direction = "replicate"
+        for topic, sets in each(line):
+            key = names.get(topic, topic), direction, line["client"]["id"], line["client"]["ip"]
+            found[key]["batches"] += sum(len(one["batches"]) for one in sets)
+            found[key]["records"] += sum(batch["count"] or 0 for one in sets for batch in one["batches"])
+    return {key: dict(+count) for key, count in found.items() if +count}
+
+
+def names_of(lines):
+    """Names by id that any response tells."""
+    told = {}
+
+    def walk(value):
+        if isinstance(value, dict):
+            name = value.get("name") or value.get("topic_name") or value.get("topic")
+            if isinstance(name, str) and isinstance(value.get("topic_id"), str):
+                told[value["topic_id"]] = name
+            if value.get("topic_name_resolved"):
+                told[value["topic_id"]] = value["topic_name_resolved"]
+            for each in value.values():
+                walk(each)
+        elif isinstance(value, list):
+            for each in value:
+                walk(each)
+
+    for line in lines:
+        walk(line["response"] and line["response"]["body"])
+    return told
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(CAPTURES)))
+def test_counts_are_plain_sums_over_the_lines(lines, rows, folder):
+    for capture in captures(folder):
+        found = lines(capture)
+        expected = sums(found, names_of(found))
+        counted = {
+            (row["topic"], row["direction"], row["client_id"], row["client_ip"]): {
+                key: row[key] for key in ("batches", "records") if row[key]
+            }
+            for row in rows(capture)
+            if row["direction"] in ("produce", "consume", "replicate")
+        }
+        share = {key for key in counted if key not in expected}
+        assert {key: value for key, value in counted.items() if value and key not in share} == expected, (
+            capture
+        )
