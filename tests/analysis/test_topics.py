@@ -35,13 +35,13 @@ def produced(line):
     """Each topic of a Produce, with its partitions' record sets."""
     for topic in (line["request"]["body"] or {}).get("topic_data", []):
         name = topic.get("name") or topic.get("topic_name_resolved") or topic["topic_id"]
-        yield name, [part["records"] for part in topic["partition_data"] if part["records"]]
+        yield name, [part["records"] for part in topic.get("partition_data", []) if part.get("records")]
 
 
 def fetched(line):
     for topic in ((line["response"] or {}).get("body") or {}).get("responses", []):
         name = topic.get("topic") or topic.get("topic_name_resolved") or topic.get("topic_id")
-        yield name, [part["records"] for part in topic["partitions"] if part.get("records")]
+        yield name, [part["records"] for part in topic.get("partitions", []) if part.get("records")]
 
 
 def sums(lines, names):
