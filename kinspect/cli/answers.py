@@ -9,7 +9,6 @@ import click
 
 from kinspect.analysis.answer import Answer, Told, open_answer
 from kinspect.capture import Timeline, open_timeline
-from kinspect.capture.timeline import note_capture
 from kinspect.cli import ANSWERS
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.jobs import read_shared
@@ -92,8 +91,7 @@ def _read(run: ReadRun, answer: Answer, timeline: Timeline, jobs: int | None) ->
     count = processes(jobs, timeline)
     if count == 1:
         run.run(iter(timeline))
-        note_capture(run.inspector.counts, timeline)
-        return run.inspector.summary()
+        return run.summary()
     return read_shared(run, iter(timeline), count, answer)
 
 
