@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kinspect import protocol, records
-    from kinspect.api import Reading, read
+    from kinspect.api import Reading, answer, read
     from kinspect.errors import (
         CaptureError,
         DecodeError,
@@ -35,6 +35,7 @@ __all__ = [
     "StateError",
     "TruncatedCaptureError",
     "UnreadableError",
+    "answer",
     "protocol",
     "read",
     "records",
@@ -42,7 +43,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES = {
-    "api": ("Reading", "read"),
+    "api": ("Reading", "answer", "read"),
     "errors": (
         "CaptureError",
         "DecodeError",

@@ -7,16 +7,18 @@ from functools import cache
 from os import PathLike, fspath
 from typing import Any, Self
 
+from kinspect.analysis.answer import ANSWERS, Told, open_answer
 from kinspect.capture.given import Given, Handed, Path, open_given
 from kinspect.capture.keylog import KeyLogFile
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters import PORTS, filter_from
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.view.view import View
+from kinspect.kafka.view.view import View, iso_time
 from kinspect.model import Caps
+from kinspect.output.answers import document
 from kinspect.output.escape import printable
 from kinspect.output.tally import Tally
-from kinspect.pipeline import Inspector
+from kinspect.pipeline import EXCHANGES_ONLY, Inspector
 from kinspect.run import HELD_SECONDS, Run
 
 
@@ -51,15 +53,68 @@ def read(
     Iterating raises `CaptureError` for one that cannot be read and `TruncatedCaptureError` for one that ends in the
     middle, both after the exchanges of all that could be read.
     """
-    chosen, names, ports = filter_from(filter or {}), _topic_names(topic_names or {}), _ports(decode_as)
     view = View(records, payload, show_secrets, int64, fields)
+    begin = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps)
+    return Reading(begin, view)
+
+
+def answer(
+    name: str,
+    paths: Given,
+    *more: Path,
+    filter: Mapping[str, Any] | None = None,
+    keylog: str | PathLike[str] | bytes = b"",
+    topic_names: Mapping[str, str] | None = None,
+    decode_as: Collection[int] = (),
+    caps: Caps | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """The object that `kinspect NAME --format json` prints: `answer("topics", "capture.pcap")["rows"]`.
+
+    `name`: one of docs/answers.md; `options`: those of the answer's own. All others are as for `read`.
+
+    Raises `KinspectError` as `read` does, and for an answer that there is not.
+    """
+    if name not in ANSWERS:
+        raise KinspectError(f"there is no answer {name!r}; there are {', '.join(ANSWERS)}")
+    found = open_answer(name, **options)
+    run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, found.lines)()
+    run.prepare()
+    try:
+        for line in run.all_lines():
+            if not isinstance(line, Exchange):
+                if run.filter.matches_line(line):
+                    found.add_connection(line.to_dict())
+            elif run.filter.matches(line):
+                found.add(line)
+    finally:
+        run.packets.close()
+    for error in run.packets.errors:
+        raise error
+    end = run.inspector.end[0]
+    rows = found.result(Told(run.inspector.names, end))
+    return document(name, run.summary(), (iso_time(run.filter.start), iso_time(end)), rows, found.left_out)
+
+
+def _beginning(
+    paths: Given,
+    more: tuple[Path, ...],
+    filter: Mapping[str, Any] | None,
+    keylog: str | PathLike[str] | bytes,
+    topic_names: Mapping[str, str] | None,
+    decode_as: Collection[int],
+    caps: Caps | None,
+    emit: frozenset[str] = EXCHANGES_ONLY,
+) -> Callable[[], Run]:
+    """Check the options; return the function that opens the input."""
+    chosen, names, ports = filter_from(filter or {}), _topic_names(topic_names or {}), _ports(decode_as)
     text, file = (keylog, None) if isinstance(keylog, bytes) else (b"", KeyLogFile(fspath(keylog)))
 
     def begin() -> Run:
         given: Any = [paths, *more] if more else paths
         packets = open_given(given)
         files = [printable(name) for name in packets.files]
-        inspector = Inspector(names=names, kafka_ports=ports, caps=caps, files=files)
+        inspector = Inspector(names=names, kafka_ports=ports, caps=caps, files=files, emit=emit)
         if text:
             inspector.add_secrets(text)
         if file is not None:
@@ -68,7 +123,7 @@ def read(
         held_seconds = 0 if isinstance(packets, Handed) else HELD_SECONDS
         return Run(packets, inspector, chosen, file, held_seconds=held_seconds)
 
-    return Reading(begin, view)
+    return begin
 
 
 class Reading(Iterator[Exchange]):

@@ -27,6 +27,12 @@ R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 
 
+ANSWERS = {
+    "topics": "Who produces to and consumes from which topic.",
+}
+"""The answers, each with its line in `--help`; answer `x` is `OPEN` in the module `kinspect.analysis.x`."""
+
+
 class Told(NamedTuple):
     """What a whole run told, for rows: names of topic ids by all that it told, and the time of its last packet."""
 
