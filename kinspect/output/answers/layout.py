@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from shlex import quote
 from typing import Any, NamedTuple
 
 from rich.text import Text
@@ -57,7 +58,7 @@ def parts(found: dict[str, Any], width: int, style: Style) -> Iterator[Text]:
     if lacks:
         yield Text(lacks, style=NOTE)
     if rows and found["capture"]["files"]:
-        yield Text(f"next: {layout.more(escape(found['capture']['files'][0]), rows)}", style=DIM)
+        yield Text(f"next: {escape(layout.more(quote(found['capture']['files'][0]), rows))}", style=DIM)
 
 
 def lacking(capture: dict[str, Any]) -> str:
@@ -77,9 +78,10 @@ def lacking(capture: dict[str, Any]) -> str:
 
 
 def _table(layout: Layout, rows: list[Row], width: int | None) -> Iterator[Text]:
-    """The rows below the titles, in as many columns as fit."""
+    """The rows below the titles, in as many columns as fit; those without any text are left out."""
     cells = {column: [escape(column.text(row)) for row in rows] for column in layout.columns}
-    widths = {column: max(map(len, [column.title, *cells[column]])) for column in layout.columns}
+    cells = {column: texts for column, texts in cells.items() if any(texts)}
+    widths = {column: max(map(len, [column.title, *cells[column]])) for column in cells}
     if width is not None:
         widths = _fitted(widths, width)
     yield _line([(column, column.title, HEAD) for column in widths], widths)
