@@ -13,6 +13,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 
 CONNECTIONS_KEPT = 100_000
 """Largest number of open connections, each counted once for each client on it."""
+ENDED_KEPT = 4096
 
 ClientKey = tuple[str | None, str]
 """Client id and address."""
@@ -62,29 +63,45 @@ class Client(Record):
         return {"software_name": name, "software_version": version}
 
 
-class OpenConnections:
-    """Clients by connection, until it ends. Of too many the one that began first is forgotten, and counted in the
-    answer's `left_out`: it is taken for a new one if it goes on."""
+class Connections:
+    """Clients by connection. Of too many open ones the one that began first is forgotten, and counted in the answer's
+    `left_out`: it is taken for a new one if it goes on. An ended one is known for a while: exchanges whose packets came
+    late stand behind its line."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
-        self._clients: dict[str, set[ClientKey]] = {}
+        self._open: dict[str, set[ClientKey]] = {}
         self._held = 0
+        self._ended: dict[str, tuple[set[ClientKey], bool]] = {}
 
     def is_new(self, connection_id: str, client: ClientKey) -> bool:
         """True for the client's first exchange on the connection."""
-        clients = self._clients.setdefault(connection_id, set())
+        ended = self._ended.get(connection_id)
+        clients = self._open.setdefault(connection_id, set()) if ended is None else ended[0]
         if client in clients:
             return False
         clients.add(client)
-        self._held += 1
-        if self._held > CONNECTIONS_KEPT:
-            self.end(next(iter(self._clients)))
-            self._answer.left_out += 1
+        if ended is None:
+            self._held += 1
+            if self._held > CONNECTIONS_KEPT:
+                self._close(next(iter(self._open)))
+                self._answer.left_out += 1
         return True
 
-    def end(self, connection_id: str) -> set[ClientKey]:
-        """Take out a connection that ended; return the clients on it."""
-        clients = self._clients.pop(connection_id, set())
+    def end(self, connection_id: str, fact: bool) -> set[ClientKey]:
+        """Note that a connection ended, with a `fact` of its line; return the clients on it."""
+        clients = self._close(connection_id)
+        self._ended[connection_id] = clients, fact
+        if len(self._ended) > ENDED_KEPT:
+            del self._ended[next(iter(self._ended))]
+        return clients
+
+    def fact(self, connection_id: str) -> bool:
+        """The fact told at the connection's end; False before that."""
+        ended = self._ended.get(connection_id)
+        return ended is not None and ended[1]
+
+    def _close(self, connection_id: str) -> set[ClientKey]:
+        clients = self._open.pop(connection_id, set())
         self._held -= len(clients)
         return clients

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinspect.analysis.answer import Answer, Row, Told
-from kinspect.analysis.client import Client, OpenConnections, client_key
+from kinspect.analysis.client import Client, Connections, client_key
 from kinspect.analysis.software import LIMITS, Limits, inferred
 from kinspect.analysis.windows import NS_PER_SECOND, Windows
 from kinspect.kafka.exchange.exchange import Exchange
@@ -56,7 +56,7 @@ class Clients(Answer):
     def __init__(self) -> None:
         super().__init__()
         self._clients = self.records(_Client)
-        self._open = OpenConnections(self)
+        self._connections = Connections(self)
 
     def add(self, exchange: Exchange) -> None:
         key = client_key(exchange)
@@ -65,8 +65,9 @@ class Clients(Answer):
             return
         client.note(exchange)
         connection = exchange.connection
-        if self._open.is_new(connection.connection_id, key):
+        if self._connections.is_new(connection.connection_id, key):
             client.connections += 1
+            client.resets += self._connections.fact(connection.connection_id)
             client.encrypted += connection.tls
         self.keep(client.mechanisms, exchange.mechanism)
         if exchange.response is not None:
@@ -101,10 +102,11 @@ class Clients(Answer):
                 self.count(client.errors, (header.api_key, code), times - (code == own))
 
     def add_connection(self, line: dict[str, Any]) -> None:
-        for key in self._open.end(line["connection_id"]):
+        is_reset = line["end_reason"] == "reset"
+        for key in self._connections.end(line["connection_id"], is_reset):
             client = self._clients.of(*key)
             if client is not None:
-                client.resets += line["end_reason"] == "reset"
+                client.resets += is_reset
 
     def result(self, told: Told) -> list[Row]:
         rows = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, Row, Told
-from kinspect.analysis.client import Client, OpenConnections, client_key
+from kinspect.analysis.client import Client, Connections, client_key
 from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.errors import KinspectError
 from kinspect.kafka.connection.roles import BROKER, CONTROLLER, FOLLOWER
@@ -73,7 +73,7 @@ class Upgrade(Answer):
         self._own_format = _format(PRODUCE, self._ranges[PRODUCE].high)
         self._clients = self.records(_Client)
         self._brokers = self.records(_Broker)
-        self._open = OpenConnections(self)
+        self._connections = Connections(self)
 
     def add(self, exchange: Exchange) -> None:
         key = client_key(exchange)
@@ -81,7 +81,9 @@ class Upgrade(Answer):
         if client is None:
             return
         client.note(exchange)
-        self._open.is_new(exchange.connection.connection_id, key)
+        connection_id = exchange.connection.connection_id
+        if self._connections.is_new(connection_id, key):
+            client.begun += self._connections.fact(connection_id)
         api_key, version = exchange.api_key, exchange.api_version
         if exchange.request is None or api_key is None or version is None or version < 0:
             return
@@ -114,10 +116,11 @@ class Upgrade(Answer):
         broker.newest = later(broker.newest, exchange.key, tuple(told))
 
     def add_connection(self, line: dict[str, Any]) -> None:
-        for key in self._open.end(line["connection_id"]):
+        is_begun = line["handshake_seen"]
+        for key in self._connections.end(line["connection_id"], is_begun):
             client = self._clients.of(*key)
             if client is not None:
-                client.begun += line["handshake_seen"]
+                client.begun += is_begun
 
     # ------------------------------------------------------------------ the whole
 
