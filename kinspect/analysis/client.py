@@ -15,6 +15,8 @@ CONNECTIONS_KEPT = 100_000
 """Largest number of open connections, each counted once for each client on it."""
 ENDED_KEPT = 4096
 
+_RANGES = frozenset({"error_code", "api_keys.api_key", "api_keys.max_version"})
+
 ClientKey = tuple[str | None, str]
 """Client id and address."""
 
@@ -22,6 +24,14 @@ ClientKey = tuple[str | None, str]
 def client_key(exchange: Exchange) -> ClientKey:
     """The client of an exchange."""
     return exchange.client_id, exchange.connection.client_ip
+
+
+def newest_versions(exchange: Exchange) -> dict[int, int] | None:
+    """The newest version of each API that the broker has, from an answer to ApiVersions; None if it does not tell."""
+    decoded = exchange.response.decode(_RANGES) if exchange.response is not None else None
+    if decoded is None or not decoded.complete or decoded.body is None or decoded.body["error_code"] != 0:
+        return None
+    return {struct["api_key"]: struct["max_version"] for struct in decoded.body["api_keys"] or ()}
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinspect.analysis.answer import Answer, Row, Told
-from kinspect.analysis.client import Client, Connections, client_key
+from kinspect.analysis.client import Client, Connections, client_key, newest_versions
 from kinspect.analysis.software import LIMITS, Limits, inferred
 from kinspect.analysis.windows import NS_PER_SECOND, Windows
 from kinspect.kafka.exchange.exchange import Exchange
@@ -23,10 +23,9 @@ sent far too often.
 
 A well-behaved client sends Metadata when it begins, on an error, and every five minutes (`metadata.max.age.ms`);
 ApiVersions once a connection (KIP-35); FindCoordinator when it begins and when a coordinator moves; InitProducerId
-once a producer (KIP-98). It waits 100 ms after an error (`retry.backoff.ms`; up to 1 s since KIP-580): ten a second are a loop
-without progress. An application that makes a client for each message sends them as often as messages.
+once a producer (KIP-98). It waits 100 ms after an error (`retry.backoff.ms`; up to 1 s since KIP-580): ten a second are
+a loop without progress. An application that makes a client for each message sends them as often as messages.
 """
-_RANGES = frozenset({"error_code", "api_keys.api_key", "api_keys.max_version"})
 
 Use = tuple[int | None, int | None]
 """API key and version; None for a raw SASL token."""
@@ -159,9 +158,7 @@ def _apis(client: _Client) -> dict[str, Row]:
                 for (key, code), times in sorted(client.errors.items(), key=_by_number)
                 if key == api_key
             },
-            "per_second": None
-            if client.first is None
-            else round(total * NS_PER_SECOND / max(span, NS_PER_SECOND), 3),
+            "per_second": round(total * NS_PER_SECOND / span, 3) if span >= NS_PER_SECOND else None,
         }
         for api_key, total in sorted(totals.items(), key=lambda item: (-item[1], _name(item[0])))
     }
@@ -202,12 +199,8 @@ def _by_number(item: tuple[Use, int]) -> tuple[int, int]:
 
 def _limits(exchange: Exchange) -> Limits | None:
     """The newest versions that the broker told, of the APIs that software is known by."""
-    response = exchange.response
-    body = response.decode(_RANGES).body if response is not None else None
-    if body is None or body.get("error_code") != 0:
-        return None
-    told = {struct.get("api_key"): struct.get("max_version") for struct in body.get("api_keys") or ()}
-    return tuple(told.get(api_key) for api_key in LIMITS)
+    told = newest_versions(exchange)
+    return None if told is None else tuple(map(told.get, LIMITS))
 
 
 OPEN = Clients

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, Row, Told
-from kinspect.analysis.client import Client, Connections, client_key
+from kinspect.analysis.client import Client, Connections, client_key, newest_versions
 from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.errors import KinspectError
 from kinspect.kafka.connection.roles import BROKER, CONTROLLER, FOLLOWER
@@ -31,7 +31,6 @@ FORMATS = {
 }
 """Newest record format (`magic`) of each version of an API; of later versions `NEWEST_FORMAT`."""
 NEWEST_FORMAT = 2
-_RANGES = frozenset({"error_code", "api_keys.api_key", "api_keys.max_version"})
 _VERDICTS = (BREAKS, UNKNOWN, OK)
 
 Use = tuple[int, int, str, int]
@@ -107,13 +106,11 @@ class Upgrade(Answer):
         )
 
     def _add_broker(self, exchange: Exchange) -> None:
-        body = exchange.response.decode(_RANGES).body if exchange.response is not None else None
+        told = newest_versions(exchange)
         ends = exchange.connection
         broker = self._brokers.of(ends.broker_ip, ends.broker_port)
-        if broker is None or body is None or body.get("error_code") != 0:
-            return
-        told = [(struct.get("api_key"), struct.get("max_version")) for struct in body.get("api_keys") or ()]
-        broker.newest = later(broker.newest, exchange.key, tuple(told))
+        if broker is not None and told is not None:
+            broker.newest = later(broker.newest, exchange.key, tuple(told.items()))
 
     def add_connection(self, line: dict[str, Any]) -> None:
         is_begun = line["handshake_seen"]

@@ -88,7 +88,9 @@ def test_rows_are_plain_sums_over_the_lines(kinspect, rows, folder):
         found = {(row["client_id"], row["client_ip"]): row for row in rows(capture)}
         assert found.keys() == expected.keys(), capture
         resets = {
-            line["connection_id"] for line in lines if line["type"] == "connection" and line["end_reason"] == "reset"
+            line["connection_id"]
+            for line in lines
+            if line["type"] == "connection" and line["end_reason"] == "reset"
         }
         for key, row in found.items():
             client = expected[key]

@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 
 from kinspect.analysis.windows import NS_PER_SECOND, WINDOW_NS, WINDOWS_KEPT, Busiest, Windows
 
-TIMES = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 10**7)), min_size=1, max_size=4 * WINDOWS_KEPT)
+TIMES = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(0, 10**7)), min_size=1, max_size=4 * WINDOWS_KEPT
+)
 
 
 def windows(seconds):

@@ -16,8 +16,8 @@ GAP = 2
 """Spaces between columns."""
 ROWS_SHOWN = 40
 """Rows of a table; more with `--wide`."""
-LEAST = 8
-"""Width to which a column is cut at most, before others are left out."""
+LEAST = 16
+"""Width to which most texts are cut at most, before columns are left out."""
 UNKNOWN = "?"
 HEAD, NOTE, DIM, ERROR = "bold", "yellow", "dim", "bold red"
 
@@ -26,13 +26,15 @@ Row = dict[str, Any]
 
 class Column(NamedTuple):
     """A column of a table. `text`: a row's cell; `right`: it holds numbers; `rank`: columns of higher rank are left out
-    first where room is little; `style`: of the cell, by its row."""
+    first where room is little; `style`: of the cell, by its row; `least`: width to which a text is cut at most before
+    columns are left out."""
 
     title: str
     text: Callable[[Row], str]
     right: bool = False
     rank: int = 0
     style: Callable[[Row], str] = lambda _: ""
+    least: int = LEAST
 
 
 class Layout(NamedTuple):
@@ -93,11 +95,11 @@ def _fitted(widths: dict[Column, int], most: int) -> dict[Column, int]:
     """The widths that fit: the longest texts are cut, then columns are left out."""
     widths = dict(widths)
     while (over := sum(widths.values()) + GAP * (len(widths) - 1) - most) > 0:
-        texts = [column for column in widths if not column.right]
-        longest = max(texts, key=lambda column: widths[column])
-        rest = sorted(widths[column] for column in texts)
-        if widths[longest] > 2 * LEAST:
-            widths[longest] -= min(over, widths[longest] - max(rest[-2] - 1 if rest[1:] else 0, 2 * LEAST))
+        texts = [column for column in widths if not column.right and widths[column] > column.least]
+        if texts:
+            *_, longest = sorted(texts, key=lambda column: widths[column])
+            second = max((widths[column] - 1 for column in texts if column is not longest), default=0)
+            widths[longest] -= min(over, widths[longest] - max(second, longest.least))
             continue
         least = max(widths, key=lambda column: column.rank)
         if not least.rank:

@@ -36,7 +36,7 @@ LAYOUT = Layout(
         Column("SOFTWARE", software, rank=2),
         Column("TO", lambda row: row["to"], rank=4),
         Column("REQUESTS", lambda row: known(row["requests"]), True, rank=5),
-        Column("BREAKS", lambda row: listed([_used(found) for found in row["breaks"]], 4)),
+        Column("BREAKS", lambda row: listed([_used(found) for found in row["breaks"]], 4), least=40),
         Column("RECORDS", _formats, rank=1),
     ),
     "no client was seen",
