@@ -33,7 +33,7 @@ LAYOUT = Layout(
         Column("VERDICT", lambda row: row["verdict"], style=lambda row: STYLES.get(row["verdict"], "")),
         Column("CLIENT ID", lambda row: known(row["client_id"])),
         Column("ADDRESS", lambda row: row["client_ip"], rank=3),
-        Column("SOFTWARE", software, rank=2),
+        Column("SOFTWARE", software, rank=2, least=24),
         Column("TO", lambda row: row["to"], rank=4),
         Column("REQUESTS", lambda row: known(row["requests"]), True, rank=5),
         Column("BREAKS", lambda row: listed([_used(found) for found in row["breaks"]], 4), least=40),
