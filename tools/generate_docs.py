@@ -36,6 +36,7 @@ EXIT_STATUSES = (
     ),
     ("2", "The command line is wrong."),
     ("3", "An input ends in the middle of a packet or block. Everything before it was printed."),
+    ("4", "An [answer](answers.md) has rows that `--fail-on` names."),
     ("129", "SIGHUP stopped `live` or `explore`: the terminal went away."),
     (
         "130, 143",

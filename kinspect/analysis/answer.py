@@ -6,7 +6,7 @@ The rows' keys are in docs/answers.md. Parts of a run whose connections are whol
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from importlib import import_module
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -25,6 +25,7 @@ NAMES_KEPT = 200_000
 Row = dict[str, Any]
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 
 ANSWERS = {
@@ -88,6 +89,8 @@ class Answer(ABC):
 
     lines: ClassVar[frozenset[str]] = frozenset({"exchange"})
     """Types of the lines it takes."""
+    failures: ClassVar[Mapping[str, Callable[[Row], bool]]] = {}
+    """Tests of rows, by the words of `--fail-on`."""
 
     def __init__(self) -> None:
         self.left_out = 0
@@ -136,7 +139,7 @@ class Answer(ABC):
         if name is not None and name not in kept and self._has_room():
             kept.add(name)
 
-    def count(self, counts: dict[str, int], name: str, times: int = 1) -> None:
+    def count(self, counts: dict[K, int], name: K, times: int = 1) -> None:
         """Count a name, if there is room for it."""
         if name in counts or self._has_room():
             counts[name] = counts.get(name, 0) + times
@@ -149,8 +152,12 @@ class Answer(ABC):
         return True
 
 
+def answer_class(name: str) -> type[Answer]:
+    """The class of an answer."""
+    kind: type[Answer] = import_module(f"kinspect.analysis.{name}").OPEN
+    return kind
+
+
 def open_answer(name: str, **options: Any) -> Answer:
     """The accumulator of an answer, empty. `options`: those of its class."""
-    module = import_module(f"kinspect.analysis.{name}")
-    answer: Answer = module.OPEN(**options)
-    return answer
+    return answer_class(name)(**options)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
 from kinspect.analysis.histogram import Histogram
+from kinspect.analysis.windows import Windows
 from kinspect.kafka.wire.order import LineKey
 from kinspect.model import added
 
@@ -18,8 +19,8 @@ GREATEST: Final = {"choose": max}
 one: a pair of a line's key and the value, see `later`."""
 
 
-def _joined(one: Histogram, other: Histogram) -> Histogram:
-    both = Histogram()
+def _joined(one: Any, other: Any) -> Any:
+    both = type(one)()
     both.merge(one)
     both.merge(other)
     return both
@@ -30,15 +31,20 @@ _MERGE: dict[type, Callable[[Any, Any], Any]] = {
     set: operator.or_,
     dict: added,
     Histogram: _joined,
+    Windows: _joined,
 }
-_PLAIN: dict[type, Callable[[Any], Any]] = {set: list, Histogram: Histogram.state}
-_RESTORE: dict[type, Callable[[Any], Any]] = {set: set, Histogram: Histogram.from_state}
+_PLAIN: dict[type, Callable[[Any], Any]] = {set: list, Histogram: Histogram.state, Windows: Windows.state}
+_RESTORE: dict[type, Callable[[Any], Any]] = {
+    set: set,
+    Histogram: Histogram.from_state,
+    Windows: Windows.from_state,
+}
 
 
 @dataclass(slots=True)
 class Record:
     """Base of dataclasses that merge field by field: numbers add up, dicts of numbers too, key by key; sets are united,
-    histograms joined. A field that may be None says in its metadata which of two values stays."""
+    histograms and windows joined. A field that may be None says in its metadata which of two values stays."""
 
     def merge(self, other: Self) -> None:
         """Add what another record of the same thing counted, which stays as it is."""

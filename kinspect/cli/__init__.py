@@ -22,6 +22,8 @@ FAILED, INTERRUPTED = 1, 130
 
 ANSWERS = {
     "topics": "Who produces to and consumes from which topic.",
+    "clients": "Which clients there are, their software, and what each sends.",
+    "upgrade": "Which client breaks on a release, and why.",
 }
 """The answers, each with its line in `--help`: see `kinspect.analysis.answer`."""
 COMMANDS = {

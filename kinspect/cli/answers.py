@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-from kinspect.analysis.answer import Answer, Told, open_answer
+from kinspect.analysis.answer import Answer, Row, Told, answer_class, open_answer
 from kinspect.capture import Timeline, open_timeline
 from kinspect.cli import ANSWERS
 from kinspect.cli.interrupt import Interrupt
@@ -22,6 +23,7 @@ from kinspect.cli.options import (
     Sectioned,
     make_style,
     options,
+    usage,
 )
 from kinspect.cli.run import ReadRun, open_run, run_options
 from kinspect.jobs import processes
@@ -47,25 +49,53 @@ SHOWN = (
     click.option("--wide", is_flag=True, help="Cut nothing in tables."),
 )
 
+OWN = {
+    "upgrade": {
+        "to": click.option(
+            "--to", metavar="RELEASE", help="The release (4.1, 3.9.2); else the newest known."
+        ),
+    },
+}
+"""Options of single answers, by the argument of the answer's class that takes the value."""
+FOUND = 4
+"""Exit status if a row is one of those that `--fail-on` names."""
+
 
 def answer_command(name: str) -> click.Command:
     """The command of an answer."""
+    own = OWN.get(name, {})
+    failures = answer_class(name).failures
+    fail_on = click.option(
+        "--fail-on",
+        type=click.Choice([*failures]),
+        help=f"End with exit status {FOUND} if there are such rows.",
+    )
 
-    def command(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
-        return _run(name, captures, jobs, values)
+    def command(
+        captures: tuple[str, ...], jobs: int | None, fail_on: str | None = None, **values: Any
+    ) -> int:
+        answer = usage(lambda: open_answer(name, **{option: values.pop(option) for option in own}))
+        return _run(name, answer, captures, jobs, failures.get(fail_on or ""), values)
 
     command.__doc__ = f"""{ANSWERS[name]}
 
     CAPTURE is what `kinspect read` takes. All filters must match; what they leave out is not counted. What the
     capture lacks is told in a line below the table.
     """
-    decorated = options(OUTPUT_FILE, SHOWN, FILTERS, INPUT, JOBS, LIMITS)(command)
+    asked = [*own.values(), fail_on] if failures else [*own.values()]
+    decorated = options(asked, OUTPUT_FILE, SHOWN, FILTERS, INPUT, JOBS, LIMITS)(command)
     argument = click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
     return click.command(name, cls=Sectioned)(argument(decorated))
 
 
-def _run(name: str, captures: tuple[str, ...], jobs: int | None, values: dict[str, Any]) -> int:
-    answer = open_answer(name)
+def _run(
+    name: str,
+    answer: Answer,
+    captures: tuple[str, ...],
+    jobs: int | None,
+    fails: Callable[[Row], bool] | None,
+    values: dict[str, Any],
+) -> int:
     asked = run_options(
         {**NOT_ASKED, **values, "format_name": JSONL, "emit": sorted(answer.lines), "fields": ()}, captures
     )
@@ -73,16 +103,18 @@ def _run(name: str, captures: tuple[str, ...], jobs: int | None, values: dict[st
     interrupt = Interrupt()
     run = open_run(asked, timeline, interrupt, _Counted(answer))
     run.counts_errors = False
+    failed = False
     with interrupt:
         summary = _read(run, answer, timeline, jobs)
         if not run.nothing_read:
             end = run.tally.last
             rows = answer.result(Told(run.inspector.names, end))
+            failed = fails is not None and any(map(fails, rows))
             span = iso_time(run.tally.first), iso_time(end)
             found = output.document(name, summary, span, rows, answer.left_out)
             output.write(found, _format(values), run.stream, make_style(values))
         asked.values["quiet"] = True
-        status = run.close(summary)
+        status = max(run.close(summary), FOUND if failed else 0)
     return interrupt.status or status
 
 

@@ -192,9 +192,8 @@ def _release_rows(release: str | None) -> list[ApiRow]:
     releases = table.releases()
     if release is None:
         return [{"release": name, "apis": len(spoken)} for name, spoken in releases.items()]
-    # `3.7` is the newest of 3.7.
-    found = [name for name in releases if name == release or name.startswith(f"{release}.")]
-    if not found:
+    found = table.release(release)
+    if found is None:
         raise KinspectError(f"there is no release {release!r}: see `kinspect schema releases`")
     return [
         {
@@ -205,7 +204,7 @@ def _release_rows(release: str | None) -> list[ApiRow]:
             "max_version": spoken.high,
             "newest_unstable": spoken.unstable,
         }
-        for key, spoken in releases[found[-1]].items()
+        for key, spoken in releases[found].items()
     ]
 
 

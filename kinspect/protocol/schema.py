@@ -439,6 +439,20 @@ def releases() -> dict[str, dict[int, VersionRange]]:
     return found
 
 
+def release(name: str) -> str | None:
+    """The release of the table that speaks what `name` does: `3.7` is the newest of 3.7, and a patch release that is
+    not in the table is the one before it. None if there is none."""
+    line, _, patch = name.rpartition(".")
+    number = int(patch) if patch.isdecimal() and len(patch) < 4 else -1
+    found = [each for each in releases() if each.startswith(f"{name}.")]
+    found = found or [
+        each
+        for each in releases()
+        if each.rpartition(".")[0] == line and int(each.rpartition(".")[2]) <= number
+    ]
+    return found[-1] if found else None
+
+
 def _spoken(text: str) -> tuple[int, VersionRange]:
     key, _, versions = text.partition(":")
     low, _, high = versions.rstrip("u").partition("-")

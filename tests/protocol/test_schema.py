@@ -23,6 +23,26 @@ def test_every_api_and_version_of_every_release_has_layouts():
     assert releases["3.6.0"][8].unstable
 
 
+@pytest.mark.parametrize(
+    ("name", "release"),
+    [
+        ("3.9.2", "3.9.2"),
+        ("3.7", "3.7.0"),
+        ("2.8.2", "2.8.0"),
+        ("0.10.2.2", "0.10.2.0"),
+        ("0.10", "0.10.2.0"),
+        ("4.0.1", "4.0.1"),
+        ("3.99", None),
+        ("9", None),
+        ("", None),
+        ("x.1", None),
+        ("4.4." + "9" * 5000, None),
+    ],
+)
+def test_a_release_is_found_by_its_line_and_by_its_patch_releases(name, release):
+    assert schema.release(name) == release
+
+
 @pytest.mark.parametrize("name", [2, "2", "ListOffsets", "listoffsets", "LIST_OFFSETS", "ListOffset"])
 def test_an_api_is_found_by_key_and_by_any_of_its_names(name):
     api = schema.api(name)

@@ -98,15 +98,18 @@ def _flat(row: Object) -> Iterator[tuple[str, Any]]:
 
 
 def _cell(value: Any) -> Any:
-    """A value as text in a cell: of a list its values, of an object its keys with theirs, joined by semicolons."""
+    """A value as text in a cell: of a list its values, of an object its keys with theirs, joined by semicolons; as JSON
+    where there are objects in it."""
     if isinstance(value, str):
         return escape(value)
+    if not isinstance(value, (list, dict)):
+        return value
+    inner = value.values() if isinstance(value, dict) else value
+    if any(isinstance(each, (list, dict)) for each in inner):
+        return escape(orjson.dumps(value).decode())
     if isinstance(value, dict):
         return ";".join(f"{escape(key)}={_cell(each)}" for key, each in value.items())
-    if isinstance(value, list):
-        nested = any(isinstance(each, dict) for each in value)
-        return escape(orjson.dumps(value).decode()) if nested else ";".join(map(str, map(_cell, value)))
-    return value
+    return ";".join(str(_cell(each)) for each in value)
 
 
 _WRITERS: dict[str, Callable[[Object, TextIO, Style], None]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from shlex import quote
 from typing import Any, NamedTuple
 
 from rich.text import Text
@@ -15,8 +16,8 @@ GAP = 2
 """Spaces between columns."""
 ROWS_SHOWN = 40
 """Rows of a table; more with `--wide`."""
-LEAST = 8
-"""Width to which a column is cut at most, before others are left out."""
+LEAST = 16
+"""Width to which most texts are cut at most, before columns are left out."""
 UNKNOWN = "?"
 HEAD, NOTE, DIM, ERROR = "bold", "yellow", "dim", "bold red"
 
@@ -25,13 +26,15 @@ Row = dict[str, Any]
 
 class Column(NamedTuple):
     """A column of a table. `text`: a row's cell; `right`: it holds numbers; `rank`: columns of higher rank are left out
-    first where room is little; `style`: of the cell, by its row."""
+    first where room is little; `style`: of the cell, by its row; `least`: width to which a text is cut at most before
+    columns are left out."""
 
     title: str
     text: Callable[[Row], str]
     right: bool = False
     rank: int = 0
     style: Callable[[Row], str] = lambda _: ""
+    least: int = LEAST
 
 
 class Layout(NamedTuple):
@@ -57,7 +60,7 @@ def parts(found: dict[str, Any], width: int, style: Style) -> Iterator[Text]:
     if lacks:
         yield Text(lacks, style=NOTE)
     if rows and found["capture"]["files"]:
-        yield Text(f"next: {layout.more(escape(found['capture']['files'][0]), rows)}", style=DIM)
+        yield Text(f"next: {escape(layout.more(quote(found['capture']['files'][0]), rows))}", style=DIM)
 
 
 def lacking(capture: dict[str, Any]) -> str:
@@ -77,9 +80,10 @@ def lacking(capture: dict[str, Any]) -> str:
 
 
 def _table(layout: Layout, rows: list[Row], width: int | None) -> Iterator[Text]:
-    """The rows below the titles, in as many columns as fit."""
+    """The rows below the titles, in as many columns as fit; those without any text are left out."""
     cells = {column: [escape(column.text(row)) for row in rows] for column in layout.columns}
-    widths = {column: max(map(len, [column.title, *cells[column]])) for column in layout.columns}
+    cells = {column: texts for column, texts in cells.items() if any(texts)}
+    widths = {column: max(map(len, [column.title, *cells[column]])) for column in cells}
     if width is not None:
         widths = _fitted(widths, width)
     yield _line([(column, column.title, HEAD) for column in widths], widths)
@@ -91,11 +95,11 @@ def _fitted(widths: dict[Column, int], most: int) -> dict[Column, int]:
     """The widths that fit: the longest texts are cut, then columns are left out."""
     widths = dict(widths)
     while (over := sum(widths.values()) + GAP * (len(widths) - 1) - most) > 0:
-        texts = [column for column in widths if not column.right]
-        longest = max(texts, key=lambda column: widths[column])
-        rest = sorted(widths[column] for column in texts)
-        if widths[longest] > 2 * LEAST:
-            widths[longest] -= min(over, widths[longest] - max(rest[-2] - 1 if rest[1:] else 0, 2 * LEAST))
+        texts = [column for column in widths if not column.right and widths[column] > column.least]
+        if texts:
+            *_, longest = sorted(texts, key=lambda column: widths[column])
+            second = max((widths[column] - 1 for column in texts if column is not longest), default=0)
+            widths[longest] -= min(over, widths[longest] - max(second, longest.least))
             continue
         least = max(widths, key=lambda column: column.rank)
         if not least.rank:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 from kinspect.output.answers.layout import ERROR, Column, Layout, known, listed
@@ -28,5 +29,5 @@ LAYOUT = Layout(
         Column("SOFTWARE", _software, rank=3),
     ),
     "no topic was produced to or consumed from",
-    lambda file, rows: f"kinspect read {file} --topic '{rows[0]['topic']}'",
+    lambda file, rows: f"kinspect read {file} --topic {quote(rows[0]['topic'])}",
 )

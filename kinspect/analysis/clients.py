@@ -1,0 +1,206 @@
+"""Clients, their software, and what each sends: a row for each client id and client address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.client import Client, Connections, client_key, newest_versions
+from kinspect.analysis.software import LIMITS, Limits, inferred
+from kinspect.analysis.windows import NS_PER_SECOND, Windows
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.fields.envelope import ENVELOPE
+from kinspect.kafka.summary import REQUEST_DATA, error_counts
+from kinspect.kafka.view.view import iso_time
+from kinspect.kafka.wire.pair import TOKEN_NAME
+from kinspect.protocol import schema
+
+API_VERSIONS = 18
+STORMS = {3: 3.0, 10: 3.0, 18: 5.0, 22: 1.0}
+"""Requests a second, over ten seconds, from which on an API (Metadata, FindCoordinator, ApiVersions, InitProducerId) is
+sent far too often.
+
+A well-behaved client sends Metadata when it begins, on an error, and every five minutes (`metadata.max.age.ms`);
+ApiVersions once a connection (KIP-35); FindCoordinator when it begins and when a coordinator moves; InitProducerId
+once a producer (KIP-98). It waits 100 ms after an error (`retry.backoff.ms`; up to 1 s since KIP-580): ten a second are
+a loop without progress. An application that makes a client for each message sends them as often as messages.
+"""
+
+Use = tuple[int | None, int | None]
+"""API key and version; None for a raw SASL token."""
+
+
+@dataclass(slots=True)
+class _Client(Client):
+    """What a client sent and received."""
+
+    connections: int = 0
+    resets: int = 0
+    encrypted: int = 0
+    mechanisms: set[str] = field(default_factory=set)
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    uses: dict[Use, int] = field(default_factory=dict)
+    errors: dict[tuple[int | None, int], int] = field(default_factory=dict)
+    windows: Windows = field(default_factory=Windows)
+    limits: set[Limits] = field(default_factory=set)
+
+
+class Clients(Answer):
+    """Accumulator of the rows."""
+
+    lines = frozenset({"exchange", "connection"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clients = self.records(_Client)
+        self._connections = Connections(self)
+
+    def add(self, exchange: Exchange) -> None:
+        key = client_key(exchange)
+        client = self._clients.of(*key)
+        if client is None:
+            return
+        client.note(exchange)
+        connection = exchange.connection
+        if self._connections.is_new(connection.connection_id, key):
+            client.connections += 1
+            client.resets += self._connections.fact(connection.connection_id)
+            client.encrypted += connection.tls
+        self.keep(client.mechanisms, exchange.mechanism)
+        if exchange.response is not None:
+            client.bytes_received += exchange.response.size
+        if exchange.request is not None:
+            client.bytes_sent += exchange.request.size
+            self._add_request(client, exchange, exchange.request.first_time)
+
+    def _add_request(self, client: _Client, exchange: Exchange, time: int | None) -> None:
+        api_key = exchange.api_key
+        self.count(client.uses, (api_key, exchange.api_version))
+        for code, times in error_counts(exchange).items():
+            self.count(client.errors, (api_key, code), times)
+        if api_key in STORMS and time is not None:
+            client.windows.add(_name(api_key), time)
+        if api_key == API_VERSIONS:
+            self.keep(client.limits, _limits(exchange))
+        elif api_key == ENVELOPE:
+            self._add_inner(client, exchange)
+
+    def _add_inner(self, client: _Client, exchange: Exchange) -> None:
+        """Count the request inside an Envelope, and the errors of its answer, by their API."""
+        inner = exchange.summary.inner(REQUEST_DATA)
+        if inner is None:
+            return
+        header = inner.header
+        self.count(client.uses, (header.api_key, header.api_version))
+        body = exchange.response.body if exchange.response is not None else None
+        own = (body or {}).get("error_code")
+        for code, times in error_counts(exchange).items():
+            if times > (code == own):
+                self.count(client.errors, (header.api_key, code), times - (code == own))
+
+    def add_connection(self, line: dict[str, Any]) -> None:
+        is_reset = line["end_reason"] == "reset"
+        for key in self._connections.end(line["connection_id"], is_reset):
+            client = self._clients.of(*key)
+            if client is not None:
+                client.resets += is_reset
+
+    def result(self, told: Told) -> list[Row]:
+        rows = [
+            _row(client_id, client_ip, client) for (client_id, client_ip), client in self._clients.items()
+        ]
+        return sorted(rows, key=_place)
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    """The order of rows: storms first, then the client that sends most."""
+    names = row["client_id"] or "", row["client_ip"], row["client_id"] is None
+    return not row["storms"], -row["requests"], -row["bytes_received"], *names
+
+
+def _row(client_id: str | None, client_ip: str, client: _Client) -> Row:
+    return {
+        "client_id": client_id,
+        "client_ip": client_ip,
+        "connections": client.connections,
+        "role": client.role,
+        "principal": client.principal[1] if client.principal else None,
+        "sasl_mechanisms": sorted(client.mechanisms),
+        "tls": client.encrypted > 0,
+        **client.software_columns,
+        "software_inferred": None if client.software else inferred(_versions(client), client.limits),
+        "requests": client.requests,
+        "bytes_sent": client.bytes_sent,
+        "bytes_received": client.bytes_received,
+        "apis": _apis(client),
+        "storms": _storms(client),
+        "resets": client.resets,
+        "first": iso_time(client.first),
+        "last": iso_time(client.last),
+    }
+
+
+def _apis(client: _Client) -> dict[str, Row]:
+    """Requests by API and version, errors, and the rate; the most frequent API first."""
+    counts: dict[int | None, dict[str, int]] = {}
+    for (api_key, version), requests in sorted(client.uses.items(), key=_by_number):
+        counts.setdefault(api_key, {})["" if version is None else str(version)] = requests
+    totals = {api_key: sum(versions.values()) for api_key, versions in counts.items()}
+    span = 0 if client.first is None or client.last is None else client.last - client.first
+    return {
+        _name(api_key): {
+            "requests": total,
+            "versions": {version: requests for version, requests in counts[api_key].items() if version},
+            "errors": {
+                schema.error_name(code or 0): times
+                for (key, code), times in sorted(client.errors.items(), key=_by_number)
+                if key == api_key
+            },
+            "per_second": round(total * NS_PER_SECOND / span, 3) if span >= NS_PER_SECOND else None,
+        }
+        for api_key, total in sorted(totals.items(), key=lambda item: (-item[1], _name(item[0])))
+    }
+
+
+def _storms(client: _Client) -> list[Row]:
+    busiest = client.windows.busiest()
+    return [
+        {
+            "api": _name(api_key),
+            "per_second": round(found.per_second, 3),
+            "threshold": threshold,
+            "at": iso_time(found.begin),
+        }
+        for api_key, threshold in STORMS.items()
+        if (found := busiest.get(_name(api_key))) and found.per_second >= threshold
+    ]
+
+
+def _versions(client: _Client) -> dict[int, set[int]]:
+    """The versions used, by API."""
+    found: dict[int, set[int]] = {}
+    for api_key, version in client.uses:
+        if api_key is not None and version is not None:
+            found.setdefault(api_key, set()).add(version)
+    return found
+
+
+def _name(api_key: int | None) -> str:
+    """The name of an API; its key if it has none."""
+    return TOKEN_NAME if api_key is None else schema.api_name(api_key) or str(api_key)
+
+
+def _by_number(item: tuple[Use, int]) -> tuple[int, int]:
+    (api_key, number), _ = item
+    return -1 if api_key is None else api_key, -1 if number is None else number
+
+
+def _limits(exchange: Exchange) -> Limits | None:
+    """The newest versions that the broker told, of the APIs that software is known by."""
+    told = newest_versions(exchange)
+    return None if told is None else tuple(map(told.get, LIMITS))
+
+
+OPEN = Clients

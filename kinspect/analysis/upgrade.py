@@ -1,0 +1,209 @@
+"""Clients that break on a release, with the versions and record formats that are why: a row for each client id and
+client address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.client import Client, Connections, client_key, newest_versions
+from kinspect.analysis.record import GREATEST, Record, later
+from kinspect.errors import KinspectError
+from kinspect.kafka.connection.roles import BROKER, CONTROLLER, FOLLOWER
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.summary import error_counts
+from kinspect.kafka.wire.pair import ANSWERED
+from kinspect.protocol import schema
+
+PRODUCE, FETCH, API_VERSIONS = 0, 1, 18
+UNSUPPORTED_VERSION = 35
+BREAKS, OK, UNKNOWN = "breaks", "ok", "unknown"
+CONVERTS, REFUSES = "converts", "refuses"
+CLUSTER = frozenset({FOLLOWER, CONTROLLER, BROKER})
+"""Roles of brokers among themselves."""
+FORMATS = {
+    # Fetch 2 and 3 take format 1 at most (KIP-31, KIP-32), versions before them format 0.
+    FETCH: (0, 0, 1, 1),
+    # Produce 2 has format 0 or 1, versions before it format 0, later ones format 2 (KIP-98).
+    PRODUCE: (0, 0, 1),
+}
+"""Newest record format (`magic`) of each version of an API; of later versions `NEWEST_FORMAT`."""
+NEWEST_FORMAT = 2
+_VERDICTS = (BREAKS, UNKNOWN, OK)
+
+Use = tuple[int, int, str, int]
+"""API key, version, and the broker's address and port."""
+
+
+@dataclass(slots=True)
+class _Client(Client):
+    """Requests of a client that matter for the release, and how it chooses its versions."""
+
+    asked: int = 0
+    begun: int = 0
+    uses: dict[Use, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Broker(Record):
+    """Newest versions that a broker told, by API key."""
+
+    newest: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
+
+
+class Upgrade(Answer):
+    """Accumulator of the rows. `to`: a release, the newest if None. Raises KinspectError for an unknown one."""
+
+    lines = frozenset({"exchange", "connection"})
+    failures: ClassVar[Mapping[str, Callable[[Row], bool]]] = {BREAKS: lambda row: row["verdict"] == BREAKS}
+
+    def __init__(self, to: str | None = None) -> None:
+        super().__init__()
+        releases = schema.releases()
+        newest = [*releases][-1]
+        release = newest if to is None else schema.release(to)
+        if release is None:
+            raise KinspectError(f"there is no release {to!r}: see `kinspect schema releases`")
+        self._to = to or release
+        self._ranges = releases[release]
+        self._newest_ranges = releases[newest]
+        self._own_format = _format(PRODUCE, self._ranges[PRODUCE].high)
+        self._clients = self.records(_Client)
+        self._brokers = self.records(_Broker)
+        self._connections = Connections(self)
+
+    def add(self, exchange: Exchange) -> None:
+        key = client_key(exchange)
+        client = self._clients.of(*key)
+        if client is None:
+            return
+        client.note(exchange)
+        connection_id = exchange.connection.connection_id
+        if self._connections.is_new(connection_id, key):
+            client.begun += self._connections.fact(connection_id)
+        api_key, version = exchange.api_key, exchange.api_version
+        if exchange.request is None or api_key is None or version is None or version < 0:
+            return
+        if api_key == API_VERSIONS:
+            client.asked += 1
+            self._add_broker(exchange)
+        elif self._matters(api_key, version, exchange):
+            ends = exchange.connection
+            self.count(client.uses, (api_key, version, ends.broker_ip, ends.broker_port))
+
+    def _matters(self, api_key: int, version: int, exchange: Exchange) -> bool:
+        """True for a version that the release does not have, or whose records it has to convert. What is newer than the
+        release counts only if the broker had it."""
+        spoken = self._ranges.get(api_key)
+        if spoken is not None and version <= spoken.high:
+            return version < spoken.low or _format(api_key, version) < self._own_format
+        return (
+            exchange.outcome == ANSWERED
+            and schema.api_name(api_key) is not None
+            and UNSUPPORTED_VERSION not in error_counts(exchange)
+        )
+
+    def _add_broker(self, exchange: Exchange) -> None:
+        told = newest_versions(exchange)
+        ends = exchange.connection
+        broker = self._brokers.of(ends.broker_ip, ends.broker_port)
+        if broker is not None and told is not None:
+            broker.newest = later(broker.newest, exchange.key, tuple(told.items()))
+
+    def add_connection(self, line: dict[str, Any]) -> None:
+        is_begun = line["handshake_seen"]
+        for key in self._connections.end(line["connection_id"], is_begun):
+            client = self._clients.of(*key)
+            if client is not None:
+                client.begun += is_begun
+
+    # ------------------------------------------------------------------ the whole
+
+    def result(self, told: Told) -> list[Row]:
+        newest = {
+            address: dict(broker.newest[1]) for address, broker in self._brokers.items() if broker.newest
+        }
+        rows = [
+            self._row(client_id, client_ip, client, newest)
+            for (client_id, client_ip), client in self._clients.items()
+            if client.role not in CLUSTER
+        ]
+        return sorted(rows, key=_place)
+
+    def _row(self, client_id: str | None, client_ip: str, client: _Client, newest: dict[Any, Any]) -> Row:
+        # Without an ApiVersions request it does not negotiate, if a connection's begin was seen.
+        negotiates = True if client.asked else False if client.begun else None
+        breaks: dict[int, dict[int, int]] = {}
+        formats: dict[tuple[int, int], int] = {}
+        certain = False
+        for (api_key, version, *broker), requests in client.uses.items():
+            spoken = self._ranges.get(api_key)
+            has = newest.get(tuple(broker), {}).get(api_key)
+            sure = self._is_sure(api_key, version, negotiates, has)
+            if spoken is not None and version > spoken.high and negotiates:
+                continue
+            if spoken is None or not spoken.low <= version <= spoken.high:
+                versions = breaks.setdefault(api_key, {})
+                versions[version] = versions.get(version, 0) + requests
+                certain = certain or sure
+            if _format(api_key, version) < self._own_format and sure:
+                kept = api_key, version
+                formats[kept] = formats.get(kept, 0) + requests
+        known = OK if client.requests else UNKNOWN
+        return {
+            "client_id": client_id,
+            "client_ip": client_ip,
+            **client.software_columns,
+            "to": self._to,
+            "verdict": BREAKS if certain else UNKNOWN if breaks else known,
+            "breaks": [
+                {
+                    "api": schema.api_name(api_key),
+                    "used": sorted(versions),
+                    "supported": [*self._ranges[api_key][:2]] if api_key in self._ranges else [],
+                    "requests": sum(versions.values()),
+                    "negotiates": negotiates,
+                }
+                for api_key, versions in sorted(breaks.items())
+            ],
+            "down_conversion": [
+                {
+                    "api": schema.api_name(api_key),
+                    "version": version,
+                    "format": _format(api_key, version),
+                    "requests": requests,
+                    "release": REFUSES if version < self._ranges[api_key].low else CONVERTS,
+                }
+                for (api_key, version), requests in sorted(formats.items())
+            ],
+            "requests": client.requests,
+        }
+
+    def _is_sure(self, api_key: int, version: int, negotiates: bool | None, has: int | None) -> bool:
+        """True if the client will use this version with the release too. `has`: the newest version of the broker it was
+        sent to."""
+        spoken = self._ranges.get(api_key)
+        if spoken is None and api_key not in self._newest_ranges:
+            # No release will have it any more.
+            return True
+        if spoken is not None and version <= spoken.high and has is not None and version < has:
+            # It had the choice of a newer one.
+            return True
+        return negotiates is False
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    """The order of rows: those that break first."""
+    names = row["client_id"] or "", row["client_ip"], row["client_id"] is None
+    return _VERDICTS.index(row["verdict"]), -len(row["breaks"]), -row["requests"], *names
+
+
+def _format(api_key: int, version: int) -> int:
+    """The newest record format of a version."""
+    formats = FORMATS.get(api_key, ())
+    return formats[version] if version < len(formats) else NEWEST_FORMAT
+
+
+OPEN = Upgrade
