@@ -7,7 +7,7 @@ from functools import cache
 from os import PathLike, fspath
 from typing import Any, Self
 
-from kinspect.analysis.answer import ANSWERS, Told, open_answer
+from kinspect.analysis.names import ANSWERS
 from kinspect.capture.given import Given, Handed, Path, open_given
 from kinspect.capture.keylog import KeyLogFile
 from kinspect.errors import CaptureError, KinspectError
@@ -15,7 +15,6 @@ from kinspect.filters import PORTS, filter_from
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View, iso_time
 from kinspect.model import Caps
-from kinspect.output.answers import document
 from kinspect.output.escape import printable
 from kinspect.output.tally import Tally
 from kinspect.pipeline import EXCHANGES_ONLY, Inspector
@@ -75,6 +74,10 @@ def answer(
 
     Raises `KinspectError` as `read` does, and for an answer that there is not.
     """
+    # Loaded when it is asked for.
+    from kinspect.analysis.answer import Told, open_answer
+    from kinspect.output.answers import document
+
     if name not in ANSWERS:
         raise KinspectError(f"there is no answer {name!r}; there are {', '.join(ANSWERS)}")
     found = open_answer(name, **options)

@@ -28,12 +28,6 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 
-ANSWERS = {
-    "topics": "Who produces to and consumes from which topic.",
-}
-"""The answers, each with its line in `--help`; answer `x` is `OPEN` in the module `kinspect.analysis.x`."""
-
-
 class Told(NamedTuple):
     """What a whole run told, for rows: names of topic ids by all that it told, and the time of its last packet."""
 

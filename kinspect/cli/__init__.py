@@ -15,28 +15,28 @@ from typing import IO, Any, TextIO
 import click
 
 from kinspect import __version__
+from kinspect.analysis.names import ANSWERS
 from kinspect.errors import KinspectError, shortened
 from kinspect.form import COMPILED
 
 FAILED, INTERRUPTED = 1, 130
 
-ANSWERS = {
-    "topics": "Who produces to and consumes from which topic.",
-    "clients": "Which clients there are, their software, and what each sends.",
-    "upgrade": "Which client breaks on a release, and why.",
+SECTIONS = {
+    "Look": {
+        "read": "Decode captures into exchanges, each a request with its response.",
+        "live": "Decode what passes network interfaces, until Ctrl-C, --duration or --count.",
+        "explore": "Look through captures in the terminal: exchanges, their fields and bytes.",
+        "decode": "Decode one message, with the offsets of each field.",
+        "schema": "Show what Kafka's messages look like.",
+    },
+    "Answers": ANSWERS,
+    "Many captures": {
+        "pipeline": "Decode many captures into Parquet tables, on Apache Spark.",
+    },
 }
-"""The answers, each with its line in `--help`: see `kinspect.analysis.answer`."""
-COMMANDS = {
-    "read": "Decode captures into exchanges, each a request with its response.",
-    "live": "Decode what passes network interfaces, until Ctrl-C, --duration or --count.",
-    "explore": "Look through captures in the terminal: exchanges, their fields and bytes.",
-    "decode": "Decode one message, with the offsets of each field.",
-    "schema": "Show what Kafka's messages look like.",
-    "pipeline": "Decode many captures into Parquet tables, on Apache Spark.",
-    **ANSWERS,
-}
-"""Each command and its line in `--help`; command `x` is the function `x` in the module `kinspect.cli.x`."""
-
+COMMANDS = {name: line for commands in SECTIONS.values() for name, line in commands.items()}
+"""Each command and its line in `--help`; command `x` is the function `x` in the module `kinspect.cli.x`, but for
+answers."""
 
 CAPTURE_NAME = re.compile(r".+\.(?:pcap|pcapng|cap|snoop|erf)(?:\.?\d+)?(?:\.(?:gz|zst|lz4))?", re.IGNORECASE)
 
@@ -101,8 +101,11 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"{error.message} {hint}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        # One column of names for all sections.
+        widest = max(map(len, COMMANDS))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), line) for name, line in commands.items()])
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:

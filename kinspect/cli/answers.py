@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from kinspect.analysis.answer import Answer, Row, Told, answer_class, open_answer
+from kinspect.analysis.names import ANSWERS
 from kinspect.capture import Timeline, open_timeline
-from kinspect.cli import ANSWERS
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.jobs import read_shared
 from kinspect.cli.options import (

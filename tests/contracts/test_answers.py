@@ -11,8 +11,8 @@ from support.hostile import dangerous, hostile
 
 from kinspect import pipeline
 from kinspect.analysis.answer import Told, open_answer
+from kinspect.analysis.names import ANSWERS
 from kinspect.capture import open_timeline
-from kinspect.cli import ANSWERS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
 

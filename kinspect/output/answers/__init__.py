@@ -11,7 +11,6 @@ from typing import Any, TextIO
 import orjson
 
 from kinspect.output import Style
-from kinspect.output.console import make_console
 from kinspect.output.escape import escape, escape_json
 
 TABLE, JSON, JSONL, CSV = "table", "json", "jsonl", "csv"
@@ -65,7 +64,7 @@ def write(found: Object, name: str, stream: TextIO, style: Style) -> None:
 
 def _table(found: Object, stream: TextIO, style: Style) -> None:
     layout = import_module("kinspect.output.answers.layout")
-    console = make_console(stream, style.color)
+    console = import_module("kinspect.output.console").make_console(stream, style.color)
     for part in layout.parts(found, console.width, style):
         console.print(part, soft_wrap=True)
 

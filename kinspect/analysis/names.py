@@ -1,0 +1,8 @@
+"""Names of the answers; importing them costs nothing."""
+
+ANSWERS = {
+    "topics": "Who produces to and consumes from which topic.",
+    "clients": "Which clients there are, their software, and what each sends.",
+    "upgrade": "Which client breaks on a release, and why.",
+}
+"""The answers, each with its line in `--help`; answer `x` is `OPEN` in the module `kinspect.analysis.x`."""
