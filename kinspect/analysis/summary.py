@@ -1,0 +1,175 @@
+"""What is in a capture, what is wrong, and where to look next: findings from the other answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from kinspect import state
+from kinspect.analysis.answer import Answer, Row, Told, open_answer
+from kinspect.kafka.exchange.exchange import Exchange
+
+PARTS = ("topics", "clients", "groups", "latency", "errors", "brokers", "auth", "transactions", "upgrade")
+"""The answers that findings are taken from."""
+ERROR, WARNING, NOTE = "error", "warning", "note"
+SEVERITIES = (ERROR, WARNING, NOTE)
+"""Severities, the worst first."""
+SLOW_MS = 1000.0
+"""Milliseconds of the 99th percentile from which on an API counts as slow."""
+NAMED = 3
+"""Names in a finding's text."""
+
+Rows = dict[str, list[Row]]
+
+
+@dataclass(slots=True, frozen=True)
+class Finding:
+    """Something to be known. `command`: the answer that shows it, with its options."""
+
+    finding: str
+    severity: str
+    count: int
+    text: str
+    command: str
+
+
+class Summary(Answer):
+    """Accumulator of all parts."""
+
+    lines = frozenset({"exchange", "connection"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers = {name: open_answer(name) for name in PARTS}
+
+    def add(self, exchange: Exchange) -> None:
+        # Decoded whole once: each answer takes its fields from that.
+        for message in (exchange.request, exchange.response):
+            if message is not None:
+                message.decode()
+        for answer in self._answers.values():
+            answer.add(exchange)
+
+    def add_connection(self, line: dict[str, Any]) -> None:
+        for answer in self._answers.values():
+            if "connection" in answer.lines:
+                answer.add_connection(line)
+
+    def merge(self, other: Self) -> None:
+        for name, answer in self._answers.items():
+            answer.merge(other._answers[name])
+
+    def to_bytes(self) -> bytes:
+        return state.to_bytes({name: answer.to_bytes() for name, answer in self._answers.items()})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        summary = cls()
+        for name, part in state.from_bytes(data).items():
+            summary._answers[name] = type(summary._answers[name]).from_bytes(part)
+        return summary
+
+    def result(self, told: Told) -> list[Row]:
+        self.left_out = sum(answer.left_out for answer in self._answers.values())
+        rows = {name: answer.result(told) for name, answer in self._answers.items()}
+        found = [finding for find in _FINDERS for finding in find(rows) if finding.count]
+        found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+        return [asdict(finding) for finding in found]
+
+
+def _listed(names: Iterable[str | None]) -> str:
+    """The first names, and how many there are more."""
+    distinct = list(dict.fromkeys(name for name in names if name is not None))
+    more = f" and {len(distinct) - NAMED:,} more" if len(distinct) > NAMED else ""
+    return ", ".join(distinct[:NAMED]) + more
+
+
+def _contents(rows: Rows) -> Iterator[Finding]:
+    """What there is."""
+    brokers = rows["brokers"]
+    releases = _listed(release for row in brokers for release in (row["releases"] or [])[-1:])
+    yield Finding(
+        "brokers",
+        NOTE,
+        len(brokers),
+        f"{_listed(row['address'] for row in brokers)}{f': {releases}' if releases else ''}",
+        "brokers",
+    )
+    for name, key in (("clients", "client_id"), ("groups", "group"), ("topics", "topic")):
+        # A topic has a row for each client.
+        names = list(dict.fromkeys(row[key] for row in rows[name]))
+        yield Finding(name, NOTE, len(names), _listed(names), name)
+
+
+def _failures(rows: Rows) -> Iterator[Finding]:
+    unexpected = [row for row in rows["errors"] if not row["expected"]]
+    for name, severity in (("unanswered", ERROR), ("errors", WARNING)):
+        chosen = [row for row in unexpected if (row["error"] == "UNANSWERED") == (name == "unanswered")]
+        text = _listed(f"{row['api']} {row['error']}" for row in chosen)
+        yield Finding(name, severity, sum(row["count"] for row in chosen), text, "errors")
+    refused = [row for row in rows["auth"] if row["failed"] or row["probably_failed"]]
+    count = sum(row["failed"] + row["probably_failed"] for row in refused)
+    who = _listed(row["principal"] or row["client_id"] or row["client_ip"] for row in refused)
+    yield Finding("logins_refused", ERROR, count, who, "auth")
+
+
+def _groups(rows: Rows) -> Iterator[Finding]:
+    moved = [row for row in rows["groups"] if len(row["rebalances"]) > 1]
+    text = _listed(f"{row['group']} {len(row['rebalances'])}×" for row in moved)
+    yield Finding("rebalances", WARNING, sum(len(row["rebalances"]) for row in moved), text, "groups")
+    behind = [
+        (row["group"], partition, committed["lag"])
+        for row in rows["groups"]
+        for partition, committed in row["committed"].items()
+        if committed["lag"]
+    ]
+    text = _listed(f"{group} {partition} {lag:,}" for group, partition, lag in behind)
+    yield Finding("lag", NOTE, sum(lag for _, _, lag in behind), text, "groups")
+
+
+def _transactions(rows: Rows) -> Iterator[Finding]:
+    for outcome, severity in (("fenced", ERROR), ("timed_out", ERROR), ("aborted", WARNING), ("open", NOTE)):
+        ids = [
+            row["transactional_id"]
+            for row in rows["transactions"]
+            for transaction in row["transactions"]
+            if transaction["outcome"] == outcome
+        ]
+        yield Finding(f"transactions_{outcome}", severity, len(ids), _listed(ids), "transactions")
+
+
+def _speed(rows: Rows) -> Iterator[Finding]:
+    slow = [
+        row
+        for row in rows["latency"]
+        if (row["service_ms"]["p99"] or 0) >= SLOW_MS and row["waits"]["broker"]
+    ]
+    text = _listed(f"{row['api']} p99 {row['service_ms']['p99']:,.0f} ms" for row in slow)
+    yield Finding("slow", WARNING, len(slow), text, f"latency --slow {SLOW_MS:.0f}")
+    throttled = [row for row in rows["latency"] if row["waits"]["throttled"]]
+    count = sum(row["waits"]["throttled"] for row in throttled)
+    yield Finding("throttled", WARNING, count, _listed(row["api"] for row in throttled), "latency")
+    storms = [(row["client_id"], storm["api"]) for row in rows["clients"] for storm in row["storms"]]
+    text = _listed(f"{client} {api}" for client, api in storms)
+    yield Finding("storms", WARNING, len(storms), text, "clients")
+
+
+def _brokers(rows: Rows) -> Iterator[Finding]:
+    changes = [change for row in rows["brokers"] for change in row["leader_changes"]]
+    text = _listed(change["partition"] for change in changes)
+    yield Finding("leader_changes", WARNING, len(changes), text, "brokers")
+    breaking = [row for row in rows["upgrade"] if row["verdict"] == "breaks"]
+    text = _listed(row["client_id"] or row["client_ip"] for row in breaking)
+    yield Finding("breaks_on_upgrade", WARNING, len(breaking), text, "upgrade")
+
+
+_FINDERS: tuple[Callable[[Rows], Iterator[Finding]], ...] = (
+    _failures,
+    _groups,
+    _transactions,
+    _speed,
+    _brokers,
+    _contents,
+)
+OPEN = Summary
