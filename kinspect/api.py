@@ -75,7 +75,7 @@ def answer(
     Raises `KinspectError` as `read` does, and for an answer that there is not.
     """
     # Loaded when it is asked for.
-    from kinspect.analysis.answer import Told, open_answer
+    from kinspect.analysis.answer import open_answer, rows_of
     from kinspect.output.answers import document
 
     if name not in ANSWERS:
@@ -95,7 +95,7 @@ def answer(
     for error in run.packets.errors:
         raise error
     end = run.inspector.end[0]
-    rows = found.result(Told(run.inspector.names, end))
+    rows, _ = rows_of(found, run.inspector.names, end)
     return document(name, run.summary(), (iso_time(run.filter.start), iso_time(end)), rows, found.left_out)
 
 

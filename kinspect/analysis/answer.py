@@ -14,7 +14,7 @@ from kinspect import state
 from kinspect.analysis.record import Record
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.names import LearnedNames
-from kinspect.kafka.wire.order import LAST
+from kinspect.kafka.wire.order import LAST, LineKey
 
 SCHEMA_VERSION = 1
 ROWS_KEPT = 10_000
@@ -128,21 +128,27 @@ class Answer(ABC):
         self._parts.append(part)
         return part
 
-    def keep(self, kept: set[T], name: T | None) -> None:
-        """Keep a name, if there is one, and room for it."""
-        if name is not None and name not in kept and self._has_room():
+    def keep(self, kept: set[T], name: T | None, size: int = 1) -> None:
+        """Keep a name, if there is one, and room for it. `size`: the names that it stands for."""
+        if name is not None and name not in kept and self._has_room(size):
             kept.add(name)
+
+    def keep_last(self, kept: dict[K, tuple[LineKey, Any]], name: K, key: LineKey, value: Any) -> None:
+        """Keep the last value of a name, by the key of its line, if there is room for the name."""
+        seen = kept.get(name)
+        if seen[0] < key if seen is not None else self._has_room():
+            kept[name] = key, value
 
     def count(self, counts: dict[K, int], name: K, times: int = 1) -> None:
         """Count a name, if there is room for it."""
         if name in counts or self._has_room():
             counts[name] = counts.get(name, 0) + times
 
-    def _has_room(self) -> bool:
-        if self._room <= 0:
+    def _has_room(self, size: int = 1) -> bool:
+        if self._room < size:
             self.left_out += 1
             return False
-        self._room -= 1
+        self._room -= size
         return True
 
 
@@ -155,3 +161,10 @@ def answer_class(name: str) -> type[Answer]:
 def open_answer(name: str, **options: Any) -> Answer:
     """The accumulator of an answer, empty. `options`: those of its class."""
     return answer_class(name)(**options)
+
+
+def rows_of(answer: Answer, names: LearnedNames, end: int | None) -> tuple[list[Row], int]:
+    """The rows of a run that is over, and the number of topic ids in them that have no name. `names`: those that the
+    whole run told; single lines may have known fewer."""
+    names.unresolved.clear()
+    return answer.result(Told(names, end)), len(names.unresolved)

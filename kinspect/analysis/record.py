@@ -19,6 +19,14 @@ GREATEST: Final = {"choose": max}
 one: a pair of a line's key and the value, see `later`."""
 
 
+def _latest(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
+    return {**one, **{name: value for name, value in other.items() if name not in one or one[name] < value}}
+
+
+LATEST: Final = {"choose": _latest}
+"""Metadata of a dict whose values begin with the key of a line: of each name the last one stays."""
+
+
 def _joined(one: Any, other: Any) -> Any:
     both = type(one)()
     both.merge(one)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kinspect.analysis.answer import Answer, Row, Told, answer_class, open_answer
+from kinspect.analysis.answer import Answer, Row, answer_class, open_answer, rows_of
 from kinspect.analysis.names import ANSWERS
 from kinspect.capture import Timeline, open_timeline
 from kinspect.cli.interrupt import Interrupt
@@ -108,7 +108,7 @@ def _run(
         summary = _read(run, answer, timeline, jobs)
         if not run.nothing_read:
             end = run.tally.last
-            rows = answer.result(Told(run.inspector.names, end))
+            rows, summary["unresolved_topic_ids"] = rows_of(answer, run.inspector.names, end)
             failed = fails is not None and any(map(fails, rows))
             span = iso_time(run.tally.first), iso_time(end)
             found = output.document(name, summary, span, rows, answer.left_out)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
 from importlib import import_module
 from shlex import quote
 from typing import Any, NamedTuple
@@ -16,12 +18,16 @@ GAP = 2
 """Spaces between columns."""
 ROWS_SHOWN = 40
 """Rows of a table; more with `--wide`."""
+DETAILS_SHOWN = 6
+"""Lines below a row; more with `--wide`."""
 LEAST = 16
 """Width to which most texts are cut at most, before columns are left out."""
 UNKNOWN = "?"
 HEAD, NOTE, DIM, ERROR = "bold", "yellow", "dim", "bold red"
 
 Row = dict[str, Any]
+Clock = Callable[[str | None], str]
+"""Gives the time of day of a row's time."""
 
 
 class Column(NamedTuple):
@@ -39,11 +45,12 @@ class Column(NamedTuple):
 
 class Layout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
-    file's name and the rows."""
+    file's name and the rows; `details`: lines below a row, for what one line has no room for."""
 
     columns: tuple[Column, ...]
     nothing: str
     more: Callable[[str, list[Row]], str]
+    details: Callable[[Row, Clock], list[str]] = lambda *_: []
 
 
 def parts(found: dict[str, Any], width: int, style: Style) -> Iterator[Text]:
@@ -51,7 +58,7 @@ def parts(found: dict[str, Any], width: int, style: Style) -> Iterator[Text]:
     layout: Layout = import_module(f"kinspect.output.answers.{found['answer']}").LAYOUT
     rows = found["rows"]
     if rows:
-        yield from _table(layout, rows if style.wide else rows[:ROWS_SHOWN], None if style.wide else width)
+        yield from _table(layout, rows if style.wide else rows[:ROWS_SHOWN], width, style)
         if len(rows) > ROWS_SHOWN and not style.wide:
             yield Text(f"and {len(rows) - ROWS_SHOWN:,} more rows: --wide shows all", style=DIM)
     else:
@@ -79,16 +86,39 @@ def lacking(capture: dict[str, Any]) -> str:
     return f"{text or 'not all was read'}: counts are lower bounds"
 
 
-def _table(layout: Layout, rows: list[Row], width: int | None) -> Iterator[Text]:
+def _table(layout: Layout, rows: list[Row], width: int, style: Style) -> Iterator[Text]:
     """The rows below the titles, in as many columns as fit; those without any text are left out."""
     cells = {column: [escape(column.text(row)) for row in rows] for column in layout.columns}
     cells = {column: texts for column, texts in cells.items() if any(texts)}
     widths = {column: max(map(len, [column.title, *cells[column]])) for column in cells}
-    if width is not None:
+    if not style.wide:
         widths = _fitted(widths, width)
     yield _line([(column, column.title, HEAD) for column in widths], widths)
     for number, row in enumerate(rows):
         yield _line([(column, cells[column][number], column.style(row)) for column in widths], widths)
+        yield from _details(layout.details(row, lambda time: clock(time, style)), width, style)
+
+
+def _details(lines: list[str], width: int, style: Style) -> Iterator[Text]:
+    shown = lines if style.wide else lines[:DETAILS_SHOWN]
+    if shown != lines:
+        shown = [*shown, f"and {len(lines) - len(shown):,} more: --wide shows all"]
+    for line in shown:
+        text = Text(" " * GAP + escape(line), style=DIM)
+        if not style.wide:
+            text.truncate(width, overflow="ellipsis")
+        yield text
+
+
+def clock(time: str | None, style: Style) -> str:
+    """The time of day of a row's time, to the millisecond, in local time or UTC."""
+    if time is None:
+        return UNKNOWN
+    moment = datetime.fromisoformat(time)
+    # A broken clock may be so near to the year 9999 that local time has no room there.
+    with suppress(OverflowError, OSError):
+        moment = moment.astimezone(UTC if style.utc else None)
+    return moment.isoformat(timespec="milliseconds")[11:23]
 
 
 def _fitted(widths: dict[Column, int], most: int) -> dict[Column, int]:

@@ -1,0 +1,234 @@
+"""Rebalances of groups whose members send heartbeats alone: consumer (KIP-848), share (KIP-932), streams (KIP-1071).
+
+The coordinator raises the group's epoch when a member comes, goes or changes its subscription, and tells each member in
+the answers to its heartbeats what it is to have: first what to give back, then, once others have given back, what more
+it gets. A member that goes on with what it keeps does not stand still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kinspect.analysis.groupevents import (
+    FENCED_EPOCH,
+    JOINING,
+    LEAVING_FOR_A_WHILE,
+    NONE,
+    UNKNOWN_MEMBER,
+    Beat,
+    Partitions,
+    flat,
+)
+from kinspect.analysis.rebalances import (
+    FENCED,
+    LEFT,
+    MEMBER_JOINED,
+    MEMBER_LEFT,
+    NOBODY,
+    REJOINED,
+    STATIC_LEAVE,
+    SUBSCRIPTION_CHANGED,
+    TIMED_OUT,
+    UNKNOWN,
+    Assigned,
+    Departure,
+    History,
+    Known,
+    Rebalance,
+    Trigger,
+)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A member's part in a rebalance. `began`: when it joined, if it did; `told` and `done`: when it was first told of
+    another assignment, and when the broker knew that it has it."""
+
+    before: Assigned | None
+    began: int | None = None
+    told: int | None = None
+    given: int | None = None
+    done: int | None = None
+
+
+@dataclass(slots=True)
+class _Epoch:
+    rebalance: Rebalance
+    parts: dict[str, _Part] = field(default_factory=dict)
+
+
+class Reconciled:
+    """The history of such a group, from its heartbeats in the order of their lines. `name`: a topic's by its id."""
+
+    def __init__(self, beats: Sequence[Beat], known: dict[str, Known], name: Callable[[str], str]) -> None:
+        self._known = known
+        self._name = name
+        self._epoch: int | None = None
+        self._now: _Epoch | None = None
+        self._has: dict[str, Assigned] = {}
+        self._topics: dict[str, tuple[str, ...]] = {}
+        self._there: set[str] = set()
+        self._waiting: list[Trigger] = []
+        self._epochs: list[_Epoch] = []
+        self.history = History()
+        for beat in beats:
+            if not beat.member:
+                continue
+            if beat.error not in (NONE, None):
+                self._refuse(beat)
+            elif beat.asked < JOINING:
+                self._leave(beat)
+            elif beat.error == NONE:
+                self._go_on(beat)
+        for epoch in self._epochs:
+            self._finish(epoch)
+
+    def _of(self, member: str) -> Known:
+        return self._known.get(member, NOBODY)
+
+    # ------------------------------------------------------------------ one heartbeat after the other
+
+    def _refuse(self, beat: Beat) -> None:
+        """A member is no longer one: it was silent for too long, or was thrown out."""
+        known = self._of(beat.member)
+        if beat.error not in (UNKNOWN_MEMBER, FENCED_EPOCH) or known.alive is None:
+            return
+        over = known.timed_out_at()
+        silent = beat.error == UNKNOWN_MEMBER and over is not None and over <= beat.end
+        self._go(beat.member, Departure(beat.end, TIMED_OUT if silent else FENCED))
+
+    def _leave(self, beat: Beat) -> None:
+        for_a_while = beat.asked == LEAVING_FOR_A_WHILE
+        self._learn(beat)
+        self._go(beat.member, Departure(beat.begin, STATIC_LEAVE if for_a_while else LEFT))
+        if not for_a_while:
+            self._waiting.append(Trigger(beat.begin, MEMBER_LEFT, beat.member))
+        if not self._there:
+            self._waiting = []
+
+    def _go(self, member: str, departure: Departure) -> None:
+        self.history.departures.setdefault(member, departure)
+        self._there.discard(member)
+        self._has.pop(member, None)
+
+    def _learn(self, beat: Beat) -> None:
+        self.history.ids.add(beat.member)
+        if beat.instance is not None:
+            self.history.instances[beat.member] = beat.instance
+
+    def _go_on(self, beat: Beat) -> None:
+        if self._epoch is None and beat.asked > JOINING:
+            self._epoch = beat.asked
+        if beat.asked == JOINING:
+            self._join(beat)
+        elif beat.topics is not None:
+            before = self._topics.get(beat.member)
+            if before is not None and before != beat.topics:
+                self._waiting.append(Trigger(beat.begin, SUBSCRIPTION_CHANGED, beat.member))
+        self._learn(beat)
+        self._there.add(beat.member)
+        if beat.topics is not None:
+            self._topics[beat.member] = beat.topics
+        if self._epoch is None or beat.epoch > self._epoch:
+            self._open(beat)
+        self._reconcile(beat)
+
+    def _join(self, beat: Beat) -> None:
+        back = beat.instance is not None and beat.instance in self.history.instances.values()
+        was_there = beat.member in self.history.ids
+        self._waiting.append(
+            Trigger(beat.begin, REJOINED if back or was_there else MEMBER_JOINED, beat.member)
+        )
+        self.history.joined.setdefault(beat.member, beat.begin)
+        self.history.departures.pop(beat.member, None)
+        self._has[beat.member] = frozenset()
+
+    def _open(self, beat: Beat) -> None:
+        """A new epoch: the first of all events that could raise it did so."""
+        waiting = self._waiting or self._silent(beat)
+        trigger = min(waiting, key=lambda one: one.time, default=Trigger(beat.end, UNKNOWN, ""))
+        self._waiting = []
+        self._epoch = beat.epoch
+        made = Rebalance(beat.epoch, trigger.time, beat.end, trigger.what, trigger.member or None)
+        made.cooperative = True
+        self._now = _Epoch(made)
+        self._epochs.append(self._now)
+
+    def _silent(self, beat: Beat) -> list[Trigger]:
+        """Members that were not heard of for long before a new epoch, and not again."""
+        found = []
+        for member in sorted(self._there - {beat.member}):
+            over = self._of(member).timed_out_at()
+            if over is not None and over <= beat.end:
+                self._go(member, Departure(over, TIMED_OUT))
+                found.append(Trigger(over, TIMED_OUT, member))
+        return found
+
+    def _reconcile(self, beat: Beat) -> None:
+        """What a heartbeat says of the member's assignment."""
+        owned, given = self._set(beat.owned), self._set(beat.assigned)
+        if owned is not None and beat.asked > JOINING:
+            self._has.setdefault(beat.member, owned)
+        if self._now is None:
+            if given is not None:
+                self._has[beat.member] = given
+            return
+        part = self._now.parts.get(beat.member)
+        if part is None:
+            if given is None and beat.epoch == beat.asked:
+                return
+            part = self._now.parts[beat.member] = _Part(self._has.get(beat.member))
+        made = self._now.rebalance
+        if beat.asked == JOINING:
+            part.began = beat.begin
+        if given is not None:
+            self._has[beat.member] = given
+            part.told = beat.end if part.told is None else part.told
+            part.given = beat.end
+        acknowledged = owned is not None and part.told is not None and part.done is None
+        if acknowledged:
+            part.done = beat.end
+        if given is not None or acknowledged or beat.epoch != beat.asked:
+            made.ended = beat.end
+        made.assigned[beat.member] = self._has.get(beat.member)
+
+    def _set(self, partitions: Partitions | None) -> Assigned | None:
+        if partitions is None:
+            return None
+        return frozenset((self._name(topic), index) for topic, index in flat(partitions))
+
+    # ------------------------------------------------------------------ the whole
+
+    def _finish(self, epoch: _Epoch) -> None:
+        made = epoch.rebalance
+        for member, part in sorted(epoch.parts.items()):
+            now = made.assigned.get(member)
+            lost = None if part.before is None or now is None else part.before - now
+            if lost is None or lost:
+                made.revoked[member] = lost
+            made.stopped[member] = _stopped(part, lost)
+        self.history.rebalances.append(made)
+        made.members = sum(self._was_there(member, made) for member in self.history.ids | self._known.keys())
+
+    def _was_there(self, member: str, made: Rebalance) -> bool:
+        """True of a member when a rebalance ended."""
+        end = made.ended or 0
+        known = self._of(member)
+        came = self.history.joined.get(member)
+        departure = self.history.departures.get(member)
+        if came is None and known.alive is None:
+            return False
+        return (came is None or came <= end) and (departure is None or departure.time > end)
+
+
+def _stopped(part: _Part, lost: Assigned | None) -> int | None:
+    """Nanoseconds for which a member stood still: one that joined until it has something; one that loses something
+    until it has given it back."""
+    if part.began is not None:
+        return None if part.given is None else part.given - part.began
+    if lost is None:
+        return None
+    if not lost:
+        return 0
+    return None if part.done is None or part.told is None else part.done - part.told

@@ -1,0 +1,293 @@
+"""Events of groups, as exchanges tell them: plain tuples in the order of their lines' keys.
+
+Members of classic groups send JoinGroup, SyncGroup, Heartbeat and LeaveGroup; those of consumer groups (KIP-848), share
+groups (KIP-932) and streams groups (KIP-1071) send heartbeats alone, in which a member epoch of 0 joins, -1 leaves, and
+-2 leaves for a while (static members).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.fields.groupbytes import GROUP_BYTES, read_group_bytes
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.order import LineKey
+
+JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
+CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT = 68, 76, 88
+NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCING = 0, 22, 25, 27
+MEMBER_ID_REQUIRED, FENCED_INSTANCE, FENCED_EPOCH = 79, 82, 110
+WELL = frozenset({NONE, REBALANCING})
+"""Error codes of answers to members that are in the group."""
+JOINING, LEAVING, LEAVING_FOR_A_WHILE = 0, -1, -2
+"""Member epochs of requests."""
+
+Struct = dict[str, Any]
+Partitions = tuple[tuple[str, tuple[int, ...]], ...]
+"""Topics, by name or by id, or sub-topologies, with their partitions."""
+
+
+class Joined(NamedTuple):
+    """A JoinGroup. `asked`: the member id in the request; `member`: the one in the answer, if there is one. `owned`:
+    what the member says it has, None if its metadata has no place for that; `members`: what the leader is told, member
+    ids with instance ids. `error` is None without an answer; times are nanoseconds."""
+
+    key: LineKey
+    begin: int
+    end: int
+    error: int | None
+    asked: str
+    member: str
+    instance: str | None
+    generation: int
+    leader: str
+    protocol: str | None
+    reason: str | None
+    topics: tuple[str, ...] | None
+    owned: Partitions | None
+    members: tuple[tuple[str, str | None], ...]
+
+
+class Synced(NamedTuple):
+    """A SyncGroup. `assigned`: what the member got, None if that is not known; `given`: what the leader gives."""
+
+    key: LineKey
+    begin: int
+    end: int
+    error: int | None
+    member: str
+    generation: int
+    assigned: Partitions | None
+    given: tuple[tuple[str, Partitions | None], ...]
+
+
+class Refused(NamedTuple):
+    """A Heartbeat or an OffsetCommit of a member that was answered with an error."""
+
+    key: LineKey
+    begin: int
+    end: int
+    error: int
+    member: str
+    heartbeat: bool
+
+
+class Left(NamedTuple):
+    """A LeaveGroup that was not refused: member id, instance id and reason of those that leave."""
+
+    key: LineKey
+    begin: int
+    end: int
+    members: tuple[tuple[str, str | None, str | None], ...]
+
+
+class Beat(NamedTuple):
+    """A heartbeat by which the member or the broker changes something. `asked` is the member epoch of the request,
+    `epoch` of the answer; `assigned`, `owned` and `topics` are None where they are not told, as nothing changed."""
+
+    key: LineKey
+    begin: int
+    end: int
+    error: int | None
+    member: str
+    instance: str | None
+    asked: int
+    epoch: int
+    assigned: Partitions | None
+    owned: Partitions | None
+    topics: tuple[str, ...] | None
+
+
+JOIN_FIELDS = (
+    frozenset(
+        {
+            *("group_id", "member_id", "group_instance_id", "session_timeout_ms", "protocol_type"),
+            *("protocols", "reason"),
+        }
+    ),
+    frozenset(
+        {
+            *("error_code", "generation_id", "protocol_name", "leader", "member_id"),
+            *("members.member_id", "members.group_instance_id"),
+        }
+    ),
+)
+SYNC_FIELDS = (
+    frozenset({"group_id", "member_id", "generation_id", "protocol_type", "assignments"}),
+    frozenset({"error_code", "protocol_type", "assignment"}),
+)
+HEARTBEAT_FIELDS = (frozenset({"group_id", "member_id", "group_instance_id"}), frozenset({"error_code"}))
+LEAVE_FIELDS = (frozenset({"group_id", "member_id", "members"}), frozenset({"error_code", "members"}))
+BEAT_FIELDS = (
+    frozenset(
+        {
+            *("group_id", "member_id", "member_epoch", "instance_id", "server_assignor"),
+            *("subscribed_topic_names", "subscribed_topic_regex", "topic_partitions", "active_tasks"),
+        }
+    ),
+    frozenset(
+        {
+            *("error_code", "member_id", "member_epoch", "heartbeat_interval_ms"),
+            *("assignment", "active_tasks"),
+        }
+    ),
+)
+
+
+def bodies(exchange: Exchange, fields: tuple[frozenset[str], frozenset[str]]) -> tuple[Struct, Struct | None]:
+    """Fields of the request and of the answer, as far as they could be read; None without an answer."""
+    request, response = exchange.request, exchange.response
+    asked = _body(request, fields[0]) or {}
+    return asked, _body(response, fields[1])
+
+
+def _body(message: WireMessage | None, fields: frozenset[str]) -> Struct | None:
+    return None if message is None else message.decode(fields).body
+
+
+def times(exchange: Exchange) -> tuple[LineKey, int, int]:
+    """The key, the time at which the request began, and that of its answer's end. Where the capture has no times they
+    are those of the key."""
+    key = exchange.key
+    begin, end = exchange.timestamp, exchange.completed_at
+    return key, key[0] if begin is None else begin, key[0] if end is None else end
+
+
+def joined(exchange: Exchange, asked: Struct, told: Struct | None) -> Joined:
+    """The event of a JoinGroup."""
+    told = told or {}
+    chosen = told.get("protocol_name") or None
+    offered = [one for one in asked.get("protocols") or () if "metadata" in one]
+    mine = next((one for one in offered if one.get("name") == chosen), offered[0] if offered else {})
+    reader = GROUP_BYTES["JoinGroupRequest", "metadata"]
+    metadata = read_group_bytes(reader, mine.get("metadata"), asked.get("protocol_type", "")) or {}
+    topics, owned = metadata.get("topics"), metadata.get("owned_partitions")
+    member = asked.get("member_id") or ""
+    error = told.get("error_code")
+    return Joined(
+        *times(exchange),
+        # An answer that was cut before the member id tells nothing of a member.
+        None if error == NONE and not told.get("member_id") else error,
+        member,
+        told.get("member_id") or member,
+        asked.get("group_instance_id"),
+        told.get("generation_id", -1),
+        told.get("leader") or "",
+        chosen,
+        asked.get("reason") or None,
+        None if topics is None else tuple(sorted(topics)),
+        None if owned is None else _named(owned),
+        tuple((one.get("member_id", ""), one.get("group_instance_id")) for one in told.get("members") or ()),
+    )
+
+
+def synced(exchange: Exchange, asked: Struct, told: Struct | None) -> Synced:
+    """The event of a SyncGroup."""
+    told = told or {}
+    kind = told.get("protocol_type") or asked.get("protocol_type")
+    return Synced(
+        *times(exchange),
+        told.get("error_code"),
+        asked.get("member_id") or "",
+        asked.get("generation_id", -1),
+        _assignment(told.get("assignment"), kind),
+        tuple(
+            (one.get("member_id", ""), _assignment(one.get("assignment"), kind))
+            for one in asked.get("assignments") or ()
+        ),
+    )
+
+
+def _assignment(data: bytes | None, kind: str | None) -> Partitions | None:
+    """The partitions in a classic assignment, which for none may have no bytes; None if it cannot be read."""
+    if data == b"":
+        return ()
+    found = read_group_bytes(GROUP_BYTES["SyncGroupResponse", "assignment"], data, kind)
+    return None if found is None else _named(found.get("assigned_partitions") or ())
+
+
+def left(exchange: Exchange, asked: Struct, told: Struct | None) -> Left | None:
+    """The event of a LeaveGroup; None if all of it was refused. A client that leaves may not wait for the answer."""
+    told = told or {}
+    if told.get("error_code"):
+        return None
+    refused = {
+        (one.get("member_id"), one.get("group_instance_id"))
+        for one in told.get("members") or ()
+        if one.get("error_code")
+    }
+    members = asked.get("members")
+    if members is None:
+        members = [{"member_id": asked["member_id"]}] if asked.get("member_id") else []
+    leaving = tuple(
+        (one.get("member_id") or "", one.get("group_instance_id"), one.get("reason") or None)
+        for one in members
+        if (one.get("member_id"), one.get("group_instance_id")) not in refused
+    )
+    return Left(*times(exchange), leaving) if leaving else None
+
+
+def beat(exchange: Exchange, asked: Struct, told: Struct | None) -> Beat | None:
+    """The event of a heartbeat; None if nothing happens in it."""
+    found = Beat(
+        *times(exchange),
+        None if told is None else told.get("error_code"),
+        (told or {}).get("member_id") or asked.get("member_id") or "",
+        asked.get("instance_id"),
+        asked.get("member_epoch", 0),
+        (told or {}).get("member_epoch", 0),
+        _assigned(told or {}),
+        _parts(asked.get("topic_partitions", asked.get("active_tasks"))),
+        _subscription(asked),
+    )
+    tells = any(part is not None for part in (found.assigned, found.owned, found.topics))
+    goes_on = found.error == NONE and found.asked == found.epoch and found.asked > JOINING
+    return None if goes_on and not tells else found
+
+
+def _assigned(told: Struct) -> Partitions | None:
+    """What a heartbeat's answer assigns: of streams groups, active tasks; None if nothing changes."""
+    if "active_tasks" in told:
+        return _parts(told["active_tasks"])
+    assignment = told.get("assignment")
+    if assignment is None:
+        return None
+    # Releases 3.5 and 3.6 name it otherwise.
+    return _parts(assignment.get("topic_partitions", assignment.get("assigned_topic_partitions")))
+
+
+def _subscription(asked: Struct) -> tuple[str, ...] | None:
+    names, pattern = asked.get("subscribed_topic_names"), asked.get("subscribed_topic_regex")
+    if names is None and pattern is None:
+        return None
+    return (*sorted(names or ()), *([pattern] if pattern else []))
+
+
+def _parts(entries: Iterable[Struct] | None) -> Partitions | None:
+    """Partitions of topics by id, or tasks of sub-topologies."""
+    if entries is None:
+        return None
+    return tuple(
+        (one.get("topic_id") or one.get("subtopology_id") or "", tuple(one.get("partitions") or ()))
+        for one in entries
+    )
+
+
+def _named(entries: Iterable[Struct]) -> Partitions:
+    return tuple((one["topic"], tuple(one["partitions"])) for one in entries)
+
+
+def size(event: Sequence[Any]) -> int:
+    """One for the event, and one for each name and number in its lists."""
+    return 1 + sum(_held(value) for value in event[1:] if isinstance(value, tuple))
+
+
+def _held(value: Any) -> int:
+    return sum(map(_held, value)) if isinstance(value, tuple) else 1 if value is not None else 0
+
+
+def flat(partitions: Partitions) -> Iterator[tuple[str, int]]:
+    """Each partition with its topic."""
+    return ((topic, index) for topic, indexes in partitions for index in indexes)

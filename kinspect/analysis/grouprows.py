@@ -1,0 +1,254 @@
+"""What is kept of a group, and its row."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from kinspect.analysis.answer import Row
+from kinspect.analysis.epochs import Reconciled
+from kinspect.analysis.groupevents import Beat, Joined, Left, Refused, Synced
+from kinspect.analysis.rebalances import Assigned, Classic, Departure, History, Known, Rebalance
+from kinspect.analysis.record import GREATEST, LATEST, LEAST, Record
+from kinspect.kafka.view.view import iso_time, milliseconds
+
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
+MILLISECOND = 1_000_000
+MISSED_BEATS = 3
+"""A member of which no heartbeat was seen for so many of its intervals, and none later, has timed out."""
+PENDING_KEPT = 8
+"""Number of a transaction's last offset commits kept for each partition, until it is known which of them count."""
+
+Place = tuple[str | None, str | None, int]
+"""A partition: its topic's name and id, as a message has them, and its index."""
+
+
+def _joined_pending(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
+    """Offset commits of transactions, of each partition the last ones."""
+    both = {name: tuple(sorted({*one[name], *other[name]})[-PENDING_KEPT:]) for name in one.keys() & other}
+    return {**one, **other, **both}
+
+
+@dataclass(slots=True)
+class Group(Record):
+    """Events of one group, and what was last told of it. `tried`: the kind that a refused request takes it for."""
+
+    kind: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
+    tried: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
+    protocol: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
+    coordinator: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
+    found: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
+    joins: set[Joined] = field(default_factory=set)
+    syncs: set[Synced] = field(default_factory=set)
+    refused: set[Refused] = field(default_factory=set)
+    leaves: set[Left] = field(default_factory=set)
+    beats: set[Beat] = field(default_factory=set)
+    committed: dict[Place, Any] = field(default_factory=dict, metadata=LATEST)
+    pending: dict[tuple[str, Place], Any] = field(default_factory=dict, metadata={"choose": _joined_pending})
+    errors: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Member(Record):
+    """A member: its client and address, its session timeout or its heartbeats' interval, and when it was heard of."""
+
+    client: tuple[Any, ...] | None = field(default=None, metadata=LEAST)
+    instance: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
+    session: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
+    interval: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
+    first: int | None = field(default=None, metadata=LEAST)
+    alive: int | None = field(default=None, metadata=GREATEST)
+    listed: int = 0
+
+
+class Offsets(NamedTuple):
+    """What serves all groups: high watermarks by topic and partition, with the keys of their lines; outcomes of each
+    transactional id's transactions; and a topic's name by its id."""
+
+    marks: dict[tuple[str, int], Any]
+    ends: dict[str, list[tuple[Any, ...]]]
+    name: Callable[[str], str]
+
+
+def by_name(places: dict[Place, Any], name: Callable[[str], str]) -> dict[tuple[str, int], Any]:
+    """The last value of each partition, by its topic's name."""
+    found: dict[tuple[str, int], Any] = {}
+    for (topic, topic_id, index), value in places.items():
+        place = topic or name(topic_id or ""), index
+        if place not in found or found[place] < value:
+            found[place] = value
+    return found
+
+
+def row(group: str, found: Group, members: dict[str, Member], offsets: Offsets) -> Row:
+    """The row of a group."""
+    known = {member: _known(one) for member, one in members.items()}
+    classic = Classic(
+        _in_order(Joined, found.joins),
+        _in_order(Synced, found.syncs),
+        _in_order(Refused, found.refused),
+        _in_order(Left, found.leaves),
+        known,
+    ).history
+    reconciled = Reconciled(_in_order(Beat, found.beats), known, offsets.name).history
+    told = found.kind or found.tried
+    kind: str | None = told[1] if told is not None else None
+    coordinator = found.coordinator or found.found
+    rebalances = sorted([*classic.rebalances, *reconciled.rebalances], key=_begin)
+    return {
+        "group": group,
+        "kind": kind,
+        "protocol": found.protocol and found.protocol[1],
+        "coordinator": coordinator and coordinator[1],
+        "members": _members(members, (classic, reconciled)),
+        "rebalances": [_rebalance(one, members, kind) for one in rebalances],
+        "committed": _committed(found, offsets),
+        "errors": dict(sorted(found.errors.items())),
+    }
+
+
+def row_place(row: Row) -> tuple[Any, ...]:
+    """The order of rows: groups that stood still for longest first, then those that lag most."""
+    stops = [stop or 0 for one in row["rebalances"] for stop in one["stopped_ms"].values()]
+    lags = [one["lag"] or 0 for one in row["committed"].values()]
+    return -max(stops, default=0), -sum(lags), -len(row["rebalances"]), row["group"]
+
+
+E = TypeVar("E", bound=tuple[Any, ...])
+
+
+def _in_order(kind: Callable[..., E], events: Iterable[tuple[Any, ...]]) -> list[E]:
+    """Events, which may have been carried as plain tuples, in the order of their lines."""
+    return [kind(*event) for event in sorted(events, key=lambda event: event[0])]
+
+
+def _begin(one: Rebalance) -> int:
+    return one.started or one.ended or 0
+
+
+def _known(member: Member) -> Known:
+    patience = None
+    if member.session is not None:
+        patience = member.session[1] * MILLISECOND
+    elif member.interval is not None:
+        patience = member.interval[1] * MILLISECOND * MISSED_BEATS
+    return Known(member.first, member.alive, patience)
+
+
+def _members(members: dict[str, Member], histories: Iterable[History]) -> list[Row]:
+    """All members, in the order in which they came."""
+    joined: dict[str, int] = {}
+    departures: dict[str, Departure] = {}
+    instances: dict[str, str] = {}
+    ids: set[str] = {name for name, one in members.items() if one.alive is not None or one.listed}
+    for history in histories:
+        joined |= history.joined
+        departures |= history.departures
+        instances |= history.instances
+        ids |= history.ids
+    rows = []
+    for name in sorted(ids - {""}, key=lambda name: (joined.get(name, 0), name)):
+        member = members.get(name, Member())
+        client_id, client_ip = member.client[2:] if member.client else (None, None)
+        departure = departures.get(name)
+        rows.append(
+            {
+                "member_id": name,
+                "instance_id": instances.get(name) or (member.instance and member.instance[1]),
+                "client_id": client_id,
+                "client_ip": client_ip,
+                "joined": iso_time(joined.get(name)),
+                "left": iso_time(departure and departure.time),
+                "left_how": departure and departure.how,
+                "left_reason": departure and departure.reason,
+            }
+        )
+    return rows
+
+
+def _label(member: str, members: dict[str, Member]) -> str:
+    """The client id of a member; its member id where that is not known."""
+    client = members[member].client if member in members else None
+    return (client and client[2]) or member
+
+
+def _rebalance(one: Rebalance, members: dict[str, Member], kind: str | None) -> Row:
+    name = task if kind == STREAMS else partition
+
+    def united(parts: list[Assigned]) -> list[str]:
+        return [name(*one) for one in sorted({each for part in parts for each in part})]
+
+    return {
+        "generation": one.generation,
+        "started": iso_time(one.started),
+        "ended": iso_time(one.ended),
+        "trigger": one.trigger,
+        "by": one.by and _label(one.by, members),
+        "reason": one.reason,
+        "members": one.members,
+        "cooperative": one.cooperative,
+        "stopped_ms": _by_client(one.stopped, members, lambda stops: milliseconds(max(stops))),
+        "assigned": _by_client(one.assigned, members, united),
+        "revoked": _by_client(one.revoked, members, united),
+    }
+
+
+V = TypeVar("V")
+
+
+def _by_client(
+    values: dict[str, V | None], members: dict[str, Member], join: Callable[[list[V]], Any]
+) -> Row:
+    """Values by client id: of several members of one client id those that are known; None if none is."""
+    found: dict[str, list[V]] = {}
+    for member, value in values.items():
+        known = found.setdefault(_label(member, members), [])
+        if value is not None:
+            known.append(value)
+    return {client: join(found[client]) if found[client] else None for client in sorted(found)}
+
+
+def partition(topic: str, index: int) -> str:
+    """A partition's name: `orders-0`."""
+    return f"{topic}-{index}"
+
+
+def task(subtopology: str, index: int) -> str:
+    """A task's name, as Kafka Streams has it: `0_1`."""
+    return f"{subtopology}_{index}"
+
+
+# ---------------------------------------------------------------------- offsets
+
+
+def _committed(found: Group, offsets: Offsets) -> Row:
+    """Committed offsets and lags, by partition."""
+    last = by_name(found.committed, offsets.name)
+    for (transaction, place), commits in found.pending.items():
+        counting = _counting(commits, offsets.ends.get(transaction))
+        if counting is not None:
+            for where, commit in by_name({place: counting}, offsets.name).items():
+                last[where] = max(last.get(where, commit), commit)
+    return {partition(*where): _commit(last[where][1], offsets.marks.get(where)) for where in sorted(last)}
+
+
+def _counting(commits: tuple[Any, ...], ends: list[tuple[Any, ...]] | None) -> Any:
+    """The last of a transaction's offset commits that counts: its transaction was committed. Where no transaction of
+    that id was seen to end, all count."""
+    for key, offset, end in reversed(commits):
+        if ends is None:
+            return key, (offset, end)
+        after = bisect_right(ends, (key, True))
+        if after < len(ends) and ends[after][1]:
+            return key, (offset, end)
+    return None
+
+
+def _commit(commit: tuple[int, int], mark: Any) -> Row:
+    offset, at = commit
+    high = None if mark is None else mark[1]
+    # A high watermark seen before the commit may be smaller.
+    lag = None if high is None or high < offset else high - offset
+    return {"offset": offset, "at": iso_time(at), "high_watermark": high, "lag": lag}

@@ -1,0 +1,496 @@
+"""Groups: their members, why they rebalanced, how long each member stood still, who got what, commits and lag."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from kinspect.analysis import groupevents as events
+from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.groupevents import (
+    BEAT_FIELDS,
+    CONSUMER_HEARTBEAT,
+    HEARTBEAT,
+    HEARTBEAT_FIELDS,
+    JOIN_FIELDS,
+    JOIN_GROUP,
+    LEAVE_FIELDS,
+    LEAVE_GROUP,
+    NONE,
+    SHARE_HEARTBEAT,
+    STREAMS_HEARTBEAT,
+    SYNC_FIELDS,
+    SYNC_GROUP,
+    WELL,
+    Refused,
+    Struct,
+    bodies,
+)
+from kinspect.analysis.grouprows import (
+    CLASSIC,
+    CONSUMER,
+    PENDING_KEPT,
+    SHARE,
+    STREAMS,
+    Group,
+    Member,
+    Offsets,
+    Place,
+    by_name,
+    row,
+    row_place,
+)
+from kinspect.analysis.record import LATEST, Record, later
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.fields import entities
+from kinspect.kafka.summary import error_counts
+from kinspect.kafka.wire.ends import endpoint
+from kinspect.kafka.wire.order import LineKey
+from kinspect.model import REQUEST, RESPONSE
+from kinspect.protocol import schema
+
+FETCH, LIST_OFFSETS, OFFSET_COMMIT, FIND_COORDINATOR, DESCRIBE_GROUPS, LIST_GROUPS = 1, 2, 8, 10, 15, 16
+OFFSET_FETCH, END_TXN, TXN_OFFSET_COMMIT, DELETE_GROUPS, OFFSET_DELETE, ENVELOPE = 9, 26, 28, 42, 47, 58
+CONSUMER_DESCRIBE, SHARE_DESCRIBE, SHARE_FETCH, SHARE_ACKNOWLEDGE, STREAMS_DESCRIBE = 69, 77, 78, 79, 89
+KINDS = {
+    **dict.fromkeys((JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS), CLASSIC),
+    **dict.fromkeys((CONSUMER_HEARTBEAT, CONSUMER_DESCRIBE), CONSUMER),
+    **dict.fromkeys((SHARE_HEARTBEAT, SHARE_DESCRIBE, SHARE_FETCH, SHARE_ACKNOWLEDGE, 90, 91, 92), SHARE),
+    **dict.fromkeys((STREAMS_HEARTBEAT, STREAMS_DESCRIBE, 93), STREAMS),
+}
+"""The kind of group that an API is for."""
+COORDINATED = frozenset(
+    {OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT, DELETE_GROUPS, OFFSET_DELETE, *KINDS}
+) - {SHARE_FETCH, SHARE_ACKNOWLEDGE}
+"""APIs that the group's coordinator answers."""
+NOT_THERE = frozenset({"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
+RUNS_KEPT = 100
+"""Number of times that a connection's transactions may turn from committed to aborted, or back."""
+
+_COMMITTED = (
+    frozenset(
+        {
+            *("group_id", "member_id", "generation_id_or_member_epoch", "transactional_id"),
+            *("topics.name", "topics.topic_id", "topics.partitions.partition_index"),
+            "topics.partitions.committed_offset",
+        }
+    ),
+    frozenset(
+        {
+            *("topics.name", "topics.topic_id", "topics.partitions.partition_index"),
+            "topics.partitions.error_code",
+        }
+    ),
+)
+_MARKED = frozenset(
+    {
+        *("responses.topic", "responses.topic_id", "responses.partitions.partition_index"),
+        *("responses.partitions.error_code", "responses.partitions.high_watermark"),
+    }
+)
+_OFFSETS = (
+    frozenset(
+        {
+            *("replica_id", "isolation_level", "topics.name", "topics.partitions.partition_index"),
+            "topics.partitions.timestamp",
+        }
+    ),
+    frozenset(
+        {
+            *("topics.name", "topics.partitions.partition_index", "topics.partitions.error_code"),
+            *("topics.partitions.offset", "topics.partitions.old_style_offsets"),
+        }
+    ),
+)
+_ENDED = frozenset({"transactional_id", "committed"}), frozenset({"error_code"})
+LATEST_OFFSET, CONSUMER_REPLICA = -1, -1
+
+
+@dataclass(slots=True)
+class _Marks(Record):
+    """High watermarks."""
+
+    last: dict[Place, Any] = field(default_factory=dict, metadata=LATEST)
+
+
+@dataclass(slots=True)
+class _Ends(Record):
+    """Outcomes of a connection's transactions: the last of each row of equal ones."""
+
+    runs: set[tuple[Any, ...]] = field(default_factory=set)
+
+
+class Groups(Answer):
+    """Accumulator of the rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._groups = self.records(Group)
+        self._members = self.records(Member)
+        self._marks = self.records(_Marks)
+        self._ends = self.records(_Ends)
+
+    def add(self, exchange: Exchange) -> None:
+        key = exchange.api_key
+        if key is None or exchange.request is None:
+            return
+        count = _COUNTED.get(key)
+        if count is not None:
+            count(self, exchange)
+        elif _names_groups(key):
+            self._add_other(exchange)
+
+    # ------------------------------------------------------------------ members of classic groups
+
+    def _add_join(self, exchange: Exchange) -> None:
+        asked, told = bodies(exchange, JOIN_FIELDS)
+        group = self._group(exchange, asked, told)
+        if group is None:
+            return
+        event = events.joined(exchange, asked, told)
+        self.keep(group.joins, event, events.size(event))
+        group.protocol = later(group.protocol, exchange.key, event.protocol)
+        if event.error == NONE:
+            member = self._heard(exchange, asked, event.member)
+            if member is not None:
+                member.session = later(member.session, exchange.key, asked.get("session_timeout_ms"))
+
+    def _add_sync(self, exchange: Exchange) -> None:
+        asked, told = bodies(exchange, SYNC_FIELDS)
+        group = self._group(exchange, asked, told)
+        if group is None:
+            return
+        event = events.synced(exchange, asked, told)
+        self.keep(group.syncs, event, events.size(event))
+        if event.error in WELL:
+            self._heard(exchange, asked, event.member)
+
+    def _add_heartbeat(self, exchange: Exchange) -> None:
+        asked, told = bodies(exchange, HEARTBEAT_FIELDS)
+        group = self._group(exchange, asked, told)
+        if group is not None:
+            self._answered(exchange, group, asked, (told or {}).get("error_code"), True)
+
+    def _answered(
+        self, exchange: Exchange, group: Group, asked: Struct, error: int | None, heartbeat: bool
+    ) -> None:
+        """Note that a member's request was answered, well or not."""
+        name = asked.get("member_id")
+        if not name or error is None:
+            return
+        if error:
+            self.keep(group.refused, Refused(*events.times(exchange), error, name, heartbeat))
+        if error in WELL:
+            self._heard(exchange, asked, name)
+
+    def _add_leave(self, exchange: Exchange) -> None:
+        asked, told = bodies(exchange, LEAVE_FIELDS)
+        group = self._group(exchange, asked, told)
+        event = None if group is None else events.left(exchange, asked, told)
+        if group is not None and event is not None:
+            self.keep(group.leaves, event, events.size(event))
+
+    # ------------------------------------------------------------------ members of other groups
+
+    def _add_beat(self, exchange: Exchange) -> None:
+        asked, told = bodies(exchange, BEAT_FIELDS)
+        group = self._group(exchange, asked, told)
+        if group is None:
+            return
+        group.protocol = later(group.protocol, exchange.key, asked.get("server_assignor"))
+        event = events.beat(exchange, asked, told)
+        if event is not None:
+            self.keep(group.beats, event, events.size(event))
+        if told is not None and told.get("error_code") == NONE:
+            member = self._heard(exchange, asked, told.get("member_id") or asked.get("member_id"))
+            if member is not None:
+                interval = told.get("heartbeat_interval_ms") or None
+                member.interval = later(member.interval, exchange.key, interval)
+
+    # ------------------------------------------------------------------ offsets
+
+    def _add_commit(self, exchange: Exchange) -> None:
+        asked, told = bodies(exchange, _COMMITTED)
+        group = self._group(exchange, asked, told)
+        if group is None:
+            return
+        errors = {place: part.get("error_code") for place, part in _places(told, "topics")}
+        codes = {code for code in errors.values() if code is not None}
+        if codes:
+            self._answered(exchange, group, asked, max(codes & WELL or codes), False)
+        transaction = asked.get("transactional_id")
+        key, _, end = events.times(exchange)
+        for place, part in _places(asked, "topics"):
+            offset = part.get("committed_offset", -1)
+            if offset < 0 or errors.get(place) != NONE:
+                continue
+            if transaction is None:
+                self.keep_last(group.committed, place, key, (offset, end))
+            else:
+                self._add_pending(group, (transaction, place), (key, offset, end))
+
+    def _add_pending(self, group: Group, name: tuple[str, Place], commit: tuple[LineKey, int, int]) -> None:
+        """Keep an offset that counts if its transaction is committed."""
+        kept = group.pending.get(name, ())
+        if kept or self._has_room(PENDING_KEPT):
+            group.pending[name] = tuple(sorted((*kept, commit))[-PENDING_KEPT:])
+
+    def _add_end(self, exchange: Exchange) -> None:
+        """The end of a transaction."""
+        asked, told = bodies(exchange, _ENDED)
+        if told is None or told.get("error_code") != NONE or asked.get("transactional_id") is None:
+            return
+        ends = self._ends.of(asked["transactional_id"], exchange.connection.connection_id)
+        if ends is None:
+            return
+        committed = bool(asked.get("committed"))
+        last = max(ends.runs, default=None)
+        if last is not None and last[1] == committed:
+            ends.runs.discard(last)
+            ends.runs.add((exchange.key, committed))
+        elif len(ends.runs) < RUNS_KEPT:
+            ends.runs.add((exchange.key, committed))
+        else:
+            self.left_out += 1
+
+    def _add_fetch(self, exchange: Exchange) -> None:
+        marks = self._marks.of()
+        if exchange.response is None or marks is None:
+            return
+        body = exchange.response.decode(_MARKED).body
+        for place, part in _places(body, "responses"):
+            mark = part.get("high_watermark", -1)
+            if mark >= 0 and not part.get("error_code"):
+                self.keep_last(marks.last, place, exchange.key, mark)
+
+    def _add_offsets(self, exchange: Exchange) -> None:
+        """High watermarks in an answer to ListOffsets: latest offsets as a consumer sees them that reads all."""
+        asked, told = bodies(exchange, _OFFSETS)
+        marks = self._marks.of()
+        if marks is None or asked.get("replica_id") != CONSUMER_REPLICA or asked.get("isolation_level"):
+            return
+        latest = {place for place, part in _places(asked, "topics") if part.get("timestamp") == LATEST_OFFSET}
+        for place, part in _places(told, "topics"):
+            old = part.get("old_style_offsets")
+            mark = old[0] if old else part.get("offset", -1)
+            if place in latest and mark >= 0 and not part.get("error_code"):
+                self.keep_last(marks.last, place, exchange.key, mark)
+
+    # ------------------------------------------------------------------ other requests that name groups
+
+    def _add_share(self, exchange: Exchange) -> None:
+        """A request for records or their acknowledgement: as many as there are of Fetch."""
+        asked, told = bodies(exchange, (frozenset({"group_id"}), frozenset({"error_code"})))
+        group = self._named(asked.get("group_id"))
+        if group is not None:
+            self._take_kind(group, exchange, (told or {}).get("error_code"))
+            self._count_errors(group, error_counts(exchange).items())
+
+    def _add_other(self, exchange: Exchange) -> None:
+        summary = exchange.summary
+        told = exchange.response.body if exchange.response is not None else None
+        listed = _listed(told)
+        if exchange.api_key == FIND_COORDINATOR and not listed and told is not None:
+            # Before version 4 it is about one group.
+            listed = dict.fromkeys(summary.groups, told)
+        for name in summary.groups:
+            group = self._named(name)
+            if group is None:
+                continue
+            of_it = listed.get(name)
+            errors = summary.error_counts if of_it is None and len(summary.groups) == 1 else _codes(of_it)
+            self._count_errors(group, errors.items())
+            if exchange.api_key in COORDINATED and told is not None:
+                self._take_coordinator(group, exchange, errors)
+            if of_it is not None:
+                self._take_told(group, name, exchange, of_it)
+
+    def _take_told(self, group: Group, name: str, exchange: Exchange, told: Struct) -> None:
+        """What an answer about several groups tells of one."""
+        key, api = exchange.key, exchange.api_key
+        if told.get("error_code"):
+            return
+        if api == FIND_COORDINATOR and told.get("host"):
+            group.found = later(group.found, key, endpoint(told["host"], told.get("port", 0)))
+        elif api == LIST_GROUPS:
+            kind = (told.get("group_type") or "").lower()
+            group.kind = later(group.kind, key, kind if kind in KINDS.values() else None)
+        elif api in _DESCRIBE and told.get("group_state") not in ("Dead", "", None):
+            group.kind = later(group.kind, key, KINDS[api])
+            protocol = told.get("protocol_data") or told.get("assignor_name") or None
+            group.protocol = later(group.protocol, key, protocol)
+            for one in told.get("members") or ():
+                self._take_member(name, exchange, one)
+
+    def _take_member(self, name: str, exchange: Exchange, one: Struct) -> None:
+        """A member as an answer to an administrator tells it."""
+        if not one.get("member_id"):
+            return
+        member = self._members.of(name, one["member_id"])
+        if member is not None:
+            member.listed += 1
+            instance = one.get("group_instance_id") or one.get("instance_id")
+            member.instance = later(member.instance, exchange.key, instance)
+            # What the member's own requests tell comes first.
+            client = (
+                1,
+                exchange.key,
+                one.get("client_id"),
+                (one.get("client_host") or "").lstrip("/") or None,
+            )
+            member.client = client if member.client is None else min(member.client, client)
+
+    # ------------------------------------------------------------------ records
+
+    def _named(self, name: str | None) -> Group | None:
+        return None if name is None else self._groups.of(name)
+
+    def _group(self, exchange: Exchange, asked: Struct, told: Struct | None) -> Group | None:
+        """The group that a request is about, with the errors of its answer counted."""
+        group = self._named(asked.get("group_id"))
+        if group is None:
+            return None
+        codes = _codes(told)
+        self._count_errors(group, codes.items())
+        self._take_kind(group, exchange, (told or {}).get("error_code"))
+        if told is not None:
+            self._take_coordinator(group, exchange, codes)
+        return group
+
+    def _count_errors(self, group: Group, codes: Iterable[tuple[int, int]]) -> None:
+        for code, count in codes:
+            self.count(group.errors, schema.error_name(code), count)
+
+    def _take_kind(self, group: Group, exchange: Exchange, error: int | None) -> None:
+        kind = KINDS.get(exchange.api_key or 0)
+        if error in WELL:
+            group.kind = later(group.kind, exchange.key, kind)
+        group.tried = later(group.tried, exchange.key, kind)
+
+    def _take_coordinator(self, group: Group, exchange: Exchange, codes: Iterable[int]) -> None:
+        if NOT_THERE.isdisjoint(map(schema.error_name, codes)):
+            ends = exchange.connection
+            group.coordinator = later(
+                group.coordinator, exchange.key, endpoint(ends.broker_ip, ends.broker_port)
+            )
+
+    def _heard(self, exchange: Exchange, asked: Struct, name: str | None) -> Member | None:
+        """Note that a member sent a request that was answered well."""
+        member = self._members.of(asked.get("group_id"), name) if name else None
+        if member is None:
+            return None
+        begin = events.times(exchange)[1]
+        member.first = begin if member.first is None else min(member.first, begin)
+        member.alive = begin if member.alive is None else max(member.alive, begin)
+        instance = asked.get("group_instance_id") or asked.get("instance_id")
+        member.instance = later(member.instance, exchange.key, instance)
+        # Offsets may be committed by a producer, in its own name.
+        if exchange.api_key != TXN_OFFSET_COMMIT:
+            client = 0, exchange.key, exchange.client_id, exchange.connection.client_ip
+            member.client = client if member.client is None else min(member.client, client)
+        return member
+
+    # ------------------------------------------------------------------ the whole
+
+    def result(self, told: Told) -> list[Row]:
+        names: dict[str, str] = {}
+
+        def name(topic: str) -> str:
+            if topic not in names:
+                names[topic] = told.topic(topic) or topic
+            return names[topic]
+
+        members: dict[str, dict[str, Member]] = {}
+        for (group, member), found in self._members.items():
+            members.setdefault(group, {})[member] = found
+        offsets = Offsets({}, self._outcomes(), name)
+        for _, marks in self._marks.items():
+            offsets = offsets._replace(marks=by_name(marks.last, name))
+        rows = [
+            row(group, found, members.get(group, {}), offsets) for (group,), found in self._groups.items()
+        ]
+        return sorted(rows, key=row_place)
+
+    def _outcomes(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Ends of each transactional id's transactions, in their order."""
+        found: dict[str, list[tuple[Any, ...]]] = {}
+        for (transaction, _), ends in self._ends.items():
+            found.setdefault(transaction, []).extend(ends.runs)
+        return {transaction: sorted(runs) for transaction, runs in found.items()}
+
+
+_COUNTED: dict[int, Callable[[Groups, Exchange], None]] = {
+    FETCH: Groups._add_fetch,
+    LIST_OFFSETS: Groups._add_offsets,
+    OFFSET_COMMIT: Groups._add_commit,
+    TXN_OFFSET_COMMIT: Groups._add_commit,
+    END_TXN: Groups._add_end,
+    JOIN_GROUP: Groups._add_join,
+    SYNC_GROUP: Groups._add_sync,
+    HEARTBEAT: Groups._add_heartbeat,
+    LEAVE_GROUP: Groups._add_leave,
+    **dict.fromkeys((CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT), Groups._add_beat),
+    **dict.fromkeys((SHARE_FETCH, SHARE_ACKNOWLEDGE), Groups._add_share),
+}
+_DESCRIBE = frozenset({DESCRIBE_GROUPS, CONSUMER_DESCRIBE, SHARE_DESCRIBE, STREAMS_DESCRIBE})
+
+
+@cache
+def _names_groups(api_key: int) -> bool:
+    """True for an API whose messages may name a group."""
+    api = schema.api(api_key)
+    if api is None:
+        return False
+    layouts = [
+        layout
+        for version in api.versions
+        for direction in (REQUEST, RESPONSE)
+        for layout in schema.layouts(api_key, version, direction)
+    ]
+    return api_key in (FIND_COORDINATOR, ENVELOPE) or any(_has_group(layout.fields) for layout in layouts)
+
+
+def _has_group(fields: Iterable[schema.Field]) -> bool:
+    return any(entities.is_group(one) or _has_group(one.fields) for one in fields)
+
+
+def _places(body: Struct | None, topics: str) -> Iterator[tuple[Place, Struct]]:
+    """Partitions in a body, as far as it could be read."""
+    for topic in (body or {}).get(topics) or ():
+        name, topic_id = topic.get("topic") or topic.get("name") or None, topic.get("topic_id")
+        for part in topic.get("partitions") or ():
+            if "partition_index" in part:
+                yield (name, topic_id, part["partition_index"]), part
+
+
+def _listed(told: Struct | None) -> dict[str, Struct]:
+    """What an answer says of each of several groups."""
+    return {
+        name: one
+        for value in (told or {}).values()
+        if isinstance(value, list)
+        for one in value
+        if isinstance(one, dict) and (name := one.get("group_id", one.get("key"))) is not None
+    }
+
+
+def _codes(value: Any) -> dict[int, int]:
+    """Error codes in a part of an answer, with how often each occurs."""
+    found: dict[int, int] = {}
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        elif isinstance(part, dict):
+            for name, inner in part.items():
+                if name.endswith("error_code") and inner:
+                    found[inner] = found.get(inner, 0) + 1
+                elif isinstance(inner, (list, dict)):
+                    parts.append(inner)
+    return found
+
+
+OPEN = Groups

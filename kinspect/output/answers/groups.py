@@ -1,0 +1,110 @@
+"""The table of groups: below each its rebalances, how members left, and what lags."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from shlex import quote
+
+from kinspect.output.answers.layout import ERROR, Clock, Column, Layout, Row, known, listed
+
+LAGS_SHOWN = 3
+REBALANCES_IN_ORDER = 5
+"""With more of them those that stopped members for longest come first."""
+EXPECTED = frozenset({"MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS"})
+"""Error codes that belong to joins and rebalances."""
+
+
+def _members(row: Row) -> str:
+    """Members that are still there, of all."""
+    there = sum(member["left"] is None for member in row["members"])
+    return f"{there:,} of {len(row['members']):,}" if row["members"] else ""
+
+
+def _longest(row: Row) -> str:
+    """The longest time for which a member stood still."""
+    stops = [stop for one in row["rebalances"] if (stop := _stop(one)) is not None]
+    return _span(max(stops, default=None)) if row["rebalances"] else ""
+
+
+def _stop(rebalance: Row) -> float | None:
+    return max((stop for stop in rebalance["stopped_ms"].values() if stop is not None), default=None)
+
+
+def _span(milliseconds: float | None) -> str:
+    if milliseconds is None:
+        return known(None)
+    return f"{milliseconds:,.0f} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:,.1f} s"
+
+
+def _lag(row: Row) -> str:
+    lags = [one["lag"] for one in row["committed"].values()]
+    if not lags:
+        return ""
+    told = [lag for lag in lags if lag is not None]
+    return known(sum(told) if told else None) + ("+?" if 0 < len(told) < len(lags) else "")
+
+
+def _errors(row: Row) -> str:
+    return listed({name: count for name, count in row["errors"].items() if name not in EXPECTED})
+
+
+def _details(row: Row, clock: Clock) -> list[str]:
+    rebalances = row["rebalances"]
+    lines = [*_lagging(row), *_left(row, clock)]
+    if len(rebalances) > REBALANCES_IN_ORDER:
+        triggers = Counter(one["trigger"] for one in rebalances)
+        lines.append(f"rebalances: {listed(dict(triggers.most_common()))}")
+        rebalances = sorted(rebalances, key=lambda one: -(_stop(one) or 0))
+    return [*lines, *(_rebalance(one, clock) for one in rebalances)]
+
+
+def _left(row: Row, clock: Clock) -> Iterator[str]:
+    """Members that did not leave by themselves."""
+    for one in row["members"]:
+        if one["left"] is not None and one["left_how"] != "left":
+            name = one["client_id"] or one["member_id"]
+            yield f"{clock(one['left'])} {name} left: {one['left_how'] or 'nobody says why'}"
+
+
+def _lagging(row: Row) -> Iterator[str]:
+    behind = {name: one for name, one in row["committed"].items() if one["lag"]}
+    most = sorted(behind, key=lambda name: -behind[name]["lag"])
+    if most:
+        parts = [
+            f"{name} {behind[name]['lag']:,} ({behind[name]['offset']:,} of {behind[name]['high_watermark']:,})"
+            for name in most
+        ]
+        yield f"behind: {listed(parts, LAGS_SHOWN)}"
+
+
+def _rebalance(one: Row, clock: Clock) -> str:
+    stopped = sorted(one["stopped_ms"].items(), key=lambda item: -(item[1] or 0))
+    lost = {client: len(parts) for client, parts in one["revoked"].items() if parts}
+    texts = [
+        f"{clock(one['started'])} generation {one['generation']}: {one['trigger']}",
+        f" {one['by']}" if one["by"] else "",
+        f"; stood still {listed([f'{client} {_span(stop)}' for client, stop in stopped])}" if stopped else "",
+        f"; lost partitions {listed(lost)}" if lost else "",
+        "; not seen to end" if one["ended"] is None else "",
+        f"; {one['reason']}" if one["reason"] else "",
+    ]
+    return "".join(texts)
+
+
+LAYOUT = Layout(
+    (
+        Column("GROUP", lambda row: row["group"]),
+        Column("KIND", lambda row: known(row["kind"]), rank=3),
+        Column("MEMBERS", _members, True),
+        Column("REBALANCES", lambda row: f"{len(row['rebalances']):,}", True),
+        Column("LONGEST STOP", _longest, True),
+        Column("LAG", _lag, True),
+        Column("ERRORS", _errors, rank=1, style=lambda _: ERROR),
+        Column("PROTOCOL", lambda row: row["protocol"] or "", rank=4),
+        Column("COORDINATOR", lambda row: known(row["coordinator"]), rank=5),
+    ),
+    "no group is named",
+    lambda file, rows: f"kinspect read {file} --group {quote(rows[0]['group'])}",
+    _details,
+)
