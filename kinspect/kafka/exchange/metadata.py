@@ -64,6 +64,16 @@ def cluster_metadata(exchange: Pair) -> ClusterMetadata:
     return found
 
 
+def node_structs(message: WireMessage | None) -> Iterator[tuple[dict[str, Any], int]]:
+    """Each struct of a message that has a node's id beside its address or its listeners, and the id."""
+    if message is None or message.api_key is None or message.api_version is None:
+        return
+    paths = _node_paths(message.api_key, message.api_version, message.direction)
+    if paths:
+        for _, struct, name in paths.walk(message.body or {}):
+            yield struct, struct[name]
+
+
 def _read(message: WireMessage, paths: _MetadataPaths) -> ClusterMetadata:
     body = message.decode().body
     if body is None:
@@ -120,9 +130,16 @@ def _metadata_paths(api_key: int, api_version: int) -> _MetadataPaths | None:
         layout.fields,
         lambda field, struct: is_topic_name(field) and not field.array and any(map(is_topic_id, struct)),
     )
-    nodes = field_paths(layout.fields, lambda field, struct: is_node_id(field) and _has_address(struct))
+    nodes = _node_paths(api_key, api_version, RESPONSE)
     last = not names and bool(layout.fields) and _is_tagged_endpoint(layout.fields[-1])
     return _MetadataPaths(names, nodes, last) if names or nodes else None
+
+
+@lru_cache(maxsize=4096)
+def _node_paths(api_key: int, api_version: int, direction: str) -> FieldPaths:
+    layout = schema.layout(api_key, api_version, direction)
+    fields = () if layout is None else layout.fields
+    return field_paths(fields, lambda field, struct: is_node_id(field) and _has_address(struct))
 
 
 def _is_tagged_endpoint(field: Field) -> bool:

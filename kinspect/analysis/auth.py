@@ -1,0 +1,190 @@
+"""Who authenticated how, who failed and why: a row for each client id, client address, mechanism and principal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.record import GREATEST, LEAST, Record, later
+from kinspect.errors import shortened
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.fields.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kinspect.kafka.view.view import iso_time
+from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN, UNANSWERED
+from kinspect.protocol import schema
+
+LOGINS_KEPT = 30_000
+"""Largest number of connections with a login under way; the oldest is forgotten."""
+RIGHT_AFTER_NS = 5_000_000_000
+"""Time after a token within which its connection's end is the broker's refusal: clients wait longer for an answer."""
+
+# Tokens of the client with which a login is done: RFC 4616, RFC 5802, RFC 7628. Of other mechanisms it is known when
+# the client goes on.
+_TOKENS = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 1}
+_CLOSED = frozenset({"closed", "reset"})
+_API_VERSIONS = 18
+_HANDSHAKE = frozenset({"mechanism"})
+_ERROR = frozenset({"error_code", "error_message"})
+
+Client = tuple[str | None, str, str | None, str | None]
+"""Client id, address, mechanism, principal."""
+
+
+@dataclass(slots=True)
+class _Logins(Record):
+    """Logins of one client."""
+
+    succeeded: int = 0
+    failed: int = 0
+    probably_failed: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    tls: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
+    first: int | None = field(default=None, metadata=LEAST)
+    last: int | None = field(default=None, metadata=GREATEST)
+
+
+@dataclass(slots=True)
+class _Login:
+    """A login on a connection: its tokens so far, and whether its end is known."""
+
+    client: Client
+    tokens: int = 0
+    decided: bool = False
+
+
+class Auth(Answer):
+    """Accumulator of the rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._clients = self.records(_Logins)
+        # By connection; the one begun last stands last.
+        self._logins: dict[str, _Login] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        if exchange.api_key == SASL_HANDSHAKE:
+            self._add_handshake(exchange)
+        elif exchange.api_key == SASL_AUTHENTICATE or exchange.kind == SASL_TOKEN:
+            self._add_token(exchange)
+        elif self._logins and exchange.outcome == ANSWERED and exchange.api_key != _API_VERSIONS:
+            # Brokers answer nothing else before the login is done.
+            login = self._logins.pop(exchange.connection.connection_id, None)
+            if login is not None and login.tokens and not login.decided:
+                self._count(exchange, login, "succeeded")
+
+    def _add_handshake(self, exchange: Exchange) -> None:
+        if exchange.request is None:
+            return
+        mechanism = (exchange.request.decode(_HANDSHAKE).body or {}).get("mechanism")
+        login = self._begin(exchange, (*_client(exchange)[:2], mechanism, None))
+        reason = _error(exchange)
+        if reason is not None:
+            self._fail(exchange, login, reason)
+            del self._logins[exchange.connection.connection_id]
+
+    def _add_token(self, exchange: Exchange) -> None:
+        if exchange.request is None:
+            return
+        login = self._logins.get(exchange.connection.connection_id)
+        if login is None:
+            login = self._begin(exchange, _client(exchange))
+        login.client = _client(exchange)
+        login.tokens += 1
+        self._touch(exchange, login.client)
+        reason = exchange.summary.refusal or _error(exchange)
+        if login.decided:
+            return
+        if reason is not None:
+            self._fail(exchange, login, reason)
+        elif _was_closed_on(exchange):
+            self._count(exchange, login, "probably_failed")
+        elif exchange.outcome == ANSWERED and login.tokens == _TOKENS.get(login.client[2] or ""):
+            self._count(exchange, login, "succeeded")
+
+    def _begin(self, exchange: Exchange, client: Client) -> _Login:
+        connection = exchange.connection.connection_id
+        self._logins.pop(connection, None)
+        if len(self._logins) >= LOGINS_KEPT:
+            del self._logins[next(iter(self._logins))]
+            self.left_out += 1
+        login = self._logins[connection] = _Login(client)
+        return login
+
+    def _fail(self, exchange: Exchange, login: _Login, reason: str) -> None:
+        client = self._count(exchange, login, "failed")
+        if client is not None:
+            self.count(client.reasons, reason)
+
+    def _count(self, exchange: Exchange, login: _Login, how: str) -> _Logins | None:
+        login.decided = True
+        client = self._touch(exchange, login.client)
+        if client is not None:
+            setattr(client, how, getattr(client, how) + 1)
+        return client
+
+    def _touch(self, exchange: Exchange, client: Client) -> _Logins | None:
+        found = self._clients.of(*client)
+        if found is not None and exchange.timestamp is not None:
+            time = exchange.timestamp
+            found.first = time if found.first is None else min(found.first, time)
+            found.last = time if found.last is None else max(found.last, time)
+        if found is not None:
+            found.tls = later(found.tls, exchange.key, exchange.connection.tls)
+        return found
+
+    def result(self, told: Told) -> list[Row]:
+        rows = [_row(client, logins) for client, logins in self._clients.items()]
+        return sorted(rows, key=_place)
+
+
+def _client(exchange: Exchange) -> Client:
+    return exchange.client_id, exchange.connection.client_ip, exchange.mechanism, exchange.principal
+
+
+def _error(exchange: Exchange) -> str | None:
+    """The broker's words for its refusal, or the name of its error code; None if it refuses nothing."""
+    if exchange.response is None or exchange.kind == SASL_TOKEN:
+        return None
+    body = exchange.response.decode(_ERROR).body or {}
+    code = body.get("error_code")
+    return shortened(body.get("error_message") or schema.error_name(code)) if code else None
+
+
+def _was_closed_on(exchange: Exchange) -> bool:
+    """True for a raw token that the broker answered by closing: before 1.0 it has no other way (KIP-152)."""
+    if (
+        exchange.kind != SASL_TOKEN
+        or exchange.outcome != UNANSWERED
+        or exchange.outcome_reason not in _CLOSED
+    ):
+        return False
+    assert exchange.request is not None
+    sent, closed = exchange.request.last_time, exchange.completed_at
+    return sent is None or closed is None or closed - sent <= RIGHT_AFTER_NS
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    """The order of rows: those that failed most first."""
+    names = tuple(row[key] or "" for key in ("client_id", "client_ip", "mechanism", "principal"))
+    return -row["failed"] - row["probably_failed"], -row["succeeded"], *names
+
+
+def _row(client: tuple[Any, ...], logins: _Logins) -> Row:
+    client_id, client_ip, mechanism, principal = client
+    return {
+        "client_id": client_id,
+        "client_ip": client_ip,
+        "principal": principal,
+        "mechanism": mechanism,
+        "succeeded": logins.succeeded,
+        "failed": logins.failed,
+        "probably_failed": logins.probably_failed,
+        "reasons": dict(sorted(logins.reasons.items())),
+        "tls": logins.tls[1] if logins.tls else None,
+        "first": iso_time(logins.first),
+        "last": iso_time(logins.last),
+    }
+
+
+OPEN = Auth

@@ -1,0 +1,554 @@
+"""Brokers: a row for each address that was asked, and for each node that nobody asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Any, NamedTuple
+
+from kinspect.analysis import releases
+from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.leaders import NO_EPOCH, NO_LEADER, Change, Leaders, changes, leaders
+from kinspect.analysis.record import GREATEST, Record, later
+from kinspect.analysis.releases import KRAFT, ZOOKEEPER, Offer
+from kinspect.kafka.connection.roles import BROKER, CONTROLLER, FOLLOWER
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.metadata import node_structs
+from kinspect.kafka.summary import error_counts
+from kinspect.kafka.view.view import iso_time
+from kinspect.kafka.wire.ends import endpoint
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.names import METADATA_TOPIC_ID, ZERO_ID
+from kinspect.kafka.wire.order import LAST
+from kinspect.protocol import schema
+
+PRODUCE, FETCH, METADATA, SHARE_FETCH, DESCRIBE_CLUSTER, END_QUORUM_EPOCH = 0, 1, 3, 78, 60, 54
+OFFER_LONGEST = 1000
+"""APIs in the longest ApiVersions answer that is looked at."""
+METADATA_ZOOKEEPER, QUORUM_LEADER, DESCRIBED = "metadata_zookeeper", "quorum_leader", "describe_cluster"
+CONTROLLERS = 2
+"""Endpoint type of a DescribeCluster that asks a controller (KIP-919)."""
+CLUSTER_ROLES = frozenset({FOLLOWER, CONTROLLER, BROKER})
+LOOPBACK = ("127.0.0.1", "::1")
+METADATA_TOPICS = frozenset({"__cluster_metadata", "@metadata"})
+
+_LEADER_FIELDS = frozenset(
+    {
+        *("responses.topic", "responses.name", "responses.topic_id", "node_endpoints"),
+        *("responses.partitions.partition_index", "responses.partitions.current_leader"),
+        *("responses.partitions.error_code",),
+        *("responses.partition_responses.index", "responses.partition_responses.current_leader"),
+    }
+)
+_ASKED_METADATA = frozenset({"cluster_id", "topics.topic", "topics.topic_id"})
+
+Struct = dict[str, Any]
+Address = tuple[str, int]
+"""A host, by name or IP address, and a port."""
+
+
+@dataclass(slots=True)
+class _Broker(Record):
+    """An address that was asked: what was seen of it, and what its answers tell.
+
+    `nodes`: addresses that it tells of its cluster. Of what changes, the last is kept, with the key of its line:
+    `controller`, the node id in Metadata of a broker in ZooKeeper mode; `described` in DescribeCluster of such a one;
+    `active` in what only controllers of KRaft are asked, "here" for its own; `called` the node it was asked for.
+    """
+
+    requests: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+    nodes: set[Address] = field(default_factory=set)
+    cluster_id: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
+    offer: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
+    mode: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
+    controller: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
+    described: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
+    active: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
+    called: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
+
+
+@dataclass(slots=True)
+class _Node(Record):
+    """The node at an address that messages tell."""
+
+    node_id: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
+    rack: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
+
+
+class _Controller(NamedTuple):
+    key: Any
+    node_id: int
+    known_by: str
+
+
+class Brokers(Answer):
+    """Accumulator of the rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._brokers = self.records(_Broker)
+        self._nodes = self.records(_Node)
+        self._leaders = self.records(Leaders)
+
+    def add(self, exchange: Exchange) -> None:
+        broker = self._brokers.of(*_address(exchange))
+        if broker is None:
+            return
+        broker.requests += exchange.request is not None
+        for code, count in error_counts(exchange).items():
+            self.count(broker.errors, schema.error_name(code), count)
+        add = _ADD.get(exchange.api_key)
+        if add is not None:
+            add(self, exchange, broker)
+
+    # ------------------------------------------------------------------ what exchanges say
+
+    def _add_versions(self, exchange: Exchange, broker: _Broker) -> None:
+        body = _body(exchange.response)
+        apis = body.get("api_keys") or []
+        if body.get("error_code") or len(apis) > OFFER_LONGEST:
+            return
+        whole = [each for each in apis if "max_version" in each]
+        offer = tuple(sorted((each["api_key"], each["min_version"], each["max_version"]) for each in whole))
+        if offer and len(whole) == len(apis):
+            broker.offer = later(broker.offer, exchange.key, offer)
+            broker.mode = later(broker.mode, exchange.key, releases.mode(offer))
+            self._add_called(exchange, broker, _body(exchange.request).get("node_id"))
+
+    def _add_metadata(self, exchange: Exchange, broker: _Broker) -> None:
+        body = _body(exchange.response)
+        self._add_nodes(exchange, broker, exchange.response)
+        broker.cluster_id = later(broker.cluster_id, exchange.key, body.get("cluster_id"))
+        broker.controller = later(broker.controller, exchange.key, _node_id(body.get("controller_id")))
+        self._add_leaders(exchange, body.get("topics"), "partitions")
+
+    def _add_cluster(self, exchange: Exchange, broker: _Broker) -> None:
+        body = _body(exchange.response)
+        self._add_nodes(exchange, broker, exchange.response)
+        if body.get("error_code"):
+            return
+        broker.cluster_id = later(broker.cluster_id, exchange.key, body.get("cluster_id") or None)
+        # A broker of KRaft names any live one; a controller names the active one.
+        asks_controllers = body.get("endpoint_type") == CONTROLLERS
+        if asks_controllers:
+            broker.mode = later(broker.mode, exchange.key, KRAFT)
+        node_id = _node_id(body.get("controller_id"))
+        if node_id is not None:
+            broker.described = later(broker.described, exchange.key, (node_id, asks_controllers))
+
+    def _add_answer(self, exchange: Exchange, broker: _Broker) -> None:
+        """An answer that may tell nodes alone."""
+        self._add_nodes(exchange, broker, exchange.response)
+
+    def _add_data(self, exchange: Exchange, broker: _Broker) -> None:
+        """Produce, Fetch, ShareFetch: they tell leaders where the client asked another node (KIP-951)."""
+        response = exchange.response
+        if response is None:
+            return
+        body = response.decode(_LEADER_FIELDS).body or {}
+        if body.get("node_endpoints"):
+            self._add_nodes(exchange, broker, response)
+        for topic in body.get("responses") or ():
+            parts = "partition_responses" if exchange.api_key == PRODUCE else "partitions"
+            index = "index" if exchange.api_key == PRODUCE else "partition_index"
+            for part in topic.get(parts) or ():
+                current = part.get("current_leader") or {}
+                if current.get("leader_id", NO_LEADER) >= 0:
+                    self._claim(
+                        exchange, topic, part.get(index), current["leader_id"], current.get("leader_epoch")
+                    )
+                    if _is_metadata(topic):
+                        broker.active = later(broker.active, exchange.key, current["leader_id"])
+        if exchange.api_key == FETCH:
+            self._add_metadata_fetch(exchange, broker, body)
+
+    def _add_metadata_fetch(self, exchange: Exchange, broker: _Broker, answer: Struct) -> None:
+        """Replicas fetch the metadata topic from the active controller."""
+        if exchange.request is None or exchange.role not in CLUSTER_ROLES:
+            return
+        asked = exchange.request.decode(_ASKED_METADATA).body or {}
+        if any(map(_is_metadata, asked.get("topics") or ())):
+            broker.mode = later(broker.mode, exchange.key, KRAFT)
+            broker.cluster_id = later(broker.cluster_id, exchange.key, asked.get("cluster_id"))
+            codes = [
+                part.get("error_code")
+                for each in answer.get("responses") or ()
+                for part in each.get("partitions") or ()
+            ]
+            if codes and not any(codes):
+                broker.active = later(broker.active, exchange.key, "here")
+
+    def _add_quorum(self, exchange: Exchange, broker: _Broker) -> None:
+        """DescribeQuorum, Vote, BeginQuorumEpoch, EndQuorumEpoch."""
+        self._add_nodes(exchange, broker, exchange.response)
+        request, answer = _body(exchange.request), _body(exchange.response)
+        broker.cluster_id = later(broker.cluster_id, exchange.key, request.get("cluster_id"))
+        self._add_called(exchange, broker, request.get("voter_id"))
+        for topic in answer.get("topics") or ():
+            for part in topic.get("partitions") or ():
+                leader = _node_id(part.get("leader_id"))
+                if part.get("error_code") or not _is_metadata(topic):
+                    continue
+                broker.mode = later(broker.mode, exchange.key, KRAFT)
+                if leader is not None and exchange.api_key != END_QUORUM_EPOCH:
+                    self._claim(
+                        exchange, topic, part.get("partition_index"), leader, part.get("leader_epoch")
+                    )
+                    broker.active = later(broker.active, exchange.key, leader)
+
+    def _add_called(self, exchange: Exchange, broker: _Broker, node_id: Any) -> None:
+        """Some requests name the node that they are for (KIP-853, KIP-1242); another one refuses them."""
+        if _body(exchange.response).get("error_code") == 0:
+            broker.called = later(broker.called, exchange.key, _node_id(node_id))
+
+    def _add_registration(self, exchange: Exchange, broker: _Broker) -> None:
+        """BrokerRegistration, BrokerHeartbeat: the active controller takes them."""
+        request, answer = exchange.request, _body(exchange.response)
+        if request is None:
+            return
+        broker.cluster_id = later(broker.cluster_id, exchange.key, _body(request).get("cluster_id"))
+        self._add_nodes(exchange, broker, request)
+        broker.mode = later(broker.mode, exchange.key, KRAFT)
+        if answer.get("error_code") == 0:
+            broker.active = later(broker.active, exchange.key, "here")
+
+    def _add_control(self, exchange: Exchange, broker: _Broker) -> None:
+        """LeaderAndIsr, UpdateMetadata: what a controller tells brokers in ZooKeeper mode."""
+        body = _body(exchange.request)
+        if exchange.request is None:
+            return
+        broker.mode = later(broker.mode, exchange.key, ZOOKEEPER)
+        if not body.get("is_k_raft_controller"):
+            broker.controller = later(broker.controller, exchange.key, _node_id(body.get("controller_id")))
+        for part in body.get("ungrouped_partition_states") or ():
+            self._claim(
+                exchange, part, part.get("partition_index"), part.get("leader"), part.get("leader_epoch")
+            )
+        for topic in body.get("topic_states") or ():
+            for part in topic.get("partition_states") or ():
+                self._claim(
+                    exchange, topic, part.get("partition_index"), part.get("leader"), part.get("leader_epoch")
+                )
+        for node in body.get("live_brokers") or ():
+            ends = node.get("endpoints") or [{"host": node.get("v0_host"), "port": node.get("v0_port")}]
+            self._add_node(exchange, broker, node.get("id"), ends, node.get("rack"))
+
+    def _add_shutdown(self, exchange: Exchange, broker: _Broker) -> None:
+        """StopReplica, ControlledShutdown: there are none in KRaft."""
+        broker.mode = later(broker.mode, exchange.key, ZOOKEEPER)
+
+    def _add_leaders(self, exchange: Exchange, topics: Any, partitions: str) -> None:
+        for topic in topics or ():
+            for part in topic.get(partitions) or ():
+                self._claim(
+                    exchange,
+                    topic,
+                    part.get("partition_index"),
+                    part.get("leader_id"),
+                    part.get("leader_epoch"),
+                )
+
+    def _add_described_topics(self, exchange: Exchange, broker: _Broker) -> None:
+        self._add_leaders(exchange, _body(exchange.response).get("topics"), "partitions")
+
+    # ------------------------------------------------------------------ kept
+
+    def _claim(
+        self, exchange: Exchange, topic: Struct, index: int | None, leader: int | None, epoch: int | None
+    ) -> None:
+        name = topic.get("name") or topic.get("topic") or topic.get("topic_name")
+        topic_id = topic.get("topic_id") or ZERO_ID
+        if index is None or leader is None or leader < NO_LEADER or (not name and topic_id == ZERO_ID):
+            return
+        told = self._leaders.of(*_address(exchange), name or "", topic_id)
+        claim = index, NO_EPOCH if epoch is None else epoch, leader
+        if told is not None and (claim in told.first or self._has_room()):
+            told.add(claim, exchange.key)
+
+    def _add_nodes(self, exchange: Exchange, broker: _Broker, message: WireMessage | None) -> None:
+        for struct, node_id in node_structs(message):
+            self._add_node(
+                exchange, broker, node_id, [struct, *(struct.get("listeners") or ())], struct.get("rack")
+            )
+
+    def _add_node(
+        self,
+        exchange: Exchange,
+        broker: _Broker,
+        node_id: int | None,
+        ends: Iterable[Struct],
+        rack: str | None,
+    ) -> None:
+        for end in ends:
+            host, port = end.get("host"), end.get("port")
+            if not host or port is None or node_id is None or node_id < 0:
+                continue
+            node = self._nodes.of(host, port)
+            if node is not None:
+                node.node_id = later(node.node_id, exchange.key, node_id)
+                node.rack = later(node.rack, exchange.key, rack)
+                self.keep(broker.nodes, (host, port))
+
+    # ------------------------------------------------------------------ the whole
+
+    def result(self, told: Told) -> list[Row]:
+        brokers, nodes = dict(self._brokers.items()), dict(self._nodes.items())
+        claims: dict[Address, dict[tuple[Any, ...], Leaders]] = {}
+        for (ip, port, *topic), found in self._leaders.items():
+            claims.setdefault((ip, port), {})[tuple(topic)] = found
+        rows: list[Row] = []
+        for members in _clusters(brokers, nodes):
+            rows += _Cluster(members, brokers, nodes, claims, told).rows()
+        return sorted(rows, key=_place)
+
+
+class _Cluster:
+    """Addresses that tell of each other."""
+
+    def __init__(
+        self,
+        members: set[Address],
+        brokers: dict[Any, _Broker],
+        nodes: dict[Any, _Node],
+        claims: dict[Address, dict[tuple[Any, ...], Leaders]],
+        told: Told,
+    ) -> None:
+        self._brokers = {address: brokers[address] for address in members if address in brokers}
+        self._nodes = {address: nodes[address] for address in members if address in nodes}
+        self._told = told
+        self._by_ip = {same: address for address in sorted(self._nodes) for same in _same(*address)}
+        ids = {node.node_id[1] for node in self._nodes.values() if node.node_id}
+        self._only_node = min(ids) if len(ids) == 1 else None
+        modes = {broker.mode[1] for broker in self._brokers.values() if broker.mode}
+        # Brokers that migrate have another mode than their controllers.
+        self._mode = min(modes) if len(modes) == 1 else None
+        self._cluster_id = _last(broker.cluster_id for broker in self._brokers.values())
+        self._controller = self._known_controller()
+        by_topic: dict[tuple[Any, ...], list[Leaders]] = {}
+        for address in self._brokers:
+            for topic, claimed in claims.get(address, {}).items():
+                by_topic.setdefault(topic, []).append(claimed)
+        self._leads: dict[int, list[str]] = {}
+        self._changes: dict[int, list[Row]] = {}
+        for name, found in _by_name(by_topic, told).items():
+            for index, leader in leaders(found).items():
+                self._leads.setdefault(leader, []).append(f"{name}-{index}")
+            for change in changes(found):
+                for node_id in (change.before, change.now):
+                    self._changes.setdefault(node_id, []).append(_change(name, change))
+
+    def rows(self) -> Iterator[Row]:
+        """The rows of the addresses that were asked, and of the other nodes."""
+        for address, broker in self._brokers.items():
+            yield self._row(address, self._node_id(address), broker)
+        shown = {self._node_of(address) for address in self._brokers}
+        for address, node in self._nodes.items():
+            # A host name of the only node is most likely that of an address that was asked.
+            may_be_asked = self._only_node is not None and bool(shown) and _ip(address[0]) is None
+            if address not in shown and node.node_id is not None and not may_be_asked:
+                yield self._row(address, node.node_id[1], _Broker())
+
+    def _row(self, address: Address, node_id: int | None, broker: _Broker) -> Row:
+        asked = address in self._brokers
+        advertised = self._node_of(address) if asked else address
+        node = self._nodes.get(advertised) if advertised is not None else None
+        by_ip = asked or _ip(address[0]) is not None
+        return {
+            "node_id": node_id,
+            "address": endpoint(*address) if by_ip else None,
+            "advertised": endpoint(*advertised) if advertised is not None else None,
+            "rack": node.rack[1] if node is not None and node.rack else None,
+            "cluster_id": self._cluster_id,
+            "mode": broker.mode[1] if broker.mode else self._mode,
+            "releases": [*releases.releases(_offer(broker.offer[1]))] if broker.offer else [],
+            "controller": self._controller,
+            "leads": [] if node_id is None else sorted(self._leads.get(node_id, ())),
+            "leader_changes": [] if node_id is None else sorted(self._changes.get(node_id, ()), key=_moment),
+            "requests": broker.requests,
+            "errors": dict(sorted(broker.errors.items())),
+        }
+
+    def _node_of(self, address: Address) -> Address | None:
+        """The address at which messages tell the node that was asked at `address`."""
+        if address in self._nodes:
+            return address
+        if address in self._by_ip:
+            return self._by_ip[address]
+        if self._only_node is not None and self._nodes:
+            return min(self._nodes, key=lambda each: (each[1] != address[1], each))
+        return None
+
+    def _node_id(self, address: Address) -> int | None:
+        told = self._told.names.node_id(*address, LAST)
+        if told is not None:
+            return told
+        node = self._nodes.get(self._node_of(address) or ("", 0))
+        called = self._brokers[address].called
+        known = node.node_id if node is not None and node.node_id else called
+        return known[1] if known else None
+
+    def _known_controller(self) -> Row | None:
+        """The controller that was told last by one that knows it."""
+        found: list[_Controller] = []
+        for address, broker in self._brokers.items():
+            mode = broker.mode[1] if broker.mode else self._mode
+            if broker.active is not None:
+                key, node = broker.active
+                node_id = self._node_id(address) if node == "here" else node
+                if node_id is not None:
+                    found.append(_Controller(key, node_id, QUORUM_LEADER))
+            if broker.described is not None:
+                key, (node_id, asks_controllers) = broker.described
+                if asks_controllers or mode == ZOOKEEPER:
+                    found.append(_Controller(key, node_id, DESCRIBED))
+            if broker.controller is not None and mode == ZOOKEEPER:
+                found.append(_Controller(*broker.controller, METADATA_ZOOKEEPER))
+        if not found:
+            return None
+        last = max(found)
+        return {"node_id": last.node_id, "at": iso_time(last.key[0] or None), "known_by": last.known_by}
+
+
+def _clusters(brokers: dict[Any, _Broker], nodes: dict[Any, _Node]) -> Iterator[set[Address]]:
+    """Sets of addresses that are told by one another's answers."""
+    near: dict[Address, set[Address]] = {address: set() for address in (*brokers, *nodes)}
+    by_id: dict[str, Address] = {}
+    for address, broker in brokers.items():
+        there = set(broker.nodes)
+        if broker.cluster_id is not None:
+            # Controllers and brokers of KRaft tell nothing of each other but their cluster.
+            there.add(by_id.setdefault(broker.cluster_id[1], address))
+        for other in there:
+            near[address].add(other)
+            near.setdefault(other, set()).add(address)
+    for address in [*near]:
+        for same in _same(*address):
+            if same in near:
+                near[address].add(same)
+                near[same].add(address)
+    left = sorted(near)
+    seen: set[Address] = set()
+    for address in left:
+        if address in seen:
+            continue
+        members, waiting = {address}, [address]
+        while waiting:
+            for other in near[waiting.pop()] - members:
+                members.add(other)
+                waiting.append(other)
+        seen |= members
+        yield members
+
+
+def _by_name(claims: dict[tuple[Any, ...], list[Leaders]], told: Told) -> dict[str, list[Leaders]]:
+    """Claims by the topic's name. Of a topic that was deleted and made anew, with another id, those of the new one."""
+    names = {topic_id: name for name, topic_id in claims if name and topic_id != ZERO_ID}
+    found: dict[str, dict[str, list[Leaders]]] = {}
+    for (name, topic_id), each in claims.items():
+        known = name or names.get(topic_id) or told.topic(topic_id) or topic_id
+        found.setdefault(known, {}).setdefault(topic_id, []).extend(each)
+    return {name: _of_newest(by_id) for name, by_id in sorted(found.items())}
+
+
+def _of_newest(by_id: dict[str, list[Leaders]]) -> list[Leaders]:
+    """The claims of the topic id told last, and those without an id."""
+    last = {topic_id: max(max(each.last.values()) for each in claims) for topic_id, claims in by_id.items()}
+    with_id = sorted((key, topic_id) for topic_id, key in last.items() if topic_id != ZERO_ID)
+    newest = with_id[-1][1] if with_id else ZERO_ID
+    nameless = by_id.get(ZERO_ID, []) if len(with_id) <= 1 else []
+    return [*(by_id[newest] if with_id else []), *nameless]
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    node_id = row["node_id"]
+    names = (
+        row["cluster_id"] or "",
+        node_id is None,
+        node_id or 0,
+        row["advertised"] or "",
+        row["address"] or "",
+    )
+    return row["requests"] == 0, *names
+
+
+def _moment(change: Row) -> tuple[Any, ...]:
+    return change["at"] or "", change["partition"], change["epoch"] or 0
+
+
+def _change(topic: str, change: Change) -> Row:
+    return {
+        "at": iso_time(change.time or None),
+        "partition": f"{topic}-{change.partition}",
+        "from": None if change.before < 0 else change.before,
+        "to": None if change.now < 0 else change.now,
+        "epoch": None if change.epoch < 0 else change.epoch,
+    }
+
+
+def _last(values: Iterable[tuple[Any, Any] | None]) -> Any:
+    known = [value for value in values if value is not None]
+    return max(known)[1] if known else None
+
+
+def _offer(value: Any) -> Offer:
+    return tuple(tuple(each) for each in value)
+
+
+def _address(exchange: Exchange) -> Address:
+    return exchange.connection.broker_ip, exchange.connection.broker_port
+
+
+def _body(message: WireMessage | None) -> Struct:
+    return {} if message is None else message.body or {}
+
+
+def _node_id(value: Any) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _is_metadata(topic: Struct) -> bool:
+    return (
+        topic.get("topic_id") == METADATA_TOPIC_ID
+        or (topic.get("topic_name") or topic.get("topic")) in METADATA_TOPICS
+    )
+
+
+def _same(host: str, port: int) -> Iterator[Address]:
+    """The addresses by IP address that a host and a port stand for, as far as that is known."""
+    hosts = LOOPBACK if host == "localhost" else (_ip(host),)
+    yield from ((ip, port) for ip in hosts if ip is not None)
+
+
+@lru_cache(maxsize=4096)
+def _ip(host: str) -> str | None:
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return None
+
+
+_ADD: dict[int | None, Callable[[Brokers, Exchange, _Broker], None]] = {
+    PRODUCE: Brokers._add_data,
+    FETCH: Brokers._add_data,
+    METADATA: Brokers._add_metadata,
+    4: Brokers._add_control,
+    5: Brokers._add_shutdown,
+    6: Brokers._add_control,
+    7: Brokers._add_shutdown,
+    10: Brokers._add_answer,
+    18: Brokers._add_versions,
+    52: Brokers._add_quorum,
+    53: Brokers._add_quorum,
+    END_QUORUM_EPOCH: Brokers._add_quorum,
+    55: Brokers._add_quorum,
+    DESCRIBE_CLUSTER: Brokers._add_cluster,
+    62: Brokers._add_registration,
+    63: Brokers._add_registration,
+    75: Brokers._add_described_topics,
+    SHARE_FETCH: Brokers._add_data,
+}
+
+OPEN = Brokers

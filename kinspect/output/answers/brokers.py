@@ -1,0 +1,75 @@
+"""The table of brokers: below each the changes of leaders."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from kinspect.output.answers.layout import ERROR, Clock, Column, Layout, Row, known, listed
+
+WORDS = {
+    "metadata_zookeeper": "by Metadata",
+    "quorum_leader": "leads the quorum",
+    "describe_cluster": "by DescribeCluster",
+}
+
+
+def _releases(row: Row) -> str:
+    names = row["releases"]
+    return known(None) if not names else names[0] if len(names) == 1 else f"{names[0]}..{names[-1]}"
+
+
+def _controller(row: Row) -> str:
+    controller = row["controller"]
+    if controller is None or row["node_id"] is None:
+        return known(None)
+    return WORDS[controller["known_by"]] if controller["node_id"] == row["node_id"] else ""
+
+
+def _advertised(row: Row) -> str:
+    return "" if row["advertised"] == row["address"] else known(row["advertised"])
+
+
+def _leads(row: Row) -> str:
+    return known(None) if row["node_id"] is None else f"{len(row['leads']):,}"
+
+
+def _details(row: Row, clock: Clock) -> list[str]:
+    """What the node leads instead of another one; of each moment one line."""
+    moves: dict[tuple[str, int | None, int | None], list[str]] = {}
+    for change in row["leader_changes"]:
+        if change["to"] in (row["node_id"], None):
+            moves.setdefault((clock(change["at"]), change["from"], change["to"]), []).append(
+                change["partition"]
+            )
+    return [
+        f"{at} {_node(after)} leads {listed(partitions)}, before {_node(before)}"
+        for (at, before, after), partitions in moves.items()
+    ]
+
+
+def _node(node_id: int | None) -> str:
+    return "nobody" if node_id is None else f"node {node_id}"
+
+
+LAYOUT = Layout(
+    (
+        Column("NODE", lambda row: known(row["node_id"]), True),
+        Column("ADDRESS", lambda row: known(row["address"])),
+        Column("ADVERTISED", _advertised, rank=4),
+        Column("RELEASES", _releases),
+        Column("MODE", lambda row: known(row["mode"]), rank=3),
+        Column("CONTROLLER", _controller, rank=1),
+        Column("LEADS", _leads, True),
+        Column("REQUESTS", lambda row: known(row["requests"]), True),
+        Column("ERRORS", lambda row: listed(row["errors"]), rank=2, style=lambda _: ERROR),
+        Column("RACK", lambda row: row["rack"] or "", rank=5),
+        Column("CLUSTER", lambda row: known(row["cluster_id"]), rank=6),
+    ),
+    "no broker was asked",
+    lambda file, rows: f"kinspect read {file} --broker-host {quote(_host(rows[0]))} --errors-only",
+    _details,
+)
+
+
+def _host(row: Row) -> str:
+    return str(row["address"] or row["advertised"]).rpartition(":")[0].strip("[]")

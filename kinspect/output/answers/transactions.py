@@ -1,0 +1,96 @@
+"""The table of transactions: below each transactional id those that went wrong or took longest."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kinspect.output.answers.layout import ERROR, NOTE, Clock, Column, Layout, Row, known, listed
+
+EXPECTED = frozenset({"CONCURRENT_TRANSACTIONS"})
+"""Error codes that belong to transactions that follow each other quickly."""
+ENDED = frozenset({"committed", "aborted"})
+UNSEEN = "ended unseen"
+
+
+def _outcomes(row: Row) -> Counter[str]:
+    return Counter(one["outcome"] or UNSEEN for one in row["transactions"])
+
+
+def _number(outcome: str, row: Row) -> str:
+    count = _outcomes(row)[outcome]
+    return f"{count:,}" if count else ""
+
+
+def _others(row: Row) -> str:
+    return listed(
+        {name.replace("_", " "): count for name, count in _outcomes(row).items() if name not in ENDED}
+    )
+
+
+def _epochs(row: Row) -> str:
+    epochs = row["epochs"]
+    return "" if not epochs else str(epochs[0]) if len(epochs) == 1 else f"{epochs[0]}..{epochs[-1]}"
+
+
+def _longest(row: Row) -> str:
+    spans = [one["duration_ms"] for one in row["transactions"] if one["duration_ms"] is not None]
+    return _span(max(spans)) if spans else ""
+
+
+def _span(milliseconds: float | None) -> str:
+    if milliseconds is None:
+        return known(None)
+    return f"{milliseconds:,.0f} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:,.1f} s"
+
+
+def _records(row: Row) -> str:
+    counts = [one["records"] for one in row["transactions"]]
+    return "" if not counts else known(None if None in counts else sum(counts))
+
+
+def _errors(row: Row) -> str:
+    return listed({name: count for name, count in row["errors"].items() if name not in EXPECTED})
+
+
+def _details(row: Row, clock: Clock) -> list[str]:
+    wrong = [one for one in row["transactions"] if one["outcome"] not in ENDED]
+    longest = sorted(
+        (one for one in row["transactions"] if one["outcome"] in ENDED),
+        key=lambda one: -(one["duration_ms"] or 0),
+    )
+    return [_transaction(one, clock) for one in (*wrong, *longest[:1])]
+
+
+def _transaction(one: Row, clock: Clock) -> str:
+    parts = [
+        f"{clock(one['began'])} {(one['outcome'] or UNSEEN).replace('_', ' ')}",
+        f" after {_span(one['duration_ms'])}" if one["duration_ms"] is not None else "",
+        f"; epoch {known(one['epoch'])}",
+        f"; {known(one['records'])} records in {listed(one['partitions'])}" if one["partitions"] else "",
+        f"; offsets of {listed(one['groups'])}" if one["groups"] else "",
+    ]
+    return "".join(parts)
+
+
+def _next(file: str, rows: list[Row]) -> str:
+    apis = "InitProducerId,AddPartitionsToTxn,EndTxn,WriteTxnMarkers"
+    return f"kinspect read {file} --api {apis}" + " --errors-only" * bool(_errors(rows[0]))
+
+
+LAYOUT = Layout(
+    (
+        Column("TRANSACTIONAL ID", lambda row: row["transactional_id"]),
+        Column("CLIENT ID", lambda row: known(row["client_id"]), rank=2),
+        Column("PRODUCER", lambda row: str(known(row["producer_id"])).replace(",", ""), True, rank=3),
+        Column("EPOCHS", _epochs, True, rank=4),
+        Column("COMMITTED", lambda row: _number("committed", row), True),
+        Column("ABORTED", lambda row: _number("aborted", row), True),
+        Column("OTHERS", _others, style=lambda _: NOTE),
+        Column("LONGEST", _longest, True, rank=1),
+        Column("RECORDS", _records, True, rank=5),
+        Column("ERRORS", _errors, style=lambda _: ERROR),
+    ),
+    "no transactional id is named",
+    _next,
+    _details,
+)
