@@ -87,12 +87,14 @@ def _listed(names: Iterable[str | None]) -> str:
 
 def _contents(rows: Rows) -> Iterator[Finding]:
     """What there is."""
-    brokers = rows["brokers"]
+    # A node has a row for each listener, and one that was never asked anything may have one.
+    brokers = [row for row in rows["brokers"] if row["requests"]]
+    nodes = {row["address"] if row["node_id"] is None else row["node_id"] for row in brokers}
     releases = _listed(release for row in brokers for release in (row["releases"] or [])[-1:])
     yield Finding(
         "brokers",
         NOTE,
-        len(brokers),
+        len(nodes),
         f"{_listed(row['address'] for row in brokers)}{f': {releases}' if releases else ''}",
         "brokers",
     )
@@ -156,8 +158,13 @@ def _speed(rows: Rows) -> Iterator[Finding]:
 
 
 def _brokers(rows: Rows) -> Iterator[Finding]:
-    changes = [change for row in rows["brokers"] for change in row["leader_changes"]]
-    text = _listed(change["partition"] for change in changes)
+    # One change stands in the rows of both nodes.
+    changes = {
+        (change["partition"], change["epoch"], change["to"])
+        for row in rows["brokers"]
+        for change in row["leader_changes"]
+    }
+    text = _listed(partition for partition, *_ in sorted(changes, key=str))
     yield Finding("leader_changes", WARNING, len(changes), text, "brokers")
     breaking = [row for row in rows["upgrade"] if row["verdict"] == "breaks"]
     text = _listed(row["client_id"] or row["client_ip"] for row in breaking)
