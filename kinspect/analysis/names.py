@@ -4,6 +4,7 @@ ANSWERS = {
     "topics": "Who produces to and consumes from which topic.",
     "clients": "Which clients there are, their software, and what each sends.",
     "latency": "How long requests take, and what each wait was made of.",
+    "errors": "Error codes by API and client, with their meaning and what to do.",
     "upgrade": "Which client breaks on a release, and why.",
 }
 """The answers, each with its line in `--help`; answer `x` is `OPEN` in the module `kinspect.analysis.x`."""
