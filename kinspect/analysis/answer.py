@@ -18,7 +18,7 @@ from kinspect.kafka.wire.order import LAST, LineKey
 
 SCHEMA_VERSION = 1
 ROWS_KEPT = 10_000
-"""Largest number of records by key."""
+"""Largest number of records by key, where an answer says no other."""
 NAMES_KEPT = 200_000
 """Largest number of names in all records of an answer."""
 
@@ -26,6 +26,8 @@ Row = dict[str, Any]
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
+Topic = tuple[str | None, str | None]
+"""A topic's name, or its id where no name was told before."""
 
 
 class Told(NamedTuple):
@@ -38,20 +40,26 @@ class Told(NamedTuple):
         """The name of a topic id, told before or after; None if it was not."""
         return self.names.name(topic_id, LAST)
 
+    def topic_name(self, topic: Topic) -> str | None:
+        """The topic's name, or its id if no message tells one; None for no topic."""
+        name, topic_id = topic
+        return name if topic_id is None else self.topic(topic_id) or topic_id
+
 
 class Records(Generic[R]):
-    """Records of an answer by key, `ROWS_KEPT` of them at most. `make`: a new one."""
+    """Records of an answer by key, `most` of them at most. `make`: a new one."""
 
-    def __init__(self, make: Callable[[], R], answer: Answer) -> None:
+    def __init__(self, make: Callable[[], R], answer: Answer, most: int) -> None:
         self._make = make
         self._answer = answer
+        self._most = most
         self._records: dict[tuple[Any, ...], R] = {}
 
     def of(self, *key: Any) -> R | None:
         """The record of a key, made when it is first asked for; None if there is no room for it."""
         record = self._records.get(key)
         if record is None:
-            if len(self._records) >= ROWS_KEPT:
+            if len(self._records) >= self._most:
                 self._answer.left_out += 1
                 return None
             record = self._records[key] = self._make()
@@ -122,9 +130,9 @@ class Answer(ABC):
             part.restore(values)
         return answer
 
-    def records(self, make: Callable[[], R]) -> Records[R]:
+    def records(self, make: Callable[[], R], most: int = ROWS_KEPT) -> Records[R]:
         """A part of it: records by key."""
-        part = Records(make, self)
+        part = Records(make, self, most)
         self._parts.append(part)
         return part
 
@@ -150,6 +158,12 @@ class Answer(ABC):
             return False
         self._room -= size
         return True
+
+
+def topics_of(exchange: Exchange) -> list[Topic]:
+    """The topics of an exchange's bodies, as `Told.topic_name` takes them."""
+    nameless = exchange.summary.unresolved_topic_ids
+    return [(None, topic) if topic in nameless else (topic, None) for topic in exchange.summary.topics]
 
 
 def answer_class(name: str) -> type[Answer]:

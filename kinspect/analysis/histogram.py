@@ -20,6 +20,7 @@ class Spread(NamedTuple):
     """Quantiles in nanoseconds; `greatest` is exact, the others within `ERROR`. All None where nothing was added."""
 
     median: int | None = None
+    p95: int | None = None
     p99: int | None = None
     greatest: int | None = None
 
@@ -34,11 +35,18 @@ class Histogram:
         self._count = 0
         self._greatest = 0
 
-    def add(self, ns: int) -> None:
+    def has(self, ns: int) -> bool:
+        """True if a duration needs no new bucket."""
+        return _bucket(min(max(ns, 0), LONGEST_NS)) in self._buckets
+
+    def add(self, ns: int) -> bool:
+        """Add a duration; return True if it needed a new bucket."""
         at = _bucket(min(max(ns, 0), LONGEST_NS))
-        self._buckets[at] = self._buckets.get(at, 0) + 1
+        count = self._buckets.get(at, 0)
+        self._buckets[at] = count + 1
         self._count += 1
         self._greatest = max(self._greatest, ns)
+        return not count
 
     def merge(self, other: Histogram) -> None:
         buckets = self._buckets
@@ -62,8 +70,8 @@ class Histogram:
     def result(self) -> Spread:
         if not self._count:
             return Spread()
-        median, p99 = self.quantiles(50, 99)
-        return Spread(median, p99, self._greatest)
+        median, p95, p99 = self.quantiles(50, 95, 99)
+        return Spread(median, p95, p99, self._greatest)
 
     def quantiles(self, *percents: int) -> Iterator[int]:
         """The quantiles at these percentages (ascending), in nanoseconds; something must have been added."""

@@ -1,0 +1,72 @@
+"""The table of latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kinspect.output.answers.layout import Column, Layout, known, listed
+
+WAITS = 80
+"""Width to which causes are not cut."""
+
+Row = dict[str, Any]
+
+
+def _where(key: str, text: Callable[[Any], str] = known) -> Callable[[Row], str]:
+    """Cells of a key, without any text where rows do not have it: `--by` and `--slow` choose their keys."""
+    return lambda row: text(row[key]) if key in row else ""
+
+
+def _ms(value: float | None) -> str:
+    return known(None if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}")
+
+
+def _service(name: str) -> Callable[[Row], str]:
+    return lambda row: "" if "wait" in row else _ms(row["service_ms"][name])
+
+
+def _waits(causes: dict[str, int | None]) -> str:
+    """The causes that there were, the most frequent first."""
+    waits = {cause: count for cause, count in causes.items() if count}
+    ordered = dict(sorted(waits.items(), key=lambda wait: -wait[1]))
+    return listed(ordered if len(ordered) > 1 else [*ordered], len(ordered))
+
+
+def _frames(row: Row) -> Row:
+    """Frames of the slowest request, or of the row's own."""
+    found: Row = row.get("frames") or row.get("slowest") or {}
+    return found
+
+
+def _more(file: str, rows: list[Row]) -> str:
+    if "wait" in rows[0]:
+        return f"kinspect read {file} --min-latency {rows[0]['latency_ms']:.0f}ms"
+    worst = rows[0]["service_ms"]["p95"]
+    return f"kinspect read {file}" if worst is None else f"kinspect latency {file} --slow {worst:.0f}ms"
+
+
+LAYOUT = Layout(
+    (
+        Column("MINUTE (UTC)", _where("minute", lambda time: known(time and time[:16])), least=16),
+        Column("TIME (UTC)", _where("timestamp", lambda time: known(time and time[11:23])), rank=3),
+        Column("API", _where("api")),
+        Column("CLIENT ID", _where("client_id")),
+        Column("ADDRESS", _where("client_ip"), rank=2),
+        Column("BROKER", _where("broker")),
+        Column("TOPIC", _where("topic")),
+        Column("COUNT", _where("count"), True),
+        Column("WAIT", _where("wait")),
+        Column("LATENCY", lambda row: _ms(row["latency_ms"]) if "wait" in row else "", True),
+        Column("SERVICE", lambda row: _ms(row["service_ms"]) if "wait" in row else "", True),
+        *(Column(name.upper(), _service(name), True) for name in ("p50", "p95", "p99", "max")),
+        Column("LATENCY P99", lambda row: "" if "wait" in row else _ms(row["latency_ms"]["p99"]), True, 5),
+        Column("WAITS", _where("waits", _waits), rank=1, least=WAITS),
+        Column("TOPICS", _where("topics", listed), rank=4),
+        Column("GROUPS", _where("groups", listed), rank=5),
+        Column("FRAME", lambda row: known(_frames(row).get("first")), True, 6),
+        Column("FILE", lambda row: _frames(row).get("file", ""), rank=7),
+    ),
+    "no such exchange",
+    _more,
+)
