@@ -142,10 +142,13 @@ def _transactions(rows: Rows) -> Iterator[Finding]:
 
 
 def _speed(rows: Rows) -> Iterator[Finding]:
+    # A group waits for its members, not for the broker.
     slow = [
         row
         for row in rows["latency"]
-        if (row["service_ms"]["p99"] or 0) >= SLOW_MS and row["waits"]["broker"]
+        if (row["service_ms"]["p99"] or 0) >= SLOW_MS
+        and row["waits"]["broker"]
+        and not row["waits"]["group_wait"]
     ]
     text = _listed(f"{row['api']} p99 {row['service_ms']['p99']:,.0f} ms" for row in slow)
     yield Finding("slow", WARNING, len(slow), text, f"latency --slow {SLOW_MS:.0f}")

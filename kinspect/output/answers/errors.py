@@ -44,5 +44,5 @@ LAYOUT = Layout(
     ),
     "no error code, and every request was answered",
     _more,
-    _notes,
+    notes=_notes,
 )
