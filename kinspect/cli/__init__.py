@@ -20,6 +20,8 @@ from kinspect.errors import KinspectError, shortened
 from kinspect.form import COMPILED
 
 FAILED, INTERRUPTED = 1, 130
+SUMMARY = "summary"
+"""The command of captures alone."""
 
 SECTIONS = {
     "Look": {
@@ -91,9 +93,7 @@ class LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             if _may_be_capture(args[0]):
-                raise NoCommandError(
-                    f"a capture needs a command: kinspect read {shlex.quote(args[0])}"
-                ) from None
+                return SUMMARY, self.get_command(ctx, SUMMARY), args
             close = difflib.get_close_matches(args[0], COMMANDS)
             if not close:
                 raise
