@@ -23,14 +23,11 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import ANSWERED, ORPHAN, TOKEN_NAME, UNANSWERED
+from kinspect.model import NS_PER_DAY, NS_PER_MS, NS_PER_SECOND, NS_PER_US
 from kinspect.protocol import schema
 
 CAPTURE_END, GAP = "capture_end", "gap"
 
-NS_PER_US = 1_000
-NS_PER_MS = 1_000_000
-NS_PER_SECOND = 1_000_000_000
-NS_PER_DAY = 86_400 * NS_PER_SECOND
 UNITS = {
     "us": NS_PER_US,
     "ms": NS_PER_MS,

@@ -30,6 +30,7 @@ from kinspect.cli.progress import INTERVAL_SECONDS
 from kinspect.cli.types import DURATION, Duration
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters import FILTER_NAMES
+from kinspect.model import NS_PER_SECOND
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import Tally
 from kinspect.spark import session
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 AnySparkSession: TypeAlias = Any
 """A SparkSession; its package is loaded only where it is used."""
 T = TypeVar("T")
-NS_PER_SECOND = 1_000_000_000
 LOSSES = {
     "kernel_drops": "packets that were dropped before they were captured",
     "late_packets": "packets that came later than others that were taken before",

@@ -18,11 +18,11 @@ from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.kafka.fields.entities import PARTITION_NAMES, TOPIC_ID
 from kinspect.kafka.view.view import SCHEMA_VERSION, View
 from kinspect.kafka.wire.order import LineKey
+from kinspect.model import NS_PER_DAY
 from kinspect.output.escape import escape_json
 from kinspect.tables.columns import DATE, EXCHANGE_ID, schema_of
 from kinspect.tables.names import CONNECTIONS, EXCHANGES, RECORDS
 
-_DAY_NS = 86_400 * 1_000_000_000
 _KEY = Struct(">QQQI")
 _DECODED = ("key_decoded", "value_decoded")
 
@@ -72,7 +72,7 @@ class Unread(NamedTuple):
 def _put_times(row: TableRow, timestamp: int | None, completed_at: int | None) -> None:
     row["timestamp_ns"], row["completed_at_ns"] = timestamp, completed_at
     row["timestamp"], row["completed_at"] = _micros(timestamp), _micros(completed_at)
-    row[DATE] = None if timestamp is None else timestamp // _DAY_NS
+    row[DATE] = None if timestamp is None else timestamp // NS_PER_DAY
 
 
 def _micros(nanoseconds: int | None) -> int | None:

@@ -25,7 +25,7 @@ from kinspect.kafka.view.body import BodyView
 from kinspect.kafka.view.recordview import PAYLOADS, RecordView
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import Pair
-from kinspect.model import FRAME_BITS, FRAME_MASK, REQUEST, RESPONSE, Problem
+from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_MS, NS_PER_SECOND, REQUEST, RESPONSE, Problem
 from kinspect.protocol import Decoded
 
 SCHEMA_VERSION = 1
@@ -36,9 +36,6 @@ MEANT = 4
 INT64_FORMS = ("number", "string")
 RECORDS_PATH = ".batches.records."
 """In the dotted path of what a record holds."""
-
-NS_PER_SECOND = 1_000_000_000
-NS_PER_MS = 1_000_000
 
 MakeLine = Callable[[Pair, "View"], dict[str, Any]]
 
