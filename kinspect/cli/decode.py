@@ -19,7 +19,6 @@ from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
 from kinspect.kafka.connection.tokens import may_be_token, may_hold_token
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.fields.sasl import SASL_AUTHENTICATE
 from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.ends import Ends
@@ -31,6 +30,7 @@ from kinspect.output.escape import escape, escape_json
 from kinspect.output.named import number_name
 from kinspect.output.redacted import HIDDEN, STRUCTURE, shown_value
 from kinspect.protocol import interpreter, request_header, schema
+from kinspect.protocol.apikeys import SASL_AUTHENTICATE
 from kinspect.protocol.interpreter import Reading, Span
 from kinspect.protocol.schema import Layout
 from kinspect.protocol.versions import format_versions

@@ -11,15 +11,14 @@ from typing import NamedTuple
 from kinspect.kafka.connection.recognise import fits_a_broker
 from kinspect.model import RESPONSE
 from kinspect.protocol import decode_body, fits, interpreter, response_header, schema
+from kinspect.protocol.apikeys import API_VERSIONS, FIND_COORDINATOR, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 # Largest response for which every layout is tried: larger ones cost too much.
 TRIED_BYTES = 256 * 1024
 _HEAD = Struct(">ii")
-API_VERSIONS = 18
-# APIs that a client calls once or twice, whose answers prove nothing: a row of them is another protocol's.
-# FindCoordinator, SaslHandshake, ApiVersions, InitProducerId, SaslAuthenticate, CreateDelegationToken,
-# BrokerRegistration.
-CALLED_ONCE = frozenset({10, 17, API_VERSIONS, 22, 36, 38, 62})
+# APIs that a client calls once or twice, whose answers prove nothing: a row of them is another protocol's. By number:
+# InitProducerId, CreateDelegationToken, BrokerRegistration.
+CALLED_ONCE = frozenset({FIND_COORDINATOR, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE, 22, 38, 62})
 # Bytes of a message that are checked for implausible values.
 CHECKED_BYTES = 4096
 # Number of possible Kafka answers in a row that prove a stream without captured requests, and the bytes they must hold

@@ -23,6 +23,7 @@ from kinspect.protocol import (
     response_header,
     schema,
 )
+from kinspect.protocol.apikeys import PRODUCE, SASL_HANDSHAKE
 from kinspect.protocol.interpreter import Reading
 from kinspect.protocol.schema import Layout
 
@@ -56,7 +57,6 @@ _BEGINNING_BYTES, _BEGINNING_MEMORY = 4096, 1 << 20
 REPLACEMENT = "\ufffd"
 _PLAIN_ID = re.compile(r"[A-Za-z0-9._-]{4,}")
 
-PRODUCE, SASL_HANDSHAKE = 0, 17
 _RAW_TOKENS_FOLLOW = _KEYS.pack(SASL_HANDSHAKE, 0, 0)[:4]
 _DAY, _FOREVER = 24 * 3600 * 1000, 0x7FFFFFFF  # milliseconds
 # Values that clients send in a Produce. acks: since 0.9 a broker refuses others (INVALID_REQUIRED_ACKS, KAFKA-1555).

@@ -27,6 +27,7 @@ from kinspect.kafka.view.reading import ReadingView
 from kinspect.kafka.view.recordview import RecordView
 from kinspect.kafka.wire.names import ZERO_ID
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import JOIN_GROUP
 from kinspect.protocol.wire import UNKNOWN_TAGS
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from kinspect.protocol.schema import Field, Layout
 
 
-JOIN_GROUP = 11
 PROTOCOL_TYPE = "protocol_type"
 # Messages whose bytes are shown only where their meaning is known.
 _ENVELOPES = frozenset({"EnvelopeRequest", "EnvelopeResponse"})
