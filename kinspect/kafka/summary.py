@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from kinspect.kafka.fields import entities, envelope, resources, sasl
 from kinspect.kafka.fields.paths import FieldPaths, field_paths
-from kinspect.kafka.wire.names import ZERO_ID
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import API_VERSIONS, ENVELOPE, FIND_COORDINATOR, SASL_AUTHENTICATE
+from kinspect.protocol.wire import ZERO_UUID
 from kinspect.records import RecordSet
 from kinspect.records import batches as read_records
 from kinspect.records import summarise as read_batches
@@ -464,7 +464,7 @@ def _topic_walk(name_field: str, id_field: str, steps: tuple[Walk, ...]) -> Walk
     def walk(struct: Struct, found: _Found, _: str | None) -> None:
         topic: str | None = struct.get(name_field)
         topic_id = struct.get(id_field)
-        if topic_id is not None and topic_id != ZERO_ID:
+        if topic_id is not None and topic_id != ZERO_UUID:
             found.topic_ids[topic_id] = None
             if not topic:
                 topic = found.ends.names.name(topic_id, found.key)
