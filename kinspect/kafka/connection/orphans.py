@@ -43,7 +43,7 @@ def _layouts() -> tuple[Candidate, ...]:
         Candidate(api.name, api.key, version)
         for api in schema.apis()
         for version in api.versions
-        if schema.layout(api.key, version, "response") is not None
+        if schema.layout(api.key, version, RESPONSE) is not None
     )
 
 
@@ -53,7 +53,7 @@ def fitting_versions(raw: bytes) -> Iterator[Candidate]:
         return
     for candidate in _layouts():
         header = response_header(raw, 0, len(raw), candidate.key, candidate.version)
-        if header and fits(candidate.key, candidate.version, "response", raw, header.body_start, len(raw)):
+        if header and fits(candidate.key, candidate.version, RESPONSE, raw, header.body_start, len(raw)):
             yield candidate
 
 
@@ -124,7 +124,7 @@ def _messages(data: bytes) -> Iterator[bytes]:
 def _lists_itself(raw: bytes) -> bool:
     """True if a message is an answer to ApiVersions that lists ApiVersions among its APIs."""
     for version in (0, 1, 3):
-        decoded = decode_body(API_VERSIONS, version, "response", raw, 4, len(raw))
+        decoded = decode_body(API_VERSIONS, version, RESPONSE, raw, 4, len(raw))
         if decoded.complete and not decoded.problems and decoded.body is not None:
             return decoded.body["error_code"] in schema.errors() and any(
                 entry["api_key"] == API_VERSIONS and 0 <= entry["min_version"] <= entry["max_version"]

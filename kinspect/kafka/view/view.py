@@ -23,10 +23,9 @@ from kinspect.kafka.summary import problems_of, summary_of
 from kinspect.kafka.view import projection
 from kinspect.kafka.view.body import BodyView
 from kinspect.kafka.view.recordview import PAYLOADS, RecordView
-from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.message import NOTHING_DECODED, WireMessage
 from kinspect.kafka.wire.pair import Pair
 from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_MS, NS_PER_SECOND, REQUEST, RESPONSE, Problem
-from kinspect.protocol import Decoded
 
 SCHEMA_VERSION = 1
 LISTED = 100
@@ -40,7 +39,6 @@ RECORDS_PATH = ".batches.records."
 MakeLine = Callable[[Pair, "View"], dict[str, Any]]
 
 NO_FIELDS: frozenset[str] = frozenset()
-NOT_DECODED = Decoded(None, None, False, ())
 
 
 def milliseconds(nanoseconds: int | None) -> float | None:
@@ -253,7 +251,7 @@ class View:
 
     def _message(self, message: WireMessage, exchange: Pair, fields: frozenset[str] | None) -> dict[str, Any]:
         """A side of the exchange. Without `fields` to decode, keys that need the body are left out too."""
-        body, layout, complete, _ = NOT_DECODED if fields == NO_FIELDS else message.decode(fields)
+        body, layout, complete, _ = NOTHING_DECODED if fields == NO_FIELDS else message.decode(fields)
         label = None
         if layout is not None:
             label = layout.label
