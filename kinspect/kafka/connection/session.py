@@ -452,7 +452,7 @@ class Session:
         if self._pending.is_unsure(correlation_id):
             exchange.noted += (Problem(RESPONSE, "uncertain_pairing", UNSURE),)
             exchange.latency_known = False
-        _, overtakes = self._pending.take(correlation_id)
+        overtakes = self._pending.take(correlation_id)
         self._note_damage(exchange, message, cause)
         if overtakes:
             text = "this response came before those of older requests on its connection"
