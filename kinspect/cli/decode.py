@@ -14,12 +14,12 @@ import orjson
 
 from kinspect.cli import candidates, complain
 from kinspect.cli.candidates import BROKEN, CUT, FITS, MOST_MEMORY, TRAILING, Guess, MessageOptions
+from kinspect.cli.options import payload_option
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
 from kinspect.kafka.connection.tokens import may_be_token, may_hold_token
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.ends import Ends
 from kinspect.kafka.wire.message import WireMessage
@@ -74,12 +74,7 @@ class Dissection(NamedTuple):
     default=AUTO,
     help="Whether the message begins with its 4-byte size; auto: what is possible.",
 )
-@click.option(
-    "--payload",
-    type=click.Choice(list(PAYLOADS)),
-    default="none",
-    help="Decode records and show their keys and values; none: their batches only.",
-)
+@payload_option("Decode records and show their keys and values; none: their batches only.")
 @click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like.")
 @click.option(
     "--format", "format_name", type=click.Choice([TEXT, JSON]), default=TEXT, help="How to print it."
