@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from kinspect.errors import KinspectError
 from kinspect.kafka.summary import problems as all_problems
 from kinspect.kafka.summary import problems_of, summary_of
-from kinspect.kafka.view import projection
+from kinspect.kafka.view import fieldnames, projection
 from kinspect.kafka.view.body import BodyView
 from kinspect.kafka.view.recordview import PAYLOADS, RecordView
 from kinspect.kafka.wire.message import NOTHING_DECODED, WireMessage
@@ -295,9 +295,6 @@ def _check(tree: projection.Tree) -> None:
                 known = f"it has {', '.join(SHAPES[key])}" if key in SHAPES else "there is nothing below it"
                 raise KinspectError(f"unknown field '{key}.{name}'; {known}")
             if name == BODY and below[name]:
-                # It reads the whole schema table.
-                from kinspect.kafka.view import fieldnames
-
                 fieldnames.check_names(below[name], f"{key}.{name}")
 
 
