@@ -285,7 +285,7 @@ def _master(given: str | None, local: str) -> str | None:
 
 
 def _check_there(paths: list[str]) -> None:
-    """Raises CaptureError for a path that names nothing. On a cluster only its hosts know."""
+    """Raise CaptureError for a path that names nothing. On a cluster only its hosts know."""
     from kinspect.spark.storage import is_url, shown
 
     for path in paths:
