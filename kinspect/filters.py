@@ -21,16 +21,12 @@ from kinspect import seen
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap
-from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import ANSWERED, ORPHAN, TOKEN_NAME, UNANSWERED
+from kinspect.model import NS_PER_DAY, NS_PER_MS, NS_PER_SECOND, NS_PER_US
 from kinspect.protocol import schema
 
 CAPTURE_END, GAP = "capture_end", "gap"
 
-NS_PER_US = 1_000
-NS_PER_MS = 1_000_000
-NS_PER_SECOND = 1_000_000_000
-NS_PER_DAY = 86_400 * NS_PER_SECOND
 UNITS = {
     "us": NS_PER_US,
     "ms": NS_PER_MS,
@@ -206,7 +202,7 @@ class Filter:
 
     def _see(self, option: str, exchange: Exchange) -> None:
         kinds = self.seen.setdefault(option, {})
-        for kind, values in _HAD.get(option, {}).items():
+        for kind, values in _LEFT_OUT_VALUES.get(option, {}).items():
             seen.count_values(kinds.setdefault(kind, {}), values(exchange))
         if option == "--min-latency" and (latency := _took(exchange)) is not None:
             seen.longest(kinds, latency)
@@ -476,15 +472,14 @@ def _groups(exchange: Exchange) -> tuple[Sequence[str], bool]:
 
 def _topics(exchange: Exchange) -> tuple[Sequence[str], bool]:
     summary = exchange.summary
-    unresolved = summary.unresolved_topic_ids
-    names = [topic for topic in summary.topics if topic not in unresolved] if unresolved else summary.topics
-    known = not unresolved and _bodies_known(exchange)
-    return [*names, *map(TopicId, summary.topic_ids)], known
+    known = not summary.unresolved_topic_ids and _bodies_known(exchange)
+    return [*_named_topics(exchange), *map(TopicId, summary.topic_ids)], known
 
 
 def _named_topics(exchange: Exchange) -> Iterable[str]:
     unresolved = exchange.summary.unresolved_topic_ids
-    return (topic for topic in exchange.summary.topics if topic not in unresolved)
+    topics = exchange.summary.topics
+    return [topic for topic in topics if topic not in unresolved] if unresolved else topics
 
 
 _ENDS: dict[str, Callable[[HostPort, HostPort], Sequence[str]]] = {
@@ -501,7 +496,7 @@ def _ends_of(option: str) -> Callable[[Exchange], Iterable[str]]:
     return lambda exchange: set(_ENDS[option](*_ends(exchange)))
 
 
-_HAD: dict[str, dict[str, Callable[[Exchange], Iterable[str]]]] = {
+_LEFT_OUT_VALUES: dict[str, dict[str, Callable[[Exchange], Iterable[str]]]] = {
     "--api": {"APIs": lambda exchange: (exchange.api or f"key {exchange.api_key}",)},
     "--client-id": {"client ids": lambda exchange: _client_id(exchange)[0]},
     "--port": {"ports": _ends_of("--port")},
@@ -516,18 +511,14 @@ _HAD: dict[str, dict[str, Callable[[Exchange], Iterable[str]]]] = {
         ),
     },
 }
-"""Properties of an exchange to be counted, by option."""
+"""Values to count of the exchanges that an option leaves out: by option and kind, a function that gives them."""
 
 
 def _bodies_known(exchange: Exchange) -> bool:
     """True if every message that was sent could be read to its end, as far as known."""
     if exchange.request is None:
         return False
-    return all(_body_known(m) for m in (exchange.request, exchange.response) if m is not None)
-
-
-def _body_known(message: WireMessage) -> bool:
-    return message.decode().complete
+    return all(m.decode().complete for m in (exchange.request, exchange.response) if m is not None)
 
 
 def _has_error(exchange: Exchange) -> Verdict:
@@ -538,18 +529,14 @@ def _has_error(exchange: Exchange) -> Verdict:
         return True
     if exchange.problems or exchange.summary.error_count or exchange.summary.refusal:
         return True
-    return None if exchange.response is not None and not _body_known(exchange.response) else False
+    return None if exchange.response is not None and not exchange.response.decode().complete else False
 
 
 def _took(exchange: Exchange) -> int | None:
     """Nanoseconds until the response, or of waiting for it; None if none was due, or the time is not known."""
     if exchange.outcome == ANSWERED:
         return exchange.latency_ns
-    return _waited(exchange) if exchange.outcome == UNANSWERED else None
-
-
-def _waited(exchange: Exchange) -> int | None:
-    request = exchange.request
-    if request is None or request.last_time is None or exchange.completed_at is None:
+    sent = exchange.request.last_time if exchange.request is not None else None
+    if exchange.outcome != UNANSWERED or sent is None or exchange.completed_at is None:
         return None
-    return exchange.completed_at - request.last_time
+    return exchange.completed_at - sent

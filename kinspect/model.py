@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kinspect.errors import shortened
 
@@ -14,6 +14,11 @@ FRAME_MASK = (1 << FRAME_BITS) - 1
 
 # TCP header flags (RFC 9293 §3.1).
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+
+NS_PER_US: Final = 1_000
+NS_PER_MS: Final = 1_000_000
+NS_PER_SECOND: Final = 1_000_000_000
+NS_PER_DAY: Final = 86_400 * 1_000_000_000
 
 # A packet that comes again unchanged within this time is a copy made by the capture, not a retransmission.
 COPY_NS = 10_000_000
@@ -171,13 +176,13 @@ class Caps:
     """Size in bytes that the compressed record batches of one exchange may expand to."""
     records: int = 80_000
     """Records and their headers, and batches, kept per exchange."""
-    idle_timeout_ns: int = 600 * 1_000_000_000
+    idle_timeout_ns: int = 600 * NS_PER_SECOND
     """Capture time without a packet after which a connection is flushed."""
     fragment_bytes: int = 16 * 1024 * 1024
     """Bytes of IP fragments whose packet is incomplete or was completed recently; the oldest packet is dropped."""
     fragments: int = 4096
     """Packets of which some IP fragments wait for others; as many complete ones are remembered."""
-    fragment_ns: int = 30 * 1_000_000_000
+    fragment_ns: int = 30 * NS_PER_SECOND
     """Time between two fragments of a packet after which the packet is given up."""
     reorder_packets: int = 32
     """Packets of a connection after which a hole that the peer acknowledged is considered lost."""

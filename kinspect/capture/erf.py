@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from struct import Struct
 
-from kinspect.capture.reader import Findings, damaged, new_block, packet_name, truncated
-from kinspect.capture.source import Begin, Source, read_at_least
+from kinspect.capture.reader import Findings, damaged, new_block, packet_name, read_on
+from kinspect.capture.source import Begin, Source
 from kinspect.link.erf import COUNTS_LOSS, HEADER, MORE, PAD, RECORD_LINK_TYPES, headers_end
 from kinspect.model import FRAME_BITS, Block
 
@@ -79,11 +79,9 @@ def read_erf(
         offset += position
         if not need:
             raise damaged(source, packet_name(frame), offset, "is shorter than its headers")
-        data = read_at_least(source, data[position:], need, block_size)
+        data = read_on(source, data[position:], need, block_size, frame, offset)
         if not data:
             return
-        if len(data) < need:
-            raise truncated(source, packet_name(frame), offset, len(data), need)
 
 
 def _walk(block: Block) -> tuple[int, int, int]:

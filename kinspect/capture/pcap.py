@@ -12,11 +12,12 @@ from kinspect.capture.reader import (
     damaged,
     new_block,
     packet_name,
-    truncated,
+    read_file_header,
+    read_on,
 )
-from kinspect.capture.source import Begin, Source, read_at_least
+from kinspect.capture.source import Begin, Source
 from kinspect.capture.unsupported import unsupported
-from kinspect.model import Block
+from kinspect.model import NS_PER_SECOND, Block
 
 
 class FileLayout(NamedTuple):
@@ -65,9 +66,7 @@ def read_pcap(
     head: bytes, source: Source, first_frame: int, block_size: int, findings: Findings
 ) -> Iterator[Block]:
     """The packets of a pcap file; a `reader.FormatReader`."""
-    data = read_at_least(source, head, _FILE_HEADER, block_size)
-    if len(data) < _FILE_HEADER:
-        raise truncated(source, "the file header", 0, len(data), _FILE_HEADER)
+    data = read_file_header(source, head, _FILE_HEADER, block_size)
     variant = VARIANTS[data[:MAGIC_SIZE]]
     snaplen, link_field = Struct(variant.order + "II").unpack_from(data, _SNAPLEN_OFFSET)
     limit = min(max(snaplen, _USUAL_LIMIT), PACKET_LIMIT)
@@ -90,12 +89,9 @@ def read_pcap(
         if captured > limit:
             why = f"claims {captured} captured bytes, more than the {limit} a packet of this file can have"
             raise damaged(source, packet_name(frame), offset, why)
-        need = variant.record_header + captured
-        data = read_at_least(source, data[position:], need, block_size)
+        data = read_on(source, data[position:], variant.record_header + captured, block_size, frame, offset)
         if not data:
             return
-        if len(data) < need:
-            raise truncated(source, packet_name(frame), offset, len(data), need)
         position = 0
 
 
@@ -122,7 +118,7 @@ def _walk(block: Block, position: int, variant: FileLayout, fcs: int) -> tuple[i
         if wire != captured or fcs:
             wire = max(max(wire, captured) - fcs, 0)
             end = min(end, start + wire)
-        add_time(seconds * 1_000_000_000 + fraction * fraction_ns)
+        add_time(seconds * NS_PER_SECOND + fraction * fraction_ns)
         add_start(start)
         add_end(end)
         add_wire(wire)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kinspect.capture.source import Begin, Source
+from kinspect.capture.source import Begin, Source, read_at_least
 from kinspect.errors import CaptureError, TruncatedCaptureError
 from kinspect.model import FRAME_MASK, Block
 
@@ -50,6 +50,26 @@ def truncated(source: Source, what: str, offset: int, have: int, need: int) -> T
     return TruncatedCaptureError(
         f"{source.name}: ends in the middle of {what} (offset {offset}): {have} of {need} bytes are there"
     )
+
+
+def read_file_header(source: Source, head: bytes, size: int, block_size: int) -> bytes:
+    """The bytes of a source, of which `head` was read, up to a block. Raises TruncatedCaptureError if they do not hold
+    its file header, of `size` bytes."""
+    data = read_at_least(source, head, size, block_size)
+    if len(data) < size:
+        raise truncated(source, "the file header", 0, len(data), size)
+    return data
+
+
+def read_on(source: Source, rest: bytes, need: int, block_size: int, frame: int, offset: int) -> bytes:
+    """The bytes from the packet `frame` on, of which `rest` was read, up to a block; none at the end of the source.
+
+    Raises TruncatedCaptureError if they do not hold its record, of `need` bytes, which begins at `offset`.
+    """
+    data = read_at_least(source, rest, need, block_size)
+    if data and len(data) < need:
+        raise truncated(source, packet_name(frame), offset, len(data), need)
+    return data
 
 
 def damaged(source: Source, what: str, offset: int, why: str) -> CaptureError:

@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
 
 from kinspect.errors import CaptureError
+from kinspect.model import NS_PER_SECOND
 
-NS_PER_SECOND = 1_000_000_000
 SECONDS_MOST = 1 << 63
 """Seconds before or after 1970 from which on a time is none."""
 LINK_TYPES = range(1 << 16)

@@ -15,11 +15,12 @@ from kinspect.capture.reader import (
     damaged,
     new_block,
     packet_name,
-    truncated,
+    read_file_header,
+    read_on,
 )
-from kinspect.capture.source import Begin, Source, read_at_least
+from kinspect.capture.source import Begin, Source
 from kinspect.capture.unsupported import unsupported
-from kinspect.model import FRAME_BITS, Block
+from kinspect.model import FRAME_BITS, NS_PER_SECOND, Block
 
 MAGIC = b"snoop\0\0\0"
 _FILE_HEADER = 16
@@ -54,9 +55,7 @@ def read_snoop(
     head: bytes, source: Source, first_frame: int, block_size: int, findings: Findings
 ) -> Iterator[Block]:
     """The packets of a snoop file; a `reader.FormatReader`."""
-    data = read_at_least(source, head, _FILE_HEADER, block_size)
-    if len(data) < _FILE_HEADER:
-        raise truncated(source, "the file header", 0, len(data), _FILE_HEADER)
+    data = read_file_header(source, head, _FILE_HEADER, block_size)
     link_type = _link_type(data, source.name)
     run = (first_frame >> FRAME_BITS,)
 
@@ -76,11 +75,9 @@ def read_snoop(
         if not _RECORD_HEADER + captured <= length <= PACKET_LIMIT:
             why = f"claims {captured} captured bytes in a record of {length}"
             raise damaged(source, packet_name(frame), offset, why)
-        data = read_at_least(source, data[position:], length, block_size)
+        data = read_on(source, data[position:], length, block_size, frame, offset)
         if not data:
             return
-        if len(data) < length:
-            raise truncated(source, packet_name(frame), offset, len(data), length)
         position = 0
 
 
@@ -114,7 +111,7 @@ def _walk(block: Block, position: int) -> tuple[int, int, int, int]:
             return position, captured, length, dropped
         position += length
         dropped = max(dropped, drops)
-        add_time(seconds * 1_000_000_000 + microseconds * 1000)
+        add_time(seconds * NS_PER_SECOND + microseconds * 1000)
         add_start(start)
         add_end(start + captured)
         add_wire(max(wire, captured))

@@ -7,7 +7,7 @@ from struct import Struct
 
 from kinspect.capture.reader import new_block
 from kinspect.capture.writer import packet_block
-from kinspect.model import Block
+from kinspect.model import NS_PER_SECOND, Block
 
 ETHERNET, RAW_IP, COOKED = 1, 101, 276
 """LINKTYPE_ values; the last one is LINKTYPE_LINUX_SLL2."""
@@ -42,8 +42,6 @@ _COOKED = Struct(">H2xIHBB8s")
 ROOM_BYTES = _TAG_BYTES
 """Bytes kept free before each packet for the VLAN tag. The cooked header has room beside it (`tpacket_rcv`)."""
 
-_NS_PER_SECOND = 1_000_000_000
-
 
 def read_ring_block(data: bytes, link_type: int) -> Block:
     """Packets of a block of the ring, numbered from 1.
@@ -72,7 +70,7 @@ def read_ring_block(data: bytes, link_type: int) -> Block:
                 room = room or bytearray(data)
                 start = _put_tag(room, start, tag_type, tag)
             length += at + offset - start
-            block.times.append(seconds * _NS_PER_SECOND + ns)
+            block.times.append(seconds * NS_PER_SECOND + ns)
             block.starts.append(start)
             block.ends.append(end)
             block.wire_lengths.append(length)

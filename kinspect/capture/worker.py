@@ -14,16 +14,16 @@ from kinspect.capture.ring import RETIRE_MS, interface_error
 from kinspect.capture.save import SaveFiles
 from kinspect.capture.tpacket import packet_blocks, read_ring_block
 from kinspect.errors import KinspectError
+from kinspect.model import NS_PER_MS
 
-_MS = 1_000_000
-VISIBLE_NS = 2 * RETIRE_MS * _MS
+VISIBLE_NS = 2 * RETIRE_MS * NS_PER_MS
 """Time after which a packet is in a block that the kernel has handed over."""
-BEAT_NS = 100 * _MS
+BEAT_NS = 100 * NS_PER_MS
 """Interval at which the decoding process gets the state of the capture."""
-SECRETS_NS = 20 * _MS
+SECRETS_NS = 20 * NS_PER_MS
 """Interval at which the key log is checked for new TLS secrets."""
 BLOCKS_A_TURN = 32
-LONGEST_END_NS = 10_000 * _MS
+LONGEST_END_NS = 10_000 * NS_PER_MS
 """Longest time for ending. The end is found by the packets' times, and never if the clock is set back."""
 FOREVER = 1 << 63
 
@@ -121,11 +121,11 @@ class CaptureWorker:
         """Wait until there is something to do, `longest` nanoseconds at most."""
         now = time.monotonic_ns()
         if self._order is not None or self._ended_at is not None:
-            longest = min(longest, RETIRE_MS * _MS)
+            longest = min(longest, RETIRE_MS * NS_PER_MS)
         elif self._deadline is not None:
             longest = min(longest, max(0, self._deadline - now))
         self._poll.modify(self._outbox.fileno(), select.POLLOUT if self._outbox.waiting else 0)
-        for descriptor, _ in self._poll.poll(longest / _MS):
+        for descriptor, _ in self._poll.poll(longest / NS_PER_MS):
             if descriptor == self._control:
                 # A byte, or the end of the other process.
                 self._poll.unregister(self._control)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.connection import orphans
+from kinspect.kafka.connection.recognise import is_text
 from kinspect.model import REQUEST, RESPONSE, Caps
 from kinspect.protocol import decode_body, interpreter, schema
 from kinspect.protocol.interpreter import Reading
@@ -158,10 +159,9 @@ def _is_clear(candidate: Guess) -> bool:
     """True if a request, even one that does not fit, hardly looks like one by chance: it has a client id, and an API
     other than the first, whose key and version look like the correlation ids of many responses."""
     read = header(candidate.message.data, REQUEST, candidate.api_key, candidate.version)
-    client_id = str(read.body.get("client_id") or "")
-    named = client_id.isprintable() and "\ufffd" not in client_id and client_id != ""
     few = candidate.fit in (FITS, CUT) or (candidate.fit == TRAILING and candidate.amount <= TOO_MANY_LEFT)
-    return named and (few or (bool(candidate.api_key) and schema.api(candidate.api_key or 0) is not None))
+    known = bool(candidate.api_key) and schema.api(candidate.api_key or 0) is not None
+    return is_text(read.body.get("client_id")) and (few or known)
 
 
 def _requests(message: Framed, options: MessageOptions) -> Iterator[Guess]:

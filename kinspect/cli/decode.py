@@ -14,13 +14,12 @@ import orjson
 
 from kinspect.cli import candidates, complain
 from kinspect.cli.candidates import BROKEN, CUT, FITS, MOST_MEMORY, TRAILING, Guess, MessageOptions
+from kinspect.cli.options import payload_option
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
 from kinspect.kafka.connection.tokens import may_be_token, may_hold_token
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.fields.sasl import SASL_AUTHENTICATE
-from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.ends import Ends
 from kinspect.kafka.wire.message import WireMessage
@@ -31,6 +30,7 @@ from kinspect.output.escape import escape, escape_json
 from kinspect.output.named import number_name
 from kinspect.output.redacted import HIDDEN, STRUCTURE, shown_value
 from kinspect.protocol import interpreter, request_header, schema
+from kinspect.protocol.apikeys import SASL_AUTHENTICATE
 from kinspect.protocol.interpreter import Reading, Span
 from kinspect.protocol.schema import Layout
 from kinspect.protocol.versions import format_versions
@@ -74,12 +74,7 @@ class Dissection(NamedTuple):
     default=AUTO,
     help="Whether the message begins with its 4-byte size; auto: what is possible.",
 )
-@click.option(
-    "--payload",
-    type=click.Choice(list(PAYLOADS)),
-    default="none",
-    help="Decode records and show their keys and values; none: their batches only.",
-)
+@payload_option("Decode records and show their keys and values; none: their batches only.")
 @click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like.")
 @click.option(
     "--format", "format_name", type=click.Choice([TEXT, JSON]), default=TEXT, help="How to print it."
@@ -120,18 +115,20 @@ def decode(
     if not found:
         raise KinspectError("the bytes fit no layout of what was asked for: fewer options leave more to try")
     best = found[0]
-    if options == MessageOptions(None, None, None) and not show_secrets and _may_be_token(given, best):
+    guessed = options == MessageOptions(None, None, None)
+    if guessed and not show_secrets and _may_be_token(given, best):
         raise KinspectError(
             f"this may be a raw SASL token ({TOKEN_NAME}), {_bytes(len(best.message.data))}: no request of a known API"
             " begins so; --show-secrets, --request or --response decodes it all the same"
         )
-    if options == MessageOptions(None, None, None) and not show_secrets and _may_show_token(given, best):
+    if guessed and not show_secrets and _may_show_token(given, best):
         raise KinspectError(
             "this may hold a SASL token, and is no whole request: --show-secrets, --request, --response or --api"
             " decodes it all the same"
         )
     wire, header = _message(best)
-    parts = _take_apart(wire, header, View(**_shown(best, payload, show_secrets)))
+    view = View(payload=payload, show_secrets=show_secrets, fields=(f"{best.direction}.body",))
+    parts = _take_apart(wire, header, view)
     others = candidates.others(found)
     click.echo((_json if format_name == JSON else _text)(parts, wire, best, others), nl=False)
     if best.message.after:
@@ -152,16 +149,6 @@ def _may_show_token(given: bytes, best: Guess) -> bool:
     """True if the best reading, a guess, could show secrets that SaslAuthenticate's would hide."""
     is_request = best.direction == REQUEST and best.fit == FITS
     return not is_request and best.api_key != SASL_AUTHENTICATE and may_hold_token(given)
-
-
-def _shown(best: Guess, payload: str, show_secrets: bool) -> dict[str, Any]:
-    """Options of the view."""
-    return {
-        "show_secrets": show_secrets,
-        "fields": (f"{best.direction}.body",),
-        "records": payload != "none",
-        "payload": payload,
-    }
 
 
 def _given(message: str | None, path: str | None, least: int) -> bytes:

@@ -22,6 +22,7 @@ from kinspect.cli.options import (
     make_caps,
     make_filter,
     options,
+    payload_option,
     usage,
 )
 from kinspect.cli.types import SIZE
@@ -36,12 +37,7 @@ SPOOL_BYTES = 1 << 30
 TERMINAL = "/dev/tty"
 
 SHOWN = (
-    click.option(
-        "--payload",
-        type=click.Choice(["none", "text", "base64", "hex"]),
-        default="none",
-        help="Show records' keys and values, also among the bytes; none: their sizes only.",
-    ),
+    payload_option("Show records' keys and values, also among the bytes; none: their sizes only."),
     click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and the like."),
     click.option("--utc", is_flag=True, help="Times in UTC (else local time)."),
     click.option(

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 LOADED_LATE = (
     *(f"kinspect.output.{name}" for name in ("console", *FORMATS) if name != NONE),
-    *("kinspect.kafka.view.fieldnames", "kinspect.tls.protection", "kinspect.tls.keys"),
+    *("kinspect.tls.protection", "kinspect.tls.keys"),
     *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
     *("cramjam", "crc32c", "rich.progress", "scapy.arch.common"),
     *("ctypes.util", "shutil", "subprocess", "tempfile"),

@@ -10,7 +10,8 @@ import click
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Size
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, Filter
-from kinspect.kafka.view.view import View
+from kinspect.kafka.view.recordview import PAYLOADS
+from kinspect.kafka.view.view import INT64_FORMS, View
 from kinspect.model import Caps
 from kinspect.output import DETAIL, FORMATS, JSONL, NONE, TABLE, Style
 from kinspect.output.escape import escape
@@ -71,6 +72,11 @@ def format_option(formats: Sequence[str], auto: str) -> Option:
     )
 
 
+def payload_option(text: str) -> Option:
+    """`--payload`; `text`: its help."""
+    return click.option("--payload", type=click.Choice(list(PAYLOADS)), default="none", help=text)
+
+
 OUTPUT_FILE = (
     click.option(
         "-o",
@@ -94,16 +100,11 @@ SHOWN = (
         help="Only these keys of jsonl: a,b.c. A key of records implies --records.",
     ),
     click.option("--records", is_flag=True, help="Decode records."),
-    click.option(
-        "--payload",
-        type=click.Choice(["none", "text", "base64", "hex"]),
-        default="none",
-        help="Show records' keys and values; none: their sizes only.",
-    ),
+    payload_option("Show records' keys and values; none: their sizes only."),
     click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like."),
     click.option(
         "--int64",
-        type=click.Choice(["number", "string"]),
+        type=click.Choice(INT64_FORMS),
         default="number",
         help="64-bit integers of bodies as text, for tools that round.",
     ),

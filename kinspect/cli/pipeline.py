@@ -24,12 +24,14 @@ from kinspect.cli.options import (
     make_filter,
     make_view,
     options,
+    payload_option,
     usage,
 )
 from kinspect.cli.progress import INTERVAL_SECONDS
 from kinspect.cli.types import DURATION, Duration
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters import FILTER_NAMES
+from kinspect.model import NS_PER_SECOND
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import Tally
 from kinspect.spark import session
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 AnySparkSession: TypeAlias = Any
 """A SparkSession; its package is loaded only where it is used."""
 T = TypeVar("T")
-NS_PER_SECOND = 1_000_000_000
 LOSSES = {
     "kernel_drops": "packets that were dropped before they were captured",
     "late_packets": "packets that came later than others that were taken before",
@@ -80,12 +81,7 @@ SPARK = (
     click.option("--master", metavar="URL", help="The Spark master.  [default: local[*]]"),
     click.option("--capture-point", metavar="NAME", help="Where it was captured: a column of all tables."),
     click.option("--conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable."),
-    click.option(
-        "--payload",
-        type=click.Choice(["none", "text", "base64", "hex"]),
-        default="none",
-        help="Keep records' keys and values; none: their sizes only.",
-    ),
+    payload_option("Keep records' keys and values; none: their sizes only."),
     click.option("--show-secrets", is_flag=True, help="Keep passwords, tokens and the like."),
     click.option("-q", "--quiet", is_flag=True, help="No summary."),
     click.option("--progress/--no-progress", default=None, help="Show how far the job is."),
@@ -121,12 +117,12 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     keylog = usage(lambda: KeyLogFile(values["keylog"]).more()) if values["keylog"] else b""
     names = usage(lambda: topicnames.load_topic_names(values["topic_names"])) if values["topic_names"] else {}
     session.check()
-    _check_out(values["out"])
     from kinspect.spark.commit import FORMATS
     from kinspect.spark.job import Job
     from kinspect.spark.job import run as run_job
-    from kinspect.spark.storage import expand
+    from kinspect.spark.storage import check_out, expand
 
+    check_out(values["out"])
     files = expand(list(captures))
     master = _master(values["master"], "local[*]")
     if session.is_local(master) and not values["skip_unreadable"]:
@@ -204,11 +200,11 @@ def stream(folder: str, **values: Any) -> int:
         usage(lambda: KeyLogFile(values["keylog"]))
     names = usage(lambda: topicnames.load_topic_names(values["topic_names"])) if values["topic_names"] else {}
     session.check_stream()
-    _check_out(values["out"])
-    from kinspect.spark.storage import everywhere, listing, shown
+    from kinspect.spark.storage import check_out, everywhere, listing, shown
     from kinspect.spark.streaming.query import Stream
     from kinspect.spark.streaming.source import Watch
 
+    check_out(values["out"])
     listing(folder)
     request = _request(tables, names, values, late_secrets=values["keylog"] is not None)
     watch = Watch(
@@ -289,18 +285,12 @@ def _master(given: str | None, local: str) -> str | None:
 
 
 def _check_there(paths: list[str]) -> None:
-    """Raises CaptureError for a path that names nothing. On a cluster only its hosts know."""
+    """Raise CaptureError for a path that names nothing. On a cluster only its hosts know."""
     from kinspect.spark.storage import is_url, shown
 
     for path in paths:
         if not is_url(path) and not os.path.exists(path):
             raise CaptureError(f"{shown(path)}: no such file")
-
-
-def _check_out(folder: str) -> None:
-    from kinspect.spark.storage import check_out
-
-    check_out(folder)
 
 
 def _shows_progress(values: dict[str, Any]) -> bool:

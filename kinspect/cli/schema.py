@@ -6,7 +6,7 @@ import difflib
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -15,7 +15,6 @@ from kinspect.cli.textable import fits_in_columns, in_columns
 from kinspect.errors import KinspectError
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema as table
-from kinspect.protocol.describe import FieldRow, describe
 from kinspect.protocol.schema import Api, ErrorCode, Field, Layout
 from kinspect.protocol.store import MessageDefinition
 from kinspect.protocol.versions import format_versions
@@ -353,16 +352,22 @@ def _layout_text(layout: Layout) -> str:
     if layout.label:
         facts.append(f"early access {layout.label}")
     title = f"{layout.name} v{layout.version}" + (f" ({', '.join(facts)})" if facts else "")
-    rows = describe(layout)
-    if not rows:
+    if not layout.fields:
         return f"{title}\n  no fields\n"
-    lines = [("  " * (row.depth + 1) + row.name, row.type, _remarks(row)) for row in rows]
+    lines = [*_field_lines(layout.fields, "  ")]
     widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
     body = (f"{name:{widths[0]}}  {kind:{widths[1]}}  {rest}".rstrip() for name, kind, rest in lines)
     return "".join(f"{line}\n" for line in (title, *body))
 
 
-def _remarks(field: FieldRow) -> str:
+def _field_lines(fields: Iterable[Field], indent: str) -> Iterator[tuple[str, str, str]]:
+    """Name, type and remarks of each field in wire order, a struct's fields below it; tagged fields come last."""
+    for field in sorted(fields, key=lambda field: -1 if field.tag is None else field.tag):
+        yield indent + field.name, f"[]{field.type}" if field.array else field.type, _remarks(field)
+        yield from _field_lines(field.fields, indent + "  ")
+
+
+def _remarks(field: Field) -> str:
     remarks = ["nullable"] * field.nullable
     if field.tag is not None:
         remarks.append(f"tag {field.tag}")

@@ -50,7 +50,7 @@ def _processors() -> int:
 def run_shared(
     job: Callable[[int, int], WorkerJob], blocks: Iterator[Block], count: int, output: TextOutput
 ) -> Shares:
-    """Reads the blocks with `count` workers and writes their lines to `output`. Returns the workers' counts.
+    """Read the blocks with `count` workers and write their lines to `output`. Returns the workers' counts.
 
     `job`: makes the job of a worker of its number (from 0) and the number of workers. Raises KinspectError if a worker
     died or if workers read different input, and the exceptions that workers raise.

@@ -32,7 +32,7 @@ class LostError(Exception):
 
 
 def fork(work: Callable[[Link], None], others: list[JobWorker]) -> JobWorker:
-    """Starts a process that does `work` and ends. `others`: the workers started before.
+    """Start a process that does `work` and ends. `others`: the workers started before.
 
     Raises KinspectError if the system cannot start one.
     """
@@ -79,7 +79,7 @@ class Link:
         self._room = RING_BYTES
 
     def send(self, kind: int, data: bytes) -> None:
-        """Sends a message, waiting for room in the pipe. Raises LostError."""
+        """Send a message, waiting for room in the pipe. Raises LostError."""
         left = memoryview(_HEAD.pack(kind, len(data)) + data)
         try:
             while left:
@@ -88,7 +88,7 @@ class Link:
             raise LostError from None
 
     def send_text(self, ends: array[int], text: bytes) -> None:
-        """Sends the text of its next lines, waiting for room in the ring. `ends`: where lines end in it. Raises
+        """Send the text of its next lines, waiting for room in the ring. `ends`: where lines end in it. Raises
         LostError."""
         left = memoryview(text)
         while ends:
@@ -156,7 +156,7 @@ class JobWorker:
         return self._status
 
     def end(self) -> None:
-        """Closes the pipes, and kills the process if it has not ended."""
+        """Close the pipes, and kill the process if it has not ended."""
         os.close(self.hears)
         os.close(self.tells)
         if self._status is None:
@@ -183,11 +183,11 @@ class JobWorker:
                 yield kind, message
 
     def send(self, kind: int, data: bytes) -> None:
-        """Queues a message, to be sent when the pipe has room."""
+        """Queue a message, to be sent when the pipe has room."""
         self.to_send += _HEAD.pack(kind, len(data)) + data
 
     def send_waiting(self) -> None:
-        """Sends queued messages as far as the pipe has room. Those to a worker that has ended are dropped."""
+        """Send queued messages as far as the pipe has room. Those to a worker that has ended are dropped."""
         try:
             sent = os.write(self.tells, self.to_send)
         except BlockingIOError:
@@ -197,7 +197,7 @@ class JobWorker:
         del self.to_send[:sent]
 
     def take_text(self, data: bytes) -> None:
-        """Takes the next text from the ring. `data`: its size and where lines end in it, as `Link.send_text` sends."""
+        """Take the next text from the ring. `data`: its size and where lines end in it, as `Link.send_text` sends."""
         size, *ends = array("Q", data)
         text = self._ring[self._at : self._at + size]
         self._at = (self._at + size) % RING_BYTES
@@ -207,7 +207,7 @@ class JobWorker:
             self.pieces.append((text[ends[-1] :], False))
 
     def tell_taken(self) -> None:
-        """Reports written bytes to the worker once they are a quarter of the ring."""
+        """Report written bytes to the worker once they are a quarter of the ring."""
         if self.taken >= RING_BYTES // 4:
             self.send(TAKEN, self.taken.to_bytes(8, "little"))
             self.taken = 0

@@ -35,10 +35,10 @@ class TextOutput(Protocol):
     """Receiver of the texts."""
 
     def chunk(self, packets: int, bytes_read: int, told: list[Any]) -> None:
-        """Takes the progress of all workers in packets and bytes. `told`: what `WorkerJob.chunk` of each returned."""
+        """Take the progress of all workers in packets and bytes. `told`: what `WorkerJob.chunk` of each returned."""
 
     def write(self, pieces: list[tuple[int, memoryview, bool]]) -> None:
-        """Writes the next pieces of text, each with the number of its worker, and True if a line ends there. The
+        """Write the next pieces of text, each with the number of its worker, and True if a line ends there. The
         pieces are valid until this returns."""
 
     def stopped(self) -> bool:
@@ -76,7 +76,7 @@ class LineMerge:
         }
 
     def run(self) -> Shares:
-        """Runs until all workers are done. Raises KinspectError if a worker died or if workers read different input,
+        """Run until all workers are done. Raises KinspectError if a worker died or if workers read different input,
         and the exceptions that workers raise."""
         workers = {end: worker for worker in self._workers for end in (worker.hears, worker.tells)}
         while any(worker.share is None for worker in self._workers):
@@ -90,7 +90,7 @@ class LineMerge:
         return self._add_up([worker.share or {} for worker in self._workers])
 
     def _watch(self) -> None:
-        """Polls the workers that are at work: for messages from them, and for room if messages to them wait."""
+        """Poll the workers that are at work: for messages from them, and for room if messages to them wait."""
         for worker in self._workers:
             at_work = worker.share is None
             self._watch_end(worker.hears, select.POLLIN, at_work)
@@ -128,7 +128,7 @@ class LineMerge:
         raise KinspectError(f"a process of --jobs was ended {how}; the output is not complete")
 
     def _turn(self, told: list[Any]) -> None:
-        """Puts the lines of a chunk in order once all workers reported it, and gives the workers their turn."""
+        """Put the lines of a chunk in order once all workers reported it, and give the workers their turn."""
         order = self._order
         agreed, bytes_read, *_ = told[0]
         if self._last or any(each[0] != agreed for each in told):
@@ -159,7 +159,7 @@ class LineMerge:
         worker.send(kind, data)
 
     def _write(self) -> None:
-        """Writes the pieces of text that have arrived, up to the first one that is missing."""
+        """Write the pieces of text that have arrived, up to the first one that is missing."""
         due, workers = self._due, self._workers
         ready = []
         while due and (pieces := (worker := workers[number := due[0]]).pieces):
@@ -174,7 +174,7 @@ class LineMerge:
                 worker.tell_taken()
 
     def _stop(self) -> None:
-        """Stops all workers at the same chunk if no more lines are to be written. It is one that none has reached."""
+        """Stop all workers at the same chunk if no more lines are to be written. It is one that none has reached."""
         if not self._asked and self._output.stopped():
             self._asked = True
             for worker in self._workers:

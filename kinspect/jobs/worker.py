@@ -43,10 +43,10 @@ class WorkerJob(Protocol):
     def packets(self) -> Packets: ...
 
     def take(self, block: Block) -> None:
-        """Takes the next packets."""
+        """Take the next packets."""
 
     def finish(self) -> None:
-        """Ends the input."""
+        """End the input."""
 
     def wants(self, line: Line) -> bool:
         """True if the line's text is needed; other lines are dropped at once."""
@@ -68,7 +68,7 @@ def own_islands(number: int, count: int) -> dict[str, Any]:
 
 
 def work(job: WorkerJob, blocks: Iterator[Block], number: int, count: int, link: Link) -> None:
-    """Runs a worker: reads the blocks, and sends its counts, or the exception that ended it."""
+    """Run a worker: read the blocks, and send its counts, or the exception that ended it."""
     try:
         try:
             link.send(DONE, cbor2.dumps(_Reader(job, number, count, link).read(blocks)))
@@ -92,7 +92,7 @@ class _Reader:
         self._stop: int | None = None
 
     def read(self, blocks: Iterator[Block]) -> dict[str, Any]:
-        """Reads all blocks, or up to the chunk at which the first process stops it. Returns this worker's counts."""
+        """Read all blocks, or up to the chunk at which the first process stops it. Returns this worker's counts."""
         job, filled = self._job, 0
         for block in blocks:
             if filled >= CHUNK_BYTES:
@@ -119,7 +119,7 @@ class _Reader:
         }
 
     def _tell(self, last: bool) -> None:
-        """Reports the lines and names of the chunk that was read."""
+        """Report the lines and names of the chunk that was read."""
         job, inspector = self._job, self._job.inspector
         lines, came, pack = self._lines, self._came, ENTRY.pack
         entries = []
@@ -147,7 +147,7 @@ class _Reader:
         return self._stop is None or self._scanned < self._stop
 
     def _hear(self, wait: bool) -> bool:
-        """Handles the next message of the first process. Returns False if there is none."""
+        """Handle the next message of the first process. Returns False if there is none."""
         message = self._link.receive(wait)
         if message is None:
             return False
@@ -162,7 +162,7 @@ class _Reader:
         return True
 
     def _send_texts(self, ready: array[int]) -> None:
-        """Sends the texts of the lines with these numbers."""
+        """Send the texts of the lines with these numbers."""
         make, take = self._job.text, self._lines.pop
         texts, ends, size = [], array("Q"), 0
         for number in ready:
@@ -202,7 +202,7 @@ _ERRORS: dict[str, Callable[..., BaseException]] = {
 
 
 def raise_carried(data: bytes) -> NoReturn:
-    """Raises the exception of a worker again, with its traceback as a note."""
+    """Raise the exception of a worker again, with its traceback as a note."""
     kind, arguments, where = cbor2.loads(data)
     error = _ERRORS[kind](*arguments)
     error.add_note(where)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from kinspect.kafka.fields import entities, envelope, resources, sasl
 from kinspect.kafka.fields.paths import FieldPaths, field_paths
-from kinspect.kafka.wire.names import ZERO_ID
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import API_VERSIONS, ENVELOPE, FIND_COORDINATOR, SASL_AUTHENTICATE
+from kinspect.protocol.wire import ZERO_UUID
 from kinspect.records import RecordSet
 from kinspect.records import batches as read_records
 from kinspect.records import summarise as read_batches
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
 
 ERRORS_SHOWN = 100
 NO_ERRORS: dict[int, int] = {}
-FIND_COORDINATOR, API_VERSIONS = 10, 18
 # APIs with error codes beyond their version's layout: in a message inside, in the version that a broker falls back to.
-_BEYOND_LAYOUT = frozenset({envelope.ENVELOPE, API_VERSIONS})
+_BEYOND_LAYOUT = frozenset({ENVELOPE, API_VERSIONS})
 COORDINATOR_KEYS = frozenset({"coordinator_keys", "key"})
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 UNALIGNED_RECORDS = "unaligned_records"
@@ -299,7 +299,7 @@ def _collect(
 
 
 def _refusal(exchange: Pair, response: Struct) -> str | None:
-    if exchange.api_key == sasl.SASL_AUTHENTICATE:
+    if exchange.api_key == SASL_AUTHENTICATE:
         token = response.get("auth_bytes")
     elif _is_token(exchange) and exchange.response is not None:
         token = exchange.response.raw
@@ -474,7 +474,7 @@ def _topic_walk(name_field: str, id_field: str, steps: tuple[Walk, ...]) -> Walk
     def walk(struct: Struct, found: _Found, _: str | None) -> None:
         topic: str | None = struct.get(name_field)
         topic_id = struct.get(id_field)
-        if topic_id is not None and topic_id != ZERO_ID:
+        if topic_id is not None and topic_id != ZERO_UUID:
             found.topic_ids[topic_id] = None
             if not topic:
                 topic = found.ends.names.name(topic_id, found.key)
@@ -495,7 +495,7 @@ def _step(field: Field, api_key: int | None) -> Walk | None:
         return None if walk is None else _below(field.name, bool(field.array), walk)
     if api_key == FIND_COORDINATOR and field.name in COORDINATOR_KEYS:
         return _coordinator_key(field.name, bool(field.array))
-    if api_key == envelope.ENVELOPE and field.name in (REQUEST_DATA, RESPONSE_DATA):
+    if api_key == ENVELOPE and field.name in (REQUEST_DATA, RESPONSE_DATA):
         return _inner(field.name)
     for applies, make in _STEPS:
         if applies(field):

@@ -24,49 +24,29 @@ LLC_ETHERTYPE = 0x0004  # Linux cooked: "802.2 LLC follows"
 
 def ethernet(cursor: Cursor) -> int:
     """Ethernet II, or 802.3 with an LLC header."""
-    if not cursor.has(14):
-        return cursor.stop_short()
-    at = cursor.at
-    cursor.at = at + 14
-    return _typed(cursor, int.from_bytes(cursor.data[at + 12 : at + 14], "big"))
+    return _header(cursor, 14)
 
 
 def vlan(cursor: Cursor) -> int:
     """802.1Q or 802.1ad tag; tags stack, and the innermost two tell networks apart."""
-    if not cursor.has(4):
-        return cursor.stop_short()
-    at = cursor.at
-    cursor.at = at + 4
-    number = int.from_bytes(cursor.data[at : at + 2], "big") & 0xFFF
+    number = int.from_bytes(cursor.data[cursor.at : cursor.at + 2], "big") & 0xFFF
     cursor.vlan = (cursor.vlan << 12 | number) & 0xFFFFFF
-    return _typed(cursor, int.from_bytes(cursor.data[at + 2 : at + 4], "big"))
+    return _header(cursor, 4)
 
 
 def vn_tag(cursor: Cursor) -> int:
     """VN-Tag: flags and two virtual interfaces."""
-    return _tag(cursor, 6)
+    return _header(cursor, 6)
 
 
 def e_tag(cursor: Cursor) -> int:
     """E-Tag: flags and two E-channel identifiers."""
-    return _tag(cursor, 8)
-
-
-def _tag(cursor: Cursor, size: int) -> int:
-    """Tag of `size` bytes, the last two of which are the next ethertype."""
-    if not cursor.has(size):
-        return cursor.stop_short()
-    cursor.at = at = cursor.at + size
-    return _typed(cursor, int.from_bytes(cursor.data[at - 2 : at], "big"))
+    return _header(cursor, 8)
 
 
 def linux_cooked(cursor: Cursor) -> int:
     """LINKTYPE_LINUX_SLL."""
-    if not cursor.has(16):
-        return cursor.stop_short()
-    at = cursor.at
-    cursor.at = at + 16
-    return _typed(cursor, int.from_bytes(cursor.data[at + 14 : at + 16], "big"))
+    return _header(cursor, 16)
 
 
 def linux_cooked_2(cursor: Cursor) -> int:
@@ -117,6 +97,14 @@ def raw_ipv4(cursor: Cursor) -> int:
 def raw_ipv6(cursor: Cursor) -> int:
     """LINKTYPE_IPV6."""
     return IPV6
+
+
+def _header(cursor: Cursor, size: int) -> int:
+    """Header of `size` bytes, the last two of which are the ethertype."""
+    if not cursor.has(size):
+        return cursor.stop_short()
+    cursor.at = at = cursor.at + size
+    return _typed(cursor, int.from_bytes(cursor.data[at - 2 : at], "big"))
 
 
 def _typed(cursor: Cursor, value: int) -> int:

@@ -8,14 +8,21 @@ from typing import Any, NamedTuple
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import resources
 from kinspect.kafka.fields.paths import FieldPaths, field_paths
-from kinspect.kafka.fields.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kinspect.kafka.summary import REQUEST_DATA
 from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import (
+    CONSUMER_GROUP_HEARTBEAT,
+    END_TXN,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    SHARE_GROUP_HEARTBEAT,
+    STREAMS_GROUP_HEARTBEAT,
+)
 from kinspect.protocol.schema import Layout
 
-END_TXN, JOIN_GROUP, LEAVE_GROUP = 26, 11, 13
-CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT = 68, 76, 88
 RESOURCES = {
     29: ("", resources.ACL_TYPES),  # DescribeAcls
     30: ("creations", resources.ACL_TYPES),  # CreateAcls

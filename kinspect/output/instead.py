@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kinspect.kafka.view.view import iso_time
+from kinspect.model import NS_PER_SECOND, NS_PER_US
 from kinspect.output.escape import escape
 from kinspect.seen import LONGEST, ValueCounts, may_be_more
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from kinspect.output.tally import Tally
 
 SHOWN = 20
-NS_PER_US, NS_PER_SECOND = 1_000, 1_000_000_000
 ON_TIME = ("--since", "--until")
 
 

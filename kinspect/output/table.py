@@ -13,6 +13,7 @@ from rich.text import Text
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED
+from kinspect.model import NS_PER_SECOND
 from kinspect.output import Writer
 from kinspect.output.actions import NO_ACTION, Action, action_of, is_login
 from kinspect.output.escape import escape
@@ -27,7 +28,6 @@ FIELDS = frozenset(
 )
 """Fields of an exchange's line that a row needs."""
 
-NS_PER_SECOND = 1_000_000_000
 TIME = "STARTED"
 """Title of the column of times, which do not ascend: rows stand in the order of completion."""
 NAMES_SHOWN = 3

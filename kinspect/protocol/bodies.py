@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from kinspect.model import RESPONSE, Problem
 from kinspect.protocol import compiler, interpreter, schema
+from kinspect.protocol.apikeys import API_VERSIONS
 from kinspect.protocol.compiler import Decode
 from kinspect.protocol.interpreter import Reading
 from kinspect.protocol.memory import MAX_MEMORY, MOST_PER_BYTE
@@ -17,7 +18,6 @@ from kinspect.protocol.projection import Body, Projection, projection
 from kinspect.protocol.schema import Layout
 from kinspect.protocol.wire import DECODE_FAILURES, UNKNOWN_TAGS
 
-API_VERSIONS = 18
 _UNSUPPORTED_VERSION = 35
 
 

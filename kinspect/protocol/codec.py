@@ -158,12 +158,16 @@ def _encode(message: Message, direction: str) -> bytes:
         "unknown_tagged_fields": message.unknown_tagged_fields,
     }
     body = encode_body(_layout(message, direction), message.body)
-    return _write(header, values) + body + message.trailing
+    return encode_body(header, values) + body + message.trailing
 
 
 def encode_body(layout: Layout, body: Body) -> bytes:
     """Bytes of a body in one layout. Raises `EncodeError` for a value that does not fit its field."""
-    return _write(layout, body)
+    try:
+        return compiler.encoder(layout)(body)
+    # Values of wrong types raise various exceptions.
+    except Exception as error:
+        raise EncodeError(f"{layout.name} version {layout.version} cannot be written: {error}") from error
 
 
 def _layout(message: Message, direction: str) -> Layout:
@@ -173,11 +177,3 @@ def _layout(message: Message, direction: str) -> Layout:
             return layout
     label = f" of {message.layout}" if message.layout else ""
     raise EncodeError(f"no layout known of a {direction} of API {message.api_key} version {version}{label}")
-
-
-def _write(layout: Layout, values: Body) -> bytes:
-    try:
-        return compiler.encoder(layout)(values)
-    # Values of wrong types raise various exceptions.
-    except Exception as error:
-        raise EncodeError(f"{layout.name} version {layout.version} cannot be written: {error}") from error

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from kinspect.protocol import schema
+from kinspect.records.message import newest_version
 
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
 
@@ -41,7 +41,7 @@ def _decode(name: str, data: bytes | None) -> dict[str, Any] | None:
     (version,) = _INT16.unpack_from(data)
     if version < 0:
         return None
-    known = _highest(name)
+    known = newest_version(name)
     found: dict[str, Any] = {"version": version}
     position = _INT16.size
     try:
@@ -53,13 +53,6 @@ def _decode(name: str, data: bytes | None) -> dict[str, Any] | None:
     except (ValueError, struct.error):
         return None
     return found if position == len(data) or version > known else None
-
-
-@cache
-def _highest(name: str) -> int:
-    definition = schema.record(name)
-    assert definition is not None, name
-    return max(definition.versions)
 
 
 def _field(data: bytes, position: int, field: schema.Field) -> Read:

@@ -10,12 +10,11 @@ Sources: Kafka's CoordinatorRecordSerde.java, AbstractApiMessageSerde.java, Grou
 from __future__ import annotations
 
 import struct
-from functools import cache
 from typing import Any
 
 from kinspect.protocol import schema
 from kinspect.records.embedded import decode_assignment, decode_subscription
-from kinspect.records.message import MessageReading, read_message, read_prefixed
+from kinspect.records.message import MessageReading, newest_version, read_message, read_prefixed
 
 COORDINATOR_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 METADATA_TOPICS = {
@@ -38,7 +37,8 @@ def decode_key(topic: str, key: bytes | None) -> MessageReading | None:
     kind = _kind(topic, key)
     if kind is None or kind.key is None or key is None:
         return None
-    return read_message(kind.key, _only_version(kind.key), key, _TYPE.size)
+    # Keys have only one version: a new format gets a new record type.
+    return read_message(kind.key, newest_version(kind.key), key, _TYPE.size)
 
 
 def decode_value(topic: str, key: bytes | None, value: bytes | None) -> MessageReading | None:
@@ -66,14 +66,6 @@ def _kind(topic: str, key: bytes | None) -> schema.RecordType | None:
     if topic not in COORDINATOR_TOPICS or key is None or len(key) < _TYPE.size:
         return None
     return schema.record_types(topic).get(_TYPE.unpack_from(key)[0])
-
-
-@cache
-def _only_version(name: str) -> int:
-    """Version of a key message. Each has only one: a new format gets a new record type."""
-    definition = schema.record(name)
-    assert definition is not None, name
-    return max(definition.versions)
 
 
 def _metadata(topic: str, value: bytes) -> MessageReading | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from kinspect import protocol
 from kinspect.protocol import schema
+from kinspect.protocol.store import MessageDefinition
 
 _VERSION = struct.Struct(">h")
 
@@ -36,13 +38,23 @@ def read_prefixed(names: Iterable[str], data: bytes) -> MessageReading | None:
     return None
 
 
+@cache
+def newest_version(name: str) -> int:
+    """Newest version of the message `name`, one that the schema table has."""
+    return max(_definition(name).versions)
+
+
 def read_any_version(name: str, data: bytes) -> MessageReading | None:
     """Decode a message whose first field is its version, in that version, else in any that fits."""
-    definition = schema.record(name)
-    assert definition is not None, name
     said = _VERSION.unpack_from(data)[0] if len(data) >= _VERSION.size else None
-    versions = sorted(definition.versions, key=lambda version: (version != said, -version))
+    versions = sorted(_definition(name).versions, key=lambda version: (version != said, -version))
     for version in versions:
         if found := read_message(name, version, data, 0):
             return found
     return None
+
+
+def _definition(name: str) -> MessageDefinition:
+    definition = schema.record(name)
+    assert definition is not None, name
+    return definition

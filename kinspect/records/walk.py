@@ -103,75 +103,14 @@ def _read(data: bytes, reader: RecordSetReader, aligned: bool) -> RecordSet:
         return result  # the usual response to a Fetch that waited: not worth an import
     position = 0 if aligned else _first_boundary(data)
     result.partial_bytes = position
-    unpack = v2.HEADER.unpack_from
-    crc32c = _crc32c()
     with memoryview(data) as view:
         for _ in range(reader.max_batches):
-            if end - position >= _HEADER_SIZE:
-                (
-                    base_offset,
-                    size,
-                    leader_epoch,
-                    magic,
-                    crc,
-                    attributes,
-                    last_delta,
-                    base_timestamp,
-                    max_timestamp,
-                    producer_id,
-                    producer_epoch,
-                    base_sequence,
-                    count,
-                ) = unpack(data, position)
-                stop = position + 12 + size
-                if magic == 2 and size >= _SMALLEST_V2 and stop <= end:
-                    crc_ok = crc32c(view[position + 21 : stop]) == crc
-                    base_ms = base_timestamp if base_timestamp != NO_TIMESTAMP else None
-                    batch: dict[str, Any] = {
-                        "base_offset": base_offset,
-                        "last_offset": base_offset + last_delta,
-                        "magic": 2,
-                        "compression": _CODEC_NAMES[attributes & 7],
-                        "count": count,
-                        "size": size + 12,
-                        "crc_ok": crc_ok,
-                        "timestamp_type": TIMESTAMP_TYPES[attributes >> 3 & 1],
-                        "base_timestamp_ms": base_ms,
-                        "max_timestamp_ms": max_timestamp if max_timestamp != NO_TIMESTAMP else None,
-                        "delete_horizon_ms": base_ms if attributes & v2.DELETE_HORIZON else None,
-                        "producer_id": producer_id,
-                        "producer_epoch": producer_epoch,
-                        "base_sequence": base_sequence,
-                        "partition_leader_epoch": leader_epoch,
-                        "is_transactional": attributes & v2.TRANSACTIONAL != 0,
-                        "is_control": attributes & v2.CONTROL != 0,
-                    }
-                    if not crc_ok:
-                        result.problem(
-                            "crc_mismatch", "the CRC-32C of the batch is not that of its bytes", position
-                        )
-                    crowded = not attributes & 7 and not reader.with_records and count > size - _SMALLEST_V2
-                    if count < 0 or crowded:
-                        result.problem(
-                            "malformed_records", f"the batch says it has {count} records", position
-                        )
-                    if abs(base_offset) > FARTHEST or abs(base_timestamp) > FARTHEST:
-                        batch["last_offset"] = base_offset
-                        result.problem(
-                            "malformed_records", "an offset or timestamp of the batch is absurd", position
-                        )
-                        if reader.with_records:
-                            batch["records"] = []
-                    elif reader.with_records:
-                        payload = data[position + _HEADER_SIZE : stop]
-                        batch["records"] = _records(reader, payload, batch, attributes, position)
-                    result.append(batch)
-                    position = stop
-                    continue
-            elif position == end:
+            if position == end:
                 break
-            run = legacy.read_run(data, position, reader)
-            if run is not None:
+            stop = _v2_batch(data, view, position, reader)
+            if stop:
+                position = stop
+            elif (run := legacy.read_run(data, position, reader)) is not None:
                 result.append(_legacy_entry(run, run.end - position, reader.with_records))
                 position = run.end
             else:
@@ -179,6 +118,67 @@ def _read(data: bytes, reader: RecordSetReader, aligned: bool) -> RecordSet:
     if position < end:
         reader.too_many_batches(position, end - position)
     return result
+
+
+def _v2_batch(data: bytes, view: memoryview, position: int, reader: RecordSetReader) -> int:
+    """Read the v2 batch at `position`, also in `view`; returns its end, 0 if no whole one begins there."""
+    if len(data) - position < _HEADER_SIZE:
+        return 0
+    (
+        base_offset,
+        size,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    ) = v2.HEADER.unpack_from(data, position)
+    stop: int = position + _PREFIX.size + size
+    if magic != 2 or size < _SMALLEST_V2 or stop > len(data):
+        return 0
+    result = reader.result
+    crc_ok = _crc32c()(view[position + v2.CRC_FROM : stop]) == crc
+    base_ms = base_timestamp if base_timestamp != NO_TIMESTAMP else None
+    batch: dict[str, Any] = {
+        "base_offset": base_offset,
+        "last_offset": base_offset + last_delta,
+        "magic": 2,
+        "compression": _CODEC_NAMES[attributes & 7],
+        "count": count,
+        "size": stop - position,
+        "crc_ok": crc_ok,
+        "timestamp_type": TIMESTAMP_TYPES[attributes >> 3 & 1],
+        "base_timestamp_ms": base_ms,
+        "max_timestamp_ms": max_timestamp if max_timestamp != NO_TIMESTAMP else None,
+        "delete_horizon_ms": base_ms if attributes & v2.DELETE_HORIZON else None,
+        "producer_id": producer_id,
+        "producer_epoch": producer_epoch,
+        "base_sequence": base_sequence,
+        "partition_leader_epoch": leader_epoch,
+        "is_transactional": attributes & v2.TRANSACTIONAL != 0,
+        "is_control": attributes & v2.CONTROL != 0,
+    }
+    if not crc_ok:
+        result.problem("crc_mismatch", "the CRC-32C of the batch is not that of its bytes", position)
+    crowded = not attributes & 7 and not reader.with_records and count > size - _SMALLEST_V2
+    if count < 0 or crowded:
+        result.problem("malformed_records", f"the batch says it has {count} records", position)
+    if abs(base_offset) > FARTHEST or abs(base_timestamp) > FARTHEST:
+        batch["last_offset"] = base_offset
+        result.problem("malformed_records", "an offset or timestamp of the batch is absurd", position)
+        if reader.with_records:
+            batch["records"] = []
+    elif reader.with_records:
+        payload = data[position + _HEADER_SIZE : stop]
+        batch["records"] = _records(reader, payload, batch, attributes, position)
+    result.append(batch)
+    return stop
 
 
 def _records(

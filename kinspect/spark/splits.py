@@ -20,12 +20,11 @@ from kinspect.capture.formats import open_capture
 from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.capture.source import read_at_least
 from kinspect.errors import CaptureError
-from kinspect.model import Block, Counts
+from kinspect.model import NS_PER_DAY, Block, Counts
 from kinspect.spark.chunks import EARLIEST
 from kinspect.spark.storage import CaptureBytes, shown
 
 SPLIT_BYTES = 64 * 1024 * 1024
-NS_PER_DAY = 86_400 * 1_000_000_000
 LAST_TIMES = 3
 """Number of last packets that decide when a run ended."""
 

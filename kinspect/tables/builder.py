@@ -39,7 +39,7 @@ class TableBuilder:
         self.emit = frozenset(table.emit for table in tables.values())
 
     def add(self, lines: Iterable[Line]) -> Iterator[tuple[str, pa.Array]]:
-        """Takes lines; gives full arrays."""
+        """Take lines; give full arrays."""
         for line in lines:
             if isinstance(line, Exchange):
                 if not self._passes.matches(line):
@@ -64,7 +64,7 @@ class TableBuilder:
                 yield from self.rest()
 
     def rest(self) -> Iterator[tuple[str, pa.Array]]:
-        """Gives the remaining rows."""
+        """Give the remaining rows."""
         for name, rows in self._rows.items():
             for at in range(0, len(rows), _ROWS):
                 some = rows[at : at + _ROWS]

@@ -18,11 +18,11 @@ from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.kafka.fields.entities import PARTITION_NAMES, TOPIC_ID
 from kinspect.kafka.view.view import SCHEMA_VERSION, View
 from kinspect.kafka.wire.order import LineKey
+from kinspect.model import NS_PER_DAY, REQUEST, RESPONSE
 from kinspect.output.escape import escape_json
 from kinspect.tables.columns import DATE, EXCHANGE_ID, schema_of
 from kinspect.tables.names import CONNECTIONS, EXCHANGES, RECORDS
 
-_DAY_NS = 86_400 * 1_000_000_000
 _KEY = Struct(">QQQI")
 _DECODED = ("key_decoded", "value_decoded")
 
@@ -72,7 +72,7 @@ class Unread(NamedTuple):
 def _put_times(row: TableRow, timestamp: int | None, completed_at: int | None) -> None:
     row["timestamp_ns"], row["completed_at_ns"] = timestamp, completed_at
     row["timestamp"], row["completed_at"] = _micros(timestamp), _micros(completed_at)
-    row[DATE] = None if timestamp is None else timestamp // _DAY_NS
+    row[DATE] = None if timestamp is None else timestamp // NS_PER_DAY
 
 
 def _micros(nanoseconds: int | None) -> int | None:
@@ -97,7 +97,7 @@ def _exchange_rows(view: View) -> Callable[[Exchange], Iterable[TableRow]]:
         row = view.exchange(exchange)
         _put_times(row, exchange.timestamp, exchange.completed_at)
         row[EXCHANGE_ID] = exchange_id(exchange)
-        for side, message in (("request", exchange.request), ("response", exchange.response)):
+        for side, message in ((REQUEST, exchange.request), (RESPONSE, exchange.response)):
             shown = row.get(side)
             if shown is not None and message is not None:
                 shown["timestamp_ns"], shown["timestamp"] = message.first_time, _micros(message.first_time)
@@ -125,7 +125,7 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Tabl
             **{key: line[key] for key in ("connection_id", "correlation_id", "api", "api_version")},
         }
         _put_times(around, exchange.timestamp, None)
-        for side in ("request", "response"):
+        for side in (REQUEST, RESPONSE):
             if line[side] is not None and line[side]["body"] is not None:
                 around["side"] = side
                 for where, batch in _batches(line[side]["body"], "", {}):

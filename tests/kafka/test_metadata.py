@@ -25,9 +25,10 @@ from hypothesis import strategies as st
 import kinspect
 from kinspect.kafka.connection.connection import KafkaConnection
 from kinspect.kafka.exchange.metadata import cluster_metadata, may_have_metadata
-from kinspect.kafka.wire.names import NODES_KEPT, ZERO_ID, LearnedNames
+from kinspect.kafka.wire.names import NODES_KEPT, LearnedNames
 from kinspect.kafka.wire.order import UNPLACED, LineNumbering
 from kinspect.protocol import schema
+from kinspect.protocol.wire import ZERO_UUID
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 METADATA = 3
@@ -44,7 +45,7 @@ def node(node_id: int, host: str = "10.0.0.9", port: int = 9092, **more: Any) ->
 def test_names_told_beside_ids() -> None:
     topics = [
         {"error_code": 0, "name": "orders", "topic_id": TOPIC_ID, "partitions": []},
-        {"error_code": 3, "name": "nope", "topic_id": ZERO_ID, "partitions": []},
+        {"error_code": 3, "name": "nope", "topic_id": ZERO_UUID, "partitions": []},
         {"error_code": 100, "name": None, "topic_id": OTHER_ID, "partitions": []},
     ]
     assert cluster_metadata(exchange(METADATA, 12, None, {"topics": topics})).names == [(TOPIC_ID, "orders")]

@@ -15,9 +15,10 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import layout_walk
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.names import METADATA_TOPIC_ID, ZERO_ID
+from kinspect.kafka.wire.names import METADATA_TOPIC_ID
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import Message, encode_request, encode_response, schema
+from kinspect.protocol.wire import ZERO_UUID
 
 
 def resource(kind: int, name: str) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def test_topic_ids_by_name_if_it_is_known() -> None:
         {"topic_id": TOPIC_ID, "partitions": [{"partition": 0}]},
         {"topic_id": OTHER_ID, "partitions": [{"partition": 2}]},
         {"topic_id": METADATA_TOPIC_ID, "partitions": []},
-        {"topic_id": ZERO_ID, "partitions": [{"partition": 5}]},
+        {"topic_id": ZERO_UUID, "partitions": [{"partition": 5}]},
     ]
     forgotten = [{"topic_id": OTHER_ID, "partitions": [3, 4]}]
     request = {"max_wait_ms": 500, "topics": topics, "forgotten_topics_data": forgotten}

@@ -11,15 +11,14 @@ from typing import NamedTuple
 from kinspect.kafka.connection.recognise import fits_a_broker
 from kinspect.model import RESPONSE
 from kinspect.protocol import decode_body, fits, interpreter, response_header, schema
+from kinspect.protocol.apikeys import API_VERSIONS, FIND_COORDINATOR, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 # Largest response for which every layout is tried: larger ones cost too much.
 TRIED_BYTES = 256 * 1024
 _HEAD = Struct(">ii")
-API_VERSIONS = 18
-# APIs that a client calls once or twice, whose answers prove nothing: a row of them is another protocol's.
-# FindCoordinator, SaslHandshake, ApiVersions, InitProducerId, SaslAuthenticate, CreateDelegationToken,
-# BrokerRegistration.
-CALLED_ONCE = frozenset({10, 17, API_VERSIONS, 22, 36, 38, 62})
+# APIs that a client calls once or twice, whose answers prove nothing: a row of them is another protocol's. By number:
+# InitProducerId, CreateDelegationToken, BrokerRegistration.
+CALLED_ONCE = frozenset({FIND_COORDINATOR, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE, 22, 38, 62})
 # Bytes of a message that are checked for implausible values.
 CHECKED_BYTES = 4096
 # Number of possible Kafka answers in a row that prove a stream without captured requests, and the bytes they must hold
@@ -44,7 +43,7 @@ def _layouts() -> tuple[Candidate, ...]:
         Candidate(api.name, api.key, version)
         for api in schema.apis()
         for version in api.versions
-        if schema.layout(api.key, version, "response") is not None
+        if schema.layout(api.key, version, RESPONSE) is not None
     )
 
 
@@ -54,7 +53,7 @@ def fitting_versions(raw: bytes) -> Iterator[Candidate]:
         return
     for candidate in _layouts():
         header = response_header(raw, 0, len(raw), candidate.key, candidate.version)
-        if header and fits(candidate.key, candidate.version, "response", raw, header.body_start, len(raw)):
+        if header and fits(candidate.key, candidate.version, RESPONSE, raw, header.body_start, len(raw)):
             yield candidate
 
 
@@ -125,7 +124,7 @@ def _messages(data: bytes) -> Iterator[bytes]:
 def _lists_itself(raw: bytes) -> bool:
     """True if a message is an answer to ApiVersions that lists ApiVersions among its APIs."""
     for version in (0, 1, 3):
-        decoded = decode_body(API_VERSIONS, version, "response", raw, 4, len(raw))
+        decoded = decode_body(API_VERSIONS, version, RESPONSE, raw, 4, len(raw))
         if decoded.complete and not decoded.problems and decoded.body is not None:
             return decoded.body["error_code"] in schema.errors() and any(
                 entry["api_key"] == API_VERSIONS and 0 <= entry["min_version"] <= entry["max_version"]

@@ -151,9 +151,9 @@ class Pending:
         """The oldest request with this correlation id; there must be one."""
         return self._in_order[self._first[correlation_id]]
 
-    def take(self, correlation_id: int | None) -> tuple[Exchange, bool]:
-        """Remove and return the oldest request with this correlation id (there must be one), and True if its answer
-        overtakes those to older ones."""
+    def take(self, correlation_id: int | None) -> bool:
+        """Remove the oldest request with this correlation id; there must be one. Returns True if its answer overtakes
+        those to older ones."""
         number = self._first[correlation_id]
         overtakes = self.oldest() is not self._in_order[number]
         if self._hole != NO_HOLE and number >= self._hole:
@@ -161,7 +161,8 @@ class Pending:
                 self._close_hole()
             elif not self._piped:
                 self._passed = True
-        return self._remove(correlation_id), overtakes
+        self._remove(correlation_id)
+        return overtakes
 
     def _remove(self, correlation_id: int | None) -> Exchange:
         number = self._first.pop(correlation_id)

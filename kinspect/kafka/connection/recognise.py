@@ -13,6 +13,7 @@ from codecs import getincrementaldecoder
 from struct import Struct
 from typing import Any
 
+from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import (
     Decoded,
     RequestHeader,
@@ -23,6 +24,7 @@ from kinspect.protocol import (
     response_header,
     schema,
 )
+from kinspect.protocol.apikeys import PRODUCE, SASL_HANDSHAKE
 from kinspect.protocol.interpreter import Reading
 from kinspect.protocol.schema import Layout
 
@@ -35,7 +37,7 @@ MAX_CLIENT_ID = 1024
 _REQUEST_START = re.compile(
     rb"(?=[\x00-\x07][\s\S]{3}\x00[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}(?:[\x00-\x03]|\xff\xff))"
 )
-_GSSAPI_TAG = 0x60
+_GSSAPI_TAG = b"\x60"
 # Bytes that hold a token's tag, length, OID and kind.
 MIN_GSSAPI = 24
 # A known mechanism's first GSSAPI token (RFC 2743 §3.1): application tag, DER length, the mechanism's OID.
@@ -56,7 +58,6 @@ _BEGINNING_BYTES, _BEGINNING_MEMORY = 4096, 1 << 20
 REPLACEMENT = "\ufffd"
 _PLAIN_ID = re.compile(r"[A-Za-z0-9._-]{4,}")
 
-PRODUCE, SASL_HANDSHAKE = 0, 17
 _RAW_TOKENS_FOLLOW = _KEYS.pack(SASL_HANDSHAKE, 0, 0)[:4]
 _DAY, _FOREVER = 24 * 3600 * 1000, 0x7FFFFFFF  # milliseconds
 # Values that clients send in a Produce. acks: since 0.9 a broker refuses others (INVALID_REQUIRED_ACKS, KAFKA-1555).
@@ -116,14 +117,14 @@ def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, ho
     size, key, version, _ = _HEAD.unpack_from(data)
     if not MIN_REQUEST <= size <= message_bytes:
         return NO
-    if data[4] == _GSSAPI_TAG and (final or len(data) >= 4 + MIN_GSSAPI):
+    if data[4:5] == _GSSAPI_TAG:
+        if not final and len(data) < 4 + MIN_GSSAPI:
+            return MAYBE
         return YES if is_gssapi_token(data) else NO
-    if data[4] == _GSSAPI_TAG:
-        return MAYBE
     if not (0 <= key <= MAX_UNKNOWN_KEY and 0 <= version <= MAX_UNKNOWN_VERSION):
         return NO
     end = 4 + size
-    known = schema.layout(key, version, "request") is not None
+    known = schema.layout(key, version, REQUEST) is not None
     if len(data) < end:
         header = cut_header(data, 4)
         if header is None:
@@ -153,7 +154,7 @@ def cut_header(data: bytes, start: int) -> RequestHeader | None:
     if len(data) < start + MIN_REQUEST:
         return None
     key, version, correlation_id = _KEYS.unpack_from(data, start)
-    if schema.layout(key, version, "request") is None:
+    if schema.layout(key, version, REQUEST) is None:
         return None
     whole = request_header(data, start, len(data))
     if whole is not None:
@@ -168,10 +169,10 @@ def cut_header(data: bytes, start: int) -> RequestHeader | None:
 
 def _is_sound(header: RequestHeader, data: bytes, end: int) -> bool:
     """True if a request of a known version is one that clients send: its body fits, and its values make sense."""
-    decoded = decode_body(header.api_key, header.api_version, "request", data, header.body_start, end)
+    decoded = decode_body(header.api_key, header.api_version, REQUEST, data, header.body_start, end)
     if header.api_key == PRODUCE and not _makes_sense(decoded.body, PRODUCED):
         return False
-    if _is_exact(decoded, header.api_key, header.api_version, "request", data, header.body_start, end):
+    if _is_exact(decoded, header.api_key, header.api_version, REQUEST, data, header.body_start, end):
         return is_text(header.client_id) or header.api_key != PRODUCE or header.correlation_id != 0
     if not decoded.complete or not is_text(header.client_id):
         return False
@@ -220,7 +221,7 @@ def _begins_well(header: RequestHeader, data: bytes, end: int, hole: bool) -> bo
         )
     return any(
         _begins_body(header, layout, data, end, hole)
-        for layout in schema.layouts(header.api_key, header.api_version, "request")
+        for layout in schema.layouts(header.api_key, header.api_version, REQUEST)
     )
 
 
@@ -288,7 +289,7 @@ def answers(request: bytes, response: bytes, final: bool) -> bool:
             return True
     if len(request) < asked:
         return final and not there and _beginnings_fit(header, request, asked, response, end)
-    if schema.layout(key, version, "request") is not None:
+    if schema.layout(key, version, REQUEST) is not None:
         return final and not there and _is_sound(header, request, asked)
     # Zeros stand in the same place in many protocols.
     named = (
@@ -309,11 +310,11 @@ def _beginnings_fit(header: RequestHeader, request: bytes, asked: int, response:
         own is not None
         and any(
             _beginning(layout, request, header.body_start, asked, REQUESTED) is not None
-            for layout in schema.layouts(key, version, "request")
+            for layout in schema.layouts(key, version, REQUEST)
         )
         and any(
             reading is not None and reading.end > own.body_start and _is_sensible(reading.body)
-            for layout in schema.layouts(key, version, "response")
+            for layout in schema.layouts(key, version, RESPONSE)
             for reading in (_beginning(layout, response, own.body_start, end, {}),)
         )
     )
@@ -322,10 +323,8 @@ def _beginnings_fit(header: RequestHeader, request: bytes, asked: int, response:
 def fits_a_broker(api_key: int, api_version: int, data: bytes, start: int, end: int) -> bool:
     """True if `data[start:end]` is a response's body of that API and version, with only values that a broker would
     send."""
-    decoded = decode_body(api_key, api_version, "response", data, start, end)
-    return _is_sensible(decoded.body) and _is_exact(
-        decoded, api_key, api_version, "response", data, start, end
-    )
+    decoded = decode_body(api_key, api_version, RESPONSE, data, start, end)
+    return _is_sensible(decoded.body) and _is_exact(decoded, api_key, api_version, RESPONSE, data, start, end)
 
 
 def _is_sensible(value: Any) -> bool:
@@ -375,7 +374,7 @@ def announced_bytes(data: bytes) -> int:
 def is_gssapi_token(data: bytes) -> bool:
     """True if the stream's first message is a GSSAPI initial token (brokers 0.9 to 3.9 take it without a handshake)."""
     size = int.from_bytes(data[:4])
-    if size < MIN_GSSAPI or data[4:5] != b"\x60":
+    if size < MIN_GSSAPI or data[4:5] != _GSSAPI_TAG:
         return False
     head = data[5 : 4 + MIN_GSSAPI]
     length_bytes = head[0] & 0x7F if head and head[0] & 0x80 else 0
@@ -401,7 +400,7 @@ def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | No
     """
     size, key, version, _ = _HEAD.unpack_from(data, offset)
     start, end = offset + 4, offset + 4 + size
-    if not MIN_REQUEST <= size <= message_bytes or schema.layout(key, version, "request") is None:
+    if not MIN_REQUEST <= size <= message_bytes or schema.layout(key, version, REQUEST) is None:
         return NO
     header = request_header(data, start, min(end, len(data)))
     if header is None:
@@ -413,7 +412,7 @@ def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | No
             return YES
         proof = is_text(header.client_id) and _is_proof(header, end) and _repeats_client_id(data, start, end)
         # Surplus zeros are allowed only where a message is known to begin.
-        return YES if proof and is_body(key, version, "request", data, header.body_start, end) else NO
+        return YES if proof and is_body(key, version, REQUEST, data, header.body_start, end) else NO
     if seen and client_id:
         return YES if header.client_id == client_id else NO
     return MAYBE if is_text(header.client_id) else NO

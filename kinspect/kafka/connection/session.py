@@ -12,19 +12,19 @@ from kinspect.kafka.connection.framing import Framer
 from kinspect.kafka.connection.orphans import Candidate, fitting_versions
 from kinspect.kafka.connection.pending import Pending
 from kinspect.kafka.connection.recognise import YES, cut_header, is_body, request_at, request_starts
-from kinspect.kafka.connection.tokens import API_VERSIONS, Tokens, is_known
+from kinspect.kafka.connection.tokens import Tokens, is_known
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.holdings import EXCHANGE_BYTES
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.exchange.lines import Gap
 from kinspect.kafka.fields import sasl
-from kinspect.kafka.fields.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kinspect.kafka.wire.ends import Ends
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.order import LineNumbering
 from kinspect.kafka.wire.pair import ANSWERED, KAFKA, NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import request_header, response_header, schema
+from kinspect.protocol.apikeys import API_VERSIONS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kinspect.protocol.headers import TAGGED
 from kinspect.protocol.schema import header_version
 from kinspect.state import fields, fill
@@ -34,7 +34,6 @@ STATE = (
     *("_api_versions", "_client_text", "_response_end", "_conflicts"),
 )
 """The plain fields of `Session`."""
-PRODUCE = 0
 # APIs each of whose requests may show something about the client.
 IDENTIFYING = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 NO_TAGS = b"\0"
@@ -457,7 +456,7 @@ class Session:
         if self._pending.is_unsure(correlation_id):
             exchange.noted += (Problem(RESPONSE, "uncertain_pairing", UNSURE),)
             exchange.latency_known = False
-        _, overtakes = self._pending.take(correlation_id)
+        overtakes = self._pending.take(correlation_id)
         self._note_damage(exchange, message, cause)
         if overtakes:
             text = "this response came before those of older requests on its connection"

@@ -11,11 +11,10 @@ from typing import ClassVar
 
 from kinspect.kafka.connection.orphans import TRIED_BYTES, Candidate
 from kinspect.kafka.connection.recognise import is_body, is_text
-from kinspect.kafka.fields.sasl import SASL_HANDSHAKE
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import RequestHeader, schema
+from kinspect.protocol.apikeys import API_VERSIONS, SASL_HANDSHAKE
 
-API_VERSIONS = 18
 AS_MANY_AS_IT_TAKES = -1
 # Number of raw tokens that the client sends after SaslHandshake v0, by mechanism; others have no fixed number.
 CLIENT_TOKENS: dict[str, int] = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 2}

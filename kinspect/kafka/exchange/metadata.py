@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kinspect.kafka.fields.entities import HOST, PORT, TOPIC_ID, is_node_id, is_topic_id, is_topic_name
 from kinspect.kafka.fields.paths import FieldPaths, field_paths
-from kinspect.kafka.wire.names import ZERO_ID
 from kinspect.model import RESPONSE
 from kinspect.protocol import schema
+from kinspect.protocol.wire import ZERO_UUID
 
 if TYPE_CHECKING:
     from kinspect.kafka.wire.message import WireMessage
@@ -81,7 +81,7 @@ def _read(message: WireMessage, paths: _MetadataPaths) -> ClusterMetadata:
     names = [
         (topic_id, struct[name])
         for _, struct, name in paths.names.walk(body)
-        if struct[name] and (topic_id := struct.get(TOPIC_ID, ZERO_ID)) != ZERO_ID
+        if struct[name] and (topic_id := struct.get(TOPIC_ID, ZERO_UUID)) != ZERO_UUID
     ]
     nodes = [
         (ip, port, struct[name])

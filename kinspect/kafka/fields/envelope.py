@@ -8,9 +8,8 @@ from typing import Any
 
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import Decoded, RequestHeader, decode_body, request_header, response_header
+from kinspect.protocol.apikeys import ENVELOPE
 from kinspect.records.message import read_prefixed
-
-ENVELOPE = 58
 
 
 @dataclass(slots=True, frozen=True)

@@ -11,8 +11,6 @@ import json
 import re
 from collections.abc import Callable
 
-SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
-
 
 def _plain(token: bytes) -> str | None:
     parts = token.split(b"\0")

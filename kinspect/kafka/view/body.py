@@ -25,9 +25,9 @@ from kinspect.kafka.summary import (
 )
 from kinspect.kafka.view.reading import ReadingView
 from kinspect.kafka.view.recordview import RecordView
-from kinspect.kafka.wire.names import ZERO_ID
 from kinspect.protocol import schema
-from kinspect.protocol.wire import UNKNOWN_TAGS
+from kinspect.protocol.apikeys import JOIN_GROUP
+from kinspect.protocol.wire import UNKNOWN_TAGS, ZERO_UUID
 
 if TYPE_CHECKING:
     from kinspect.kafka.wire.message import WireMessage
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from kinspect.protocol.schema import Field, Layout
 
 
-JOIN_GROUP = 11
 PROTOCOL_TYPE = "protocol_type"
 # Messages whose bytes are shown only where their meaning is known.
 _ENVELOPES = frozenset({"EnvelopeRequest", "EnvelopeResponse"})
@@ -410,7 +409,7 @@ def _config_value(telling: tuple[str, ...]) -> Edit:
 def _topic_id(name_fields: tuple[str, ...]) -> Edit:
     def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
         shown[entities.TOPIC_ID] = value
-        if value == ZERO_ID or any(struct.get(field) for field in name_fields):
+        if value == ZERO_UUID or any(struct.get(field) for field in name_fields):
             return
         name = scope.topic_name(value)
         if name is not None:

@@ -13,9 +13,8 @@ from typing import Any, Protocol
 from kinspect.kafka.fields import secrets
 from kinspect.kafka.fields.entities import TOPIC_ID
 from kinspect.kafka.fields.scalars import base64_text, float_value, redact
-from kinspect.kafka.wire.names import ZERO_ID
 from kinspect.protocol import schema
-from kinspect.protocol.wire import UNKNOWN_TAGS
+from kinspect.protocol.wire import UNKNOWN_TAGS, ZERO_UUID
 
 NAME_FIELDS = ("topic_name", "name", "topic")
 
@@ -61,7 +60,7 @@ class ReadingView:
                 around.redactions += redact(shown, name, value)
                 continue
             shown[name] = self._value(value, around, int64s, name in int64s)
-            if name == TOPIC_ID and value != ZERO_ID and not any(data.get(f) for f in NAME_FIELDS):
+            if name == TOPIC_ID and value != ZERO_UUID and not any(data.get(f) for f in NAME_FIELDS):
                 resolved = around.topic_name(value)
                 if resolved is not None:
                     shown["topic_name_resolved"] = resolved

@@ -20,13 +20,12 @@ from typing import Any, NamedTuple
 from kinspect.errors import KinspectError
 from kinspect.kafka.summary import problems as all_problems
 from kinspect.kafka.summary import problems_of, summary_of
-from kinspect.kafka.view import projection
+from kinspect.kafka.view import fieldnames, projection
 from kinspect.kafka.view.body import BodyView
 from kinspect.kafka.view.recordview import PAYLOADS, RecordView
-from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.message import NOTHING_DECODED, WireMessage
 from kinspect.kafka.wire.pair import Pair
-from kinspect.model import FRAME_BITS, FRAME_MASK, REQUEST, RESPONSE, Problem
-from kinspect.protocol import Decoded
+from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_MS, NS_PER_SECOND, REQUEST, RESPONSE, Problem
 
 SCHEMA_VERSION = 1
 LISTED = 100
@@ -37,13 +36,9 @@ INT64_FORMS = ("number", "string")
 RECORDS_PATH = ".batches.records."
 """In the dotted path of what a record holds."""
 
-NS_PER_SECOND = 1_000_000_000
-NS_PER_MS = 1_000_000
-
 MakeLine = Callable[[Pair, "View"], dict[str, Any]]
 
 NO_FIELDS: frozenset[str] = frozenset()
-NOT_DECODED = Decoded(None, None, False, ())
 
 
 def milliseconds(nanoseconds: int | None) -> float | None:
@@ -256,7 +251,7 @@ class View:
 
     def _message(self, message: WireMessage, exchange: Pair, fields: frozenset[str] | None) -> dict[str, Any]:
         """A side of the exchange. Without `fields` to decode, keys that need the body are left out too."""
-        body, layout, complete, _ = NOT_DECODED if fields == NO_FIELDS else message.decode(fields)
+        body, layout, complete, _ = NOTHING_DECODED if fields == NO_FIELDS else message.decode(fields)
         label = None
         if layout is not None:
             label = layout.label
@@ -300,9 +295,6 @@ def _check(tree: projection.Tree) -> None:
                 known = f"it has {', '.join(SHAPES[key])}" if key in SHAPES else "there is nothing below it"
                 raise KinspectError(f"unknown field '{key}.{name}'; {known}")
             if name == BODY and below[name]:
-                # It reads the whole schema table.
-                from kinspect.kafka.view import fieldnames
-
                 fieldnames.check_names(below[name], f"{key}.{name}")
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kinspect.kafka.wire.order import FIRST, LineKey
+from kinspect.protocol.wire import ZERO_UUID
 
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 # A cluster has fewer topics; a capture that claims more cannot fill the memory.
 NAMES_KEPT = 1_000_000
 UNRESOLVED_KEPT = 100_000
@@ -44,7 +44,7 @@ class LearnedNames:
 
     def learn(self, topic_id: str, name: str, key: LineKey) -> None:
         """Learn from the line of that key that `topic_id` is `name`."""
-        if topic_id == ZERO_ID:
+        if topic_id == ZERO_UUID:
             return
         learned = self._names.get(topic_id)
         if key < learned[0] if learned is not None else len(self._names) < NAMES_KEPT:
@@ -76,7 +76,7 @@ class LearnedNames:
         learned = self._names.get(topic_id)
         if learned is not None and learned[0] < key:
             return learned[1]
-        if topic_id != ZERO_ID:
+        if topic_id != ZERO_UUID:
             self.add_unresolved((topic_id,))
         return None
 

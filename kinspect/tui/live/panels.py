@@ -10,6 +10,7 @@ from rich.text import Text
 from kinspect.analysis.frequent import Ranking
 from kinspect.analysis.histogram import Spread
 from kinspect.analysis.traffic import CONNECTIONS_KEPT
+from kinspect.model import NS_PER_MS
 from kinspect.output import table
 from kinspect.output.escape import escape
 from kinspect.tui.live import units
@@ -17,7 +18,6 @@ from kinspect.tui.live.columns import Grid, LiveColumn, fit
 from kinspect.tui.live.picture import LastRow, Picture
 
 HEAD, DIM, BAD, NOTE, KEY = "bold", "dim", "bold red", "yellow", "bold"
-NS_PER_MS = 1_000_000
 BEHIND_BYTES = 1_000_000
 """Bytes waiting to be decoded above which the head mentions them."""
 FOUR_BOXES, BOX_ROWS = 120, 8

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-NS_PER_SECOND = 1_000_000_000
-
 
 def count(number: int) -> str:
     """`999,999`, `4.56 M`."""

@@ -16,12 +16,12 @@ from kinspect.analysis.recent import RecentTraffic
 from kinspect.analysis.traffic import TrafficResult
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
+from kinspect.model import NS_PER_SECOND
 from kinspect.output import table
 from kinspect.tui.live import panels
 from kinspect.tui.live.picture import LastRow, Picture, Rates, Status, row_of
 from kinspect.tui.live.screen import Screen
 
-NS_PER_SECOND = 1_000_000_000
 INTERVAL_NS = NS_PER_SECOND // 5
 """Least time between two frames; the stated limit is ten a second."""
 REST = 9
