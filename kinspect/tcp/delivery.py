@@ -216,7 +216,10 @@ class Delivery:
         counts.ignored_bytes += before
         if at < offset - 1 or end > offset:
             # Else it is a keep-alive, which repeats one byte on purpose, or nothing.
-            counts.retransmitted_bytes += max(0, min(end, offset) - max(at, 0))
+            again = min(end, offset)
+            if again > max(at, 0):
+                counts.retransmitted_bytes += again - max(at, 0)
+                half.handler.repeated(half.direction, max(at, 0), again)
         if half.finished:
             counts.repeated_bytes += len(data) - before
             return

@@ -89,6 +89,9 @@ class Recorder:
     def conflict(self, direction, size):
         assert size > 0
 
+    def repeated(self, direction, start, end):
+        assert 0 <= start < end <= self.connection.halves[direction].offset
+
     def fin(self, direction, time, frame):
         self.write(time, frame, "fin", direction)
 

@@ -190,6 +190,11 @@ class KafkaConnection:
         if within._session is not None:
             within._session.conflict(within._side(direction), size)
 
+    def repeated(self, direction: int, start: int, end: int) -> None:
+        # Offsets in TLS are not those of its plaintext.
+        if self._session is not None and direction == self._client:
+            self._session.repeated(start, end)
+
     def fin(self, direction: int, time: int | None, frame: int) -> None:
         if self._session is not None:
             self._session.fin(self._side(direction), time, frame)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from kinspect.kafka.wire.ends import Ends
 
 NO_HOLE = -1
+SIZE_BYTES = 4
+REPEATED_AMONG = 64
+"""Number of requests in flight, the oldest first, that may be told to have been sent again."""
 
 
 class Pending:
@@ -189,6 +192,16 @@ class Pending:
         """Remove and return the request that has waited longest, without an answer."""
         exchange = self.oldest()
         return None if exchange is None else self._remove(exchange.correlation_id)
+
+    def repeated(self, start: int, end: int) -> None:
+        """Note that the client sent these bytes of its stream again; the requests longest in flight are looked at."""
+        self.oldest()
+        for number in range(self._oldest, min(self._oldest + REPEATED_AMONG, self._next)):
+            exchange = self._in_order.get(number)
+            request = None if exchange is None else exchange.request
+            if exchange is not None and request is not None:
+                within = request.offset < end and start < request.offset + SIZE_BYTES + request.size
+                exchange.retransmitted = exchange.retransmitted or within
 
     def correlation_ids(self) -> list[int]:
         """The distinct correlation ids in flight, about in the order they were first used."""

@@ -204,6 +204,10 @@ class Session:
         """Note `size` bytes of a direction sent again with another value: the next finished exchange reports them."""
         self._conflicts[side] = self._conflicts.get(side, 0) + size
 
+    def repeated(self, start: int, end: int) -> None:
+        """The client sent these bytes of its stream again: their requests wait for the network, not the broker."""
+        self._pending.repeated(start, end)
+
     def fin(self, side: str, time: int | None, frame: int) -> None:
         """End a direction. After a client's end the broker may still answer."""
         self.framer(side).end()

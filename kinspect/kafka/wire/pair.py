@@ -33,7 +33,7 @@ class Pair:
 
     STATE: ClassVar = (
         *("kind", "api_key", "api_version", "correlation_id", "client_id", "in_flight"),
-        *("latency_known", "plain_answer", "doubt"),
+        *("latency_known", "plain_answer", "doubt", "retransmitted"),
     )
     __slots__ = (
         *STATE,
@@ -64,6 +64,8 @@ class Pair:
         self.plain_answer = False
         # Reason of the outcome of a Produce whose acks could not be read: a response may not be due.
         self.doubt: str | None = None
+        # A part of the request was sent again while it was in flight; not known of encrypted connections.
+        self.retransmitted = False
         self.noted: tuple[Problem, ...] = ()
         # Properties of the client, as known when the exchange completed.
         self.role: str | None = None

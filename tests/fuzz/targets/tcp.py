@@ -84,6 +84,10 @@ class Recorder:
         assert size > 0
         assert self.reason is None, "something came after closed"
 
+    def repeated(self, direction: int, start: int, end: int, /) -> None:
+        assert 0 <= start < end <= self.connection.halves[direction].offset
+        assert self.reason is None, "something came after closed"
+
     def fin(self, direction: int, time: int | None, frame: int, /) -> None:
         self.write("fin", direction, time, frame)
 
