@@ -26,6 +26,8 @@ Row = dict[str, Any]
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
+Topic = tuple[str | None, str | None]
+"""A topic's name, or its id where no name was told before."""
 
 
 class Told(NamedTuple):
@@ -37,6 +39,11 @@ class Told(NamedTuple):
     def topic(self, topic_id: str) -> str | None:
         """The name of a topic id, told before or after; None if it was not."""
         return self.names.name(topic_id, LAST)
+
+    def topic_name(self, topic: Topic) -> str | None:
+        """The topic's name, or its id if no message tells one; None for no topic."""
+        name, topic_id = topic
+        return name if topic_id is None else self.topic(topic_id) or topic_id
 
 
 class Records(Generic[R]):
@@ -150,6 +157,12 @@ class Answer(ABC):
             return False
         self._room -= size
         return True
+
+
+def topics_of(exchange: Exchange) -> list[Topic]:
+    """The topics of an exchange's bodies, as `Told.topic_name` takes them."""
+    nameless = exchange.summary.unresolved_topic_ids
+    return [(None, topic) if topic in nameless else (topic, None) for topic in exchange.summary.topics]
 
 
 def answer_class(name: str) -> type[Answer]:

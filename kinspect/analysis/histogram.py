@@ -20,6 +20,7 @@ class Spread(NamedTuple):
     """Quantiles in nanoseconds; `greatest` is exact, the others within `ERROR`. All None where nothing was added."""
 
     median: int | None = None
+    p95: int | None = None
     p99: int | None = None
     greatest: int | None = None
 
@@ -33,6 +34,10 @@ class Histogram:
         self._buckets: dict[int, int] = {}
         self._count = 0
         self._greatest = 0
+
+    def has(self, ns: int) -> bool:
+        """True if a duration needs no new bucket."""
+        return _bucket(min(max(ns, 0), LONGEST_NS)) in self._buckets
 
     def add(self, ns: int) -> None:
         at = _bucket(min(max(ns, 0), LONGEST_NS))
@@ -62,8 +67,8 @@ class Histogram:
     def result(self) -> Spread:
         if not self._count:
             return Spread()
-        median, p99 = self.quantiles(50, 99)
-        return Spread(median, p99, self._greatest)
+        median, p95, p99 = self.quantiles(50, 95, 99)
+        return Spread(median, p95, p99, self._greatest)
 
     def quantiles(self, *percents: int) -> Iterator[int]:
         """The quantiles at these percentages (ascending), in nanoseconds; something must have been added."""

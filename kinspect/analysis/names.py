@@ -4,6 +4,7 @@ ANSWERS = {
     "topics": "Who produces to and consumes from which topic.",
     "clients": "Which clients there are, their software, and what each sends.",
     "groups": "Who is in which group, why it rebalanced, who stood still, and how far behind it is.",
+    "latency": "How long requests take, and what each wait was made of.",
     "upgrade": "Which client breaks on a release, and why.",
 }
 """The answers, each with its line in `--help`; answer `x` is `OPEN` in the module `kinspect.analysis.x`."""

@@ -50,6 +50,20 @@ SHOWN = (
 )
 
 OWN = {
+    "latency": {
+        "by": click.option(
+            "--by",
+            metavar="KEYS",
+            default="api",
+            help="A row for each api, client, broker, topic or minute, or several of them: client,api.  [default: api]",
+        ),
+        "slow": click.option(
+            "--slow",
+            metavar="TIME",
+            help="The exchanges that waited at least this long (100: milliseconds, 1.5s), but for long polls and waits"
+            " for members of a group.",
+        ),
+    },
     "upgrade": {
         "to": click.option(
             "--to", metavar="RELEASE", help="The release (4.1, 3.9.2); else the newest known."

@@ -19,15 +19,15 @@ def histogram(durations):
 @pytest.mark.parametrize(
     ("durations", "spread"),
     [
-        ([], Spread(None, None, None)),
-        ([7], Spread(7, 7, 7)),
-        ([-5], Spread(0, 0, 0)),
-        (range(1, 101), Spread(50, 99, 100)),
-        ([1] * 99 + [100], Spread(1, 1, 100)),
-        ([1] * 98 + [100] * 2, Spread(1, 100, 100)),
+        ([], Spread(None, None, None, None)),
+        ([7], Spread(7, 7, 7, 7)),
+        ([-5], Spread(0, 0, 0, 0)),
+        (range(1, 101), Spread(50, 95, 99, 100)),
+        ([1] * 99 + [100], Spread(1, 1, 1, 100)),
+        ([1] * 98 + [100] * 2, Spread(1, 1, 100, 100)),
         # A bucket from 1,000,000 is 8,192 wide: 999,424 to 1,007,615.
-        ([1_000_000] * 2 + [2_000_000], Spread(1_003_520, 2_000_000, 2_000_000)),
-        ([LONGEST_NS * 5], Spread(LONGEST_NS + (1 << 43), LONGEST_NS + (1 << 43), LONGEST_NS * 5)),
+        ([1_000_000] * 2 + [2_000_000], Spread(1_003_520, 2_000_000, 2_000_000, 2_000_000)),
+        ([LONGEST_NS * 5], Spread(*[LONGEST_NS + (1 << 43)] * 3, LONGEST_NS * 5)),
     ],
 )
 def test_quantiles(durations, spread):

@@ -24,9 +24,8 @@ each_answer = pytest.mark.parametrize("name", ANSWERS)
 
 def lines_of(paths):
     """The exchanges and connections of a run, and what it told."""
-    inspector = pipeline.Inspector(emit=frozenset({"exchange", "connection"}))
     timeline = open_timeline([str(path) for path in paths])
-    inspector.files = timeline.files
+    inspector = pipeline.Inspector(emit=frozenset({"exchange", "connection"}), files=timeline.files)
     lines = [line for _, found in pipeline.fed(inspector, timeline) for line in found]
     lines += inspector.finish()
     return lines, Told(inspector.names, inspector.end[0])

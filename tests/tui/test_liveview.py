@@ -60,8 +60,8 @@ def names(*amounts, others=0, missed=0):
 
 def picture(**changes):
     """A frame with something in each panel."""
-    spread = Spread(1 * MS, 20 * MS, 300 * MS)
-    queued = Spread(2 * MS, 40 * MS, 12_000 * MS)
+    spread = Spread(1 * MS, 5 * MS, 20 * MS, 300 * MS)
+    queued = Spread(2 * MS, 5 * MS, 40 * MS, 12_000 * MS)
     result = TrafficResult(
         exchanges=6000,
         failed=12,

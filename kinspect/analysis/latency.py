@@ -1,0 +1,251 @@
+"""How long requests take, and what each wait was made of: percentiles by API or other keys, or the slow exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from kinspect.analysis.answer import Answer, Row, Told, Topic, topics_of
+from kinspect.analysis.histogram import Histogram
+from kinspect.analysis.record import GREATEST, Record
+from kinspect.analysis.wait import CAUSES, IDLE, RETRANSMITTED, carries_throttle, wait
+from kinspect.errors import KinspectError
+from kinspect.filters import parse_duration
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import LISTED, NS_PER_SECOND, iso_time, milliseconds
+from kinspect.kafka.wire.ends import endpoint
+from kinspect.model import FRAME_BITS, FRAME_MASK
+
+THROTTLES_KEPT = 10_000
+"""Largest number of connections that are known to be throttled; the one throttled first is forgotten."""
+BUCKETS_KEPT = 1_000_000
+"""Largest number of buckets of all histograms."""
+NS_PER_MINUTE = 60 * NS_PER_SECOND
+NO_TOPIC: Topic = (None, None)
+FIRST = {"choose": lambda mine, _: mine}
+"""Metadata of a field that no two parts of a run have."""
+
+Frames = tuple[str, int, int, int]
+"""File, first and last frame of a request, and its number of packets."""
+
+
+@dataclass(slots=True)
+class _Times(Record):
+    """Exchanges of a row."""
+
+    count: int = 0
+    service: Histogram = field(default_factory=Histogram)
+    latency: Histogram = field(default_factory=Histogram)
+    waits: dict[str, int] = field(default_factory=dict)
+    encrypted: int = 0
+    slowest: tuple[int, tuple[int, ...], Frames] | None = field(default=None, metadata=GREATEST)
+
+
+@dataclass(slots=True)
+class _Slow(Record):
+    """A slow exchange: its row, and its topics as the bodies have them."""
+
+    found: tuple[int, Row, list[Topic]] | None = field(default=None, metadata=FIRST)
+
+
+class Latency(Answer):
+    """Accumulator of the rows. `by`: names of `BY`, separated by commas; `slow`: a duration (`100`: milliseconds,
+    `1.5s`), for rows of the exchanges that waited so long for another cause than `IDLE`. Raises KinspectError."""
+
+    def __init__(self, by: str = "api", slow: str | None = None) -> None:
+        super().__init__()
+        self._times = self.records(_Times)
+        self._slow = self.records(_Slow)
+        self._by = [name.strip() for name in by.split(",")]
+        if unknown := [name for name in self._by if name not in BY]:
+            raise KinspectError(f"--by cannot be {unknown[0]!r}; it is one of {', '.join(BY)}")
+        self._least = None if slow is None else _duration(slow)
+        self._throttled: dict[str, None] = {}
+        self._buckets = 0
+
+    def add(self, exchange: Exchange) -> None:
+        service, latency = exchange.service_ns, exchange.latency_ns
+        cause = wait(exchange, self._throttles(exchange))
+        if self._least is not None:
+            if latency is not None and latency >= self._least and cause not in IDLE:
+                self._add_slow(exchange, cause, latency)
+            return
+        for key in self._keys(exchange):
+            times = self._times.of(*key)
+            if times is None:
+                continue
+            times.count += 1
+            if cause is None or service is None or latency is None:
+                continue
+            times.waits[cause] = times.waits.get(cause, 0) + 1
+            times.encrypted += exchange.connection.tls
+            self._measure(times.service, service)
+            self._measure(times.latency, latency)
+            if times.slowest is None or service >= times.slowest[0]:
+                # Of two, the one completed first.
+                place = tuple([-number for number in exchange.key])
+                found = service, place, _frames(exchange)
+                times.slowest = found if times.slowest is None else max(times.slowest, found)
+
+    def _throttles(self, exchange: Exchange) -> bool:
+        """True if the answer, or the one before it on the connection, carried a throttle time."""
+        if exchange.response is None:
+            return False
+        known, connection = self._throttled, exchange.connection.connection_id
+        before = connection in known
+        now = carries_throttle(exchange)
+        if now:
+            known[connection] = None
+            if len(known) > THROTTLES_KEPT:
+                del known[next(iter(known))]
+                self.left_out += 1
+        elif before:
+            del known[connection]
+        return now or before
+
+    def _keys(self, exchange: Exchange) -> Iterator[tuple[Any, ...]]:
+        return product(*[BY[name][1](exchange) for name in self._by])
+
+    def _measure(self, histogram: Histogram, ns: int) -> None:
+        if not histogram.has(ns):
+            if self._buckets >= BUCKETS_KEPT:
+                self.left_out += 1
+                return
+            self._buckets += 1
+        histogram.add(ns)
+
+    def _add_slow(self, exchange: Exchange, cause: str | None, latency: int) -> None:
+        slow = self._slow.of(exchange.connection.connection_id, exchange.key)
+        if slow is not None:
+            slow.found = latency, _slow_row(exchange, cause), topics_of(exchange)[:LISTED]
+
+    # ------------------------------------------------------------------ the whole
+
+    def result(self, told: Told) -> list[Row]:
+        if self._least is not None:
+            return self._slow_rows(told)
+        found: dict[tuple[Any, ...], _Times] = {}
+        for key, times in self._times.items():
+            named = tuple(
+                told.topic_name(value) if name == "topic" else value
+                for name, value in zip(self._by, key, strict=True)
+            )
+            found.setdefault(named, _Times()).merge(times)
+        return sorted((self._row(key, times) for key, times in found.items()), key=self._place)
+
+    def _row(self, key: tuple[Any, ...], times: _Times) -> Row:
+        values: Row = {}
+        for name, value in zip(self._by, key, strict=True):
+            names = BY[name][0]
+            values.update(zip(names, value if len(names) > 1 else (value,), strict=True))
+        waits: dict[str, int | None] = {cause: times.waits.get(cause, 0) for cause in CAUSES}
+        if times.encrypted and not waits[RETRANSMITTED]:
+            waits[RETRANSMITTED] = None
+        return {
+            **values,
+            "count": times.count,
+            "service_ms": _quantiles(times.service),
+            "latency_ms": _quantiles(times.latency),
+            "waits": waits,
+            "slowest": None if times.slowest is None else _frames_object(times.slowest[2]),
+        }
+
+    def _place(self, row: Row) -> tuple[Any, ...]:
+        """The order of rows: minutes in theirs; then those that wait for more than their clients asked for, slow ones
+        first."""
+        waits = row["waits"]
+        idle = sum(waits[cause] for cause in IDLE)
+        own = sum(times or 0 for times in waits.values()) - idle
+        names = [str(row[name] or "") for by in self._by for name in BY[by][0]]
+        return row.get("minute") or "", own <= idle, -(row["service_ms"]["p99"] or 0), -row["count"], names
+
+    def _slow_rows(self, told: Told) -> list[Row]:
+        found = sorted((record.found for _, record in self._slow.items() if record.found), key=_slow_place)
+        return [
+            row | {"topics": [*map(told.topic_name, topics)], "groups": [*row["groups"]]}
+            for _, row, topics in found
+        ]
+
+
+def _duration(text: str) -> int:
+    try:
+        return parse_duration(str(text), "ms")
+    except KinspectError as error:
+        raise KinspectError(f"--slow: {error}; a number alone is milliseconds") from None
+
+
+def _minute(exchange: Exchange) -> str | None:
+    time = exchange.timestamp
+    return None if time is None else iso_time(time - time % NS_PER_MINUTE)
+
+
+BY: dict[str, tuple[tuple[str, ...], Callable[[Exchange], list[Any]]]] = {
+    "api": (("api",), lambda exchange: [exchange.api]),
+    "client": (
+        ("client_id", "client_ip"),
+        lambda exchange: [(exchange.client_id, exchange.connection.client_ip)],
+    ),
+    "broker": (
+        ("broker",),
+        lambda exchange: [endpoint(exchange.connection.broker_ip, exchange.connection.broker_port)],
+    ),
+    "topic": (("topic",), lambda exchange: topics_of(exchange) or [NO_TOPIC]),
+    "minute": (("minute",), lambda exchange: [_minute(exchange)]),
+}
+"""Names of `--by`: the keys of a row, and an exchange's values."""
+
+
+def _frames(exchange: Exchange) -> Frames:
+    message = exchange.request
+    assert message is not None
+    first = message.first_frame
+    file = exchange.connection.files[first >> FRAME_BITS]
+    return file, first & FRAME_MASK, message.last_frame & FRAME_MASK, message.packets
+
+
+def _frames_object(frames: Frames) -> Row:
+    return dict(zip(("file", "first", "last", "packets"), frames, strict=True))
+
+
+def _quantiles(histogram: Histogram) -> Row:
+    spread = histogram.result()
+    found = spread.median, spread.p95, spread.p99, spread.greatest
+    return dict(zip(("p50", "p95", "p99", "max"), map(milliseconds, found), strict=True))
+
+
+def _slow_row(exchange: Exchange, cause: str | None) -> Row:
+    ends = exchange.connection
+    return {
+        "timestamp": iso_time(exchange.timestamp),
+        "api": exchange.api,
+        "client_id": exchange.client_id,
+        "client_ip": ends.client_ip,
+        "broker": endpoint(ends.broker_ip, ends.broker_port),
+        "latency_ms": milliseconds(exchange.latency_ns),
+        "service_ms": milliseconds(exchange.service_ns),
+        "wait": cause,
+        "in_flight": exchange.in_flight,
+        "throttle_time_ms": exchange.summary.throttle_time_ms,
+        "topics": [],
+        "groups": exchange.summary.groups[:LISTED],
+        "connection_id": ends.connection_id,
+        "correlation_id": exchange.correlation_id,
+        "frames": _frames_object(_frames(exchange)),
+    }
+
+
+def _slow_place(found: tuple[int, Row, list[Topic]]) -> tuple[Any, ...]:
+    """The order of slow exchanges: the slowest first."""
+    latency, row, _ = found
+    return (
+        -latency,
+        row["timestamp"] or "",
+        row["connection_id"],
+        row["correlation_id"] or 0,
+        row["frames"]["first"],
+    )
+
+
+OPEN = Latency

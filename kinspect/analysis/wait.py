@@ -1,0 +1,96 @@
+"""The cause of the wait between a request and its response: one, the first that fits."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import NS_PER_MS
+from kinspect.kafka.wire.message import WireMessage
+from kinspect.model import RESPONSE
+from kinspect.protocol import schema
+
+LONG_POLL, GROUP_WAIT, QUEUED = "long_poll", "group_wait", "queued"
+THROTTLED, RETRANSMITTED, BROKER = "throttled", "retransmitted", "broker"
+CAUSES = (BROKER, LONG_POLL, GROUP_WAIT, QUEUED, THROTTLED, RETRANSMITTED)
+IDLE = frozenset({LONG_POLL, GROUP_WAIT})
+"""Causes that are part of what the client asked for."""
+FETCH, JOIN_GROUP, SYNC_GROUP, SHARE_FETCH = 1, 11, 14, 78
+EARLY_NS = NS_PER_MS
+"""Time by which a broker's timer, which counts whole milliseconds, ends a poll before `max_wait_ms`."""
+NONE, REBALANCE_IN_PROGRESS = 0, 27
+
+_ASKED = frozenset({"max_wait_ms", "min_bytes"})
+_RECORDS = frozenset({"responses.partitions.records"})
+_CODE = frozenset({"error_code"})
+_ASSIGNMENTS = frozenset({"assignments"})
+_THROTTLE = "throttle_time_ms"
+_THROTTLE_ONLY = frozenset({_THROTTLE})
+
+
+def wait(exchange: Exchange, throttled: bool) -> str | None:
+    """The cause of an exchange's wait; None if its time is not known. `throttled`: its answer, or the one before it on
+    the connection, carried a throttle time (see `carries_throttle`).
+
+    A Fetch waits for records until `max_wait_ms` (`long_poll`); a JoinGroup or SyncGroup for other members
+    (`group_wait`), but for the leader's SyncGroup, which ends that wait, and those refused at once.
+    """
+    service, latency = exchange.service_ns, exchange.latency_ns
+    if service is None or latency is None:
+        return None
+    key = exchange.api_key
+    if key in (FETCH, SHARE_FETCH) and _polled(exchange, service):
+        return LONG_POLL
+    if key in (JOIN_GROUP, SYNC_GROUP) and _waited_for_members(exchange):
+        return GROUP_WAIT
+    if 2 * service < latency:
+        return QUEUED
+    if throttled:
+        return THROTTLED
+    return RETRANSMITTED if exchange.retransmitted else BROKER
+
+
+def carries_throttle(exchange: Exchange) -> bool:
+    """True if the response tells its client to wait (KIP-124, KIP-219)."""
+    response = exchange.response
+    if response is None or response.api_key is None or response.api_version is None:
+        return False
+    if not _tells_throttle(response.api_key, response.api_version):
+        return False
+    return bool(_body(response, _THROTTLE_ONLY).get(_THROTTLE))
+
+
+@lru_cache(maxsize=4096)
+def _tells_throttle(api_key: int, api_version: int) -> bool:
+    layouts = schema.layouts(api_key, api_version, RESPONSE)
+    return any(field.name == _THROTTLE for layout in layouts for field in layout.fields)
+
+
+def _polled(exchange: Exchange, service: int) -> bool:
+    """True if most of the time was `max_wait_ms`, and fewer bytes than `min_bytes` came, which a quorum's voters leave
+    at 0 (KIP-595)."""
+    asked = _body(exchange.request, _ASKED)
+    longest = (asked.get("max_wait_ms") or 0) * NS_PER_MS
+    if not longest - EARLY_NS <= service < 2 * longest or exchange.response is None:
+        return False
+    found = exchange.response.decode(_RECORDS)
+    if not found.complete or found.body is None:
+        return False
+    size = sum(
+        len(partition.get("records") or b"")
+        for topic in found.body.get("responses") or ()
+        for partition in topic.get("partitions") or ()
+    )
+    return size < max(asked.get("min_bytes") or 0, 1)
+
+
+def _waited_for_members(exchange: Exchange) -> bool:
+    if _body(exchange.response, _CODE).get("error_code") not in (NONE, REBALANCE_IN_PROGRESS):
+        return False
+    return exchange.api_key == JOIN_GROUP or not _body(exchange.request, _ASSIGNMENTS).get("assignments")
+
+
+def _body(message: WireMessage | None, fields: frozenset[str]) -> dict[str, Any]:
+    """The fields of a message, as far as it could be read."""
+    return (message.decode(fields).body or {}) if message is not None else {}
