@@ -18,7 +18,7 @@ from kinspect.kafka.wire.order import LAST, LineKey
 
 SCHEMA_VERSION = 1
 ROWS_KEPT = 10_000
-"""Largest number of records by key."""
+"""Largest number of records by key, where an answer says no other."""
 NAMES_KEPT = 200_000
 """Largest number of names in all records of an answer."""
 
@@ -47,18 +47,19 @@ class Told(NamedTuple):
 
 
 class Records(Generic[R]):
-    """Records of an answer by key, `ROWS_KEPT` of them at most. `make`: a new one."""
+    """Records of an answer by key, `most` of them at most. `make`: a new one."""
 
-    def __init__(self, make: Callable[[], R], answer: Answer) -> None:
+    def __init__(self, make: Callable[[], R], answer: Answer, most: int) -> None:
         self._make = make
         self._answer = answer
+        self._most = most
         self._records: dict[tuple[Any, ...], R] = {}
 
     def of(self, *key: Any) -> R | None:
         """The record of a key, made when it is first asked for; None if there is no room for it."""
         record = self._records.get(key)
         if record is None:
-            if len(self._records) >= ROWS_KEPT:
+            if len(self._records) >= self._most:
                 self._answer.left_out += 1
                 return None
             record = self._records[key] = self._make()
@@ -129,9 +130,9 @@ class Answer(ABC):
             part.restore(values)
         return answer
 
-    def records(self, make: Callable[[], R]) -> Records[R]:
+    def records(self, make: Callable[[], R], most: int = ROWS_KEPT) -> Records[R]:
         """A part of it: records by key."""
-        part = Records(make, self)
+        part = Records(make, self, most)
         self._parts.append(part)
         return part
 

@@ -5,6 +5,7 @@ ANSWERS = {
     "clients": "Which clients there are, their software, and what each sends.",
     "groups": "Who is in which group, why it rebalanced, who stood still, and how far behind it is.",
     "latency": "How long requests take, and what each wait was made of.",
+    "errors": "Error codes by API and client, with their meaning and what to do.",
     "upgrade": "Which client breaks on a release, and why.",
 }
 """The answers, each with its line in `--help`; answer `x` is `OPEN` in the module `kinspect.analysis.x`."""

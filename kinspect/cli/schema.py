@@ -27,6 +27,8 @@ NUMBERS = ("min_version", "max_version")
 """Keys of rows without columns in the text: `versions` says the same."""
 LEFT_OUT = ("releases", "flexible", "since", "removed")
 """Columns left out on a narrow terminal, in this order."""
+TEXTS = ("meaning", "advice", "source")
+"""Keys of rows that stand in lines of their own, if a single row is shown, and in no column."""
 HEADERS = {"requestheader": REQUEST, "responseheader": RESPONSE}
 
 ApiRow = dict[str, Any]
@@ -56,8 +58,8 @@ def schema(
     layout. API is a name in any case, a key, or a record message such as OffsetCommitValue. RequestHeader and
     ResponseHeader have the layouts of the headers.
 
-    `errors` lists every error code, `errors CODE` those of a number or a name; the name alone will do too. `releases`
-    lists the releases, `releases RELEASE` what one of them speaks.
+    `errors` lists every error code, `errors CODE` those of a number or a name, one with its meaning and what to do; the
+    name alone will do too. `releases` lists the releases, `releases RELEASE` what one of them speaks.
     """
     if which is not None and name not in (ERRORS, RELEASES):
         raise click.UsageError(f"unexpected argument {which!r}")
@@ -94,7 +96,8 @@ def _check_options(name: str | None, given: dict[str, bool]) -> None:
 
 def _rows(rows: list[ApiRow]) -> tuple[list[ApiRow], str]:
     """The rows, and their table as text, without columns that are empty in all rows."""
-    names = [name for name in rows[0] if name not in NUMBERS and any(_cell(row[name]) for row in rows)]
+    apart = {*NUMBERS, *TEXTS}
+    names = [name for name in rows[0] if name not in apart and any(_cell(row[name]) for row in rows)]
     # In a pipe a row is a line.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     left_out = []
@@ -103,6 +106,8 @@ def _rows(rows: list[ApiRow]) -> tuple[list[ApiRow], str]:
             names.remove(name)
             left_out.append(_title(name))
     text = in_columns(*_table(rows, names), width)
+    if len(rows) == 1:
+        text += "".join(f"{name}: {rows[0][name]}\n" for name in TEXTS if name in rows[0])
     return rows, text + (f"too narrow for {', '.join(left_out)}" if left_out else "")
 
 
@@ -157,6 +162,7 @@ def _error_row(error: ErrorCode) -> ApiRow:
         "retriable": error.retriable,
         "since": error.since,
         "earlier_names": [*error.old_names, *error.scala_names],
+        **table.advice_for(error.code)._asdict(),
     }
 
 

@@ -147,7 +147,7 @@ class _Found:
     """Names and counts that the steps collect; dicts for sets in order of appearance."""
 
     __slots__ = (
-        *("codes", "ends", "groups", "inners", "key", "key_type", "partitions", "record_bytes"),
+        *("codes", "ends", "erring", "groups", "inners", "key", "key_type", "partitions", "record_bytes"),
         *("record_fields", "room", "topic_ids", "topics", "transactional_ids", "unresolved"),
     )
 
@@ -161,6 +161,7 @@ class _Found:
         self.groups: dict[str, None] = {}
         self.transactional_ids: dict[str, None] = {}
         self.codes: dict[int, int] = {}
+        self.erring: dict[int, dict[str, None]] = {}
         self.record_bytes = 0
         self.record_fields: dict[int, RecordField] = {}
         self.room: RecordRoom | None = None
@@ -173,15 +174,23 @@ class Summary:
 
     `topics`: names, or ids without a known name, which are also `unresolved_topic_ids`. `partitions`: texts like
     `topic-0`. `error_codes` and `error_names`: those that occur; `error_counts`: number of times that each does;
-    `error_count`: sum of these. `record_bytes`: bytes of record sets on the wire, None if a message that may hold some
-    is missing or cut. `throttle_time_ms` is the response's, `max_wait_ms` the request's, None without such a field.
-    `refusal`: the reason with which the broker's SASL token refuses the login, else None. Messages inside an Envelope
-    count as parts of the bodies.
+    `error_count`: sum of these; `error_topics`: the topics in whose part of the response each stands. `record_bytes`:
+    bytes of record sets on the wire, None if a message that may hold some is missing or cut. `throttle_time_ms` is the
+    response's, `max_wait_ms` the request's, None without such a field. `refusal`: the reason with which the broker's
+    SASL token refuses the login, else None. Messages inside an Envelope count as parts of the bodies.
     """
 
     __slots__ = (
         *("_inners", "_layout", "_record_fields", "_response", "error_codes", "error_count"),
-        *("error_counts", "error_names", "groups", "max_wait_ms", "partitions", "record_bytes"),
+        *(
+            "error_counts",
+            "error_names",
+            "error_topics",
+            "groups",
+            "max_wait_ms",
+            "partitions",
+            "record_bytes",
+        ),
         *("refusal", "throttle_time_ms", "topic_ids", "topics", "transactional_ids"),
         "unresolved_topic_ids",
     )
@@ -201,6 +210,7 @@ class Summary:
         self.error_names = [schema.error_name(code) for code in codes] if codes else []
         self.error_counts = codes
         self.error_count = sum(codes.values()) if codes else 0
+        self.error_topics = found.erring
         self.record_bytes = found.record_bytes if _are_records_known(exchange) else None
         self.throttle_time_ms: int | None = response.get("throttle_time_ms")
         self.max_wait_ms: int | None = request.get("max_wait_ms")
@@ -563,6 +573,8 @@ def _error_code(field: Field) -> Walk:
         code = struct.get(name)
         if code:
             found.codes[code] = found.codes.get(code, 0) + 1
+            if topic is not None:
+                found.erring.setdefault(code, {})[topic] = None
 
     return step
 

@@ -123,6 +123,21 @@ class ErrorCode(NamedTuple):
     scala_names: dict[str, str]
 
 
+class ErrorAdvice(NamedTuple):
+    """An error code for people: what it means, what to do, each one sentence or two, and where that is from."""
+
+    meaning: str
+    advice: str
+    source: str
+
+
+_UNHEARD_OF = ErrorAdvice(
+    "No known release of Kafka has this error code.",
+    "Find out who answers: a newer release, a proxy, or another implementation.",
+    "",
+)
+
+
 class VersionRange(NamedTuple):
     """Versions of one API that a release supports; `unstable`: the newest only if unstable versions are enabled."""
 
@@ -425,6 +440,26 @@ def error_retriable(code: int) -> bool:
     """True if current clients retry on the error."""
     entry = errors().get(code)
     return entry is not None and entry.retriable
+
+
+@cache
+def error_advice() -> dict[int, ErrorAdvice]:
+    """Meaning and advice for each of `errors`."""
+    found: dict[int, dict[str, str]] = {}
+    code = 0
+    for line in (TABLE / "advice.txt").read_text("utf-8").splitlines():
+        if line.startswith("  "):
+            name, _, text = line.strip().partition(": ")
+            found[code][name] = text
+        elif not line.startswith("#"):
+            code = int(line.split()[0])
+            found[code] = {}
+    return {code: ErrorAdvice(**texts) for code, texts in found.items()}
+
+
+def advice_for(code: int) -> ErrorAdvice:
+    """Meaning and advice for an error code, also for one that Kafka does not have."""
+    return error_advice().get(code, _UNHEARD_OF)
 
 
 @cache

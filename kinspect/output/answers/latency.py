@@ -43,7 +43,7 @@ def _more(file: str, rows: list[Row]) -> str:
 
 LAYOUT = Layout(
     (
-        Column("MINUTE", lambda row: known(row["minute"] and row["minute"][:16]), key="minute"),
+        Column("MINUTE (UTC)", lambda row: known(row["minute"] and row["minute"][:16]), key="minute"),
         Column(
             "TIME (UTC)",
             lambda row: known(row["timestamp"] and row["timestamp"][11:23]),

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module
 from shlex import quote
+from textwrap import fill
 from typing import Any, NamedTuple
 
 from rich.text import Text
@@ -45,12 +46,14 @@ class Column(NamedTuple):
 
 class Layout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
-    file's name and the rows; `details`: lines below a row, for what one line has no room for."""
+    file's name and the rows; `details`: lines below a row, for what one line has no room for; `notes`: lines below the
+    table, from the rows that it shows."""
 
     columns: tuple[Column, ...]
     nothing: str
     more: Callable[[str, list[Row]], str]
     details: Callable[[Row, Clock], list[str]] = lambda *_: []
+    notes: Callable[[list[Row]], list[str]] = lambda _: []
 
 
 def parts(found: dict[str, Any], width: int, style: Style) -> Iterator[Text]:
@@ -58,9 +61,12 @@ def parts(found: dict[str, Any], width: int, style: Style) -> Iterator[Text]:
     layout: Layout = import_module(f"kinspect.output.answers.{found['answer']}").LAYOUT
     rows = found["rows"]
     if rows:
-        yield from _table(layout, rows if style.wide else rows[:ROWS_SHOWN], width, style)
+        shown = rows if style.wide else rows[:ROWS_SHOWN]
+        yield from _table(layout, shown, width, style)
         if len(rows) > ROWS_SHOWN and not style.wide:
             yield Text(f"and {len(rows) - ROWS_SHOWN:,} more rows: --wide shows all", style=DIM)
+        for note in layout.notes(shown):
+            yield Text(fill(escape(note), width, subsequent_indent="  "))
     else:
         yield Text(layout.nothing)
     lacks = lacking(found["capture"])

@@ -1,0 +1,48 @@
+"""The table of errors, and below it what each one means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinspect.output.answers.layout import DIM, ERROR, Column, Layout, known, listed
+
+NAMES = 40
+"""Width to which names of errors are not cut."""
+
+Row = dict[str, Any]
+
+
+def _style(row: Row) -> str:
+    return DIM if row["expected"] else ERROR
+
+
+def _notes(rows: list[Row]) -> list[str]:
+    """A line for each error, in the order of the table."""
+    said: dict[tuple[str, str], str] = {}
+    for row in rows:
+        said.setdefault((row["error"], row["advice"]), f"{row['error']}: {row['meaning']} {row['advice']}")
+    return [*said.values()]
+
+
+def _more(file: str, rows: list[Row]) -> str:
+    api = rows[0]["api"]
+    return f"kinspect read {file} --errors-only" + (f" --api {api}" if api else "")
+
+
+LAYOUT = Layout(
+    (
+        Column("ERROR", lambda row: row["error"], style=_style, least=NAMES),
+        Column("COUNT", lambda row: known(row["count"]), True),
+        Column("EXPECTED", lambda row: "yes" if row["expected"] else "no", rank=1),
+        Column("API", lambda row: known(row["api"])),
+        Column("CLIENT ID", lambda row: known(row["client_id"])),
+        Column("ADDRESS", lambda row: row["client_ip"], rank=4),
+        Column("TOPICS", lambda row: listed(row["topics"]), rank=2),
+        Column("GROUPS", lambda row: listed(row["groups"]), rank=3),
+        Column("FIRST (UTC)", lambda row: known(row["first"] and row["first"][11:23]), rank=6),
+        Column("LAST (UTC)", lambda row: known(row["last"] and row["last"][11:23]), rank=5),
+    ),
+    "no error code, and every request was answered",
+    _more,
+    notes=_notes,
+)
