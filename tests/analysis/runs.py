@@ -1,0 +1,85 @@
+"""Captures and made conversations, read for answers: the exchanges, and the rows that an answer makes of them."""
+
+from pathlib import Path
+
+from support.pcap import Conversation, framed, pcap
+
+import kinspect
+from kinspect.analysis.answer import Told, open_answer
+from kinspect.errors import KinspectError
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.protocol import Message, encode_request, encode_response
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+FOLDERS = sorted(path.name for path in CAPTURES.iterdir() if path.is_dir())
+MS_US = 1000
+
+
+def captures(folder):
+    """The captures of a folder of the repository."""
+    return [
+        path
+        for path in sorted((CAPTURES / folder).iterdir())
+        if ".pcap" in path.name and "keys" not in path.name
+    ]
+
+
+def exchanges(path):
+    """The exchanges of a capture, as far as it can be read."""
+    try:
+        yield from kinspect.read(path)
+    except KinspectError:
+        return
+
+
+def rows_of(name, found, **options):
+    """The rows of an answer to exchanges of one run."""
+    answer = open_answer(name, **options)
+    names = LearnedNames()
+    for exchange in found:
+        names = exchange.connection.names
+        answer.add(exchange)
+    assert answer.left_out == 0
+    return answer.result(Told(names))
+
+
+class Talk:
+    """A client and a broker that speak Kafka; times in milliseconds."""
+
+    def __init__(self, **ends):
+        self.conversation = Conversation(**ends)
+        self.conversation.open()
+        self.number = 0
+        self.asked = {}
+
+    def asks(self, key, version, body, client="c-1"):
+        """Send a request; return its correlation id."""
+        self.number += 1
+        self.asked[self.number] = key, version
+        self.conversation.client_sends(
+            framed(encode_request(Message(key, version, self.number, body, client)))
+        )
+        return self.number
+
+    def answers(self, number, body, after=0):
+        """Answer a request so many milliseconds later."""
+        self.waits(after)
+        key, version = self.asked[number]
+        self.conversation.broker_sends(framed(encode_response(Message(key, version, number, body))))
+
+    def waits(self, ms):
+        self.conversation.time_us += ms * MS_US
+
+    def repeats(self, ms):
+        """The client's last packet comes again so many milliseconds later, as no acknowledgment came."""
+        packets = self.conversation.packets
+        del packets[-1]
+        self.waits(ms)
+        packets.append(packets[-1]._replace(time_us=self.conversation.time_us))
+
+    def read(self, folder, *others):
+        """The exchanges of this talk and others, in the order of their times."""
+        packets = [packet for talk in (self, *others) for packet in talk.conversation.packets]
+        path = folder / "talk.pcap"
+        path.write_bytes(pcap(sorted(packets, key=lambda packet: packet.time_us)))
+        return [*kinspect.read(path)]

@@ -1,0 +1,287 @@
+from collections import Counter, defaultdict
+
+import pytest
+
+from kinspect.protocol import schema
+
+from .runs import FOLDERS, Talk, captures, exchanges, rows_of
+
+PRODUCE, FETCH, METADATA, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT = 0, 1, 3, 10, 11, 12
+DELETE_GROUPS = 42
+BEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+JOIN = {
+    "group_id": "g",
+    "session_timeout_ms": 1,
+    "rebalance_timeout_ms": 1,
+    "member_id": "",
+    "protocol_type": "consumer",
+    "protocols": [],
+}
+NOT_LEADER, NO_SESSION, UNKNOWN_TOPIC, REBALANCING, NEW_MEMBER = 6, 70, 3, 27, 79
+SECOND = 1000
+
+
+def beaten(code=0):
+    return {"throttle_time_ms": 0, "error_code": code}
+
+
+def produced(*codes):
+    partitions = [{"index": index, "error_code": code, "base_offset": 0} for index, code in enumerate(codes)]
+    return {"responses": [{"name": "t", "partition_responses": partitions}], "throttle_time_ms": 0}
+
+
+def described(**topics):
+    named = [
+        {"error_code": code, "name": name, "is_internal": False, "partitions": []}
+        for name, code in topics.items()
+    ]
+    return {"brokers": [], "controller_id": 1, "topics": named}
+
+
+def asked(*names):
+    return {"topics": [{"name": name} for name in names]}
+
+
+def told(rows):
+    return [(row["api"], row["error"], row["count"], row["expected"]) for row in rows]
+
+
+# ---------------------------------------------------------------------- all captures
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_rows_are_sums_over_the_lines(folder):
+    for path in captures(folder):
+        found = [*exchanges(path)]
+        counts, times, topics, groups = Counter(), defaultdict(list), defaultdict(set), defaultdict(set)
+        for exchange in found:
+            line = exchange.to_dict()
+            names = dict(zip(line["error_codes"], line["error_names"], strict=True))
+            errors = Counter(names[code] for code in codes_in(line))
+            if line["outcome"] == "unanswered":
+                errors["UNANSWERED"] += 1
+            for name, count in errors.items():
+                key = line["api"], name, line["client"]["id"], line["client"]["ip"]
+                counts[key] += count
+                times[key].append(line["timestamp"])
+                topics[key].update(line["topics"])
+                groups[key].update(line["groups"])
+        rows = {
+            (row["api"], row["error"], row["client_id"], row["client_ip"]): row
+            for row in rows_of("errors", found)
+        }
+        assert {key: row["count"] for key, row in rows.items()} == counts, path
+        for key, row in rows.items():
+            assert (row["first"], row["last"]) == (min(times[key]), max(times[key]))
+            assert groups[key].issuperset(row["groups"])
+            assert row["meaning"]
+            assert row["advice"]
+            nameless = [topic for topic in topics[key] if len(topic) == 22]
+            assert topics[key].issuperset(row["topics"]) or nameless
+
+
+def codes_in(line):
+    """The error codes of a line's response, each as often as it occurs: of more than are listed, by their number."""
+    if line["response"] is None or not line["error_count"]:
+        return []
+    codes = [error["code"] for error in line["response"]["errors"]]
+    if len(codes) < line["error_count"]:
+        assert len(line["error_codes"]) == 1
+        return line["error_codes"] * line["error_count"]
+    return codes
+
+
+def rows_in(folder, name):
+    (path,) = (path for path in captures(folder) if path.name.startswith(f"{name}.pcap"))
+    return rows_of("errors", exchanges(path))
+
+
+def test_each_member_of_classic_groups_is_told_its_id_once():
+    rows = [row for row in rows_in("4.4.0", "groups_classic") if row["error"] == "MEMBER_ID_REQUIRED"]
+    assert {row["client_id"] for row in rows} >= {"pc-jv-1", "pc-jv-2", "pc-ck-1", "pc-ak-1", "pc-kp-1"}
+    assert {(row["api"], row["count"], row["expected"]) for row in rows} == {("JoinGroup", 1, True)}
+
+
+def test_what_the_clients_did_wrong_is_not_expected():
+    rows = {(row["client_id"], row["error"]): row for row in rows_in("4.4.0", "errors_java")}
+    for client, error, topic in [
+        ("pc-err-unk", "UNKNOWN_TOPIC_OR_PARTITION", "pcerr-missing"),
+        ("pc-err-big", "MESSAGE_TOO_LARGE", "pcerr-small"),
+        ("pc-err-oor", "OFFSET_OUT_OF_RANGE", "pcerr-small"),
+        ("pc-err", "TOPIC_ALREADY_EXISTS", "pcerr-small"),
+    ]:
+        row = rows[client, error]
+        assert (row["expected"], row["topics"]) == (False, [topic])
+    assert rows["pc-err-fence", "MEMBER_ID_REQUIRED"]["expected"]
+
+
+# ---------------------------------------------------------------------- expected ones
+
+
+@pytest.mark.parametrize(("member", "expected"), [("", True), ("m-1", False)])
+def test_a_new_member_is_told_its_id(tmp_path, member, expected):
+    talk = Talk()
+    answer = {
+        **beaten(NEW_MEMBER),
+        "generation_id": -1,
+        "protocol_name": "",
+        "leader": "",
+        "member_id": "m-1",
+        "members": [],
+    }
+    talk.answers(talk.asks(JOIN_GROUP, 4, JOIN | {"member_id": member}), answer)
+    (row,) = rows_of("errors", talk.read(tmp_path))
+    assert (row["error"], row["expected"], row["groups"]) == ("MEMBER_ID_REQUIRED", expected, ["g"])
+    assert (row["code"], row["retriable"]) == (79, False)
+
+
+def test_members_are_told_of_a_rebalance_but_a_commit_fails(tmp_path):
+    talk = Talk()
+    talk.answers(talk.asks(HEARTBEAT, 2, BEAT), beaten(REBALANCING))
+    commit = {"group_id": "g", "generation_id_or_member_epoch": 1, "member_id": "m", "topics": []}
+    failed = [{"name": "t", "partitions": [{"partition_index": 0, "error_code": REBALANCING}]}]
+    talk.answers(talk.asks(8, 5, commit), {"throttle_time_ms": 0, "topics": failed})
+    assert told(rows_of("errors", talk.read(tmp_path))) == [
+        ("OffsetCommit", "REBALANCE_IN_PROGRESS", 1, False),
+        ("Heartbeat", "REBALANCE_IN_PROGRESS", 1, True),
+    ]
+
+
+def fetch(talk, code):
+    body = {
+        "replica_id": -1,
+        "max_wait_ms": 500,
+        "min_bytes": 1,
+        "max_bytes": 1,
+        "session_id": 7,
+        "session_epoch": 3,
+    }
+    answer = {"throttle_time_ms": 0, "error_code": code, "session_id": 0, "responses": []}
+    talk.answers(talk.asks(FETCH, 7, body | {"topics": [], "forgotten_topics_data": []}), answer)
+
+
+def test_a_fetch_session_is_not_found_on_a_new_connection(tmp_path):
+    first = Talk()
+    fetch(first, NO_SESSION)
+    fetch(first, 0)
+    second = Talk(client=("10.0.0.2", 40000))
+    fetch(second, 0)
+    fetch(second, NO_SESSION)
+    rows = {row["client_ip"]: row for row in rows_of("errors", first.read(tmp_path, second))}
+    assert rows["10.0.0.1"]["expected"]
+    assert not rows["10.0.0.2"]["expected"]
+    assert rows["10.0.0.1"]["error"] == rows["10.0.0.2"]["error"] == "FETCH_SESSION_ID_NOT_FOUND"
+
+
+def test_one_unexpected_of_several_makes_the_row_unexpected(tmp_path):
+    talk = Talk()
+    for code in (NO_SESSION, 0, NO_SESSION):
+        fetch(talk, code)
+    (row,) = rows_of("errors", talk.read(tmp_path))
+    assert (row["count"], row["expected"], [*row["expected_reasons"].values()]) == (2, False, [1])
+
+
+WRITE = {"acks": -1, "timeout_ms": 1, "topic_data": []}
+
+
+@pytest.mark.parametrize(
+    ("codes", "every", "expected"),
+    [
+        ([NOT_LEADER, NOT_LEADER, 0], 1, True),
+        ([NOT_LEADER, NOT_LEADER], 1, False),
+        ([0, NOT_LEADER], 1, False),
+        ([NOT_LEADER] * 30 + [0], 1, False),
+        ([NOT_LEADER, 0, 0, 0, NOT_LEADER, 0], 20, True),
+        ([19, 0], 1, False),
+    ],
+    ids=["over soon", "not over", "at the end", "too long", "twice", "another error"],
+)
+def test_a_leader_moves_for_seconds(tmp_path, codes, every, expected):
+    talk = Talk()
+    for code in codes:
+        talk.answers(talk.asks(PRODUCE, 3, WRITE), produced(code), every * SECOND)
+    (row,) = rows_of("errors", talk.read(tmp_path))
+    assert row["expected"] is expected
+    assert row["retriable"]
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [({"new": 0}, True), ({"other": 0}, False), ({"new": UNKNOWN_TOPIC}, False)],
+)
+def test_a_topic_is_unknown_until_it_is_there(tmp_path, later, expected):
+    talk = Talk()
+    talk.answers(talk.asks(METADATA, 1, asked("new")), described(new=UNKNOWN_TOPIC))
+    talk.answers(talk.asks(METADATA, 1, asked(*later)), described(**later), 100)
+    (row,) = rows_of("errors", talk.read(tmp_path))
+    assert (row["expected"], row["topics"]) == (expected, ["new"])
+
+
+def test_a_higher_version_of_api_versions_is_declined(tmp_path):
+    talk = Talk()
+    number = talk.asks(18, 3, {"client_software_name": "c", "client_software_version": "1"})
+    talk.asked[number] = 18, 0
+    talk.answers(
+        number, {"error_code": 35, "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 2}]}
+    )
+    assert told(rows_of("errors", talk.read(tmp_path))) == [("ApiVersions", "UNSUPPORTED_VERSION", 1, True)]
+
+
+# ---------------------------------------------------------------------- rows
+
+
+def test_topics_and_groups_are_those_of_the_error(tmp_path):
+    talk = Talk()
+    talk.answers(talk.asks(METADATA, 1, asked("one", "two", "three")), described(one=0, two=5, three=29))
+    names = {"groups_names": ["a", "b"]}
+    results = [{"group_id": "a", "error_code": 0}, {"group_id": "b", "error_code": 68}]
+    talk.answers(talk.asks(DELETE_GROUPS, 0, names), {"throttle_time_ms": 0, "results": results})
+    rows = {row["code"]: row for row in rows_of("errors", talk.read(tmp_path))}
+    assert (rows[5]["topics"], rows[29]["topics"], rows[68]["groups"]) == (["two"], ["three"], ["b"])
+
+
+def test_an_error_is_counted_as_often_as_it_occurs(tmp_path):
+    talk = Talk()
+    talk.answers(talk.asks(PRODUCE, 3, WRITE), produced(10, 0, 10))
+    (row,) = rows_of("errors", talk.read(tmp_path))
+    assert (row["count"], row["topics"], row["error"]) == (2, ["t"], "MESSAGE_TOO_LARGE")
+    assert (row["meaning"], row["advice"]) == schema.error_advice()[10][:2]
+
+
+def test_a_code_that_kafka_does_not_have_is_said_to_be_unknown(tmp_path):
+    talk = Talk()
+    talk.answers(talk.asks(HEARTBEAT, 2, BEAT), beaten(4242))
+    (row,) = rows_of("errors", talk.read(tmp_path))
+    assert (row["error"], row["code"], row["retriable"]) == ("UNKNOWN_CODE_4242", 4242, False)
+    assert row["meaning"]
+
+
+def test_requests_without_an_answer_are_rows(tmp_path):
+    ended, closed, reset = (Talk(client=(f"10.0.0.{number}", 40000)) for number in (1, 2, 3))
+    ended.asks(HEARTBEAT, 2, BEAT)
+    for talk in (closed, reset):
+        body = {"replica_id": -1, "max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1, "topics": []}
+        talk.asks(FETCH, 4, body)
+        talk.asks(METADATA, 1, asked("t"))
+    closed.conversation.close()
+    reset.conversation.reset()
+    rows = rows_of("errors", ended.read(tmp_path, closed, reset))
+    assert {(row["error"], row["code"], row["retriable"]) for row in rows} == {("UNANSWERED", None, None)}
+    assert {(row["client_ip"], row["api"]): row["expected"] for row in rows} == {
+        ("10.0.0.1", "Heartbeat"): True,
+        ("10.0.0.2", "Fetch"): True,
+        ("10.0.0.2", "Metadata"): False,
+        ("10.0.0.3", "Fetch"): False,
+        ("10.0.0.3", "Metadata"): False,
+    }
+    by_api = {(row["client_ip"], row["api"]): row for row in rows}
+    assert "reset (1)" in by_api["10.0.0.3", "Metadata"]["meaning"]
+    assert by_api["10.0.0.3", "Metadata"]["topics"] == ["t"]
+    assert by_api["10.0.0.1", "Heartbeat"]["groups"] == ["g"]
+
+
+def test_unexpected_rows_come_first_then_frequent_ones(tmp_path):
+    talk = Talk()
+    for code in (REBALANCING, REBALANCING, REBALANCING, 25, 22, 22):
+        talk.answers(talk.asks(HEARTBEAT, 2, BEAT), beaten(code))
+    assert [row["code"] for row in rows_of("errors", talk.read(tmp_path))] == [22, 25, 27]
