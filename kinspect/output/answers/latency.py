@@ -64,7 +64,7 @@ LAYOUT = Layout(
         _quantile("P99", "service_ms", "p99"),
         _quantile("MAX", "service_ms", "max"),
         _quantile("LATENCY P99", "latency_ms", "p99", rank=5),
-        Column("WAITS", _waits, rank=1, key="count"),
+        Column("WAITS", _waits, rank=1, key="count", whole=True),
         Column("TOPICS", lambda row: listed(row["topics"]), rank=4, key="topics"),
         Column("GROUPS", lambda row: listed(row["groups"]), rank=5, key="groups"),
         Column("FRAME", lambda row: known(_frames(row).get("first")), True, rank=6),
