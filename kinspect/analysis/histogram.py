@@ -39,11 +39,14 @@ class Histogram:
         """True if a duration needs no new bucket."""
         return _bucket(min(max(ns, 0), LONGEST_NS)) in self._buckets
 
-    def add(self, ns: int) -> None:
+    def add(self, ns: int) -> bool:
+        """Add a duration; return True if it needed a new bucket."""
         at = _bucket(min(max(ns, 0), LONGEST_NS))
-        self._buckets[at] = self._buckets.get(at, 0) + 1
+        count = self._buckets.get(at, 0)
+        self._buckets[at] = count + 1
         self._count += 1
         self._greatest = max(self._greatest, ns)
+        return not count
 
     def merge(self, other: Histogram) -> None:
         buckets = self._buckets

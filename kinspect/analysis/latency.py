@@ -83,11 +83,10 @@ class Latency(Answer):
             times.encrypted += exchange.connection.tls
             self._measure(times.service, service)
             self._measure(times.latency, latency)
-            if times.slowest is None or service >= times.slowest[0]:
-                # Of two, the one completed first.
+            if times.slowest is None or service > times.slowest[0]:
+                # Lines come in their order: of two, the first one stays, also where parts are merged.
                 place = tuple([-number for number in exchange.key])
-                found = service, place, _frames(exchange)
-                times.slowest = found if times.slowest is None else max(times.slowest, found)
+                times.slowest = service, place, _frames(exchange)
 
     def _throttles(self, exchange: Exchange) -> bool:
         """True if the answer, or the one before it on the connection, carried a throttle time."""
@@ -109,12 +108,10 @@ class Latency(Answer):
         return product(*[BY[name][1](exchange) for name in self._by])
 
     def _measure(self, histogram: Histogram, ns: int) -> None:
-        if not histogram.has(ns):
-            if self._buckets >= BUCKETS_KEPT:
-                self.left_out += 1
-                return
-            self._buckets += 1
-        histogram.add(ns)
+        if self._buckets < BUCKETS_KEPT or histogram.has(ns):
+            self._buckets += histogram.add(ns)
+        else:
+            self.left_out += 1
 
     def _add_slow(self, exchange: Exchange, cause: str | None, latency: int) -> None:
         slow = self._slow.of(exchange.connection.connection_id, exchange.key)
