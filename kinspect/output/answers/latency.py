@@ -38,7 +38,7 @@ def _more(file: str, rows: list[Row]) -> str:
     if "wait" in rows[0]:
         return f"kinspect read {file} --min-latency {rows[0]['latency_ms']:.0f}ms"
     worst = rows[0]["service_ms"]["p95"]
-    return f"kinspect latency {file} --slow {worst or 0:.0f}ms"
+    return f"kinspect read {file}" if worst is None else f"kinspect latency {file} --slow {worst:.0f}ms"
 
 
 LAYOUT = Layout(
@@ -70,6 +70,6 @@ LAYOUT = Layout(
         Column("FRAME", lambda row: known(_frames(row).get("first")), True, rank=6),
         Column("FILE", lambda row: _frames(row).get("file", ""), rank=7),
     ),
-    "no exchange",
+    "no such exchange",
     _more,
 )
