@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kinspect.output.answers.layout import Column, Layout, known, listed
 
+WAITS = 80
+"""Width to which causes are not cut."""
+
 Row = dict[str, Any]
 
 
-def _of(key: str, title: str, right: bool = False, rank: int = 0) -> Column:
-    return Column(title, lambda row: known(row[key]), right, rank, key=key)
+def _where(key: str, text: Callable[[Any], str] = known) -> Callable[[Row], str]:
+    """Cells of a key, without any text where rows do not have it: `--by` and `--slow` choose their keys."""
+    return lambda row: text(row[key]) if key in row else ""
 
 
 def _ms(value: float | None) -> str:
     return known(None if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}")
 
 
-def _quantile(title: str, kind: str, name: str, rank: int = 0) -> Column:
-    return Column(title, lambda row: _ms(row[kind][name]), True, rank, key="count")
+def _service(name: str) -> Callable[[Row], str]:
+    return lambda row: "" if "wait" in row else _ms(row["service_ms"][name])
 
 
-def _waits(row: Row) -> str:
+def _waits(causes: dict[str, int | None]) -> str:
     """The causes that there were, the most frequent first."""
-    waits = {cause: count for cause, count in row["waits"].items() if count}
+    waits = {cause: count for cause, count in causes.items() if count}
     ordered = dict(sorted(waits.items(), key=lambda wait: -wait[1]))
     return listed(ordered if len(ordered) > 1 else [*ordered], len(ordered))
 
@@ -43,31 +48,23 @@ def _more(file: str, rows: list[Row]) -> str:
 
 LAYOUT = Layout(
     (
-        Column("MINUTE (UTC)", lambda row: known(row["minute"] and row["minute"][:16]), key="minute"),
-        Column(
-            "TIME (UTC)",
-            lambda row: known(row["timestamp"] and row["timestamp"][11:23]),
-            rank=3,
-            key="timestamp",
-        ),
-        _of("api", "API"),
-        _of("client_id", "CLIENT ID"),
-        _of("client_ip", "ADDRESS", rank=2),
-        _of("broker", "BROKER"),
-        _of("topic", "TOPIC"),
-        _of("count", "COUNT", True),
-        Column("WAIT", lambda row: row["wait"], key="wait"),
-        Column("LATENCY", lambda row: _ms(row["latency_ms"]), True, key="wait"),
-        Column("SERVICE", lambda row: _ms(row["service_ms"]), True, key="wait"),
-        _quantile("P50", "service_ms", "p50"),
-        _quantile("P95", "service_ms", "p95"),
-        _quantile("P99", "service_ms", "p99"),
-        _quantile("MAX", "service_ms", "max"),
-        _quantile("LATENCY P99", "latency_ms", "p99", rank=5),
-        Column("WAITS", _waits, rank=1, key="count", whole=True),
-        Column("TOPICS", lambda row: listed(row["topics"]), rank=4, key="topics"),
-        Column("GROUPS", lambda row: listed(row["groups"]), rank=5, key="groups"),
-        Column("FRAME", lambda row: known(_frames(row).get("first")), True, rank=6),
+        Column("MINUTE (UTC)", _where("minute", lambda time: known(time and time[:16])), least=16),
+        Column("TIME (UTC)", _where("timestamp", lambda time: known(time and time[11:23])), rank=3),
+        Column("API", _where("api")),
+        Column("CLIENT ID", _where("client_id")),
+        Column("ADDRESS", _where("client_ip"), rank=2),
+        Column("BROKER", _where("broker")),
+        Column("TOPIC", _where("topic")),
+        Column("COUNT", _where("count"), True),
+        Column("WAIT", _where("wait")),
+        Column("LATENCY", lambda row: _ms(row["latency_ms"]) if "wait" in row else "", True),
+        Column("SERVICE", lambda row: _ms(row["service_ms"]) if "wait" in row else "", True),
+        *(Column(name.upper(), _service(name), True) for name in ("p50", "p95", "p99", "max")),
+        Column("LATENCY P99", lambda row: "" if "wait" in row else _ms(row["latency_ms"]["p99"]), True, 5),
+        Column("WAITS", _where("waits", _waits), rank=1, least=WAITS),
+        Column("TOPICS", _where("topics", listed), rank=4),
+        Column("GROUPS", _where("groups", listed), rank=5),
+        Column("FRAME", lambda row: known(_frames(row).get("first")), True, 6),
         Column("FILE", lambda row: _frames(row).get("file", ""), rank=7),
     ),
     "no such exchange",
