@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import click
 from console_blocks import ELLIPSIS, ROOT, Example, examples, matches, run
 
+from kinspect.analysis.names import ANSWERS
 from kinspect.cli import group
 from kinspect.cli.options import ABOUT_LIMITS, CAPS
 from kinspect.cli.read import read
@@ -71,11 +72,23 @@ def cli_page() -> str:
         f"{paragraph(group.help or '')}\n\n",
         table(("option of `kinspect` itself", "meaning"), _options(group)),
     ]
-    for name, command in _commands(group, context):
+    commands = [*_commands(group, context)]
+    answers = [[*_options(command)] for _, command in commands if command.name in ANSWERS]
+    shared = [row for row in answers[0] if all(row in rows for rows in answers)]
+    for name, command in commands:
         parts.append(f"\n## {name}\n\n")
         parts.append(f"`{name} {_usage(command)}`\n\n")
         parts += [f"{paragraph(text)}\n\n" for text in (command.help or "").split("\n\n")]
-        parts.append(table(("option", "meaning"), _options(command)))
+        rows = [*_options(command)]
+        if command.name in ANSWERS:
+            rows = [row for row in rows if row not in shared]
+            parts.append(
+                f"{'Also the' if rows else 'The'} [options of all answers](#options-of-all-answers).\n"
+            )
+            parts += ["\n"] if rows else []
+        if rows:
+            parts.append(table(("option", "meaning"), rows))
+    parts += ["\n## Options of all answers\n\n", table(("option", "meaning"), shared)]
     parts += ["\n## Limits\n\n", f"{ABOUT_LIMITS} `--help-limits` shows them.\n\n"]
     # A command that has limits has all of them.
     parts.append(table(("option", "meaning"), _rows(read, lambda name: name in CAPS)))

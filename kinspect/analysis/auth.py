@@ -9,10 +9,10 @@ from kinspect.analysis.answer import Answer, Row, Told
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
 from kinspect.errors import shortened
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.fields.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN, UNANSWERED
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 LOGINS_KEPT = 30_000
 """Largest number of connections with a login under way; the oldest is forgotten."""

@@ -20,9 +20,10 @@ from kinspect.kafka.summary import error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.ends import endpoint
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.kafka.wire.names import METADATA_TOPIC_ID, ZERO_ID
+from kinspect.kafka.wire.names import METADATA_TOPIC_ID
 from kinspect.kafka.wire.order import LAST
 from kinspect.protocol import schema
+from kinspect.protocol.wire import ZERO_UUID
 
 PRODUCE, FETCH, METADATA, SHARE_FETCH, DESCRIBE_CLUSTER, END_QUORUM_EPOCH = 0, 1, 3, 78, 60, 54
 OFFER_LONGEST = 1000
@@ -260,8 +261,8 @@ class Brokers(Answer):
         self, exchange: Exchange, topic: Struct, index: int | None, leader: int | None, epoch: int | None
     ) -> None:
         name = topic.get("name") or topic.get("topic") or topic.get("topic_name")
-        topic_id = topic.get("topic_id") or ZERO_ID
-        if index is None or leader is None or leader < NO_LEADER or (not name and topic_id == ZERO_ID):
+        topic_id = topic.get("topic_id") or ZERO_UUID
+        if index is None or leader is None or leader < NO_LEADER or (not name and topic_id == ZERO_UUID):
             return
         told = self._leaders.of(*_address(exchange), name or "", topic_id)
         claim = index, NO_EPOCH if epoch is None else epoch, leader
@@ -445,7 +446,7 @@ def _clusters(brokers: dict[Any, _Broker], nodes: dict[Any, _Node]) -> Iterator[
 
 def _by_name(claims: dict[tuple[Any, ...], list[Leaders]], told: Told) -> dict[str, list[Leaders]]:
     """Claims by the topic's name. Of a topic that was deleted and made anew, with another id, those of the new one."""
-    names = {topic_id: name for name, topic_id in claims if name and topic_id != ZERO_ID}
+    names = {topic_id: name for name, topic_id in claims if name and topic_id != ZERO_UUID}
     found: dict[str, dict[str, list[Leaders]]] = {}
     for (name, topic_id), each in claims.items():
         known = name or names.get(topic_id) or told.topic(topic_id) or topic_id
@@ -456,9 +457,9 @@ def _by_name(claims: dict[tuple[Any, ...], list[Leaders]], told: Told) -> dict[s
 def _of_newest(by_id: dict[str, list[Leaders]]) -> list[Leaders]:
     """The claims of the topic id told last, and those without an id."""
     last = {topic_id: max(max(each.last.values()) for each in claims) for topic_id, claims in by_id.items()}
-    with_id = sorted((key, topic_id) for topic_id, key in last.items() if topic_id != ZERO_ID)
-    newest = with_id[-1][1] if with_id else ZERO_ID
-    nameless = by_id.get(ZERO_ID, []) if len(with_id) <= 1 else []
+    with_id = sorted((key, topic_id) for topic_id, key in last.items() if topic_id != ZERO_UUID)
+    newest = with_id[-1][1] if with_id else ZERO_UUID
+    nameless = by_id.get(ZERO_UUID, []) if len(with_id) <= 1 else []
     return [*(by_id[newest] if with_id else []), *nameless]
 
 

@@ -8,13 +8,14 @@ from typing import Any
 from kinspect.analysis.answer import Answer, Row, Told
 from kinspect.analysis.client import Client, Connections, client_key, newest_versions
 from kinspect.analysis.software import LIMITS, Limits, inferred
-from kinspect.analysis.windows import NS_PER_SECOND, Windows
+from kinspect.analysis.windows import Windows
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.fields.envelope import ENVELOPE
 from kinspect.kafka.summary import REQUEST_DATA, error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import TOKEN_NAME
+from kinspect.model import NS_PER_SECOND
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import ENVELOPE
 
 API_VERSIONS = 18
 STORMS = {3: 3.0, 10: 3.0, 18: 5.0, 22: 1.0}

@@ -11,9 +11,10 @@ from kinspect.analysis.answer import Answer, Row, Told, Topic
 from kinspect.analysis.record import GREATEST, LEAST, Record
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import error_counts
-from kinspect.kafka.view.view import NS_PER_SECOND, iso_time
+from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.kafka.wire.pair import UNANSWERED as NO_ANSWER
+from kinspect.model import NS_PER_SECOND
 from kinspect.protocol import schema
 
 UNANSWERED = "UNANSWERED"

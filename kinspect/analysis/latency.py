@@ -14,9 +14,9 @@ from kinspect.analysis.wait import CAUSES, IDLE, RETRANSMITTED, carries_throttle
 from kinspect.errors import KinspectError
 from kinspect.filters import parse_duration
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.view.view import LISTED, NS_PER_SECOND, iso_time, milliseconds
+from kinspect.kafka.view.view import LISTED, iso_time, milliseconds
 from kinspect.kafka.wire.ends import endpoint
-from kinspect.model import FRAME_BITS, FRAME_MASK
+from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_SECOND
 
 THROTTLES_KEPT = 10_000
 """Largest number of connections that are known to be throttled; the one throttled first is forgotten."""

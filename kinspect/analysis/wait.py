@@ -6,9 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.view.view import NS_PER_MS
 from kinspect.kafka.wire.message import WireMessage
-from kinspect.model import RESPONSE
+from kinspect.model import NS_PER_MS, RESPONSE
 from kinspect.protocol import schema
 
 LONG_POLL, GROUP_WAIT, QUEUED = "long_poll", "group_wait", "queued"
