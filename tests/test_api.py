@@ -1,4 +1,4 @@
-"""`kinspect.read`: whatever it is given, the exchanges, lines and summary are those of the command."""
+"""`kinspect.read` and `kinspect.answer`: whatever it is given, the exchanges, lines and summary are those of the command."""
 
 import decimal
 import gc
@@ -20,7 +20,7 @@ from support.books import balanced
 from support.reading import texts
 
 import kinspect as package
-from kinspect import Block, Caps, CaptureError, Exchange, KinspectError, TruncatedCaptureError, read
+from kinspect import Block, Caps, CaptureError, Exchange, KinspectError, TruncatedCaptureError, answer, read
 from kinspect.capture import open_timeline
 from kinspect.kafka.view.view import View
 from kinspect.model import FRAME_MASK
@@ -496,3 +496,24 @@ def test_packets_and_blocks_may_follow_one_another():
         *(getattr(whole, name)[half:] for name in ("times", "starts", "ends", "wire_lengths", "link_types")),
     )
     assert lines(read([*packets[:half], rest])) == lines(read(NANO))
+
+
+def test_an_answer_is_what_its_command_prints(kinspect):
+    path = "captures/4.4.0/txn_java.pcap.gz"
+    for name, more, options in (
+        ("topics", ["--client-id", "pc-jt-*"], {"filter": {"client_id": "pc-jt-*"}}),
+        ("clients", [], {}),
+        ("upgrade", ["--to", "4.0"], {"to": "4.0"}),
+    ):
+        printed = json.loads(kinspect(name, path, "--format", "json", *more).out)
+        assert answer(name, path, **options) == printed
+
+
+def test_an_answer_there_is_not_is_named():
+    with pytest.raises(KinspectError, match="there is no answer 'nope'; there are summary, topics"):
+        answer("nope", "captures/4.4.0/nano.pcap")
+
+
+def test_an_answer_needs_all_of_its_input():
+    with pytest.raises(TruncatedCaptureError):
+        answer("topics", "captures/variants/cutfile.pcap")

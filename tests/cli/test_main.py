@@ -114,25 +114,24 @@ CAPTURE_NAMES = [
         "t.snoop",
         "x.pcap.lz4",
     ),
-    *("./nosuch", "/nowhere/x", "captures/4.4.0/x", "-"),
+    *("./nosuch", "/nowhere/x", "captures/4.4.0/x"),
 ]
 
 
 @pytest.mark.parametrize("name", CAPTURE_NAMES)
-def test_what_looks_like_a_capture_is_for_read(kinspect, name):
+def test_what_looks_like_a_capture_is_summed_up(kinspect, name):
     result = kinspect(name, "--format", "table")
-    assert (result.status, result.out) == (2, "")
-    assert result.err == f"kinspect: a capture needs a command: kinspect read {shlex.quote(name)}\n"
+    assert (result.status, result.out) == (1, "")
+    assert result.err.startswith(f"kinspect: {name}: ")
 
 
-def test_a_file_is_for_read_whatever_its_name(kinspect, capture, monkeypatch):
+def test_a_file_is_summed_up_whatever_its_name(kinspect, capture, monkeypatch):
     monkeypatch.chdir(capture.parent)
     for name in ("made", "readd", "x\x1b[2J"):
         capture.rename(capture := capture.with_name(name))
         result = kinspect(name)
-        assert (result.status, result.out) == (2, "")
-        assert re.fullmatch(r"kinspect: a capture needs a command: kinspect read [^\n\x1b]+\n", result.err)
-    assert kinspect("read", "-q", capture).status == 0
+        assert result.status == 0
+        assert result.out == kinspect("summary", name).out != ""
 
 
 @pytest.mark.parametrize(
