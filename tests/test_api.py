@@ -1,4 +1,4 @@
-"""`kinspect.read` and `kinspect.answer`: whatever it is given, the exchanges, lines and summary are those of the command."""
+"""`kinspect.read` and `kinspect.answer`: whatever is given, the results are those of the command."""
 
 import decimal
 import gc
