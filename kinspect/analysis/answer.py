@@ -168,7 +168,7 @@ def topics_of(exchange: Exchange) -> list[Topic]:
 
 def answer_class(name: str) -> type[Answer]:
     """The class of an answer."""
-    kind: type[Answer] = import_module(f"kinspect.analysis.{name}").OPEN
+    kind: type[Answer] = import_module(f"kinspect.analysis.answers.{name}").OPEN
     return kind
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.client import Client, recorded
 
-from kinspect.analysis.releases import releases
+from kinspect.analysis.answers.releases import releases
 from kinspect.protocol import schema
 
 CAPTURES = Path(__file__).parents[2] / "captures"

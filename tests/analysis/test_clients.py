@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.pcap import START_US, Conversation, framed, pcap
 
-from kinspect.analysis.software import LIMITS, inferred
+from kinspect.analysis.answers.software import LIMITS, inferred
 from kinspect.protocol import Message, encode_request, encode_response, schema
 
 CAPTURES = Path(__file__).parents[2] / "captures"

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from kinspect.analysis.answers.latency import BUCKETS_KEPT, Latency
 from kinspect.analysis.histogram import ERROR
-from kinspect.analysis.latency import BUCKETS_KEPT, Latency
 from kinspect.errors import KinspectError
 
 from .runs import FOLDERS, Talk, captures, exchanges, rows_of
@@ -315,7 +315,7 @@ def test_other_options_are_refused(options):
 
 def test_buckets_are_limited(tmp_path, monkeypatch):
     assert BUCKETS_KEPT < 10_000_000
-    monkeypatch.setattr("kinspect.analysis.latency.BUCKETS_KEPT", 3)
+    monkeypatch.setattr("kinspect.analysis.answers.latency.BUCKETS_KEPT", 3)
     talk = Talk()
     for after in (1, 10, 100):
         talk.answers(talk.asks(HEARTBEAT, 2, BEAT), BEATEN, after)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kinspect.analysis.summary import SEVERITIES
+from kinspect.analysis.answers.summary import SEVERITIES
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SOME = [

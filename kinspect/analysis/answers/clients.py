@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinspect.analysis.answer import Answer, Row, Told
-from kinspect.analysis.client import Client, Connections, client_key, newest_versions
-from kinspect.analysis.software import LIMITS, Limits, inferred
+from kinspect.analysis.answers.client import Client, Connections, client_key, newest_versions
+from kinspect.analysis.answers.software import LIMITS, Limits, inferred
 from kinspect.analysis.windows import Windows
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import REQUEST_DATA, error_counts

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from kinspect.analysis.answer import Row
-from kinspect.analysis.epochs import Reconciled
-from kinspect.analysis.groupevents import Beat, Joined, Left, Refused, Synced
-from kinspect.analysis.rebalances import Assigned, Classic, Departure, History, Known, Rebalance
+from kinspect.analysis.answers.epochs import Reconciled
+from kinspect.analysis.answers.groupevents import Beat, Joined, Left, Refused, Synced
+from kinspect.analysis.answers.rebalances import Assigned, Classic, Departure, History, Known, Rebalance
 from kinspect.analysis.record import GREATEST, LATEST, LEAST, Record
 from kinspect.kafka.view.view import iso_time, milliseconds
 

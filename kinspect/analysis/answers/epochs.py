@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kinspect.analysis.groupevents import (
+from kinspect.analysis.answers.groupevents import (
     FENCED_EPOCH,
     JOINING,
     LEAVING_FOR_A_WHILE,
@@ -20,7 +20,7 @@ from kinspect.analysis.groupevents import (
     Partitions,
     flat,
 )
-from kinspect.analysis.rebalances import (
+from kinspect.analysis.answers.rebalances import (
     FENCED,
     LEFT,
     MEMBER_JOINED,

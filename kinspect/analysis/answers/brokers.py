@@ -8,11 +8,11 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
-from kinspect.analysis import releases
 from kinspect.analysis.answer import Answer, Row, Told
-from kinspect.analysis.leaders import NO_EPOCH, NO_LEADER, Change, Leaders, changes, leaders
+from kinspect.analysis.answers import releases
+from kinspect.analysis.answers.leaders import NO_EPOCH, NO_LEADER, Change, Leaders, changes, leaders
+from kinspect.analysis.answers.releases import KRAFT, ZOOKEEPER, Offer
 from kinspect.analysis.record import GREATEST, Record, later
-from kinspect.analysis.releases import KRAFT, ZOOKEEPER, Offer
 from kinspect.kafka.connection.roles import BROKER, CONTROLLER, FOLLOWER
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.metadata import node_structs

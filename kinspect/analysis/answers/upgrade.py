@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, Row, Told
-from kinspect.analysis.client import Client, Connections, client_key, newest_versions
+from kinspect.analysis.answers.client import Client, Connections, client_key, newest_versions
 from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.errors import KinspectError
 from kinspect.kafka.connection.roles import BROKER, CONTROLLER, FOLLOWER

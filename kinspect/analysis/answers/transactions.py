@@ -8,8 +8,7 @@ from itertools import chain
 from typing import Any
 
 from kinspect.analysis.answer import Answer, Row, Told
-from kinspect.analysis.record import GREATEST, LEAST, Record
-from kinspect.analysis.txnhistory import (
+from kinspect.analysis.answers.txnhistory import (
     END,
     FENCED,
     FENCING,
@@ -25,6 +24,7 @@ from kinspect.analysis.txnhistory import (
     Transaction,
     history,
 )
+from kinspect.analysis.record import GREATEST, LEAST, Record
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import RecordField, RecordRoom
 from kinspect.kafka.view.view import iso_time, milliseconds

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from kinspect.analysis import groupevents as events
 from kinspect.analysis.answer import Answer, Row, Told
-from kinspect.analysis.groupevents import (
+from kinspect.analysis.answers import groupevents as events
+from kinspect.analysis.answers.groupevents import (
     BEAT_FIELDS,
     CONSUMER_HEARTBEAT,
     HEARTBEAT,
@@ -28,7 +28,7 @@ from kinspect.analysis.groupevents import (
     Struct,
     bodies,
 )
-from kinspect.analysis.grouprows import (
+from kinspect.analysis.answers.grouprows import (
     CLASSIC,
     CONSUMER,
     PENDING_KEPT,

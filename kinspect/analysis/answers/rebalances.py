@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kinspect.analysis.groupevents import (
+from kinspect.analysis.answers.groupevents import (
     FENCED_INSTANCE,
     ILLEGAL_GENERATION,
     MEMBER_ID_REQUIRED,

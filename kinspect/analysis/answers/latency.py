@@ -8,9 +8,9 @@ from itertools import product
 from typing import Any
 
 from kinspect.analysis.answer import Answer, Row, Told, Topic, topics_of
+from kinspect.analysis.answers.wait import CAUSES, IDLE, RETRANSMITTED, carries_throttle, wait
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import GREATEST, Record
-from kinspect.analysis.wait import CAUSES, IDLE, RETRANSMITTED, carries_throttle, wait
 from kinspect.errors import KinspectError
 from kinspect.filters import parse_duration
 from kinspect.kafka.exchange.exchange import Exchange
