@@ -10,6 +10,7 @@ import generate_docs
 import pytest
 from console_blocks import ROOT
 
+from kinspect.analysis.names import ANSWERS
 from kinspect.cli import group
 from kinspect.cli.options import CAPS
 from kinspect.model import PROBLEM_CODES
@@ -31,6 +32,8 @@ def test_every_option_is_in_the_page_of_commands(command: str) -> None:
     own, limits = (
         whole.split(f"## {title}\n")[1].split("\n## ")[0] for title in (f"kinspect {command}", "Limits")
     )
+    if command in ANSWERS:
+        own += whole.split("## Options of all answers\n")[1].split("\n## ")[0]
     found = group.get_command(click.Context(group), command)
     assert found is not None
     for parameter in found.params:

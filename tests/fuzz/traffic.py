@@ -43,6 +43,9 @@ class Stream:
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str, /) -> None:
         self.limit = 0
 
+    def repeated(self, direction: int, start: int, end: int, /) -> None:
+        pass
+
     def fin(self, direction: int, time: int | None, frame: int, /) -> None:
         pass
 

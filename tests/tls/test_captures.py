@@ -59,6 +59,9 @@ class Handler:
     def gap(self, direction, time, frame, size, cause):
         self.decryptor.gap(direction, time, frame, size)
 
+    def repeated(self, *args):
+        pass
+
     def fin(self, *args):
         pass
 
