@@ -158,7 +158,10 @@ def test_a_key_log_may_be_written_after_packets_it_is_for(tmp_path):
         ({"filter": {1: "a"}}, "there is no filter 1"),
         ({"filter": {"api": "Fitch"}}, "^filter api: there is no API 'Fitch': did you mean Fetch"),
         ({"filter": {"client_host": "here"}}, "^filter client_host: 'here' is not an IP address"),
-        ({"filter": {"until": "2026-11-21"}}, "filter until: a date needs a time too, as 2026-11-21T00:00:00Z"),
+        (
+            {"filter": {"until": "2026-11-21"}},
+            "filter until: a date needs a time too, as 2026-11-21T00:00:00Z",
+        ),
         ({"filter": {"since": "+9s", "until": "+1s"}}, "^filter since is not before filter until"),
         ({"filter": {"topic": b"orders"}}, "filter topic: b'orders' is not a text"),
         ({"filter": {"port": True}}, "filter port: True is not a text"),

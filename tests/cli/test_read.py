@@ -594,6 +594,19 @@ def test_the_summary_tells_what_became_of_exchanges(kinspect, capture, options, 
     assert said in kinspect("read", *options, capture).err
 
 
+@pytest.mark.parametrize("types", ["connection", "gap,summary"])
+def test_fields_without_exchange_lines_are_refused(kinspect, types):
+    result = kinspect("read", "captures/4.4.0/nano.pcap", "--emit", types, "--fields", "kind,exchanges")
+    assert (result.status, result.out) == (2, "")
+    assert "--fields is for exchange lines, and --emit leaves them out" in result.err
+
+
+def test_a_limit_that_is_no_number(kinspect):
+    assert (
+        "'abc' is not a valid number." in kinspect("read", "captures/4.4.0/nano.pcap", "--limit", "abc").err
+    )
+
+
 def test_a_body_field_that_no_message_has(kinspect, capture):
     result = kinspect("read", "--fields", "request.body.topcs", capture)
     assert result.status == 2
