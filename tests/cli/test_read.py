@@ -607,6 +607,16 @@ def test_a_limit_that_is_no_number(kinspect):
     )
 
 
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("content", ["", "# secrets come later"])
+def test_a_key_log_without_secrets_is_told(kinspect, tmp_path, content, jobs):
+    path = tmp_path / "keys"
+    path.write_text(content)
+    result = kinspect("read", "captures/4.4.0/nano.pcap", "--keylog", path, "--jobs", jobs)
+    assert result.status == 0
+    assert result.err.count(f"kinspect: {path}: no TLS secrets in it (NSS key log format)\n") == 1
+
+
 def test_a_body_field_that_no_message_has(kinspect, capture):
     result = kinspect("read", "--fields", "request.body.topcs", capture)
     assert result.status == 2
