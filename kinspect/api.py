@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import cache
 from os import PathLike, fspath
 from typing import Any, Self
@@ -13,18 +13,32 @@ from kinspect.capture.keylog import KeyLogFile
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters import PORTS, filter_from
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.view.view import View, iso_time
+from kinspect.kafka.view.recordview import PAYLOADS
+from kinspect.kafka.view.view import INT64_FORMS, View, iso_time
 from kinspect.model import Caps
 from kinspect.output.escape import printable
 from kinspect.output.tally import Tally
 from kinspect.pipeline import EXCHANGES_ONLY, Inspector
 from kinspect.run import HELD_SECONDS, Run
 
+SWITCH = bool, "True or False"
+TYPES: dict[str, tuple[Any, str]] = {
+    "filter": (Mapping | None, "a dict, as {'api': 'Fetch'}"),
+    "records": SWITCH,
+    "payload": (str, f"one of {', '.join(PAYLOADS)}"),
+    "show_secrets": SWITCH,
+    "int64": (str, f"one of {', '.join(INT64_FORMS)}"),
+    "keylog": (str | PathLike | bytes, "the path of a key log, or its bytes"),
+    "topic_names": (Mapping | None, "a dict of topic ids and names"),
+    "caps": (Caps | None, "a kinspect.Caps"),
+}
+"""Options of `read`: the type, and its words."""
+
 
 def read(
     paths: Given,
     *more: Path,
-    fields: Collection[str] | None = None,
+    fields: str | Iterable[str] | None = None,
     filter: Mapping[str, Any] | None = None,
     records: bool = False,
     payload: str = "none",
@@ -32,7 +46,7 @@ def read(
     int64: str = "number",
     keylog: str | PathLike[str] | bytes = b"",
     topic_names: Mapping[str, str] | None = None,
-    decode_as: Collection[int] = (),
+    decode_as: int | Iterable[int] = (),
     caps: Caps | None = None,
 ) -> Reading:
     """Exchanges of one or several captures (as one timeline), in the order in which `kinspect read` prints them.
@@ -43,16 +57,18 @@ def read(
     list are sorted as those of a file.
 
     `filter`: the filters of the command by name, each a value or a list: `{"topic": "orders-*", "errors_only": True}`.
-    `fields`, `records`, `payload`, `show_secrets`, `int64`: the options of the command, for `Exchange.to_dict`.
+    `fields`, `records`, `payload`, `show_secrets`, `int64`: the options of the command, for `Exchange.to_dict`; fields
+    are a list, or text with commas.
     `keylog`: TLS secrets in NSS key log format, beside those in the captures: bytes, or the path of a file, which may
-    still grow. `topic_names`: topic id to name. `decode_as`: ports whose traffic is Kafka whatever it looks like.
-    `caps`: limits on memory.
+    still grow. `topic_names`: topic id to name. `decode_as`: a port or ports whose traffic is Kafka whatever it looks
+    like. `caps`: limits on memory.
 
-    Raises `KinspectError` for options that make no sense. The input is opened when the first exchange is asked for.
-    Iterating raises `CaptureError` for one that cannot be read and `TruncatedCaptureError` for one that ends in the
-    middle, both after the exchanges of all that could be read.
+    Raises `KinspectError` for options of a wrong type, or that make no sense. The input is opened when the first
+    exchange is asked for. Iterating raises `CaptureError` for one that cannot be read and `TruncatedCaptureError` for
+    one that ends in the middle, both after the exchanges of all that could be read.
     """
-    view = View(records, payload, show_secrets, int64, fields)
+    _check_types(records=records, payload=payload, show_secrets=show_secrets, int64=int64)
+    view = View(records, payload, show_secrets, int64, _fields(fields))
     begin = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps)
     return Reading(begin, view)
 
@@ -64,7 +80,7 @@ def answer(
     filter: Mapping[str, Any] | None = None,
     keylog: str | PathLike[str] | bytes = b"",
     topic_names: Mapping[str, str] | None = None,
-    decode_as: Collection[int] = (),
+    decode_as: int | Iterable[int] = (),
     caps: Caps | None = None,
     **options: Any,
 ) -> dict[str, Any]:
@@ -105,11 +121,12 @@ def _beginning(
     filter: Mapping[str, Any] | None,
     keylog: str | PathLike[str] | bytes,
     topic_names: Mapping[str, str] | None,
-    decode_as: Collection[int],
+    decode_as: int | Iterable[int],
     caps: Caps | None,
     emit: frozenset[str] = EXCHANGES_ONLY,
 ) -> Callable[[], Run]:
     """Check the options; return the function that opens the input."""
+    _check_types(filter=filter, keylog=keylog, topic_names=topic_names, caps=caps)
     chosen, names, ports = filter_from(filter or {}), _topic_names(topic_names or {}), _ports(decode_as)
     text, file = (keylog, None) if isinstance(keylog, bytes) else (b"", KeyLogFile(fspath(keylog)))
 
@@ -187,14 +204,39 @@ def _exchanges(begun: Callable[[], Run], tally: Tally, view: View) -> Generator[
         raise error
 
 
+def _check_types(**options: Any) -> None:
+    """Raise KinspectError for an option of a wrong type. Its value is not told: it may be a secret."""
+    for name, value in options.items():
+        expected, words = TYPES[name]
+        if not isinstance(value, expected):
+            raise KinspectError(f"{name}: cannot be of type {type(value).__name__}: give {words}")
+
+
+def _fields(fields: str | Iterable[str] | None) -> list[str] | None:
+    if fields is None:
+        return None
+    given = fields.split(",") if isinstance(fields, str) else _items(fields)
+    if not all(isinstance(field, str) and field.strip() for field in given):
+        raise KinspectError("fields: must be keys of lines, in a list or as text with commas")
+    return [field.strip() for field in given]
+
+
+def _items(value: Any) -> list[Any]:
+    """The items of an iterable; of text and of anything else itself."""
+    return [*value] if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
+
+
 def _topic_names(names: Mapping[str, str]) -> dict[str, str]:
     if not all(isinstance(text, str) for pair in names.items() for text in pair):
         raise KinspectError("topic_names: must be topic ids and names")
     return dict(names)
 
 
-def _ports(ports: Collection[int]) -> frozenset[int]:
-    for port in ports:
-        if port not in PORTS:
-            raise KinspectError(f"decode_as: {port!r} is not a port: give {PORTS[0]} to {PORTS[-1]}")
-    return frozenset(ports)
+def _ports(ports: int | Iterable[int]) -> frozenset[int]:
+    given = _items(ports)
+    for port in given:
+        if isinstance(port, bool) or port not in PORTS:
+            raise KinspectError(
+                f"decode_as: {port!r} is not a port: give numbers from {PORTS[0]} to {PORTS[-1]}"
+            )
+    return frozenset(given)

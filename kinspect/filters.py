@@ -45,6 +45,8 @@ _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9})\d*)?
 _HOST = re.compile(r"[0-9A-Fa-f.:*?\[\]!-]+", re.ASCII)
 _PORT = re.compile(r"[\d*?\[\]!-]+", re.ASCII)
 _CONNECTION_ID = re.compile(r"(\[[^]]+\]|[\d.]+):(\d+)-(\[[^]]+\]|[\d.]+):(\d+)@", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_OPTION = re.compile(r"(?<!\S)--([a-z-]+)", re.ASCII)
 _GLOB_CHARACTERS = re.compile(r"[*?\[]")
 
 API_KEYS, PORTS = range(1 << 15), range(1 << 16)
@@ -259,11 +261,20 @@ def filter_from(options: Mapping[str, Any]) -> Filter:
     for its text; an option that is None is not given. Raises KinspectError."""
     if unknown := sorted(map(str, options.keys() - FILTER_NAMES)):
         raise KinspectError(f"there is no filter {', '.join(unknown)}; there are {', '.join(FILTER_NAMES)}")
-    return Filter(**{name: _given(name, value) for name, value in options.items() if value is not None})
+    given = {name: _given(name, value) for name, value in options.items() if value is not None}
+    try:
+        return Filter(**given)
+    except KinspectError as error:
+        raise KinspectError(_OPTION.sub(lambda option: _named(option[1]), str(error))) from None
+
+
+def _named(name: str) -> str:
+    """A filter as messages for programs name it."""
+    return f"filter {name.replace('-', '_')}"
 
 
 def _given(name: str, value: Any) -> Any:
-    option = f"--{name.replace('_', '-')}"
+    option = _named(name)
     if name == "errors_only":
         if not isinstance(value, bool):
             raise KinspectError(f"{option}: {value!r} is neither True nor False")
@@ -323,6 +334,8 @@ def parse_moment(text: str, option: str) -> Instant:
             return Instant(_time_of_day(*match.groups()), DAY)
         return Instant(_rfc3339(text), EPOCH)
     except (KinspectError, ValueError, OverflowError):
+        if _DATE.fullmatch(text):
+            raise KinspectError(f"{option}: a date needs a time too, as {text}T00:00:00Z") from None
         raise KinspectError(
             f"{option}: {text!r} is not a time: give RFC 3339 (2026-11-21T06:43:01Z),"
             " a time of the capture's first day in UTC (06:43:01), epoch seconds, or +90s from the start of the capture"
@@ -370,23 +383,27 @@ def _api_predicate(value: str) -> Predicate:
     # Any key: a capture may hold an API that kinspect does not know, which then has only its key.
     if value.isdecimal():
         return glob(_number(value, API_KEYS, "an API key"))
-    names = {name.lower(): name for name in (*schema.api_names().values(), TOKEN_NAME)}
+    names = (*schema.api_names().values(), TOKEN_NAME)
     if _GLOB_CHARACTERS.search(value):
         predicate = glob(value.lower())
-        if not (any(map(predicate, names)) or any(map(predicate, map(str, API_KEYS)))):
+        if not (any(map(predicate, map(str.lower, names))) or any(map(predicate, map(str, API_KEYS)))):
             raise KinspectError(f"{value!r} matches no API: see `kinspect schema`")
         return predicate
     if value.lower() == TOKEN_NAME.lower():
         return lambda text: text == value.lower()
     api = schema.api(value)
     if api is None:
-        close = difflib.get_close_matches(value.lower(), names, n=3)
-        hint = (
-            f"did you mean {', '.join(names[name] for name in close)}?" if close else "see `kinspect schema`"
-        )
-        raise KinspectError(f"there is no API {value!r}: {hint}")
+        raise unknown_api(value, names)
     key = str(api.key)
     return lambda text: text == key
+
+
+def unknown_api(value: str, names: Iterable[str]) -> KinspectError:
+    """The error for a name that is none of the APIs' `names`, with those that may be meant."""
+    known = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(value.lower(), known, n=3)
+    hint = f"did you mean {', '.join(known[name] for name in close)}?" if close else "see `kinspect schema`"
+    return KinspectError(f"there is no API {value!r}: {hint}")
 
 
 def _port_predicate(value: str) -> Predicate:

@@ -147,7 +147,7 @@ def _value(option: click.Option) -> str:
 
 
 def _default(option: click.Option) -> str:
-    known = isinstance(option.type, click.Choice) and isinstance(option.default, str)
+    known = option.show_default or (isinstance(option.type, click.Choice) and isinstance(option.default, str))
     return f" Default: `{option.default}`." if known else ""
 
 

@@ -46,6 +46,11 @@ class Settings(NamedTuple):
     saving: Saving | None = None
 
 
+def interface_names() -> list[str]:
+    """Names of the interfaces that there are, and `any`."""
+    return [*(name for _, name in socket.if_nameindex()), ANY]
+
+
 def open_rings(interfaces: Sequence[str]) -> list[Ring]:
     """Open a socket for each interface: all that needs the right to capture. Nothing is received before `Live.start`.
 
@@ -67,9 +72,10 @@ def open_rings(interfaces: Sequence[str]) -> list[Ring]:
 
 
 def _open_ring(interface: str) -> Ring:
-    known = [name for _, name in socket.if_nameindex()]
-    if interface not in (ANY, *known):
-        raise CaptureError(f"{interface}: there is no such interface; there are: {', '.join([*known, ANY])}")
+    if interface not in interface_names():
+        raise CaptureError(
+            f"{interface}: there is no such interface; there are: {', '.join(interface_names())}"
+        )
     try:
         ring = Ring(interface)
     except PermissionError:

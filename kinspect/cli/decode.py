@@ -18,6 +18,7 @@ from kinspect.cli.options import payload_option
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
+from kinspect.filters import unknown_api
 from kinspect.kafka.connection.tokens import may_be_token, may_hold_token
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
@@ -179,7 +180,7 @@ def _input(path: str | None) -> bytes:
 def _message_options(direction: str | None, name: str | None, version: int | None) -> MessageOptions:
     api = None if name is None else schema.api(name)
     if name is not None and api is None:
-        raise KinspectError(f"there is no API {name!r}: see `kinspect schema`")
+        raise unknown_api(name, schema.api_names().values())
     if api is not None and version is not None and version not in api.versions:
         raise KinspectError(
             f"{api.name} has no version {version}: its versions are {format_versions(api.versions)}"

@@ -16,7 +16,7 @@ import click
 
 from kinspect.capture.handover import QUEUE_BYTES
 from kinspect.capture.keylog import KeyLogFile
-from kinspect.capture.live import Live, Settings, open_rings
+from kinspect.capture.live import Live, Settings, interface_names, open_rings
 from kinspect.capture.privileges import drop
 from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
 from kinspect.capture.save import Rotation, Saving
@@ -37,7 +37,7 @@ from kinspect.cli.options import (
     usage,
 )
 from kinspect.cli.run import ReadRun, open_run, run_options
-from kinspect.cli.types import COUNT, DURATION, SIZE, Size
+from kinspect.cli.types import COUNT, DURATION, SIZE, Number, Size
 from kinspect.model import Block
 from kinspect.output import FORMATS, JSONL, NONE, TABLE
 from kinspect.output.summary import COUNTED, DROPS
@@ -58,10 +58,9 @@ CAPTURE = (
         "-i",
         "--iface",
         "interfaces",
-        required=True,
         multiple=True,
         metavar="IFACE",
-        help="Capture from this interface; repeatable; any: from all of them.",
+        help="Capture from this interface; repeatable; any: from all of them.  [required]",
     ),
     click.option("--duration", type=DURATION, help="Stop after this time: 60, 90s, 10m."),
     click.option("--count", type=COUNT, metavar="N", help="Stop after N packets of any kind."),
@@ -72,7 +71,7 @@ CAPTURE = (
     ),
     click.option(
         "--snaplen",
-        type=click.IntRange(64, BLOCK_BYTES),
+        type=Number(64, BLOCK_BYTES),
         default=BLOCK_BYTES,
         metavar="N",
         help=f"Take no more than N bytes of a packet.  [default: {BLOCK_BYTES}]",
@@ -131,6 +130,8 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     The right to capture is needed: sudo, or CAP_NET_RAW. It is given up once the interfaces are open. Files are
     read and written as the user who called sudo.
     """
+    if not interfaces:
+        raise click.UsageError(f"say which interface with -i: there are {', '.join(interface_names())}")
     # The sockets first: they are what needs rights, and no file is touched before these are given up.
     rings = open_rings(interfaces)
     if os.geteuid() == 0:

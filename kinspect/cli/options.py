@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Size
+from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Number, Size
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, Filter
 from kinspect.kafka.view.recordview import PAYLOADS
@@ -97,7 +97,7 @@ SHOWN = (
         "--fields",
         multiple=True,
         metavar="PATHS",
-        help="Only these keys of jsonl: a,b.c. A key of records implies --records.",
+        help="Only these keys of exchange lines (jsonl): a,b.c. A key of records implies --records.",
     ),
     click.option("--records", is_flag=True, help="Decode records."),
     payload_option("Show records' keys and values; none: their sizes only."),
@@ -169,7 +169,7 @@ INPUT = (
 JOBS = (
     click.option(
         "--jobs",
-        type=click.IntRange(0, 64),
+        type=Number(0, 64),
         metavar="N",
         help="Share the connections among N processes; 0: one for each processor, 8 at most.  [default: 0 for inputs of"
         " 64 MiB and more, else 1]",
@@ -298,6 +298,8 @@ def line_types(values: dict[str, Any]) -> frozenset[str]:
     types = split("--emit", values["emit"])
     if unknown := types - set(LINE_TYPES):
         raise click.UsageError(f"--emit: {sorted(unknown)[0]!r} is not one of {', '.join(LINE_TYPES)}")
+    if types and EXCHANGE not in types and values["fields"]:
+        raise click.UsageError(f"--fields is for {EXCHANGE} lines, and --emit leaves them out")
     return types or frozenset({EXCHANGE})
 
 

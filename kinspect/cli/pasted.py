@@ -7,6 +7,7 @@ import binascii
 import io
 import re
 from contextlib import suppress
+from string import hexdigits
 
 from kinspect import link
 from kinspect.capture.compressed import is_compressed
@@ -51,6 +52,8 @@ SEVERAL = "this is a dump of several packets: paste one"
 MOST_BYTES = Caps().message_bytes
 MAGIC_BYTES = 4
 LINE_BYTES = 16
+NEARLY_ALL = 8
+"""Least number of characters of mistyped hex for each that is no hex digit."""
 RADIXES = (16, 8, 10)
 """Radixes of offsets; od's are octal by default."""
 OD_DIGITS, HEXDUMP_DIGITS = (6, 7), 7
@@ -75,17 +78,14 @@ def message_bytes(given: bytes | str, least: int = 1) -> bytes:
     """The bytes of a message: those that the text `given` stands for, or `given` itself if it is not text.
 
     A whole packet (a dump of it, as `tcpdump -X` prints it, or its bytes) gives its TCP payload, or the data that
-    Wireshark reassembled from it and others. Raises KinspectError for no data, for a capture, for a dump of several
-    packets, and for text that is neither hex, base64 nor a dump. Many words are valid base64 too: text of fewer than
-    `least` bytes does not count as base64.
+    Wireshark reassembled from it and others. Raises KinspectError for no data, for a capture or a dump of one, for a
+    dump of several packets, and for text that is neither hex, base64 nor a dump. Many words are valid base64 too: text
+    of fewer than `least` bytes does not count as base64.
     """
     data = given.encode(errors="surrogateescape") if isinstance(given, str) else given
     if not data.strip():
         raise KinspectError("there is no message: give one as argument, with --file or on standard input")
-    if recognise(Begin(io.BytesIO(data).read)) is not None:
-        raise KinspectError("this is a capture: use `kinspect read`")
-    if is_compressed(data[:MAGIC_BYTES]):
-        raise KinspectError("this is compressed: `kinspect read` reads compressed captures")
+    _refuse_capture(data)
     text = given if isinstance(given, str) else _as_text(given)
     if text is None:
         return _framed_payload(data) or data
@@ -94,6 +94,7 @@ def message_bytes(given: bytes | str, least: int = 1) -> bytes:
         return message
     dumped = parse_dump(text)
     if dumped is not None:
+        _refuse_capture(dumped)
         return tcp_payload(dumped) or dumped
     text = text.strip()
     strange = next((character for character in text if not character.isascii()), None)
@@ -105,7 +106,15 @@ def message_bytes(given: bytes | str, least: int = 1) -> bytes:
         or parse_hex(_bare(text))
         or parse_base64(_bare(text), least)
     )
+    _refuse_capture(data)
     return _framed_payload(data) or data
+
+
+def _refuse_capture(data: bytes) -> None:
+    if recognise(Begin(io.BytesIO(data).read)) is not None:
+        raise KinspectError("this is a capture: use `kinspect read`")
+    if is_compressed(data[:MAGIC_BYTES]):
+        raise KinspectError("this is compressed: `kinspect read` reads compressed captures")
 
 
 def parse_numbers(text: str) -> bytes | None:
@@ -154,13 +163,26 @@ def _as_text(data: bytes) -> str | None:
 
 
 def parse_hex(text: str) -> bytes | None:
-    """The bytes of hex digits, with any of the usual separators; None if it is something else."""
+    """The bytes of hex digits, with any of the usual separators; None if it is something else.
+
+    Raises KinspectError for an odd number of digits, and for text that is hex but for a few characters.
+    """
     digits = _HEX_NOISE.sub("", _SHORT_HEX.sub(r"0x0\1", text))
     if not _HEX.fullmatch(digits):
+        _refuse_mistyped(text)
         return None
     if len(digits) % 2:
         raise KinspectError(f"the hex has an odd number of digits: {len(digits)}")
     return bytes.fromhex(digits)
+
+
+def _refuse_mistyped(text: str) -> None:
+    """Raise KinspectError for text that is hex but for a few characters; base64 has fewer decimal digits."""
+    marks = _HEX_NOISE.sub(lambda noise: " " * len(noise[0]), text)
+    size = len(marks.replace(" ", ""))
+    strange = [at for at, mark in enumerate(marks) if mark not in hexdigits and mark != " "]
+    if strange and len(strange) * NEARLY_ALL <= size and sum(map(str.isdecimal, marks)) * 2 >= size:
+        raise KinspectError(f"character {strange[0] + 1}, {text[strange[0]]!r}, is no hex digit")
 
 
 def parse_base64(text: str, least: int) -> bytes:

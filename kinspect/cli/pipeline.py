@@ -28,7 +28,7 @@ from kinspect.cli.options import (
     usage,
 )
 from kinspect.cli.progress import INTERVAL_SECONDS
-from kinspect.cli.types import DURATION, Duration
+from kinspect.cli.types import DURATION, Duration, Number
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters import FILTER_NAMES
 from kinspect.model import NS_PER_SECOND
@@ -178,7 +178,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
 )
 @click.option(
     "--shards",
-    type=click.IntRange(1, 4096),
+    type=Number(1, 4096),
     default=16,
     show_default=True,
     metavar="N",

@@ -228,6 +228,8 @@ class ReadRun(Run):
             self.stream.close()
         for error in self.packets.errors:
             complain(str(error))
+        if self.keylog is not None and self.begun:
+            self.note_secrets(0)
         if not self.options.values["quiet"] and not self.nothing_read:
             click.echo(summary_text(summary, self.tally), nl=False, err=True)
         return max((error.status for error in self.packets.errors), default=0)
@@ -245,7 +247,7 @@ class ReadRun(Run):
                 outfile.begin(self.stream)
 
     def note_secrets(self, new: int) -> None:
-        """Complain of a key log that begins without secrets."""
+        """Complain of a key log that begins without secrets, or stays without them."""
         # Lines written later may be of no use here.
         if not new and not self.keylog_begun and not self.follows:
             complain(f"{self.options.values['keylog']}: no TLS secrets in it (NSS key log format)")

@@ -28,6 +28,8 @@ LEFT_OUT = ("releases", "flexible", "since", "removed")
 """Columns left out on a narrow terminal, in this order."""
 TEXTS = ("meaning", "advice", "source")
 """Keys of rows that stand in lines of their own, if a single row is shown, and in no column."""
+RETRIABLE = "retriable"
+"""The column of yes and no; others leave a no empty."""
 HEADERS = {"requestheader": REQUEST, "responseheader": RESPONSE}
 
 ApiRow = dict[str, Any]
@@ -96,7 +98,7 @@ def _check_options(name: str | None, given: dict[str, bool]) -> None:
 def _rows(rows: list[ApiRow]) -> tuple[list[ApiRow], str]:
     """The rows, and their table as text, without columns that are empty in all rows."""
     apart = {*NUMBERS, *TEXTS}
-    names = [name for name in rows[0] if name not in apart and any(_cell(row[name]) for row in rows)]
+    names = [name for name in rows[0] if name not in apart and any(_cell(name, row) for row in rows)]
     # In a pipe a row is a line.
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     left_out = []
@@ -112,16 +114,17 @@ def _rows(rows: list[ApiRow]) -> tuple[list[ApiRow], str]:
 
 def _table(rows: list[ApiRow], names: list[str]) -> tuple[list[str], list[list[str]]]:
     """The header and the cells of these columns."""
-    return [_title(name) for name in names], [[_cell(row[name]) for name in names] for row in rows]
+    return [_title(name) for name in names], [[_cell(name, row) for name in names] for row in rows]
 
 
 def _title(name: str) -> str:
     return name.replace("_", " ").upper()
 
 
-def _cell(value: Any) -> str:
+def _cell(name: str, row: ApiRow) -> str:
+    value = row[name]
     if isinstance(value, bool):
-        return "yes" if value else ""
+        return "yes" if value else "no" if name == RETRIABLE else ""
     if isinstance(value, list):
         return " ".join(map(str, value))
     return "" if value is None else str(value)
@@ -158,7 +161,7 @@ def _error_row(error: ErrorCode) -> ApiRow:
     return {
         "code": error.code,
         "name": error.name,
-        "retriable": error.retriable,
+        RETRIABLE: error.retriable,
         "since": error.since,
         "earlier_names": [*error.old_names, *error.scala_names],
         **table.advice_for(error.code)._asdict(),

@@ -58,10 +58,14 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # as above
         return _written(nanoseconds, UNITS)
 
 
-class Count(click.IntRange):
-    """A number of things."""
+class Number(click.IntRange):
+    """A whole number of a range."""
 
-    name = "n"
+    name = "number"
+
+
+class Count(Number):
+    """A number of things."""
 
     def written(self, count: int) -> str:
         return str(count)
@@ -73,5 +77,5 @@ def _written(value: int, units: dict[str, int]) -> str:
 
 
 SIZE, DURATION = Size(), Duration()
-PORT = click.IntRange(1, 65535)
+PORT = Number(1, 65535)
 COUNT = Count(min=1)

@@ -18,6 +18,12 @@ RESPONSE = encode_response(Message(HEARTBEAT, 1, 7, {"throttle_time_ms": 9, "err
 LOGIN = encode_request(Message(SASL_AUTHENTICATE, 0, 1, {"auth_bytes": b"\0alice\0hunter2"}, "c"))
 
 
+def test_an_unknown_api_is_told_with_those_that_may_be_meant(kinspect):
+    result = kinspect("decode", "--api", "Heartbet", RESPONSE.hex())
+    assert result.status == 1
+    assert "there is no API 'Heartbet': did you mean Heartbeat" in result.err
+
+
 def test_a_request_with_the_offsets_of_its_fields(kinspect):
     result = kinspect("decode", REQUEST.hex())
     assert result.status == 0

@@ -276,6 +276,29 @@ def test_an_odd_number_of_hex_digits_is_not_base64(text):
         message_bytes(text.encode())
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "strange"),
+    [
+        ("000c0004000000010006636c69656e7400026700000001026d000O", 54, "O"),
+        ("000000010000000000001b0g", 24, "g"),
+        ("0x00, 0x0c, 0x00, 0x0l, 0x00, 0x00", 22, "l"),
+        ("00 0c 00 04 00 00 00 01 00 0=", 29, "="),
+    ],
+)
+def test_mistyped_hex_is_not_base64(text, place, strange):
+    with pytest.raises(KinspectError, match=f"^character {place}, '{strange}', is no hex digit$"):
+        message_bytes(text)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\0\0\0\1" + bytes(8), b"\0\x12\0\4" + bytes(9), b"\xd3\x4d\x34\xd3" * 3 + b"\0"],
+    ids=bytes.hex,
+)
+def test_base64_with_few_other_letters_than_hex(data):
+    assert message_bytes(base64.b64encode(data).decode()) == data
+
+
 @pytest.mark.parametrize("dump", [hexdump, xxd, tcpdump, wireshark])
 def test_several_packets(dump):
     with pytest.raises(KinspectError, match="several packets: paste one"):
@@ -329,10 +352,19 @@ def test_no_bytes_are_no_message(data):
 
 def test_a_capture_is_no_message():
     content = pcap(Conversation().packets)
-    with pytest.raises(KinspectError, match="this is a capture: use `kinspect read`"):
-        message_bytes(content)
-    with pytest.raises(KinspectError, match="`kinspect read` reads compressed captures"):
-        message_bytes(gzip.compress(content))
+    for written in (
+        content,
+        xxd(content),
+        hexdump(content),
+        content.hex(),
+        base64.b64encode(content).decode(),
+    ):
+        with pytest.raises(KinspectError, match="this is a capture: use `kinspect read`"):
+            message_bytes(written)
+    compressed = gzip.compress(content)
+    for written in (compressed, xxd(compressed)):
+        with pytest.raises(KinspectError, match="`kinspect read` reads compressed captures"):
+            message_bytes(written)
 
 
 @given(data=st.binary(min_size=1, max_size=60))

@@ -594,6 +594,29 @@ def test_the_summary_tells_what_became_of_exchanges(kinspect, capture, options, 
     assert said in kinspect("read", *options, capture).err
 
 
+@pytest.mark.parametrize("types", ["connection", "gap,summary"])
+def test_fields_without_exchange_lines_are_refused(kinspect, types):
+    result = kinspect("read", "captures/4.4.0/nano.pcap", "--emit", types, "--fields", "kind,exchanges")
+    assert (result.status, result.out) == (2, "")
+    assert "--fields is for exchange lines, and --emit leaves them out" in result.err
+
+
+def test_a_limit_that_is_no_number(kinspect):
+    assert (
+        "'abc' is not a valid number." in kinspect("read", "captures/4.4.0/nano.pcap", "--limit", "abc").err
+    )
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("content", ["", "# secrets come later"])
+def test_a_key_log_without_secrets_is_told(kinspect, tmp_path, content, jobs):
+    path = tmp_path / "keys"
+    path.write_text(content)
+    result = kinspect("read", "captures/4.4.0/nano.pcap", "--keylog", path, "--jobs", jobs)
+    assert result.status == 0
+    assert result.err.count(f"kinspect: {path}: no TLS secrets in it (NSS key log format)\n") == 1
+
+
 def test_a_body_field_that_no_message_has(kinspect, capture):
     result = kinspect("read", "--fields", "request.body.topcs", capture)
     assert result.status == 2

@@ -75,6 +75,8 @@ def test_errors(kinspect):
     assert by_code[3]["name"] == "UNKNOWN_TOPIC_OR_PARTITION"
     assert by_code[3]["retriable"]
     assert "UNKNOWN_TOPIC_OR_PARTITION" in kinspect("schema", "errors").out
+    assert kinspect("schema", "errors", "27").out.splitlines()[0].split()[:3] == ["CODE", "NAME", "RETRIABLE"]
+    assert " no " in kinspect("schema", "errors", "27").out
 
 
 @pytest.mark.parametrize(

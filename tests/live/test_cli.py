@@ -1,6 +1,7 @@
 """Messages of `kinspect live` before it captures; no right is needed."""
 
 import errno
+import re
 import sys
 from types import SimpleNamespace
 
@@ -10,6 +11,11 @@ from kinspect.capture import live, ring
 from kinspect.cli import main
 from kinspect.cli.liveview import format_for_terminal
 from kinspect.cli.options import choose_format
+
+
+def test_without_an_interface_those_there_are_are_listed(capsys):
+    assert main(["live"]) == 2
+    assert re.search(r"say which interface with -i: there are .*\blo\b.*, any\n", capsys.readouterr().err)
 
 
 def test_no_such_interface(capsys):

@@ -690,12 +690,29 @@ def test_all_filters_are_named_where_there_is_none_of_a_name(explore):
     explore(script, NANO, size=SMALL)
 
 
+def test_escape_closes_the_errors_of_inputs(explore, monkeypatch):
+    monkeypatch.chdir(CAPTURES / "4.4.0")
+
+    async def script(explorer):
+        assert "none.pcap: no such file (Esc)" in explorer.read()
+        await explorer.press("enter", "escape")
+        assert "none.pcap" in explorer.read()
+        await explorer.press("escape")
+        assert "none.pcap" not in explorer.read()
+        # As does every change of the list.
+        explorer.app.screen.show_state()
+        assert "none.pcap" not in explorer.read()
+
+    explore(script, NANO, "none.pcap", size=SMALL)
+
+
 @pytest.mark.parametrize(
     ("names", "told"),
     [
         (["none.pcap"], "none.pcap: no such file"),
         (["none.pcap", "neither.pcap"], "2 inputs could not be read: "),
-        (["none.pcap", "../variants/cutfile.pcap"], "2 inputs could not be read to their end: "),
+        (["none.pcap", "../variants/cutfile.pcap"], "2 inputs could not be read, or not to their end: "),
+        (["../variants/cutfile.pcap"] * 2, "2 inputs could not be read to their end: "),
         ([f"none-{number}.pcap" for number in range(6)], "; and 3 more"),
     ],
 )

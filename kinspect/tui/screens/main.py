@@ -253,7 +253,9 @@ class Main(Screen[None]):
             self.add_class("details")
 
     def action_back(self) -> None:
-        """Return to the list."""
+        """Return to the list; from there, close the errors of inputs."""
+        if self.exchanges.has_focus and not self.has_class("details"):
+            self._errors.dismiss()
         self.remove_class("details")
         self.exchanges.focus()
 

@@ -72,18 +72,34 @@ class StatusLine(Static):
 
 
 class InputErrors(Static):
-    """Errors of inputs, in as many lines as they need; not there without one."""
+    """Errors of inputs, in as many lines as they need; not there without one, and until the next one once closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told = self._dismissed = 0
 
     def show_state(self, errors: list[tuple[int, str]]) -> None:
         """Show errors, each an exit status and a message."""
+        self._told = len(errors)
+        self.display = self._told > self._dismissed
         told = "; ".join(escape(error) for _, error in errors[:ERRORS_SHOWN])
         if len(errors) > 1:
-            cut = any(status == TruncatedCaptureError.status for status, _ in errors)
-            told = f"{len(errors):,} inputs could not be read{' to their end' if cut else ''}: {told}"
+            told = f"{len(errors):,} inputs could not be read{_how_far(errors)}: {told}"
         if len(errors) > ERRORS_SHOWN:
             told += f"; and {len(errors) - ERRORS_SHOWN:,} more"
-        self.update(Text(told))
-        self.display = bool(errors)
+        self.update(Text(f"{told} (Esc)"))
+
+    def dismiss(self) -> None:
+        """Close what is shown, until there are more."""
+        self._dismissed = self._told
+        self.display = False
+
+
+def _how_far(errors: list[tuple[int, str]]) -> str:
+    cut = [status == TruncatedCaptureError.status for status, _ in errors]
+    if all(cut):
+        return " to their end"
+    return ", or not to their end" if any(cut) else ""
 
 
 def _progress(store: Store) -> str:
