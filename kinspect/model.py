@@ -241,8 +241,8 @@ class Counts:
         self.undecoded_packets[reason] = self.undecoded_packets.get(reason, 0) + packets
 
 
-def added(total: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    """Sum of two dicts of numbers, key by key, also of the dicts in them."""
+def added(total: dict[Any, Any], part: dict[Any, Any]) -> dict[Any, Any]:
+    """Sum of two dicts of numbers, key by key, also of the dicts in them. Keys are any: ends, names, ids."""
     found = dict(total)
     for key, value in part.items():
         if isinstance(value, dict):
