@@ -1,7 +1,5 @@
 """Captures and made conversations, read for answers: the exchanges, and the rows that an answer makes of them."""
 
-from pathlib import Path
-
 from support.pcap import Conversation, framed, pcap
 
 import kinspect
@@ -10,18 +8,7 @@ from kinspect.errors import KinspectError
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.protocol import Message, encode_request, encode_response
 
-CAPTURES = Path(__file__).parents[2] / "captures"
-FOLDERS = sorted(path.name for path in CAPTURES.iterdir() if path.is_dir())
 MS_US = 1000
-
-
-def captures(folder):
-    """The captures of a folder of the repository."""
-    return [
-        path
-        for path in sorted((CAPTURES / folder).iterdir())
-        if ".pcap" in path.name and "keys" not in path.name
-    ]
 
 
 def exchanges(path):

@@ -1,40 +1,21 @@
 """Logins: rows equal what the lines of `kinspect read` say, connection by connection, and what the clients did."""
 
-import json
 from collections import Counter, defaultdict
-from pathlib import Path
+from functools import partial
 
 import pytest
+from support.captures import CAPTURES, captures, each_folder
 from support.client import Client, recorded
 from support.pcap import framed, pcap
 
-CAPTURES = Path(__file__).parents[2] / "captures"
-FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
 SASL = ("SaslHandshake", "SaslAuthenticate", "SaslToken")
 COUNTS = ("succeeded", "failed", "probably_failed")
 HANDSHAKE, AUTHENTICATE, METADATA = 17, 36, 3
 
 
-def captures(folder):
-    return sorted(path for path in folder.iterdir() if ".pcap" in path.name)
-
-
 @pytest.fixture
-def rows(kinspect):
-    def rows(capture):
-        text = kinspect("auth", "--format", "json", capture).out
-        return json.loads(text)["rows"] if text else []
-
-    return rows
-
-
-@pytest.fixture
-def lines(kinspect):
-    def lines(*arguments):
-        text = kinspect("read", "--format", "jsonl", "-q", *arguments).out
-        return [json.loads(line) for line in text.splitlines()]
-
-    return lines
+def rows(answer_rows):
+    return partial(answer_rows, "auth")
 
 
 # ---------------------------------------------------------------------- all captures
@@ -68,7 +49,7 @@ def outcome(login, refused):
     return "succeeded" if tokens and any(line["outcome"] == "answered" for line in goes_on) else None
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(CAPTURES)))
+@each_folder
 def test_counts_are_those_of_the_lines(lines, rows, folder):
     for capture in captures(folder):
         refused = {key(line) for line in lines("--errors-only", capture)}

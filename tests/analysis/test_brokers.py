@@ -1,38 +1,23 @@
 """Brokers: rows equal plain sums over the lines of `kinspect read`, and what is known of the clusters."""
 
-import json
 from collections import Counter, defaultdict
-from pathlib import Path
+from functools import partial
 
 import pytest
+from support.captures import CAPTURES, FOLDERS, each_folder
 from support.client import Client, recorded
 
 from kinspect.analysis.answers.releases import releases
 from kinspect.protocol import schema
 
-CAPTURES = Path(__file__).parents[2] / "captures"
-FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
 PRODUCE, FETCH, METADATA, LEADER_AND_ISR, UPDATE_METADATA = 0, 1, 3, 4, 6
 FIND_COORDINATOR, API_VERSIONS, VOTE, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 10, 18, 52, 55, 60
 HEARTBEAT = 63
 
 
 @pytest.fixture
-def lines(kinspect):
-    def lines(capture):
-        text = kinspect("read", "--format", "jsonl", "-q", capture).out
-        return [json.loads(line) for line in text.splitlines()]
-
-    return lines
-
-
-@pytest.fixture
-def rows(kinspect):
-    def rows(capture):
-        text = kinspect("brokers", "--format", "json", capture).out
-        return json.loads(text)["rows"] if text else []
-
-    return rows
+def rows(answer_rows):
+    return partial(answer_rows, "brokers")
 
 
 # ---------------------------------------------------------------------- all captures
@@ -43,7 +28,7 @@ def address(line):
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(CAPTURES)))
+@each_folder
 def test_counts_are_plain_sums_over_the_lines(lines, rows, folder):
     for path in sorted(path for path in folder.iterdir() if ".pcap" in path.name):
         requests, errors, nodes, clusters = Counter(), defaultdict(Counter), {}, {}

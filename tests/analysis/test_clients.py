@@ -2,27 +2,22 @@
 
 import json
 from collections import Counter, defaultdict
-from pathlib import Path
+from functools import partial
 
 import pytest
+from support.captures import CAPTURES, each_folder
 from support.pcap import START_US, Conversation, framed, pcap
 
 from kinspect.analysis.answers.software import LIMITS, inferred
 from kinspect.protocol import Message, encode_request, encode_response, schema
 
-CAPTURES = Path(__file__).parents[2] / "captures"
-FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
 SECOND_US = 1_000_000
 METADATA, HEARTBEAT, API_VERSIONS, ENVELOPE = 3, 12, 18, 58
 
 
 @pytest.fixture
-def rows(kinspect):
-    def rows(*arguments):
-        done = kinspect("clients", "--format", "json", *arguments)
-        return json.loads(done.out)["rows"] if done.out else []
-
-    return rows
+def rows(answer_rows):
+    return partial(answer_rows, "clients")
 
 
 # ---------------------------------------------------------------------- all captures
@@ -80,7 +75,7 @@ def read(kinspect, capture):
     return [json.loads(line) for line in done.out.splitlines()]
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(CAPTURES)))
+@each_folder
 def test_rows_are_plain_sums_over_the_lines(kinspect, rows, folder):
     for capture in sorted(path for path in folder.iterdir() if ".pcap" in path.name):
         lines = read(kinspect, capture)

@@ -1,10 +1,11 @@
 from collections import Counter, defaultdict
 
 import pytest
+from support.captures import CAPTURES, captures, each_folder
 
 from kinspect.protocol import schema
 
-from .runs import FOLDERS, Talk, captures, exchanges, rows_of
+from .runs import Talk, exchanges, rows_of
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT = 0, 1, 3, 10, 11, 12
 DELETE_GROUPS = 42
@@ -49,7 +50,7 @@ def told(rows):
 # ---------------------------------------------------------------------- all captures
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@each_folder
 def test_rows_are_sums_over_the_lines(folder):
     for path in captures(folder):
         found = [*exchanges(path)]
@@ -92,7 +93,7 @@ def codes_in(line):
 
 
 def rows_in(folder, name):
-    (path,) = (path for path in captures(folder) if path.name.startswith(f"{name}.pcap"))
+    (path,) = (path for path in captures(CAPTURES / folder) if path.name.startswith(f"{name}.pcap"))
     return rows_of("errors", exchanges(path))
 
 

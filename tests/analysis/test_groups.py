@@ -5,39 +5,22 @@ import json
 import shlex
 from collections import Counter, defaultdict
 from datetime import datetime
-from pathlib import Path
 from struct import pack
 
 import pytest
+from support.captures import CAPTURES, captures, each_folder
 from support.pcap import START_US, Conversation, pcap
 
 from kinspect.protocol import Message, encode_request, encode_response
 
-CAPTURES = Path(__file__).parents[2] / "captures"
-FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
 REBALANCING, MEMBER_ID_REQUIRED, UNKNOWN_MEMBER, FENCED_INSTANCE = 27, 79, 25, 82
 
 # ---------------------------------------------------------------------- all captures
 
 
-def captures(folder):
-    return sorted(path for path in folder.iterdir() if ".pcap" in path.name)
-
-
 @pytest.fixture
-def lines(kinspect):
-    return lambda capture: [
-        json.loads(line) for line in kinspect("read", "--format", "jsonl", "-q", capture).out.splitlines()
-    ]
-
-
-@pytest.fixture
-def rows(kinspect):
-    def rows(*arguments):
-        text = kinspect("groups", "--format", "json", *arguments).out
-        return {row["group"]: row for row in json.loads(text)["rows"]} if text else {}
-
-    return rows
+def rows(answer_rows):
+    return lambda *arguments: {row["group"]: row for row in answer_rows("groups", *arguments)}
 
 
 def bodies(line):
@@ -153,7 +136,7 @@ def millis(time):
     return datetime.fromisoformat(whole + "+00:00").timestamp() * 1000 + int(fraction) / 1e6
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(CAPTURES)))
+@each_folder
 def test_rows_are_what_the_lines_say(lines, rows, folder):
     for capture in captures(folder):
         walk, found = Walk(lines(capture)), rows(capture)
@@ -174,7 +157,7 @@ def test_rows_are_what_the_lines_say(lines, rows, folder):
                     assert one["lag"] == one["high_watermark"] - one["offset"] >= 0
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(CAPTURES)))
+@each_folder
 def test_stops_and_assignments_are_those_of_the_lines(lines, rows, folder):
     for capture in captures(folder):
         walk, found = Walk(lines(capture)), rows(capture)

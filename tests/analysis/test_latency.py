@@ -3,12 +3,13 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 
 import pytest
+from support.captures import captures, each_folder
 
 from kinspect.analysis.answers.latency import BUCKETS_KEPT, Latency
 from kinspect.analysis.histogram import ERROR
 from kinspect.errors import KinspectError
 
-from .runs import FOLDERS, Talk, captures, exchanges, rows_of
+from .runs import Talk, exchanges, rows_of
 
 FETCH, METADATA, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 1, 3, 11, 12, 14
 POLL = {"replica_id": -1, "max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1000, "topics": []}
@@ -62,7 +63,7 @@ def cause(line, throttled):
     return "throttled" if throttled else "broker"
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@each_folder
 def test_rows_are_sums_over_the_lines(folder):
     for path in captures(folder):
         found = [*exchanges(path)]

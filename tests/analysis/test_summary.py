@@ -1,13 +1,10 @@
 """Summary: findings are those of the other answers."""
 
-import json
-from pathlib import Path
-
 import pytest
+from support.captures import CAPTURES
 
 from kinspect.analysis.answers.summary import SEVERITIES
 
-CAPTURES = Path(__file__).parents[2] / "captures"
 SOME = [
     "4.4.0/errors_java.pcap.gz",
     "4.4.0/txn_java.pcap.gz",
@@ -22,8 +19,8 @@ def capture(request):
 
 
 @pytest.fixture
-def rows(kinspect):
-    return lambda name, capture: json.loads(kinspect(name, "--format", "json", capture).out)["rows"]
+def rows(answer_rows):
+    return answer_rows
 
 
 def found(rows, capture):

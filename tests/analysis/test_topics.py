@@ -1,34 +1,15 @@
 """Topics: rows equal plain sums over the lines of `kinspect read --records`."""
 
-import json
 from collections import Counter, defaultdict
-from pathlib import Path
+from functools import partial
 
 import pytest
-
-CAPTURES = Path(__file__).parents[2] / "captures"
-FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
-
-
-def captures(folder):
-    return sorted(path for path in folder.iterdir() if ".pcap" in path.name)
+from support.captures import captures, each_folder
 
 
 @pytest.fixture
-def lines(kinspect):
-    return lambda *arguments: [
-        json.loads(line)
-        for line in kinspect("read", "--records", "--format", "jsonl", "-q", *arguments).out.splitlines()
-    ]
-
-
-@pytest.fixture
-def rows(kinspect):
-    def rows(capture):
-        text = kinspect("topics", "--format", "json", capture).out
-        return json.loads(text)["rows"] if text else []
-
-    return rows
+def rows(answer_rows):
+    return partial(answer_rows, "topics")
 
 
 def produced(line):
@@ -87,10 +68,10 @@ def names_of(lines):
     return told
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(CAPTURES)))
+@each_folder
 def test_counts_are_plain_sums_over_the_lines(lines, rows, folder):
     for capture in captures(folder):
-        found = lines(capture)
+        found = lines("--records", capture)
         expected = sums(found, names_of(found))
         counted = {
             (row["topic"], row["direction"], row["client_id"], row["client_ip"]): {

@@ -1,37 +1,23 @@
 """Transactions: rows equal plain sums over the lines of `kinspect read`, and what the clients did."""
 
-import json
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import pytest
+from support.captures import CAPTURES, each_folder
 from support.client import Client, recorded
 from support.manifest import load
 from support.recordsets import batch_of
 
-CAPTURES = Path(__file__).parents[2] / "captures"
-FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
 PRODUCE, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, MARKERS, COMMIT_OFFSETS = 0, 22, 24, 25, 26, 27, 28
 DESCRIBE, LIST, FIND_COORDINATOR = 65, 66, 10
 INVALID_EPOCH, CONCURRENT, FENCED = 47, 51, 90
 
 
 @pytest.fixture
-def lines(kinspect):
-    def lines(capture):
-        text = kinspect("read", "--format", "jsonl", "-q", capture).out
-        return [json.loads(line) for line in text.splitlines()]
-
-    return lines
-
-
-@pytest.fixture
-def rows(kinspect):
-    def rows(capture):
-        text = kinspect("transactions", "--format", "json", capture).out
-        return {row["transactional_id"]: row for row in json.loads(text)["rows"]} if text else {}
-
-    return rows
+def rows(answer_rows):
+    return lambda *arguments: {
+        row["transactional_id"]: row for row in answer_rows("transactions", *arguments)
+    }
 
 
 def outcomes(row):
@@ -61,7 +47,7 @@ def taken(line):
     )
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(CAPTURES)))
+@each_folder
 def test_counts_are_plain_sums_over_the_lines(lines, rows, folder):
     for path in sorted(path for path in folder.iterdir() if ".pcap" in path.name):
         ends, records, errors, names = defaultdict(Counter), Counter(), defaultdict(Counter), set()

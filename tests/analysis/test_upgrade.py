@@ -4,15 +4,14 @@ import gzip
 import json
 import random
 from collections import Counter, defaultdict
-from pathlib import Path
+from functools import partial
 
 import pytest
+from support.captures import CAPTURES, each_folder
 from support.pcap import Conversation, framed, pcap
 
 from kinspect.protocol import Message, encode_request, encode_response
 
-CAPTURES = Path(__file__).parents[2] / "captures"
-FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
 CLUSTER = {"follower", "controller", "broker"}
 PRODUCE, FETCH, METADATA, LIST_OFFSETS, API_VERSIONS = 0, 1, 3, 2, 18
 # Of old brokers: they will do with kafka-python, sarama, kafkajs and librdkafka as much as with Java.
@@ -21,12 +20,8 @@ MID_STREAM = "0.10.2.2/midstream.pcap"
 
 
 @pytest.fixture
-def rows(kinspect):
-    def rows(*arguments):
-        done = kinspect("upgrade", "--format", "json", *arguments)
-        return json.loads(done.out)["rows"] if done.out else []
-
-    return rows
+def rows(answer_rows):
+    return partial(answer_rows, "upgrade")
 
 
 @pytest.fixture
@@ -104,7 +99,7 @@ def expected(lines, ranges):
     }
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(CAPTURES)))
+@each_folder
 def test_low_versions_are_those_of_the_lines(kinspect, rows, ranges, folder):
     newest = ranges("4.4.0")
     for capture in sorted(path for path in folder.iterdir() if ".pcap" in path.name):
