@@ -70,7 +70,6 @@ class Explorer(App[None]):
         # Not by the loop's own handlers, which do not run while it is busy.
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._end_soon)
-        signal.signal(signal.SIGALRM, self._end_now)
         self.set_interval(LOOK_SECONDS, self._look)
         self._receive()
 
@@ -80,6 +79,7 @@ class Explorer(App[None]):
 
     def _end_soon(self, number: int, _frame: FrameType | None) -> None:
         self.ended_by = number
+        signal.signal(signal.SIGALRM, self._end_now)
         signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS)
         self._events.call_soon_threadsafe(self._end, number)
 

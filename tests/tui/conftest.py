@@ -64,6 +64,12 @@ class Driver:
             return True
         return self.app.store.done and self.main.is_at_rest
 
+    def state(self, loop):
+        """What is waited for, where a test ends without rest."""
+        workers = [str(worker) for worker in self.app.workers]
+        soon = [str(timer) for timer in loop._scheduled if timer.when() < loop.time() + 1]
+        return f"read: {self.app.store.done}, at rest: {self.main.is_at_rest}, workers: {workers}, timers: {soon}"
+
     def said(self):
         """Notifications so far."""
         return [notification.message for notification in self.app._notifications]
@@ -78,6 +84,8 @@ def explore():
     """Runs a script with the explorer of some captures; `ends`: whether their end is waited for."""
 
     def run(script, *paths, size=(80, 24), text="", limit=1 << 30, view=None, ends=True, **options):
+        drivers = []
+
         async def drive():
             inputs = Inputs([str(path) for path in paths], **options)
             spool = Spool(limit)
@@ -87,11 +95,17 @@ def explore():
             )
             async with app.run_test(size=size) as pilot:
                 driver = Driver(app, pilot, ends)
+                drivers.append(driver)
                 await driver.rest()
                 await script(driver)
             spool.close()
 
         with asyncio.Runner(loop_factory=Loop) as runner:
-            runner.run(drive())
+            try:
+                runner.run(drive())
+            except BaseException as error:
+                for driver in drivers:
+                    error.add_note(driver.state(runner.get_loop()))
+                raise
 
     return run
