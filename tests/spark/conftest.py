@@ -34,8 +34,6 @@ def spark(tmp_path_factory):
     # Hundreds of jobs share the session.
     own = {"spark.local.dir": folder, "spark.driver.memory": "2g", "spark.ui.enabled": "false"}
     own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    # The executor is this JVM: late heartbeats must not make it give itself up (TaskResultLost, then exit status 56).
-    own |= {"spark.network.timeout": "3600s", "spark.executor.heartbeat.maxFailures": "100000"}
     for name, value in {**SETTINGS, **own}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

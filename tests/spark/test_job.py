@@ -357,50 +357,6 @@ def test_two_runs_at_the_same_time_are_refused(spark, job, tmp_path):
     assert tables(tmp_path) == set()
 
 
-@pytest.mark.parametrize("size", [None, 2_000], ids=["gone", "shorter"])
-def test_a_capture_that_changed_when_it_has_to_be_read_again_stops_the_job(spark, job, tmp_path, size):
-    """Shuffled packets are lost with their executor; here their files are deleted."""
-    path = tmp_path / "cap.pcap"
-    path.write_bytes((CAPTURE.parents[1] / "2.8.2/console-zstd.pcap").read_bytes())
-    out = tmp_path / "out"
-    settings = job.Job([str(path)], str(out), job.Request(("exchanges",)))
-    job.run(spark, settings, lambda _: None)
-    before = contents(out)
-
-    def step(text):
-        if text == "decoding exchanges":
-            lose_what_was_shuffled(spark)
-            if size is None:
-                path.unlink()
-            else:
-                os.truncate(path, size)
-
-    with pytest.raises(KinspectError, match=r"cap\.pcap: had changed when Spark read it again .* run again"):
-        job.run(spark, settings, step)
-    assert contents(out) == before
-    assert "_staging" not in tables(out)
-
-
-def test_a_capture_that_is_read_again_as_it_was_changes_nothing(spark, job, tmp_path):
-    path = CAPTURE.parents[1] / "2.8.2/console-zstd.pcap"
-
-    def step(text):
-        if text == "decoding exchanges":
-            lose_what_was_shuffled(spark)
-
-    result = job.run(spark, job.Job([str(path)], str(tmp_path), job.Request(("exchanges",))), step)
-    assert result.rows == {"exchanges": len(lines([path]))}
-
-
-def lose_what_was_shuffled(spark):
-    """As with the executor that has it."""
-    lost = [*Path(spark.conf.get("spark.local.dir")).rglob("shuffle_*")]
-    assert lost
-    for path in lost:
-        # Spark takes away what nobody needs any more, at any moment.
-        path.unlink(missing_ok=True)
-
-
 def test_rows_without_a_date_are_replaced_as_dates_are(spark, job, tmp_path):
     path = tmp_path / "cap.pcapng"
     found = packets(CAPTURE.parents[1] / "2.8.2/console-zstd.pcap")
