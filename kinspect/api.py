@@ -7,7 +7,6 @@ from functools import cache
 from os import PathLike, fspath
 from typing import Any, Self
 
-from kinspect.analysis.names import ANSWERS
 from kinspect.capture.given import Given, Handed, Path, open_given
 from kinspect.capture.keylog import KeyLogFile
 from kinspect.errors import CaptureError, KinspectError
@@ -94,8 +93,6 @@ def answer(
     from kinspect.analysis.answer import open_answer
     from kinspect.answers import Counted
 
-    if name not in ANSWERS:
-        raise KinspectError(f"there is no answer {name!r}; there are {', '.join(ANSWERS)}")
     counted = Counted({name: open_answer(name, **options)})
     run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, counted.lines)()
     run.prepare()

@@ -11,7 +11,9 @@ from importlib import import_module
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from kinspect import state
+from kinspect.analysis.names import ANSWERS
 from kinspect.analysis.record import Record
+from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import LAST, LineKey
@@ -165,7 +167,9 @@ def topics_of(exchange: Exchange) -> list[Topic]:
 
 
 def answer_class(name: str) -> type[Answer]:
-    """The class of an answer."""
+    """The class of an answer. Raises KinspectError if there is no such answer."""
+    if name not in ANSWERS:
+        raise KinspectError(f"there is no answer {name!r}; there are {', '.join(ANSWERS)}")
     kind: type[Answer] = import_module(f"kinspect.analysis.answers.{name}").OPEN
     return kind
 

@@ -26,6 +26,7 @@ from kinspect.cli.options import (
     options,
     usage,
 )
+from kinspect.cli.outfile import STANDARD
 from kinspect.cli.run import ReadRun, open_run, run_options
 from kinspect.jobs import processes
 from kinspect.output import JSONL
@@ -124,7 +125,7 @@ def _run(
         if not run.nothing_read:
             (found,) = counted.objects(summary, run.inspector.names, run.tally.first, run.tally.last)
             failed = fails is not None and any(map(fails, found["rows"]))
-            output.write(found, _format(values), run.stream, make_style(values))
+            output.write(found, answer_format(values), run.stream, make_style(values))
         asked.values["quiet"] = True
         status = max(run.close(summary), FOUND if failed else 0)
     return interrupt.status or status
@@ -139,7 +140,8 @@ def _read(run: ReadRun, answer: Answer, timeline: Timeline, jobs: int | None) ->
     return read_shared(run, iter(timeline), count, answer)
 
 
-def _format(values: dict[str, Any]) -> str:
+def answer_format(values: dict[str, Any]) -> str:
+    """The format that the options ask for."""
     if values["format_name"] != AUTO:
         return str(values["format_name"])
-    return output.TABLE if values["output"] is None and sys.stdout.isatty() else output.JSON
+    return output.TABLE if values["output"] in (None, STANDARD) and sys.stdout.isatty() else output.JSON

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from kinspect.analysis.names import ANSWERS
 from kinspect.capture.handover import QUEUE_BYTES
 from kinspect.capture.keylog import KeyLogFile
 from kinspect.capture.live import Live, Settings, interface_names, open_rings
@@ -23,6 +24,14 @@ from kinspect.capture.save import Rotation, Saving
 from kinspect.capture.worker import Plan
 from kinspect.cli import FAILED, complain, outfile
 from kinspect.cli.interrupt import ENDING, Interrupt
+from kinspect.cli.liveanswers import (
+    ALONE,
+    answer_options,
+    check_answers,
+    note_counted,
+    open_answers,
+    print_answers,
+)
 from kinspect.cli.liveexplore import check_explorer, explore_live
 from kinspect.cli.liveview import VIEW, check_view, come_from, format_for_terminal, open_view, status_of
 from kinspect.cli.options import (
@@ -40,6 +49,7 @@ from kinspect.cli.run import ReadRun, open_run, run_options
 from kinspect.cli.types import COUNT, DURATION, SIZE, Number, Size
 from kinspect.model import Block
 from kinspect.output import FORMATS, JSONL, NONE, TABLE
+from kinspect.output.answers import JSON
 from kinspect.output.summary import COUNTED, DROPS
 
 if TYPE_CHECKING:
@@ -50,6 +60,8 @@ LOADED_LATE = (
     *("kinspect.tls.protection", "kinspect.tls.keys"),
     *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
     *("cramjam", "crc32c", "rich.progress", "scapy.arch.common"),
+    *(f"kinspect.{package}.answers.{name}" for package in ("analysis", "output") for name in ANSWERS),
+    "kinspect.output.answers.layout",
     *("ctypes.util", "shutil", "subprocess", "tempfile"),
 )
 
@@ -102,15 +114,21 @@ CAPTURE = (
     click.option("--rotate-count", type=COUNT, metavar="N", help="Begin a new file after N packets."),
     click.option("--rotate-keep", type=COUNT, metavar="N", help="Delete the oldest of more than N files."),
     click.option(
+        "--answer",
+        multiple=True,
+        metavar="NAMES",
+        help="Print no exchanges, but these answers at the end: groups,errors. See `kinspect groups --help`.",
+    ),
+    click.option(
         "--explore", is_flag=True, help="Look through the exchanges as they come, as `kinspect explore` does."
     ),
 )
 OUTPUT = (
     *OUTPUT_FILE,
     format_option(
-        [VIEW, *FORMATS],
+        [VIEW, *FORMATS, *ALONE],
         f"{VIEW} on a terminal ({TABLE} where TERM=dumb), else {JSONL}; {VIEW}: the whole terminal, drawn anew as it"
-        " goes on",
+        f" goes on; of answers {TABLE} on a terminal, else {JSON}, an object a line",
     ),
     *SHOWN,
 )
@@ -122,8 +140,9 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     """Decode what passes network interfaces, until Ctrl-C, --duration or --count.
 
     On a terminal it shows rates, latencies, failures and the last exchanges. With --format table, or in a pipe, it
-    prints every exchange as it completes. Times are those of packets. Where none come, this host's clock counts: a
-    silent connection is flushed, and a lost packet given up, although nothing else passes.
+    prints every exchange as it completes; with --answer, answers at the end. Times are those of packets. Where none
+    come, this host's clock counts: a silent connection is flushed, and a lost packet given up, although nothing else
+    passes.
 
     Filters are those of `kinspect read`. They choose what is shown, not what is captured or saved.
 
@@ -132,6 +151,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     """
     if not interfaces:
         raise click.UsageError(f"say which interface with -i: there are {', '.join(interface_names())}")
+    counted = open_answers(values["answer"])
     # The sockets first: they are what needs rights, and no file is touched before these are given up.
     rings = open_rings(interfaces)
     if os.geteuid() == 0:
@@ -139,10 +159,12 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         if values["explore"]:
             import_module("kinspect.tui.app")
     drop()
-    requested = run_options(values, shown=format_for_terminal())
-    check_view(requested)
     if values["explore"]:
         check_explorer(values)
+    check_answers(counted, values)
+    shown = format_for_terminal()
+    requested = answer_options(counted, values) if counted else run_options(values, shown=shown)
+    check_view(requested)
     saving = _saving(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"])) if saving and values["keylog"] else None
     chosen = ("snaplen", "bpf", "ring_bytes", "queue_bytes")
@@ -155,7 +177,9 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         return explore_live(capture, requested)
     interrupt = Interrupt(capture.stop, (*ENDING, signal.SIGHUP))
     view = open_view(requested, capture)
-    run = open_run(requested, capture, interrupt, writer=view)
+    run = open_run(requested, capture, interrupt, writer=counted or view)
+    if counted is not None:
+        note_counted(run)
     run.tally.interface = come_from(capture, values)
     if values["keylog"] is not None:
         run.inspector.expect_secrets()
@@ -166,6 +190,8 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
             if not values["quiet"]:
                 complain(f"capturing on {', '.join(dict.fromkeys(interfaces))}, Ctrl-C ends it")
             status = _shown(run, capture, view)
+            if counted is not None and not status:
+                print_answers(counted, run, values, saving)
             status = max(status, run.close())
             if not values["quiet"]:
                 _print_no_drops(capture)

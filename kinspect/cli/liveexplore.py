@@ -23,7 +23,7 @@ from kinspect.model import Block
 from kinspect.output.escape import escape
 from kinspect.output.summary import COUNTED, DROPS, saved_text
 
-ELSEWHERE = ("output", "emit", "fields", "limit", "wide", "progress")
+ELSEWHERE = ("answer", "output", "emit", "fields", "limit", "wide", "progress")
 """Options for printed output."""
 
 

@@ -131,6 +131,7 @@ def test_where_the_view_cannot_be_drawn(monkeypatch, tmp_path, capsys, options, 
         (["--format", "table"], True, "--format is not for --explore"),
         (["-o", "new"], True, "--output is not for --explore"),
         (["--limit", "3"], True, "--limit is not for --explore"),
+        (["--answer", "groups"], True, "--answer is not for --explore"),
     ],
 )
 @pytest.mark.usefixtures("granted")
@@ -139,6 +140,38 @@ def test_where_there_is_no_explorer(monkeypatch, tmp_path, capsys, options, term
     for stream in (sys.stdout, sys.stderr):
         monkeypatch.setattr(stream, "isatty", lambda: terminal)
     assert main(["live", "-i", "lo", "--explore", *options]) == 2
+    assert text in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            ["--answer", "groups,lag"],
+            "there is no answer 'lag'; there are summary, topics, clients, groups, ",
+        ),
+        (["--answer", "groups,"], "there is no answer ''"),
+        (
+            ["--answer", "groups", "--format", "detail"],
+            "is not for --answer, which has table, json, jsonl, csv",
+        ),
+        (
+            ["--answer", "groups", "--format", "view"],
+            "is not for --answer, which has table, json, jsonl, csv",
+        ),
+        (["--answer", "groups", "--emit", "gap"], "--emit is not for --answer"),
+        (["--answer", "groups", "--fields", "api"], "--fields is not for --answer"),
+        (["--answer", "groups", "--limit", "3"], "--limit is not for --answer"),
+        (["--answer", "groups", "--show-secrets"], "--show-secrets is not for --answer"),
+        (["--format", "csv"], "--format csv is for --answer"),
+        (["--format", "json"], "--format json is for --answer"),
+    ],
+)
+@pytest.mark.usefixtures("granted")
+def test_what_does_not_go_with_answers(monkeypatch, tmp_path, capsys, options, text):
+    monkeypatch.chdir(tmp_path)
+    assert main(["live", "-i", "lo", "-o", "new", *options]) == 2
     assert text in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
 

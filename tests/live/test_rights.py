@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kinspect.analysis.names import ANSWERS
+
 from .loopback import free_port, talk
 from .processes import worker_of
 
@@ -57,6 +59,7 @@ def _setpriv():
         ("--format", "table"),
         ("--format", "detail", "--records", "--payload", "text"),
         ("--bpf", "tcp", "--fields", "api"),
+        ("--answer", ",".join(ANSWERS), "--format", "table"),
     ],
 )
 def test_what_is_loaded_late_is_there(live, options):

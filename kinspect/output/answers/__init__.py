@@ -62,11 +62,31 @@ def write(found: Object, name: str, stream: TextIO, style: Style) -> None:
     _WRITERS[name](found, stream, style)
 
 
+def write_several(found: list[Object], name: str, stream: TextIO, style: Style, file: str | None) -> None:
+    """Write the objects of several answers to the stream: in the format `json` each is a line, and rows of `jsonl` and
+    `csv` begin with their answer. `file`: what the commands to type next are for; None: there are none."""
+    if name == TABLE:
+        layout = import_module("kinspect.output.answers.layout")
+        _print(lambda width: layout.several(found, width, style, file), stream, style)
+    elif name == JSON:
+        for each in found:
+            stream.write(escape_json(orjson.dumps(each)).decode() + "\n")
+    else:
+        rows = [{"answer": each["answer"], **row} for each in found for row in each["rows"]]
+        _WRITERS[name]({"rows": rows}, stream, style)
+
+
 def _table(found: Object, stream: TextIO, style: Style) -> None:
     layout = import_module("kinspect.output.answers.layout")
+    file = next(iter(found["capture"]["files"]), None)
+    _print(lambda width: layout.parts(found, width, style, file), stream, style)
+
+
+def _print(lines: Callable[[int], Iterator[Any]], stream: TextIO, style: Style) -> None:
+    """Print the lines of a terminal's width."""
     console = import_module("kinspect.output.console").make_console(stream, style.color)
-    for part in layout.parts(found, console.width, style):
-        console.print(part, soft_wrap=True)
+    for line in lines(console.width):
+        console.print(line, soft_wrap=True)
 
 
 def _json(found: Object, stream: TextIO, style: Style) -> None:

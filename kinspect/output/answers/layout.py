@@ -56,8 +56,9 @@ class Layout(NamedTuple):
     notes: Callable[[list[Row]], list[str]] = lambda _: []
 
 
-def parts(found: dict[str, Any], width: int, style: Style) -> Iterator[Text]:
-    """Lines to print for an answer's object on a terminal of that width."""
+def parts(found: dict[str, Any], width: int, style: Style, file: str | None) -> Iterator[Text]:
+    """Lines to print for an answer's object on a terminal of that width. `file`: the capture that the command to type
+    next is for; None: there is none."""
     layout: Layout = import_module(f"kinspect.output.answers.{found['answer']}").LAYOUT
     rows = found["rows"]
     if rows:
@@ -72,8 +73,17 @@ def parts(found: dict[str, Any], width: int, style: Style) -> Iterator[Text]:
     lacks = lacking(found["capture"])
     if lacks:
         yield Text(lacks, style=NOTE)
-    if rows and found["capture"]["files"]:
-        yield Text(f"next: {escape(layout.more(quote(found['capture']['files'][0]), rows))}", style=DIM)
+    if rows and file is not None:
+        yield Text(f"next: {escape(layout.more(quote(file), rows))}", style=DIM)
+
+
+def several(found: list[dict[str, Any]], width: int, style: Style, file: str | None) -> Iterator[Text]:
+    """The `parts` of several answers, each below its name."""
+    for each in found:
+        if each is not found[0]:
+            yield Text()
+        yield Text(each["answer"], style=HEAD)
+        yield from parts(each, width, style, file)
 
 
 def lacking(capture: dict[str, Any]) -> str:

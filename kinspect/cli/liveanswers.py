@@ -1,0 +1,60 @@
+"""`kinspect live --answer`: what passes is counted, and the answers are printed at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kinspect.analysis.answer import open_answer
+from kinspect.answers import Counted
+from kinspect.capture.save import Saving
+from kinspect.cli.answers import NOT_ASKED, answer_format
+from kinspect.cli.options import make_style, usage
+from kinspect.cli.run import ReadRun, RunOptions, run_options
+from kinspect.output import JSONL
+from kinspect.output import answers as output
+from kinspect.output.tally import LOOKED_AT, PASSED
+
+FOR_LINES = {**NOT_ASKED, "emit": (), "fields": ()}
+"""Options of printed exchanges, with their defaults."""
+ALONE = [name for name in output.FORMATS if name in (output.JSON, output.CSV)]
+"""Formats that answers alone have."""
+
+
+def open_answers(names: tuple[str, ...]) -> Counted | None:
+    """The answers of these names, repeated or separated by commas; None if there are none. Raises click.UsageError."""
+    asked = [name.strip() for value in names for name in value.split(",")]
+    return usage(lambda: Counted({name: open_answer(name) for name in asked})) if asked else None
+
+
+def check_answers(counted: Counted | None, values: dict[str, Any]) -> None:
+    """Raise click.UsageError for options that do not go with answers, or that only answers have."""
+    asked = values["format_name"]
+    if counted is None:
+        if asked in ALONE:
+            raise click.UsageError(f"--format {asked} is for --answer")
+        return
+    if answer_format(values) not in output.FORMATS:
+        raise click.UsageError(f"--format {asked} is not for --answer, which has {', '.join(output.FORMATS)}")
+    given = [name for name, default in FOR_LINES.items() if values[name] != default]
+    if given:
+        raise click.UsageError(f"--{given[0].replace('_', '-')} is not for --answer")
+
+
+def answer_options(counted: Counted, values: dict[str, Any]) -> RunOptions:
+    """The request to count."""
+    return run_options({**values, "format_name": JSONL, "emit": sorted(counted.lines)})
+
+
+def note_counted(run: ReadRun) -> None:
+    """Let the summary of a run say that it shows no exchange."""
+    run.counts_errors = False
+    run.tally.called = PASSED if run.filter.active else LOOKED_AT
+
+
+def print_answers(counted: Counted, run: ReadRun, values: dict[str, Any], saving: Saving | None) -> None:
+    """Print the answers of a run that is over. `saving`: where its packets are."""
+    found = counted.objects(run.summary(), run.inspector.names, run.tally.first, run.tally.last)
+    file = saving.path if saving is not None and not saving.rotation.limited else None
+    output.write_several(found, answer_format(values), run.stream, make_style(values), file)
