@@ -10,16 +10,19 @@ import io
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from cells import in_cells
 from console_blocks import ROOT
 from rich.console import Console
 from rich.text import Text
 
+from kinspect.answers import Counted
 from kinspect.capture import open_timeline
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.model import Block
 from kinspect.pipeline import Inspector
+from kinspect.tui.live.pages import LOOK_NS
 from kinspect.tui.live.picture import Status
 from kinspect.tui.live.view import LiveView
 
@@ -51,10 +54,10 @@ class Paper:
         self.frames += 1
 
 
-def replay(capture: str, paper: Paper, keys: str = "") -> None:
-    """Show the capture to its end, with `keys` pressed before the last frame. `capture`: a path from the repository's
-    root."""
-    inspector = Inspector()
+def replay(capture: str, paper: Paper, keys: str = "", first: str = "") -> None:
+    """Show the capture to its end, with the keys `first` pressed before the first frame, and `keys` before the last
+    one. `capture`: a path from the repository's root."""
+    inspector = Inspector(files=["lo"], emit=frozenset({"exchange", "connection"}))
     blocks = list(_pieces(open_timeline([str(ROOT / capture)])))
     now = blocks[0].times[0] or 0
     view = LiveView(paper, "lo", lambda: None, utc=True, clock=lambda: now)  # type: ignore[arg-type]
@@ -63,15 +66,23 @@ def replay(capture: str, paper: Paper, keys: str = "") -> None:
         counts = inspector.counts
         return Status(counts.packets, counts.bytes, connections=inspector.open_connections)
 
-    with view.at_work(status):
+    def answered(counted: Counted) -> dict[str, Any]:
+        span = blocks[0].times[0], inspector.end[0]
+        return counted.objects(inspector.summary(), inspector.names, *span)[0]
+
+    paper.keys = first
+    with view.at_work(status, answered):
         for block in blocks:
             now = block.times[-1] or 0
             for line in [*inspector.feed(block), *inspector.idle()]:
                 if isinstance(line, Exchange):
                     view.exchange(line)
+                else:
+                    view.line(line.to_dict())
             view.flush()
         paper.keys = keys
-        now += BLOCK_NS
+        # Pages look at their rows less often.
+        now += LOOK_NS if first else BLOCK_NS
         view.flush()
 
 
@@ -95,10 +106,10 @@ def _pieces(blocks: Iterator[Block]) -> Iterator[Block]:
                 begin = end
 
 
-def svg(capture: str, size: tuple[int, int], title: str, keys: str = "") -> str:
+def svg(capture: str, size: tuple[int, int], title: str, keys: str = "", first: str = "") -> str:
     """A picture of the view at the end of the capture."""
     paper = Paper(size)
-    replay(capture, paper, keys)
+    replay(capture, paper, keys, first)
     console = Console(
         file=io.StringIO(), width=size[0], record=True, force_terminal=True, color_system="truecolor"
     )
@@ -116,6 +127,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("capture", help="a capture with Kafka in it, as `kinspect read` takes it")
     parser.add_argument("--size", default=f"{width}x{height}", help="of the screen (default: %(default)s)")
     parser.add_argument("--keys", default="", help="pressed before the last frame: w, or a space to hold")
+    parser.add_argument(
+        "--first", default="", help="pressed before the first frame: 4, for the page of groups"
+    )
     parser.add_argument("--svg", metavar="FILE", help="write a picture in place of text")
     given = parser.parse_args(arguments)
     columns, _, lines = given.size.partition("x")
@@ -125,11 +139,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     capture = str(Path(given.capture).resolve())
     if given.svg:
         Path(given.svg).write_text(
-            svg(capture, size, f"kinspect live {Path(capture).name}", given.keys), "utf-8"
+            svg(capture, size, f"kinspect live {Path(capture).name}", given.keys, given.first), "utf-8"
         )
         return
     paper = Paper(size)
-    replay(capture, paper, given.keys)
+    replay(capture, paper, given.keys, given.first)
     for line in paper.lines:
         print(line.plain.rstrip())
 

@@ -56,10 +56,12 @@ PICTURES = {
 
 
 LIVE_PICTURES = {
-    "live": ("captures/4.4.0/groups_classic.pcap.gz", (130, 36)),
-    "live-small": ("captures/4.4.0/errors_java.pcap.gz", (80, 24)),
+    "live": ("captures/4.4.0/groups_classic.pcap.gz", (130, 36), ""),
+    "live-small": ("captures/4.4.0/errors_java.pcap.gz", (80, 24), ""),
+    "live-groups": ("captures/4.4.0/groups_classic.pcap.gz", (120, 30), "4"),
 }
-"""Pictures of the live view: the capture whose packets it shows as if they came now, and the size of the screen."""
+"""Pictures of the live view: the capture whose packets it shows as if they came now, the size of the screen, and the
+keys pressed before the first frame."""
 
 
 async def _taken(picture: Picture, loop: Loop) -> str:
@@ -101,8 +103,8 @@ def make() -> dict[str, str]:
     with asyncio.Runner(loop_factory=Loop) as runner:
         loop = runner.get_loop()
         made = {name: runner.run(_taken(picture, loop)) for name, picture in PICTURES.items()}
-    for name, (capture, size) in LIVE_PICTURES.items():
-        made[name] = replay.svg(capture, size, "kinspect live -i lo")
+    for name, (capture, size, first) in LIVE_PICTURES.items():
+        made[name] = replay.svg(capture, size, "kinspect live -i lo", first=first)
     return made
 
 

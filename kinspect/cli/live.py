@@ -33,8 +33,17 @@ from kinspect.cli.liveanswers import (
     print_answers,
 )
 from kinspect.cli.liveexplore import check_explorer, explore_live
-from kinspect.cli.liveview import VIEW, check_view, come_from, format_for_terminal, open_view, status_of
+from kinspect.cli.liveview import (
+    VIEW,
+    answered_by,
+    check_view,
+    come_from,
+    format_for_terminal,
+    open_view,
+    status_of,
+)
 from kinspect.cli.options import (
+    CONNECTION,
     FILTERS,
     INPUT,
     LIMITS,
@@ -177,7 +186,9 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         return explore_live(capture, requested)
     interrupt = Interrupt(capture.stop, (*ENDING, signal.SIGHUP))
     view = open_view(requested, capture)
-    run = open_run(requested, capture, interrupt, writer=counted or view)
+    # Pages count connections too.
+    taken = frozenset({CONNECTION}) if view is not None else frozenset()
+    run = open_run(requested, capture, interrupt, writer=counted or view, taken=taken)
     if counted is not None:
         note_counted(run)
     run.tally.interface = come_from(capture, values)
@@ -205,7 +216,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
 def _shown(run: ReadRun, capture: Live, view: LiveView | None) -> int:
     """Show the captured exchanges, to the end or until the output fails; return the exit status."""
     try:
-        with view.at_work(status_of(capture, run)) if view is not None else nullcontext():
+        with view.at_work(status_of(capture, run), answered_by(run)) if view is not None else nullcontext():
             run.run(_while_taken(run.stream, iter(capture)))
     except OSError as error:
         _complain_unwritten(run.stream, error)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kinspect.answers import Counted
 from kinspect.capture.live import Live
 from kinspect.cli.run import ReadRun, RunOptions
 from kinspect.output import TABLE
@@ -76,3 +77,14 @@ def status_of(capture: Live, run: ReadRun) -> Callable[[], Status]:
         )
 
     return status
+
+
+def answered_by(run: ReadRun) -> Callable[[Counted], dict[str, Any]]:
+    """A function that gives the view an answer's object as it is now."""
+
+    def answered(counted: Counted) -> dict[str, Any]:
+        # What waits is not lost.
+        summary = {**run.summary(), "left_packets": 0}
+        return counted.objects(summary, run.inspector.names, run.tally.first, run.tally.last)[0]
+
+    return answered

@@ -37,7 +37,7 @@ from kinspect.output import NONE, TABLE, Writer, open_writer
 from kinspect.output.escape import printable
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import LOOKED_AT, PASSED, SHOWN, Tally
-from kinspect.pipeline import Inspector, one_by_one, relax_collector
+from kinspect.pipeline import EXCHANGES_ONLY, Inspector, one_by_one, relax_collector
 from kinspect.run import Run
 
 
@@ -80,15 +80,17 @@ def open_run(
     packets: Packets,
     interrupt: Interrupt,
     writer: Writer | None = None,
+    taken: frozenset[str] = frozenset(),
 ) -> ReadRun:
-    """Open the output and make the run. `writer`: used in place of the format's."""
+    """Open the output and make the run. `writer`: used in place of the format's; `taken`: types of lines that it takes
+    beside those asked for."""
     values = options.values
     gc.freeze()
     relax_collector()
     stream = _written_whole(usage(lambda: outfile.open_output(options.path, values["force"])))
     return ReadRun(
         packets,
-        make_inspector(options, packets),
+        make_inspector(options, packets, taken),
         options.filter,
         options.keylog,
         options,
@@ -99,15 +101,18 @@ def open_run(
     )
 
 
-def make_inspector(options: RunOptions, packets: Packets, **more: Any) -> Inspector:
-    """The inspector that the options ask for."""
+def make_inspector(
+    options: RunOptions, packets: Packets, taken: frozenset[str] = frozenset(), **more: Any
+) -> Inspector:
+    """The inspector that the options ask for. `taken`: types of lines that it gives too."""
+    # The summary covers exchanges whether or not they have lines.
+    covered = {EXCHANGE} if SUMMARY in options.emit else set()
     return Inspector(
         caps=make_caps(options.values),
         names=options.names,
         kafka_ports=frozenset(options.values["decode_as"]),
         heads_only=needs_heads_only(options.view, options.filter, options.format_name),
-        # The summary covers exchanges whether or not they have lines.
-        emit=options.emit | {EXCHANGE} if SUMMARY in options.emit else options.emit,
+        emit=options.emit | taken | covered,
         files=[printable(name) for name in packets.files],
         **more,
     )
@@ -264,22 +269,21 @@ class ReadRun(Run):
             self.writer.flush()
 
     def show_one(self, line: Line) -> bool:
-        """Write a line if it passes the filter; return True if it was written."""
+        """Write a line if it passes the filter; return True if it was written, and not for the writer's own sake."""
         if not isinstance(line, Exchange):
             if not self.filter.matches_line(line):
                 return False
             self.writer.line(line.to_dict())
-        elif self.filter.matches(line):
-            written = EXCHANGE in self.options.emit
-            if written:
-                self.writer.exchange(line)
-            self.tally.shown += 1
-            if self.counts_errors:
-                self.tally.count(line)
-            return written
-        else:
+            return self.options.emit != EXCHANGES_ONLY
+        if not self.filter.matches(line):
             return False
-        return True
+        written = EXCHANGE in self.options.emit
+        if written:
+            self.writer.exchange(line)
+        self.tally.shown += 1
+        if self.counts_errors:
+            self.tally.count(line)
+        return written
 
 
 def _called(options: RunOptions) -> str | None:

@@ -20,7 +20,7 @@ from support.terminal import Terminal
 
 from kinspect.tui.live.screen import FRAME
 
-from .loopback import free_port
+from .loopback import free_port, talk
 from .processes import packets_in
 
 pytestmark = [pytest.mark.tools, pytest.mark.usefixtures("root")]
@@ -103,6 +103,49 @@ def test_the_size_may_change(terminal):
             assert all(len(line) <= width for line in lines)
     terminal.send("q")
     assert terminal.status() == 0
+
+
+def test_pages_count_from_when_they_are_opened(terminal):
+    port = free_port()
+    live(terminal, port)
+    with load(port, 100, 2) as exchanged:
+        exchanged()
+    terminal.until("orders")
+    terminal.send("2")
+    terminal.until("topics, 0 exchanges since it was opened", "no exchange yet")
+    with load(port, 100, 3) as exchanged:
+        terminal.until(patterns=(r"orders +consume +load-consumer .*", r"orders +produce +load-producer .*"))
+        for width, height in ((120, 40), (60, 15), (80, 24)):
+            terminal.resize(width, height)
+            terminal.until(
+                "load-consumer", patterns=(rf"topics, .* since it was opened, .*─{{{width // 20}}}",)
+            )
+        count = exchanged()["exchanges"]
+    half = (count + 1) // 2, count // 2
+    rows = tuple(
+        rf"orders +{does} +load-{who} .* {each} .*"
+        for does, who, each in zip(("produce", "consume"), ("producer", "consumer"), half, strict=True)
+    )
+    terminal.until(f"topics, {count} exchanges since it was opened", patterns=rows)
+    terminal.send("3")
+    terminal.until("clients, 0 exchanges since it was opened")
+    terminal.send("0")
+    terminal.until("Last exchanges")
+    terminal.send("2", "PageDown", "Up")
+    terminal.until(f"topics, {count} exchanges since it was opened", patterns=rows)
+    terminal.send("C-c")
+    assert terminal.status() == 0
+    terminal.until("packets dropped by the capturing kernel: 0")
+
+
+def test_a_limit_is_of_exchanges(terminal):
+    port = free_port()
+    live(terminal, port, "--limit", "22")
+    talk(port, 5, connections=4)
+    terminal.until(patterns=(r"in all .* 20 +0 .*",))
+    talk(port, 5)
+    assert terminal.status() == 0
+    terminal.until("22 shown")
 
 
 @pytest.mark.parametrize("background", [False, True])

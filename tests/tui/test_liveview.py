@@ -22,9 +22,16 @@ import kinspect
 from kinspect.analysis.frequent import Ranking
 from kinspect.analysis.histogram import Spread
 from kinspect.analysis.traffic import ApiResult, Fault, Names, TrafficResult
+from kinspect.kafka.wire.names import LearnedNames
+from kinspect.output import Style
+from kinspect.output.answers import layout
+from kinspect.output.answers.layout import Room
 from kinspect.output.console import make_console
+from kinspect.pipeline import Inspector
 from kinspect.tui.live import panels, units
-from kinspect.tui.live.picture import LastRow, Picture, Rates, Status, row_of
+from kinspect.tui.live.keys import DOWN, END, HOME, PAGE_DOWN, PAGE_UP, UP, KeyReader
+from kinspect.tui.live.pages import PAGE_KEYS
+from kinspect.tui.live.picture import LastRow, Picture, Rates, ShownPage, Status, row_of
 from kinspect.tui.live.screen import Screen
 from kinspect.tui.live.view import INTERVAL_NS, REST, ROWS, LiveView
 
@@ -35,11 +42,12 @@ SECOND = 1_000_000_000
 MS = 1_000_000
 
 
+@pytest.mark.parametrize("page", frames.PAGES, ids=["overview", "groups"])
 @pytest.mark.parametrize("size", frames.SIZES, ids=str)
-def test_frames(size):
+def test_frames(size, page):
     """`tests/tui/frames.py`, run as a program, writes them anew."""
-    shown = frames.frame(size)
-    assert [line.rstrip() for line in shown] == frames.kept(size).read_text("utf-8").splitlines()
+    shown = frames.frame(size, first=page)
+    assert [line.rstrip() for line in shown] == frames.kept(size, page).read_text("utf-8").splitlines()
 
 
 def test_since_start():
@@ -47,7 +55,7 @@ def test_since_start():
     assert "APIs, since start" in shown[4]
     assert shown[5].split() == words("API COUNT FAILED P50 P99 MAX P50 P99 MAX")
     assert shown[6].split()[:2] == ["Fetch", "204"]
-    assert shown[0].endswith("w last minute  space hold  q quit")
+    assert shown[0].endswith("w last minute  space hold  1-9 answers  q quit")
 
 
 def words(text):
@@ -116,9 +124,13 @@ def test_what_the_numbers_are():
     assert words("12:34:59 app Fetch v17 1.00ms orders[0]") == rest[-1]
 
 
-@given(st.integers(1, 300), st.integers(1, 90), st.booleans())
-def test_every_line_has_the_width_of_the_terminal(width, height, whole):
-    lines = panels.lines(picture(whole=whole, message="something", held=whole), width, height)
+PAGE = ShownPage("groups", 65, 1234, Text("GROUP  KIND"), [Text(f"line {number}") for number in range(40)], 3)
+
+
+@given(st.integers(1, 300), st.integers(1, 90), st.booleans(), st.sampled_from([None, PAGE]))
+def test_every_line_has_the_width_of_the_terminal(width, height, whole, page):
+    changes = {"whole": whole, "message": "something", "held": whole, "page": page}
+    lines = panels.lines(picture(**changes), width, height)
     assert len(lines) == height
     assert {line.cell_len for line in lines} == {width}
     assert not any("\n" in line.plain for line in lines)
@@ -151,6 +163,20 @@ def test_panels_give_way_to_more_important_ones(height, there, missing):
 )
 def test_columns_give_way(width, columns):
     assert shown(width, 24)[5].split() == columns.split()
+
+
+@pytest.mark.parametrize(
+    ("width", "keys"),
+    [
+        (80, "w since start space hold 1-9 answers q quit"),
+        (66, "space hold 1-9 answers q quit"),
+        (50, "1-9 answers q quit"),
+        (40, "q quit"),
+        (30, ""),
+    ],
+)
+def test_keys_give_way(width, keys):
+    assert shown(width, 24)[0].split() == [*words("kinspect live eth0 1h 02m"), *keys.split()]
 
 
 def test_drops_and_what_waits_are_told():
@@ -233,6 +259,22 @@ def test_units(function, number, text):
 # ---------------------------------------------------------------------- when is drawn
 
 
+KEYS = {
+    **{
+        f"\x1b{before}{letter}": key
+        for before in "[O"
+        for letter, key in zip("ABHF", (UP, DOWN, HOME, END), strict=True)
+    },
+    "\x1b[5~": PAGE_UP,
+    "\x1b[6~": PAGE_DOWN,
+    "\x1b[1~": HOME,
+    "\x1b[4~": END,
+    "\x1b[15~": "\x1b[15~",
+    "\x1b[1;5A": "\x1b[1;5A",
+}
+"""What terminals send for keys; of those that the view does not know the same."""
+
+
 class Clock:
     """A time that is set, and moves on while a frame is drawn."""
 
@@ -256,6 +298,13 @@ class Paper(frames.replay.Paper):
         self.clock.now += self.clock.drawing
 
 
+def no_rows(counted):
+    """The object of an answer about nothing."""
+    names = LearnedNames()
+    (found,) = counted.objects(Inspector().summary(), names, None, None)
+    return found
+
+
 def view_on(paper, clock, quit=lambda: None):
     return LiveView(paper, "lo", quit, utc=True, clock=clock)
 
@@ -267,7 +316,7 @@ def test_a_burst_is_drawn_at_most_so_often(drawing, least):
     paper = Paper((80, 24), clock)
     view = view_on(paper, clock)
     exchanges = [*kinspect.read(CAPTURES / "errors_java.pcap.gz")]
-    with view.at_work(Status):
+    with view.at_work(Status, no_rows):
         for number in range(5_000):
             view.exchange(exchanges[number % len(exchanges)])
             clock.now += SECOND // 1000
@@ -290,7 +339,7 @@ def test_keys():
         view.flush()
         return [line.plain for line in paper.lines]
 
-    with view.at_work(Status):
+    with view.at_work(Status, no_rows):
         view.exchange(first)
         assert " on hold" in after(" ")[0]
         view.exchange(second)
@@ -305,12 +354,149 @@ def test_keys():
         assert stops == [True]
 
 
+class Pages:
+    """A view whose exchanges come when a test says so, and what it shows."""
+
+    def __init__(self):
+        self.clock = Clock()
+        self.paper = Paper((80, 24), self.clock)
+        self.view = view_on(self.paper, self.clock)
+        self.names = LearnedNames()
+        self.asked = 0
+        self.asking = 0
+
+    def answered(self, counted):
+        self.asked += 1
+        self.clock.now += self.asking
+        summary = Inspector(files=["lo"]).summary()
+        return counted.objects(summary, self.names, None, None)[0]
+
+    def after(self, keys="", exchanges=(), seconds=2):
+        for exchange in exchanges:
+            self.view.exchange(exchange)
+        self.paper.keys = keys
+        self.clock.now += seconds * SECOND
+        self.view.flush()
+        return [line.plain.rstrip() for line in self.paper.lines]
+
+
+@pytest.fixture
+def pages():
+    made = Pages()
+    with made.view.at_work(Status, made.answered):
+        yield made
+
+
+ERRORS = [*kinspect.read(CAPTURES / "errors_java.pcap.gz")]
+
+
+def test_a_page_has_the_rows_of_its_answer(pages):
+    pages.paper.size = (120, 100)
+    pages.after("6")
+    lines = pages.after(exchanges=ERRORS)
+    found = kinspect.answer("errors", CAPTURES / "errors_java.pcap.gz")
+    parts = layout.parts(found, 120, Style(utc=True), None, Room(500, 100, ""))
+    expected = [line.rstrip() for part in parts for line in part.plain.splitlines()]
+    assert lines[6 : 6 + len(expected)] == expected
+    assert not any(lines[6 + len(expected) :])
+
+
+@pytest.mark.parametrize(("key", "name"), PAGE_KEYS.items())
+def test_each_page_opens_and_the_overview_comes_back(pages, key, name):
+    opened = pages.after(key, ERRORS)
+    assert opened[6].startswith(f"{name}, 0 exchanges since it was opened, 0s ago ─")
+    assert opened[8] == "no exchange yet"
+    assert opened[0].endswith("PgUp PgDn scroll  space hold  0 overview  q quit")
+    assert pages.after("", ERRORS)[6].startswith(
+        f"{name}, {len(ERRORS)} exchanges since it was opened, 2s ago ─"
+    )
+    assert "APIs, last minute" in pages.after("0")[4]
+
+
+def test_a_page_counts_on_while_another_one_is_shown(pages):
+    pages.after("2")
+    pages.after("6", ERRORS)
+    pages.after("0", ERRORS)
+    lines = pages.after("2")
+    assert lines[6].startswith(f"topics, {2 * len(ERRORS)} exchanges since it was opened, 6s ago ")
+    whole = kinspect.answer("topics", CAPTURES / "errors_java.pcap.gz")["rows"]
+    small = [row for row in whole if row["topic"] == "pcerr-small" and row["client_id"] == "pc-err-oor"]
+    line = next(line for line in lines if "pc-err-oor" in line)
+    assert int(line.split()[3]) == 2 * sum(row["requests"] for row in small)
+
+
+def test_connections_that_end_are_counted():
+    lines = frames.frame((200, 60), first="3", capture="captures/4.4.0/sasl_plain.pcap.gz")
+    titles, row = [
+        re.split("  +", line.strip()) for line in lines if "  RESETS  " in line or "pc-ckc-plain" in line
+    ]
+    assert int(row[titles.index("RESETS")]) > 0
+
+
+def test_a_page_scrolls_as_far_as_it_goes(pages):
+    pages.after("6", seconds=1)
+    first = pages.after("", ERRORS)
+    (count,) = map(int, re.findall(r" 1–16 of (\d+)$", first[6]))
+    assert pages.after("\x1b[B")[6].endswith(f" 2–17 of {count}")
+    assert pages.after("\x1b[6~")[6].endswith(f" 18–33 of {count}")
+    assert pages.after("\x1bOF")[6].endswith(f" {count - 15}–{count} of {count}")
+    assert pages.after("\x1b[B\x1b[6~")[6].endswith(f" {count - 15}–{count} of {count}")
+    assert pages.after("\x1b[5~\x1b[A")[6].endswith(f" {count - 32}–{count - 17} of {count}")
+    last = pages.after("\x1b[H")
+    assert last[7:] == first[7:]
+    assert last[7].split()[0] == "ERROR"
+    pages.after("\x1b[F")
+    pages.paper.size = (80, 200)
+    assert " of " not in pages.after()[6]
+
+
+def test_a_page_on_hold_stays_and_counts_on(pages):
+    pages.after("6 ")
+    held = pages.after("", ERRORS)
+    assert " on hold" in held[0]
+    assert held[6].startswith("errors, ")
+    assert "UNKNOWN_TOPIC_OR_PARTITION" not in "\n".join(held)
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in "\n".join(pages.after(" "))
+
+
+def test_rows_that_take_long_are_looked_at_less_often_than_frames_are_drawn(pages):
+    pages.after("6")
+    pages.asking, pages.asked = SECOND // 2, 0
+    pages.paper.times.clear()
+    begin = pages.clock.now
+    while pages.clock.now < begin + 20 * SECOND:
+        pages.clock.now += SECOND // 20
+        pages.view.flush()
+    assert 3 <= pages.asked <= 5
+    assert len(pages.paper.times) > 60
+
+
+@pytest.mark.parametrize("name", ["\x1b]0;title\x07", "\u202etxt", "[red]bold[/red]", "漢字" * 80, "a\nb"])
+def test_hostile_names_on_pages(name):
+    row, *_ = kinspect.answer("groups", CAPTURES / "kip848.pcap.gz")["rows"]
+    made = Pages()
+    with made.view.at_work(Status, lambda counted: {**no_rows(counted), "rows": [{**row, "group": name}]}):
+        made.after("4")
+        made.after("", ERRORS)
+    assert {line.cell_len for line in made.paper.lines} == {80}
+    assert all(line.plain.isprintable() for line in made.paper.lines)
+    assert "classic" in made.paper.lines[8].plain or "consumer" in made.paper.lines[8].plain
+
+
+@given(st.lists(st.sampled_from([*map(chr, range(32, 127)), *KEYS]), max_size=20), st.data())
+def test_keys_are_the_same_wherever_they_are_cut(keys, data):
+    text = "".join(keys)
+    at = data.draw(st.integers(0, len(text)))
+    split = KeyReader()
+    assert [*split.of(text[:at]), *split.of(text[at:])] == [KEYS.get(key, key) for key in keys]
+
+
 def test_no_message_is_kept_from_one_block_to_the_next():
     clock = Clock()
     paper = Paper((80, 24), clock)
     view = view_on(paper, clock)
     exchanges = [*kinspect.read(CAPTURES / "errors_java.pcap.gz")]
-    with view.at_work(Status):
+    with view.at_work(Status, no_rows):
         for exchange in exchanges * 3:
             view.exchange(exchange)
         view.flush()
@@ -340,7 +526,7 @@ def test_without_the_screen_nothing_is_drawn():
     paper = Paper((80, 24), clock)
     view = view_on(paper, clock)
     view.flush()
-    with view.at_work(Status):
+    with view.at_work(Status, no_rows):
         pass
     clock.now += SECOND
     view.flush()

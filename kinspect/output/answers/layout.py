@@ -17,10 +17,6 @@ from kinspect.output.escape import escape
 
 GAP = 2
 """Spaces between columns."""
-ROWS_SHOWN = 40
-"""Rows of a table; more with `--wide`."""
-DETAILS_SHOWN = 6
-"""Lines below a row; more with `--wide`."""
 LEAST = 16
 """Width to which most texts are cut at most, before columns are left out."""
 UNKNOWN = "?"
@@ -56,16 +52,29 @@ class Layout(NamedTuple):
     notes: Callable[[list[Row]], list[str]] = lambda _: []
 
 
-def parts(found: dict[str, Any], width: int, style: Style, file: str | None) -> Iterator[Text]:
-    """Lines to print for an answer's object on a terminal of that width. `file`: the capture that the command to type
-    next is for; None: there is none."""
+class Room(NamedTuple):
+    """Rows of a table, and lines below a row; `more`: the way to see more."""
+
+    rows: int
+    details: int
+    more: str
+
+
+PRINTED = Room(40, 6, ": --wide shows all")
+
+
+def parts(
+    found: dict[str, Any], width: int, style: Style, file: str | None, room: Room = PRINTED
+) -> Iterator[Text]:
+    """Lines to show for an answer's object on a terminal of that width. `file`: the capture that the command to type
+    next is for; None: there is none; `room`: the lines of a style that is not `wide`."""
     layout: Layout = import_module(f"kinspect.output.answers.{found['answer']}").LAYOUT
     rows = found["rows"]
     if rows:
-        shown = rows if style.wide else rows[:ROWS_SHOWN]
-        yield from _table(layout, shown, width, style)
-        if len(rows) > ROWS_SHOWN and not style.wide:
-            yield Text(f"and {len(rows) - ROWS_SHOWN:,} more rows: --wide shows all", style=DIM)
+        shown = rows if style.wide else rows[: room.rows]
+        yield from _table(layout, shown, width, style, room)
+        if shown != rows:
+            yield Text(f"and {len(rows) - len(shown):,} more rows{room.more}", style=DIM)
         for note in layout.notes(shown):
             yield Text(fill(escape(note), width, subsequent_indent="  "))
     else:
@@ -102,7 +111,7 @@ def lacking(capture: dict[str, Any]) -> str:
     return f"{text or 'not all was read'}: counts are lower bounds"
 
 
-def _table(layout: Layout, rows: list[Row], width: int, style: Style) -> Iterator[Text]:
+def _table(layout: Layout, rows: list[Row], width: int, style: Style, room: Room) -> Iterator[Text]:
     """The rows below the titles, in as many columns as fit; those without any text are left out."""
     cells = {column: [escape(column.text(row)) for row in rows] for column in layout.columns}
     cells = {column: texts for column, texts in cells.items() if any(texts)}
@@ -112,13 +121,13 @@ def _table(layout: Layout, rows: list[Row], width: int, style: Style) -> Iterato
     yield _line([(column, column.title, HEAD) for column in widths], widths)
     for number, row in enumerate(rows):
         yield _line([(column, cells[column][number], column.style(row)) for column in widths], widths)
-        yield from _details(layout.details(row, lambda time: clock(time, style)), width, style)
+        yield from _details(layout.details(row, lambda time: clock(time, style)), width, style, room)
 
 
-def _details(lines: list[str], width: int, style: Style) -> Iterator[Text]:
-    shown = lines if style.wide else lines[:DETAILS_SHOWN]
+def _details(lines: list[str], width: int, style: Style, room: Room) -> Iterator[Text]:
+    shown = lines if style.wide else lines[: room.details]
     if shown != lines:
-        shown = [*shown, f"and {len(lines) - len(shown):,} more: --wide shows all"]
+        shown = [*shown, f"and {len(lines) - len(shown):,} more{room.more}"]
     for line in shown:
         text = Text(" " * GAP + escape(line), style=DIM)
         if not style.wide:

@@ -15,13 +15,15 @@ from kinspect.output import table
 from kinspect.output.escape import escape
 from kinspect.tui.live import units
 from kinspect.tui.live.columns import Grid, LiveColumn, fit
-from kinspect.tui.live.picture import LastRow, Picture
+from kinspect.tui.live.pages import PAGE_KEYS
+from kinspect.tui.live.picture import LastRow, Picture, ShownPage
 
 HEAD, DIM, BAD, NOTE, KEY = "bold", "dim", "bold red", "yellow", "bold"
 BEHIND_BYTES = 1_000_000
 """Bytes waiting to be decoded above which the head mentions them."""
 FOUR_BOXES, BOX_ROWS = 120, 8
 TALL = 10_000
+HEAD_LINES = 4
 
 TOTALS = (
     LiveColumn("", 10, left=True),
@@ -56,6 +58,9 @@ def lines(picture: Picture, width: int, height: int) -> list[Text]:
     head = [_title(picture, width), *_totals(picture, width)]
     if picture.message:
         head.append(fit(Text(escape(picture.message), style=NOTE), width))
+    if picture.page is not None:
+        head += _page(picture.page, width, page_room(width, height, picture.message))
+        return [fit(line, width) for line in _filled(head, width, height)]
     sections = _sections(picture, width)
     room = _shared(sections, height - len(head))
     for section, given in zip(sections, room, strict=True):
@@ -90,23 +95,24 @@ def _title(picture: Picture, width: int) -> Text:
         left.append("  on hold", style=NOTE)
     if picture.status.waiting >= BEHIND_BYTES:
         left.append(f"  {units.size(picture.status.waiting)} wait to be decoded", style=NOTE)
-    right = Text.assemble(
-        units.duration(picture.running),
-        *(part for key, does in _keys(picture) for part in (("  ", ""), (key, KEY), (f" {does}", DIM))),
-    )
-    if left.cell_len + 2 + right.cell_len > width:
-        right = Text(units.duration(picture.running))
+    keys = _keys(picture)
+    while True:
+        parts = [part for key, does in keys for part in (("  ", ""), (key, KEY), (f" {does}", DIM))]
+        right = Text.assemble(units.duration(picture.running), *parts)
+        if not keys or left.cell_len + 2 + right.cell_len <= width:
+            break
+        keys = keys[1:]
     if right.cell_len >= width:
         return fit(left, width)
     return fit(left, width - right.cell_len - 1).append(" ").append_text(right)
 
 
 def _keys(picture: Picture) -> tuple[tuple[str, str], ...]:
-    return (
-        ("w", "last minute" if picture.whole else "since start"),
-        ("space", "go on" if picture.held else "hold"),
-        ("q", "quit"),
-    )
+    """The keys to be told, those first that may be left out."""
+    hold = ("space", "go on" if picture.held else "hold")
+    if picture.page is not None:
+        return ("PgUp PgDn", "scroll"), hold, ("0", "overview"), ("q", "quit")
+    return ("w", "last minute" if picture.whole else "since start"), hold, ("1-9", "answers"), ("q", "quit")
 
 
 def _totals(picture: Picture, width: int) -> list[Text]:
@@ -136,6 +142,40 @@ def _totals(picture: Picture, width: int) -> list[Text]:
 
 def _drops(where: str, packets: int) -> Text:
     return Text(f"{where} {units.count(packets)}", style=BAD if packets else "")
+
+
+# ---------------------------------------------------------------------- a page
+
+
+def page_room(width: int, height: int, message: str) -> int:
+    """Number of lines of a page that are shown at once; below the head, the names of pages and the page's own head."""
+    return max(height - HEAD_LINES - bool(message) - len(_tabs("", width)) - 2, 1)
+
+
+def _page(page: ShownPage, width: int, room: int) -> list[Text]:
+    title = Text(page.name, style=HEAD)
+    counted = (
+        f"{units.count(page.exchanges)} exchanges since it was opened, {units.duration(page.seconds)} ago"
+    )
+    shown = page.lines[page.top : page.top + room]
+    place = Text(style=DIM)
+    if len(shown) < len(page.lines):
+        place.append(f" {page.top + 1:,}–{page.top + len(shown):,} of {len(page.lines):,}")
+    rule = _rule(Text.assemble(title, (f", {counted}", DIM)), width - place.cell_len).append_text(place)
+    if not page.exchanges:
+        shown = [Text("no exchange yet", style=DIM)]
+    return [*_tabs(page.name, width), rule, page.titles or Text(), *shown]
+
+
+def _tabs(opened: str, width: int) -> list[Text]:
+    """The names of all pages with their keys, on as many lines as they need."""
+    lines = [Text()]
+    for key, name in PAGE_KEYS.items():
+        tab = Text.assemble((key, KEY), (f" {name}", HEAD if name == opened else DIM))
+        if lines[-1].cell_len and lines[-1].cell_len + 2 + tab.cell_len > width:
+            lines.append(Text())
+        lines[-1] = Text("  ").join([lines[-1], tab]) if lines[-1].cell_len else tab
+    return lines
 
 
 # ---------------------------------------------------------------------- the sections

@@ -48,9 +48,22 @@ class LastRow(NamedTuple):
     about: Text
 
 
+class ShownPage(NamedTuple):
+    """A page as it is drawn. `seconds`: since it was opened; `exchanges`: counted since then; `titles`: of its columns,
+    None without rows; `lines`: those below, of which the one with the number `top` is shown first."""
+
+    name: str
+    seconds: float
+    exchanges: int
+    titles: Text | None
+    lines: list[Text]
+    top: int
+
+
 class Picture(NamedTuple):
     """A frame. `exchanges`, `failed`: since the beginning; `result`: statistics of the last minute, or of all time
-    (`whole`), which is `seconds` long. `api_rows`: largest number of APIs so far, as the panel does not shrink."""
+    (`whole`), which is `seconds` long. `api_rows`: largest number of APIs so far, as the panel does not shrink.
+    `page`: a page in place of everything below the head."""
 
     title: str
     running: float
@@ -65,6 +78,7 @@ class Picture(NamedTuple):
     rows: Sequence[LastRow]
     held: bool = False
     message: str = ""
+    page: ShownPage | None = None
 
 
 KEPT = ("broker", "kind", "api", "api_key", "api_version", "latency_ms")

@@ -14,12 +14,15 @@ from typing import Any, NamedTuple
 from kinspect.analysis.rate import Rate
 from kinspect.analysis.recent import RecentTraffic
 from kinspect.analysis.traffic import TrafficResult
+from kinspect.answers import Counted
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.model import NS_PER_SECOND
-from kinspect.output import table
-from kinspect.tui.live import panels
-from kinspect.tui.live.picture import LastRow, Picture, Rates, Status, row_of
+from kinspect.output import Style, table
+from kinspect.tui.live import pages, panels
+from kinspect.tui.live.keys import KeyReader
+from kinspect.tui.live.pages import PAGE_KEYS, LivePage
+from kinspect.tui.live.picture import LastRow, Picture, Rates, ShownPage, Status, row_of
 from kinspect.tui.live.screen import Screen
 
 INTERVAL_NS = NS_PER_SECOND // 5
@@ -30,7 +33,10 @@ ROWS = 100
 ROW_AT_ONCE = 64 * 1024
 """Bytes from which on an exchange becomes a row at once, not at the end of its block."""
 RANKED = 20
-QUIT, HOLD, WHOLE = "q", " ", "w"
+QUIT, HOLD, WHOLE, OVERVIEW = "q", " ", "w", "0"
+
+Answered = Callable[[Counted], dict[str, Any]]
+"""Gives the object of an answer's rows as they are now."""
 
 
 class Below(NamedTuple):
@@ -42,8 +48,8 @@ class Below(NamedTuple):
 
 
 class LiveView:
-    """Draws statistics and the last exchanges on `screen`, within `at_work`. `title`: the source of the packets; `quit`
-    is called when q is pressed; `clock`: nanoseconds that do not go back."""
+    """Draws statistics and the last exchanges, or the page of an answer, on `screen`, within `at_work`. `title`: the
+    source of the packets; `quit` is called when q is pressed; `clock`: nanoseconds that do not go back."""
 
     def __init__(
         self,
@@ -57,7 +63,7 @@ class LiveView:
         self._screen = screen
         self._title = title
         self._quit = quit
-        self._utc = utc
+        self._style = Style(utc=utc)
         self._clock = clock
         self._view = View(fields=table.FIELDS)
         self._begun = clock()
@@ -74,12 +80,16 @@ class LiveView:
         self._held = False
         self._before: Below | None = None
         self._status: Callable[[], Status] | None = None
+        self._answered: Answered | None = None
+        self._keys = KeyReader()
+        self._pages: dict[str, LivePage] = {}
+        self._page: LivePage | None = None
 
     @contextmanager
-    def at_work(self, status: Callable[[], Status]) -> Iterator[None]:
-        """Context that takes the screen. `status`: gives the state of the capture."""
+    def at_work(self, status: Callable[[], Status], answered: Answered) -> Iterator[None]:
+        """Context that takes the screen. `status`: gives the state of the capture; `answered`: the rows of pages."""
         with self._screen:
-            self._status = status
+            self._status, self._answered = status, answered
             try:
                 self.flush()
                 yield
@@ -90,43 +100,71 @@ class LiveView:
         """Count an exchange. It becomes a row, at once if it is large, else at the next `flush` if it is still kept."""
         self._exchanges += 1
         self._failed += self._recent.at(self._clock()).add(exchange)
+        for page in self._pages.values():
+            page.exchange(exchange)
         self._pending.append(exchange)
         messages = (exchange.request, exchange.response)
         if sum([message.size for message in messages if message is not None]) >= ROW_AT_ONCE:
             self._make_rows()
 
     def line(self, line: dict[str, Any]) -> None:
-        """Ignore a line of another type."""
+        """Count a connection that ended, for pages."""
+        for page in self._pages.values():
+            page.counted.line(line)
 
     def flush(self) -> None:
         """Draw a frame if one is due. To be called several times a second, also without new exchanges."""
         # No part of a message is kept from one block of packets to the next.
         self._make_rows()
-        now = self._clock()
-        if self._status is None or now < self._next:
+        if self._status is None or self._clock() < self._next:
             return
-        for key in self._screen.pressed():
-            self._obey(key)
-        size = self._screen.size
-        self._screen.draw(panels.lines(self._picture(now, self._status()), *size))
+        pressed = self._keys.of(self._screen.pressed())
+        width, height = self._screen.size
+        room = panels.page_room(width, height, self._screen.said)
+        for key in pressed:
+            self._obey(key, room)
+        self._look(width)
+        now = self._clock()
+        shown = self._page.shown(now, width, room) if self._page is not None else None
+        self._screen.draw(panels.lines(self._picture(now, self._status(), shown), width, height))
         end = self._clock()
         self._next = max(now + INTERVAL_NS, end + REST * (end - now))
 
     def _make_rows(self) -> None:
         while self._pending:
             exchange = self._pending.popleft()
-            self._rows.append(row_of(exchange, self._view.exchange(exchange), self._utc))
+            self._rows.append(row_of(exchange, self._view.exchange(exchange), self._style.utc))
 
-    def _obey(self, key: str) -> None:
+    def _obey(self, key: str, room: int) -> None:
         if key == QUIT:
             self._quit()
+        elif key == HOLD:
+            self._held = not self._held
+        elif key == OVERVIEW:
+            self._page = None
+        elif key in PAGE_KEYS:
+            self._open(PAGE_KEYS[key])
+        elif self._page is not None:
+            self._page.move(key, room)
         elif key == WHOLE:
             self._whole = not self._whole
             self._before = None
-        elif key == HOLD:
-            self._held = not self._held
 
-    def _picture(self, now: int, status: Status) -> Picture:
+    def _open(self, name: str) -> None:
+        if name not in self._pages:
+            self._pages[name] = LivePage(name, self._clock(), self._style)
+        self._page = self._pages[name]
+
+    def _look(self, width: int) -> None:
+        """Look at the rows of the page that is shown, if it is time for that. It does not make frames rarer."""
+        page, begin = self._page, self._clock()
+        if page is None or self._answered is None or begin < page.due or (self._held and page.looked):
+            return
+        page.look(self._answered(page.counted), width)
+        end = self._clock()
+        page.due = max(begin + pages.LOOK_NS, end + REST * (end - begin))
+
+    def _picture(self, now: int, status: Status, shown: ShownPage | None) -> Picture:
         """The picture now. On hold, everything below the head stays as it was."""
         if self._before is None or not self._held:
             self._before = self._below(now)
@@ -146,6 +184,7 @@ class LiveView:
             rows=rows,
             held=self._held,
             message=self._screen.said,
+            page=shown,
         )
 
     def _below(self, now: int) -> Below:

@@ -1,0 +1,96 @@
+"""Pages of the live view: an answer each, counted from when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from textwrap import wrap
+from typing import Any
+
+from rich.text import Text
+
+from kinspect.analysis.answer import open_answer
+from kinspect.analysis.names import ANSWERS
+from kinspect.answers import Counted
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.model import NS_PER_SECOND
+from kinspect.output import Style
+from kinspect.output.answers.layout import NOTE, Room, parts
+from kinspect.tui.live.keys import DOWN, END, HOME, PAGE_DOWN, PAGE_UP, UP
+from kinspect.tui.live.picture import ShownPage
+
+PAGE_KEYS = dict(zip("123456789u", ANSWERS, strict=True))
+"""The answers by the keys that open their pages."""
+LOOK_NS = NS_PER_SECOND
+"""Least time between two looks at the rows."""
+ROOM = Room(rows=500, details=100, more="")
+"""Rows and lines below a row that a page has."""
+
+MOVES: dict[str, Callable[[int, int], int]] = {
+    UP: lambda top, _: top - 1,
+    DOWN: lambda top, _: top + 1,
+    PAGE_UP: lambda top, room: top - room,
+    PAGE_DOWN: lambda top, room: top + room,
+    HOME: lambda _top, _room: 0,
+    END: lambda _top, _room: 1 << 40,
+}
+"""By key: the first line shown, from that before and the number of lines shown."""
+
+
+class LivePage:
+    """An answer and the lines of its last look. `now`: when it is opened."""
+
+    def __init__(self, name: str, now: int, style: Style) -> None:
+        self.counted = Counted({name: open_answer(name)})
+        self.due = now
+        """When to look at the rows again."""
+        self.looked = False
+        self._name = name
+        self._begun = now
+        self._style = style
+        self._exchanges = 0
+        self._found: dict[str, Any] = {}
+        self._width = 0
+        self._titles: Text | None = None
+        self._lines: list[Text] = []
+        self._top = 0
+
+    def exchange(self, exchange: Exchange) -> None:
+        """Count an exchange."""
+        self._exchanges += 1
+        self.counted.exchange(exchange)
+
+    def look(self, found: dict[str, Any], width: int) -> None:
+        """Take the rows of the answer's object."""
+        self._found = found
+        self.looked = True
+        self._lay_out(width)
+
+    def move(self, key: str, room: int) -> None:
+        """Obey a key that scrolls, where there is room for so many lines."""
+        if key in MOVES:
+            self._top = MOVES[key](self._top, room)
+            self._clamp(room)
+
+    def shown(self, now: int, width: int, room: int) -> ShownPage:
+        """The page for that width, and room for so many lines."""
+        if width != self._width:
+            self._lay_out(width)
+        self._clamp(room)
+        seconds = (now - self._begun) / NS_PER_SECOND
+        return ShownPage(self._name, seconds, self._exchanges, self._titles, self._lines, self._top)
+
+    def _clamp(self, room: int) -> None:
+        self._top = max(0, min(self._top, len(self._lines) - room))
+
+    def _lay_out(self, width: int) -> None:
+        self._width = width
+        found = parts(self._found, width, self._style, None, ROOM)
+        self._titles = next(found) if self._found["rows"] else None
+        self._lines = [line for part in found for line in _wrapped(part, width)]
+
+
+def _wrapped(part: Text, width: int) -> list[Text]:
+    """The lines of a part; of rows those that there are, which are cut if they do not fit."""
+    if part.style != NOTE:
+        return [*part.split("\n")]
+    return [Text(line, style=NOTE) for line in wrap(part.plain, max(width, 1))]
