@@ -271,10 +271,16 @@ def needs_heads_only(view: View, chosen: Filter, format_name: str) -> bool:
         return not chosen.needs_body
     return not (
         chosen.needs_body
+        or needs_waits(view, chosen, format_name)
         or view.request_fields != frozenset()
         or view.response_fields != frozenset()
         or not KEYS_FROM_BODIES.isdisjoint(view.fields or ())
     )
+
+
+def needs_waits(view: View, chosen: Filter, format_name: str) -> bool:
+    """True if the lines look at the causes of waits."""
+    return format_name != NONE and (view.fields is None or "wait" in view.fields)
 
 
 def make_style(values: dict[str, Any]) -> Style:

@@ -25,6 +25,7 @@ from kinspect.cli.options import (
     make_style,
     make_view,
     needs_heads_only,
+    needs_waits,
     usage,
 )
 from kinspect.cli.progress import ProgressBar
@@ -106,6 +107,7 @@ def make_inspector(options: RunOptions, packets: Packets, **more: Any) -> Inspec
         names=options.names,
         kafka_ports=frozenset(options.values["decode_as"]),
         heads_only=needs_heads_only(options.view, options.filter, options.format_name),
+        waits=needs_waits(options.view, options.filter, options.format_name),
         # The summary covers exchanges whether or not they have lines.
         emit=options.emit | {EXCHANGE} if SUMMARY in options.emit else options.emit,
         files=[printable(name) for name in packets.files],

@@ -30,8 +30,8 @@ PART = 1_000
 SIDES = (REQUEST, RESPONSE)
 HEADER_KEYS = (
     *("timestamp", "completed_at", "connection_id", "kind", "correlation_id", "api_candidates", "in_flight"),
-    *("latency_ms", "service_ms", "max_wait_ms", "throttle_time_ms", "topics", "topic_ids", "partitions"),
-    *("groups", "transactional_ids", "record_count", "record_bytes"),
+    *("latency_ms", "service_ms", "max_wait_ms", "throttle_time_ms", "wait", "topics"),
+    *("topic_ids", "partitions", "groups", "transactional_ids", "record_count", "record_bytes"),
 )
 
 

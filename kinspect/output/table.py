@@ -13,6 +13,7 @@ from rich.text import Text
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED
+from kinspect.kafka.wire.wait import BROKER, CAUSES, IDLE
 from kinspect.model import NS_PER_SECOND
 from kinspect.output import Writer
 from kinspect.output.actions import NO_ACTION, Action, action_of, is_login
@@ -26,7 +27,8 @@ FIELDS = frozenset(
         *("topics", "partitions", "groups", "transactional_ids", "record_count", "record_bytes"),
     }
 )
-"""Fields of an exchange's line that a row needs."""
+"""Fields of an exchange's line that a row needs; one of `--wide` needs `WAIT` too."""
+WAIT = "wait"
 
 TIME = "STARTED"
 """Title of the column of times, which do not ascend: rows stand in the order of completion."""
@@ -56,6 +58,8 @@ MEDIUM = Widths(12, 33, 12, 20, 8, True)
 BROAD = Widths(12, 36, 18, 22, 8, True)
 WIDE = Widths(29, 43, 24, 0, 10, True)
 """Widths of `--wide`, without the API column's, which is that of the longest name."""
+WAIT_WIDTH = max(map(len, CAUSES))
+"""Width of the column that `--wide` alone has."""
 
 ABOUT_LEAST = 15
 """Sufficient width of the last column. With less, every row may go on in a second line."""
@@ -97,7 +101,7 @@ class TableWriter(Writer):
 
     def __init__(self, console: Console, view: View, *, utc: bool = False, wide: bool = False) -> None:
         self._console = console
-        self._view = replace(view, fields=FIELDS)
+        self._view = replace(view, fields=FIELDS | {WAIT} if wide else FIELDS)
         self._zone = UTC if utc else None
         self._wide = wide
         self._widths = (
@@ -128,6 +132,7 @@ class TableWriter(Writer):
             ),
             lambda width: api_text(line, width),
             latency(line["latency_ms"]),
+            wait(line[WAIT]) if self._wide else None,
             about(line, found),
             failed=bool(
                 line["error_names"] or line["problems"] or found.refused or line["outcome"] in MISSING
@@ -152,13 +157,15 @@ class TableWriter(Writer):
         *first, api, latency, about = (
             Text(title, style="bold") for title in (time, ends, "CLIENT ID", "API", "LATENCY", "ABOUT")
         )
-        return self._row(first, lambda _: api, latency, About([about], []))
+        wait = Text(WAIT.upper(), style="bold") if self._wide else None
+        return self._row(first, lambda _: api, latency, wait, About([about], []))
 
     def _row(
         self,
         first: Iterable[Text],
         api: Callable[[int], Text],
         latency: Text,
+        wait: Text | None,
         about: About,
         *,
         failed: bool = False,
@@ -169,6 +176,8 @@ class TableWriter(Writer):
             if width:
                 row.append_text(self._fit(cell, width)).append(" ")
         row.append_text(self._api_and_latency(api, latency))
+        if wait is not None:
+            row.append(" ").append_text(self._fit(wait, WAIT_WIDTH))
         rows = [row]
         for part in about.parts:
             full = rows[-1].cell_len + 1 + part.cell_len > self._console.width
@@ -258,6 +267,13 @@ def latency(milliseconds: float | None) -> Text:
     if size < 10:
         return Text(f"{milliseconds:.2f}ms")
     return Text(f"{milliseconds:.0f}ms" if size < 10_000 else f"{milliseconds / 1000:.1f}s")
+
+
+def wait(cause: str | None) -> Text:
+    """The cause of a wait: dim if the client asked for it, marked if it is not the broker's own time."""
+    if cause is None:
+        return Text("–", style=DIM)
+    return Text(cause, style=DIM if cause in IDLE else "" if cause == BROKER else NOTE)
 
 
 class About(NamedTuple):

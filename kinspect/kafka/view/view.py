@@ -25,6 +25,7 @@ from kinspect.kafka.view.body import BodyView
 from kinspect.kafka.view.recordview import PAYLOADS, RecordView
 from kinspect.kafka.wire.message import NOTHING_DECODED, WireMessage
 from kinspect.kafka.wire.pair import Pair
+from kinspect.kafka.wire.wait import wait
 from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_MS, NS_PER_SECOND, REQUEST, RESPONSE, Problem
 
 SCHEMA_VERSION = 1
@@ -107,6 +108,7 @@ def line(exchange: Pair, view: View) -> dict[str, Any]:
         "in_flight": exchange.in_flight,
         "max_wait_ms": summary.max_wait_ms,
         "throttle_time_ms": summary.throttle_time_ms,
+        "wait": wait(exchange),
         "topics": summary.topics[:LISTED],
         "topic_ids": summary.topic_ids[:LISTED],
         "partitions": summary.partitions[:LISTED],
