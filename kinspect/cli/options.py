@@ -10,8 +10,10 @@ import click
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Number, Size
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, Filter
+from kinspect.kafka.connection.roles import ROLES
 from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import INT64_FORMS, View
+from kinspect.kafka.wire.wait import CAUSES
 from kinspect.model import Caps
 from kinspect.output import DETAIL, FORMATS, JSONL, NONE, TABLE, Style
 from kinspect.output.escape import escape
@@ -35,10 +37,21 @@ FILTERS = (
     click.option("--topic", **_MANY, help="Topics, by name or whole id, in the request or the response."),
     click.option("--group", **_MANY, help="Groups, in the request or the response."),
     click.option("--client-id", **_MANY, help="Client ids."),
+    click.option("--principal", **_MANY, help="Users that SASL named."),
+    click.option(
+        "--software", **_MANY, help="Clients' software, by name or name/version (apache-kafka-java/4.*)."
+    ),
+    click.option("--role", **_MANY, help=f"Clients' roles: {', '.join(ROLES)}."),
     click.option("--host", **_MANY, help="Addresses or networks (10.0.0.0/8) of either side."),
     click.option("--client-host", **_MANY, help="Addresses or networks of the client."),
     click.option("--broker-host", **_MANY, help="Addresses or networks of the broker."),
     click.option("--port", **_MANY, help="Ports of either side."),
+    click.option("--error", **_MANY, help="Error codes in the response, by name in any case or by code."),
+    click.option(
+        "--wait",
+        **_MANY,
+        help=f"Causes of the wait for the answer: {', '.join(CAUSES)}.",
+    ),
     click.option(
         "--errors-only",
         is_flag=True,
@@ -49,6 +62,11 @@ FILTERS = (
         "--min-latency",
         metavar="TIME",
         help="Only what took or waited at least this long: 100 or 100ms, 500us, 1.5s.",
+    ),
+    click.option(
+        "--min-service",
+        metavar="TIME",
+        help="The same by service_ms: without the time behind other requests of the connection.",
     ),
     click.option(
         "--since",
@@ -279,8 +297,8 @@ def needs_heads_only(view: View, chosen: Filter, format_name: str) -> bool:
 
 
 def needs_waits(view: View, chosen: Filter, format_name: str) -> bool:
-    """True if the lines look at the causes of waits."""
-    return format_name != NONE and (view.fields is None or "wait" in view.fields)
+    """True if the lines or the filter look at the causes of waits."""
+    return chosen.needs_wait or (format_name != NONE and (view.fields is None or "wait" in view.fields))
 
 
 def make_style(values: dict[str, Any]) -> Style:

@@ -122,8 +122,9 @@ _SPOOL_AT, _FLAGS_AT, _NUMBERS_AT = 24, 32, 40
 _SPOOL, _FLAGS, _NUMBERS = Struct("<Q"), Struct("<I"), Struct("<5I")
 
 # Indexes in the values that STRUCT gives, for loops over all rows: a `Row` for each would take too long.
-COMPLETED_AT, FLAGS, CONNECTION, CLIENT, SUBJECT, API = map(
-    Row._fields.index, ("completed_at", "flags", "connection", "client", "subject", "api_key")
+COMPLETED_AT, PREVIOUS_END, FLAGS, CONNECTION, CLIENT, SUBJECT, FAULT, API = map(
+    Row._fields.index,
+    ("completed_at", "previous_response_end", "flags", "connection", "client", "subject", "fault", "api_key"),
 )
 _FIRST, _LAST, _BYTES = map(MessageRow._fields.index, ("first_time", "last_time", "size"))
 REQUEST_FIRST, REQUEST_LAST, REQUEST_BYTES = _FIXED + _FIRST, _FIXED + _LAST, _FIXED + _BYTES
@@ -137,6 +138,12 @@ def latency_of(values: RowValues) -> int | None:
     if flags & 3 or not flags & LATENCY_KNOWN or NONE in (begin, end):
         return None
     return end - begin
+
+
+def service_of(values: RowValues) -> int | None:
+    """Counterpart of `Exchange.service_ns`."""
+    latency = latency_of(values)
+    return None if latency is None else min(latency, values[RESPONSE_FIRST] - values[PREVIOUS_END])
 
 
 def wait_of(flags: int) -> str | None:

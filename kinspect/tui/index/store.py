@@ -15,6 +15,7 @@ from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.pair import SASL_TOKEN, TOKEN_NAME
 from kinspect.model import REQUEST, RESPONSE, Counts, Problem
 from kinspect.output.actions import NO_ACTION, Action
+from kinspect.protocol import schema
 from kinspect.tui.index import reread, row
 from kinspect.tui.index.indexer import Inputs, RowBatch
 from kinspect.tui.index.row import NONE, NOWHERE, MessageRow, Row
@@ -88,7 +89,7 @@ class Store:
         topics, _, _, partitions, groups, transactional_ids, *action = (
             self.texts[found.subject] or _NO_SUBJECT
         )
-        error_names, problems, candidates = self.texts[found.fault] or ([], [], [])
+        codes, problems, candidates = self.texts[found.fault] or ([], [], [])
         has_api = bool(found.flags & row.HAS_API)
         values = row.values(self.rows, index)
         latency = row.latency_of(values)
@@ -104,7 +105,7 @@ class Store:
             "outcome": found.outcome,
             "outcome_reason": found.reason,
             "api_candidates": candidates,
-            "error_names": error_names,
+            "error_names": [*map(schema.error_name, codes[:_LISTED])],
             "problems": [{"code": code} for code in problems],
             "topics": topics[:_LISTED],
             "partitions": partitions,
@@ -206,8 +207,6 @@ _LISTED = 100
 
 def row_api_name(found: Row) -> str | None:
     """The API's name; None for an unknown one."""
-    from kinspect.protocol import schema
-
     if found.kind == SASL_TOKEN:
         return TOKEN_NAME
     return schema.api_name(found.api_key) if found.flags & row.HAS_API else None
