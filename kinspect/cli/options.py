@@ -134,6 +134,17 @@ SHOWN = (
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
 )
 
+SORTED_MOST = 10_000
+"""Largest `--limit` of `--sort`."""
+SORT = (
+    click.option(
+        "--sort",
+        type=click.Choice(["latency", "service", "size", "time"]),
+        help="With --limit N: read everything, then show the N slowest (by latency_ms or service_ms), largest or oldest"
+        " exchanges in that order.",
+    ),
+)
+
 OUTPUT = (*OUTPUT_FILE, format_option(FORMATS, f"{TABLE} on a terminal, else {JSONL}"), *SHOWN)
 
 CAPS: dict[str, tuple[str, Size | Duration | Count, str]] = {
@@ -325,6 +336,18 @@ def line_types(values: dict[str, Any]) -> frozenset[str]:
     if types and EXCHANGE not in types and values["fields"]:
         raise click.UsageError(f"--fields is for {EXCHANGE} lines, and --emit leaves them out")
     return types or frozenset({EXCHANGE})
+
+
+def check_sort(values: dict[str, Any], emit: frozenset[str]) -> None:
+    """Raise click.UsageError for other options that `--sort` does not go with."""
+    if not values.get("sort"):
+        return
+    if values["limit"] is None:
+        raise click.UsageError("--sort needs --limit N: only the N first exchanges are kept")
+    if values["limit"] > SORTED_MOST:
+        raise click.UsageError(f"--sort keeps {SORTED_MOST:,} exchanges at most: give a smaller --limit")
+    if others := sorted(emit - {EXCHANGE, SUMMARY}):
+        raise click.UsageError(f"--sort is for {EXCHANGE} lines, and --emit asks for {others[0]}")
 
 
 def split(option: str, values: Iterable[str]) -> frozenset[str]:

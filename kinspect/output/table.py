@@ -15,7 +15,7 @@ from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED
 from kinspect.kafka.wire.wait import BROKER, CAUSES, IDLE
 from kinspect.model import NS_PER_SECOND
-from kinspect.output import Writer
+from kinspect.output import Piece, PieceWriter
 from kinspect.output.actions import NO_ACTION, Action, action_of, is_login
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
@@ -96,7 +96,7 @@ def _left(widths: Widths, terminal: int) -> int:
     return terminal - sum(width + 1 for width in widths[:-1] if width)
 
 
-class TableWriter(Writer):
+class TableWriter(PieceWriter):
     """Writes exchanges as rows. `wide`: nothing is cut, rows may be longer than the terminal is wide."""
 
     def __init__(self, console: Console, view: View, *, utc: bool = False, wide: bool = False) -> None:
@@ -114,13 +114,35 @@ class TableWriter(Writer):
 
     def exchange(self, exchange: Exchange) -> None:
         """Write the exchange's row."""
-        line, found = self._view.exchange(exchange), action_of(exchange)
-        day, clock = day_and_clock(exchange.timestamp, self._zone)
+        day, rows = self._rows_of(exchange)
+        self._head(day)
+        self._rows += rows
+
+    def piece(self, exchange: Exchange) -> Piece:
+        """The exchange's row as text, to stand below its day."""
+        day, rows = self._rows_of(exchange)
+        with self._console.capture() as text:
+            self._console.print(Text("\n").join(rows), soft_wrap=True)
+        return day, text.get().encode()
+
+    def put(self, piece: Piece) -> None:
+        """Write a row given as text."""
+        day, text = piece
+        self._head(day)
+        self.flush()
+        self._console.file.write(text.decode())
+
+    def _head(self, day: str) -> None:
         if day != self._day and not self._wide:
             self._day = day
             self._rows.append(Text(f"{day} {self._zone_name}", style=DIM))
+
+    def _rows_of(self, exchange: Exchange) -> tuple[str, list[Text]]:
+        """The exchange's day, and its row in one or two lines."""
+        line, found = self._view.exchange(exchange), action_of(exchange)
+        day, clock = day_and_clock(exchange.timestamp, self._zone)
         widths = self._widths
-        self._rows += self._row(
+        return day, self._row(
             (
                 Text(f"{day} {clock}" if self._wide else clock[: widths.time], style=DIM),
                 Text(
