@@ -292,10 +292,15 @@ def latency(milliseconds: float | None) -> Text:
 
 
 def wait(cause: str | None) -> Text:
-    """The cause of a wait: dim if the client asked for it, marked if it is not the broker's own time."""
-    if cause is None:
-        return Text("–", style=DIM)
-    return Text(cause, style=DIM if cause in IDLE else "" if cause == BROKER else NOTE)
+    """The cause of a wait, in its style."""
+    return Text("–" if cause is None else cause, style=wait_style(cause))
+
+
+def wait_style(cause: str | None) -> str:
+    """Dim if the client asked for the wait, marked if it is not the broker's own time."""
+    if cause is None or cause in IDLE:
+        return DIM
+    return "" if cause == BROKER else NOTE
 
 
 class About(NamedTuple):

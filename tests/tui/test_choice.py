@@ -116,6 +116,18 @@ def brought_up(listed):
     return [listed[place] for place in range(len(listed))]
 
 
+def unexpected(exchange):
+    """Latency, that of expected waits below all others."""
+    if exchange.latency_ns is None:
+        return None
+    return exchange.wait not in ("long_poll", "group_wait"), max(exchange.latency_ns, 0)
+
+
+def by_cause(exchange):
+    causes = ["long_poll", "group_wait", "broker", "queued", "throttled", "retransmitted"]
+    return exchange.wait and (causes.index(exchange.wait), max(exchange.latency_ns, 0))
+
+
 @pytest.mark.parametrize("piece", [7, 4096])
 @pytest.mark.parametrize("order", [RowOrder(key, down) for key in listing.KEYS for down in (False, True)])
 def test_lists_are_in_order(both, order, piece, monkeypatch):
@@ -129,6 +141,8 @@ def test_lists_are_in_order(both, order, piece, monkeypatch):
         "completion": lambda exchange: exchange.order,
         "time": lambda exchange: exchange.timestamp,
         "latency": lambda exchange: exchange.latency_ns,
+        "slow": unexpected,
+        "wait": by_cause,
         "size": lambda exchange: sum(m.size for m in (exchange.request, exchange.response) if m is not None),
     }[order.key]
     values = [value(exchanges[row]) for row in rows]

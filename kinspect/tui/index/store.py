@@ -102,6 +102,7 @@ class Store:
             "api_key": found.api_key if has_api else None,
             "api_version": found.api_version if has_api else None,
             "latency_ms": None if latency is None else latency / 1_000_000,
+            "wait": found.wait,
             "outcome": found.outcome,
             "outcome_reason": found.reason,
             "api_candidates": candidates,
