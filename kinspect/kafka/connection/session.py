@@ -471,16 +471,16 @@ class Session:
         exchange.response = message
         exchange.previous_response_end = self._response_end
         self._response_end = message.last_time
-        self._note_throttle(exchange, message)
+        if self._ledger.waits:
+            self._note_throttle(exchange, message)
         if self._tokens.replies or exchange.api_key == SASL_HANDSHAKE:
             self._tokens.after_answer(exchange.api_key, exchange.api_version, message.raw or b"")
         self._finish(exchange, message.last_time, message.last_frame, ANSWERED)
 
     def _note_throttle(self, exchange: Exchange, message: WireMessage) -> None:
-        if self._ledger.waits:
-            now = carries_throttle(message)
-            exchange.throttled = now or self._throttled
-            self._throttled = now
+        now = carries_throttle(message)
+        exchange.throttled = now or self._throttled
+        self._throttled = now
 
     def _lay_out(self, message: WireMessage, exchange: Exchange) -> None:
         """Set a response's API and version from its request, and the start of its body."""
@@ -506,7 +506,8 @@ class Session:
         self._response_end = message.last_time
         self._note_damage(exchange, message, cause)
         self._infer(exchange, message, found)
-        self._note_throttle(exchange, message)
+        if self._ledger.waits:
+            self._note_throttle(exchange, message)
         reason = "gap" if self._pending.lost else None
         self._pending.orphaned()
         self._finish(exchange, message.last_time, message.last_frame, ORPHAN, reason)

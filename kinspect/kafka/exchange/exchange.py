@@ -25,7 +25,7 @@ class Exchange(Pair):
     def wait(self) -> str | None:
         """The cause of its wait, by `kinspect.kafka.wire.wait`: `broker`, `long_poll`, `group_wait`, `queued`,
         `throttled` or `retransmitted`; None if its time is not known."""
-        return wait.wait(self)
+        return wait.wait(self, self.service_ns, self.latency_ns)
 
     @property
     def summary(self) -> summary.Summary:

@@ -73,6 +73,8 @@ def line(exchange: Pair, view: View) -> dict[str, Any]:
     connection = exchange.connection
     summary = summary_of(exchange)
     problems = view.problems(exchange)
+    latency = exchange.latency_ns
+    service = exchange.service_ns
     return {
         "type": "exchange",
         "schema_version": SCHEMA_VERSION,
@@ -103,12 +105,12 @@ def line(exchange: Pair, view: View) -> dict[str, Any]:
         "outcome": exchange.outcome,
         "outcome_reason": exchange.outcome_reason,
         "api_candidates": [*exchange.api_candidates],
-        "latency_ms": milliseconds(exchange.latency_ns),
-        "service_ms": milliseconds(exchange.service_ns),
+        "latency_ms": milliseconds(latency),
+        "service_ms": milliseconds(service),
         "in_flight": exchange.in_flight,
         "max_wait_ms": summary.max_wait_ms,
         "throttle_time_ms": summary.throttle_time_ms,
-        "wait": wait(exchange),
+        "wait": wait(exchange, service, latency),
         "topics": summary.topics[:LISTED],
         "topic_ids": summary.topic_ids[:LISTED],
         "partitions": summary.partitions[:LISTED],

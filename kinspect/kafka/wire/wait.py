@@ -29,13 +29,13 @@ _THROTTLE_ONLY = frozenset({_THROTTLE})
 _INT32 = 4
 
 
-def wait(exchange: Pair) -> str | None:
-    """The cause of an exchange's wait, one of `CAUSES`; None if its time is not known.
+def wait(exchange: Pair, service: int | None, latency: int | None) -> str | None:
+    """The cause of an exchange's wait, one of `CAUSES`; None if its time is not known. `service`, `latency`: its
+    `service_ns` and `latency_ns`.
 
     A Fetch waits for records until `max_wait_ms` (`long_poll`); a JoinGroup or SyncGroup for other members
     (`group_wait`), but for the leader's SyncGroup, which ends that wait, and those refused at once.
     """
-    service, latency = exchange.service_ns, exchange.latency_ns
     if service is None or latency is None:
         return None
     key = exchange.api_key
