@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 
 from kinspect import seen
 from kinspect.errors import KinspectError
+from kinspect.kafka.connection.roles import ROLES
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap
 from kinspect.kafka.wire.pair import ANSWERED, ORPHAN, TOKEN_NAME, UNANSWERED
+from kinspect.kafka.wire.wait import CAUSES
 from kinspect.model import NS_PER_DAY, NS_PER_MS, NS_PER_SECOND, NS_PER_US
 from kinspect.protocol import schema
 
@@ -51,6 +53,7 @@ _GLOB_CHARACTERS = re.compile(r"[*?\[]")
 
 API_KEYS, PORTS = range(1 << 15), range(1 << 16)
 """Values that the fields of a request's header and of a TCP header can hold."""
+ERROR_CODES = range(-(1 << 15), 1 << 15)
 DIGITS_MOST = 9
 OCTETS, OCTET_MOST = 4, 255
 
@@ -120,17 +123,21 @@ class Instant(NamedTuple):
         return self.ns + (start if self.base == START else start - start % NS_PER_DAY)
 
 
-REPEATED = "api", "topic", "group", "client_id", "host", "client_host", "broker_host", "port"
+REPEATED = (
+    *("api", "topic", "group", "client_id", "principal", "software", "role"),
+    *("host", "client_host", "broker_host", "port", "error", "wait"),
+)
 """Options of `Filter` that take several values."""
-FILTER_NAMES = *REPEATED, "errors_only", "min_latency", "since", "until"
+FILTER_NAMES = *REPEATED, "errors_only", "min_latency", "min_service", "since", "until"
 
 
 class Filter:
     """Selects the exchanges that pass every option given.
 
-    `needs_body`: bodies must be decoded to decide; `unknown` counts, by option, the exchanges left out because a
-    property that the option asks for is not known of them; `seen` counts, until one passes, the values of the exchanges
-    that an option left out; `start` is the time of the capture's first packet, which relative times need.
+    `needs_body`: bodies must be decoded to decide; `needs_wait`: `Exchange.wait` is asked for. `unknown` counts, by
+    option, the exchanges left out because a property that the option asks for is not known of them; `seen` counts,
+    until one passes, the values of the exchanges that an option left out; `start` is the time of the capture's first
+    packet, which relative times need.
     """
 
     def __init__(
@@ -140,12 +147,18 @@ class Filter:
         topic: Sequence[str] = (),
         group: Sequence[str] = (),
         client_id: Sequence[str] = (),
+        principal: Sequence[str] = (),
+        software: Sequence[str] = (),
+        role: Sequence[str] = (),
         host: Sequence[str] = (),
         client_host: Sequence[str] = (),
         broker_host: Sequence[str] = (),
         port: Sequence[str] = (),
+        error: Sequence[str] = (),
+        wait: Sequence[str] = (),
         errors_only: bool = False,
         min_latency: str | float | None = None,
+        min_service: str | float | None = None,
         since: str | None = None,
         until: str | None = None,
     ) -> None:
@@ -153,11 +166,15 @@ class Filter:
         self.unknown: dict[str, int] = {}
         self.seen: seen.SeenValues = {}
         self._any_passed = False
-        self.needs_body = bool(topic or group or errors_only)
+        self.needs_wait = bool(wait)
+        self.needs_body = bool(topic or group or error or errors_only or wait)
         # In this order: expensive tests, which decode bodies, come last.
         self._tests: list[tuple[str, Callable[[Exchange], Verdict]]] = []
         self._add_patterns("--api", api, _api_predicate, _api)
         self._add_patterns("--client-id", client_id, glob, _client_id)
+        self._add_patterns("--role", role, _word_predicate("role", ROLES), _role)
+        self._add_patterns("--principal", principal, glob, _principal)
+        self._add_patterns("--software", software, glob, _software)
         self._end_tests: list[Callable[[HostPort, HostPort], bool]] = []
         self._add_ends("--port", port, _port_predicate)
         self._add_ends("--host", host, _host_predicate)
@@ -171,11 +188,12 @@ class Filter:
             self._tests.append(("--until", self._is_until))
         if since is not None and until is not None:
             _check_order(self._since, self._until)
-        if min_latency is not None:
-            self._min_latency = _latency(min_latency)
-            self._tests.append(("--min-latency", self._is_slow))
+        self._add_least("--min-latency", min_latency)
+        self._add_least("--min-service", min_service)
+        self._add_patterns("--wait", wait, _word_predicate("cause", CAUSES), _wait)
         self._add_patterns("--group", group, glob, _groups)
         self._add_patterns("--topic", topic, _topic_predicate, _topics)
+        self._add_patterns("--error", error, _error_predicate, _errors)
         if errors_only:
             self._tests.append(("--errors-only", _has_error))
 
@@ -206,8 +224,8 @@ class Filter:
         kinds = self.seen.setdefault(option, {})
         for kind, values in _LEFT_OUT_VALUES.get(option, {}).items():
             seen.count_values(kinds.setdefault(kind, {}), values(exchange))
-        if option == "--min-latency" and (latency := _took(exchange)) is not None:
-            seen.longest(kinds, latency)
+        if option in _TIMES and (took := _took(exchange, option)) is not None:
+            seen.longest(kinds, _TIMES[option][1], took)
 
     def matches_line(self, line: ConnectionLine | Gap) -> bool:
         """True if a line of another type passes: only the options on addresses and ports apply to it."""
@@ -248,12 +266,19 @@ class Filter:
         time, until = exchange.timestamp, self._until.at(self.start)
         return None if time is None or until is None else time < until
 
-    def _is_slow(self, exchange: Exchange) -> Verdict:
-        if exchange.outcome not in (ANSWERED, UNANSWERED):
-            # Nothing was due, or the request was not captured.
-            return False if exchange.request is not None else None
-        latency = _took(exchange)
-        return None if latency is None else latency >= self._min_latency
+    def _add_least(self, option: str, value: str | float | None) -> None:
+        if value is None:
+            return
+        least = _milliseconds(option, value)
+
+        def test(exchange: Exchange) -> Verdict:
+            if exchange.outcome not in (ANSWERED, UNANSWERED):
+                # Nothing was due, or the request was not captured.
+                return False if exchange.request is not None else None
+            took = _took(exchange, option)
+            return None if took is None else took >= least
+
+        self._tests.append((option, test))
 
 
 def filter_from(options: Mapping[str, Any]) -> Filter:
@@ -372,11 +397,12 @@ def _rfc3339(text: str) -> int:
     return (elapsed // timedelta(seconds=1)) * NS_PER_SECOND + _nanoseconds(fraction)
 
 
-def _latency(value: str | float) -> int:
+def _milliseconds(option: str, value: str | float) -> int:
+    """Nanoseconds of a duration; a number alone is milliseconds."""
     try:
         return parse_duration(str(value), "ms")
     except KinspectError as error:
-        raise KinspectError(f"--min-latency: {error}; a number alone is milliseconds") from None
+        raise KinspectError(f"{option}: {error}; a number alone is milliseconds") from None
 
 
 def _api_predicate(value: str) -> Predicate:
@@ -401,9 +427,38 @@ def _api_predicate(value: str) -> Predicate:
 def unknown_api(value: str, names: Iterable[str]) -> KinspectError:
     """The error for a name that is none of the APIs' `names`, with those that may be meant."""
     known = {name.lower(): name for name in names}
+    return KinspectError(f"there is no API {value!r}: {_meant(value, known, 'kinspect schema')}")
+
+
+def _meant(value: str, known: Mapping[str, str], see: str) -> str:
+    """Hint for an unknown name: the names that may be meant, by what they are written like, or where all are."""
     close = difflib.get_close_matches(value.lower(), known, n=3)
-    hint = f"did you mean {', '.join(known[name] for name in close)}?" if close else "see `kinspect schema`"
-    return KinspectError(f"there is no API {value!r}: {hint}")
+    meant = dict.fromkeys(known[name] for name in close)
+    return f"did you mean {', '.join(meant)}?" if meant else f"see `{see}`"
+
+
+def _word_predicate(kind: str, words: Sequence[str]) -> Callable[[str], Predicate]:
+    """Maker of the test of a value that can only be one of some words."""
+
+    def predicate(value: str) -> Predicate:
+        matches = glob(value)
+        if not any(map(matches, words)):
+            raise KinspectError(f"there is no {kind} {value!r}; there are {', '.join(words)}")
+        return matches
+
+    return predicate
+
+
+def _error_predicate(value: str) -> Predicate:
+    matches = glob(value.upper())
+    if any(map(matches, map(schema.error_name, ERROR_CODES))) or any(map(matches, map(str, ERROR_CODES))):
+        return matches
+    known = {
+        name.lower(): error.name
+        for error in schema.errors().values()
+        for name in (error.name, *error.old_names, *error.scala_names)
+    }
+    raise KinspectError(f"there is no error {value!r}: {_meant(value, known, 'kinspect schema errors')}")
 
 
 def _port_predicate(value: str) -> Predicate:
@@ -475,7 +530,48 @@ def _api(exchange: Exchange) -> tuple[Sequence[str], bool]:
 
 
 def _client_id(exchange: Exchange) -> tuple[Sequence[str], bool]:
-    return ((), False) if exchange.client_id is None else ((exchange.client_id,), True)
+    return _one(exchange.client_id)
+
+
+def _one(text: str | None) -> tuple[Sequence[str], bool]:
+    return ((), False) if text is None else ((text,), True)
+
+
+def _role(exchange: Exchange) -> tuple[Sequence[str], bool]:
+    return _one(exchange.role)
+
+
+def _principal(exchange: Exchange) -> tuple[Sequence[str], bool]:
+    return _one(exchange.principal)
+
+
+def _software(exchange: Exchange) -> tuple[Sequence[str], bool]:
+    names = software_names(exchange)
+    return names, bool(names)
+
+
+def software_names(exchange: Exchange) -> list[str]:
+    """Texts that `--software` compares: the name, and with its version `name/version`; none if it is not known."""
+    name, version = exchange.software_name, exchange.software_version
+    if name is None:
+        return []
+    return [name] if version is None else [name, f"{name}/{version}"]
+
+
+def _wait(exchange: Exchange) -> tuple[Sequence[str], bool]:
+    cause = exchange.wait
+    # A request without an answer, or whose answer is not due, has no cause.
+    return _one(cause) if exchange.outcome in (ANSWERED, ORPHAN) else ((), True)
+
+
+def _error_names(exchange: Exchange) -> list[str]:
+    return [schema.error_name(code) for code in exchange.summary.error_codes]
+
+
+def _errors(exchange: Exchange) -> tuple[Sequence[str], bool]:
+    answer = exchange.response
+    known = [*_error_names(exchange), *map(str, exchange.summary.error_codes)]
+    return known, answer is None or answer.decode().complete
 
 
 def _ends(exchange: Exchange) -> tuple[HostPort, HostPort]:
@@ -516,6 +612,11 @@ def _ends_of(option: str) -> Callable[[Exchange], Iterable[str]]:
 _LEFT_OUT_VALUES: dict[str, dict[str, Callable[[Exchange], Iterable[str]]]] = {
     "--api": {"APIs": lambda exchange: (exchange.api or f"key {exchange.api_key}",)},
     "--client-id": {"client ids": lambda exchange: _client_id(exchange)[0]},
+    "--role": {"roles": lambda exchange: _role(exchange)[0]},
+    "--principal": {"principals": lambda exchange: _principal(exchange)[0]},
+    "--software": {"names of software": lambda exchange: software_names(exchange)[-1:]},
+    "--wait": {"causes": lambda exchange: _wait(exchange)[0]},
+    "--error": {"errors": _error_names},
     "--port": {"ports": _ends_of("--port")},
     "--host": {"addresses": _ends_of("--host")},
     "--client-host": {"clients' addresses": _ends_of("--client-host")},
@@ -549,10 +650,18 @@ def _has_error(exchange: Exchange) -> Verdict:
     return None if exchange.response is not None and not exchange.response.decode().complete else False
 
 
-def _took(exchange: Exchange) -> int | None:
-    """Nanoseconds until the response, or of waiting for it; None if none was due, or the time is not known."""
+_TIMES: dict[str, tuple[Callable[[Exchange], int | None], str]] = {
+    "--min-latency": (lambda exchange: exchange.latency_ns, seen.LONGEST),
+    "--min-service": (lambda exchange: exchange.service_ns, seen.LONGEST_SERVICE),
+}
+"""Time of an answered exchange that each option tests, and the kind of its greatest value."""
+
+
+def _took(exchange: Exchange, option: str) -> int | None:
+    """Nanoseconds of the time that an option tests, or of waiting for an answer; None if none was due, or the time is
+    not known."""
     if exchange.outcome == ANSWERED:
-        return exchange.latency_ns
+        return _TIMES[option][0](exchange)
     sent = exchange.request.last_time if exchange.request is not None else None
     if exchange.outcome != UNANSWERED or sent is None or exchange.completed_at is None:
         return None

@@ -96,10 +96,11 @@ class Inspector:
 
     `names`: topic names known beforehand, by topic id, or those shared with other inspectors; `keylog`: TLS secrets
     known beforehand. `kafka_ports`: ports whose traffic is Kafka whatever its first bytes look like. `heads_only`:
-    bodies are not needed. `emit`: kinds of lines to give (`exchange`, `connection`, `gap`). `files`: names of the
-    inputs, for the frame references; the list may grow while packets are fed. `takes`: selects the islands
-    (`kinspect.tcp.keys.pair`) of this inspector; the rest is left to others. `ordered`: if False, lines are returned by
-    `arrived`, and names in `learned` count once they are in `names`: for several inspectors of one run.
+    bodies are not needed. `waits`: `Exchange.wait` is asked for; it is not exact without. `emit`: kinds of lines to
+    give (`exchange`, `connection`, `gap`). `files`: names of the inputs, for the frame references; the list may grow
+    while packets are fed. `takes`: selects the islands (`kinspect.tcp.keys.pair`) of this inspector; the rest is left
+    to others. `ordered`: if False, lines are returned by `arrived`, and names in `learned` count once they are in
+    `names`: for several inspectors of one run.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Inspector:
         keylog: KeyLog | None = None,
         kafka_ports: frozenset[int] = frozenset(),
         heads_only: bool = False,
+        waits: bool = True,
         emit: frozenset[str] = EXCHANGES_ONLY,
         files: Sequence[str] | None = None,
         takes: Callable[[bytes], bool] = takes_all,
@@ -120,7 +122,9 @@ class Inspector:
         self.counts = Counts()
         self.files: Sequence[str] = files if files is not None else []
         self.names = names if isinstance(names, LearnedNames) else LearnedNames(names)
-        self._ledger = Ledger(self.caps, self.counts, self.names, emit, kafka_ports, heads_only, self.files)
+        self._ledger = Ledger(
+            self.caps, self.counts, self.names, emit, kafka_ports, heads_only, waits, self.files
+        )
         if keylog is not None:
             self._ledger.keylog = keylog
         if not ordered:

@@ -14,8 +14,9 @@ SeenValues = dict[str, dict[str, ValueCounts]]
 """Number of exchanges with each value, by filter option and kind of value (`topics`). Plain, since it is passed to
 another process as JSON."""
 
-LONGEST = "longest latency (or wait)"
-"""Kind that is not counted: its only value is the maximum, in nanoseconds."""
+LONGEST, LONGEST_SERVICE = "longest latency (or wait)", "longest service time (or wait)"
+MAXIMA = frozenset({LONGEST, LONGEST_SERVICE})
+"""Kinds that are not counted: the only value is the maximum, in nanoseconds."""
 
 
 def count_values(counts: ValueCounts, values: Iterable[str]) -> None:
@@ -26,9 +27,9 @@ def count_values(counts: ValueCounts, values: Iterable[str]) -> None:
     _prune(counts)
 
 
-def longest(kinds: dict[str, ValueCounts], nanoseconds: int) -> None:
-    """Note the duration of one exchange."""
-    kinds[LONGEST] = {LONGEST: max(nanoseconds, kinds.get(LONGEST, {}).get(LONGEST, 0))}
+def longest(kinds: dict[str, ValueCounts], kind: str, nanoseconds: int) -> None:
+    """Note the duration of one exchange; `kind` is one of `MAXIMA`."""
+    kinds[kind] = {kind: max(nanoseconds, kinds.get(kind, {}).get(kind, 0))}
 
 
 def may_be_more(counts: ValueCounts) -> bool:
@@ -41,8 +42,8 @@ def add(seen: SeenValues, more: SeenValues) -> None:
     for option, kinds in more.items():
         there = seen.setdefault(option, {})
         for kind, counts in kinds.items():
-            if kind == LONGEST:
-                longest(there, counts[LONGEST])
+            if kind in MAXIMA:
+                longest(there, kind, counts[kind])
                 continue
             known = there.setdefault(kind, {})
             for value, times in counts.items():

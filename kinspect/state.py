@@ -16,7 +16,7 @@ import cbor2
 
 from kinspect.errors import StateError
 
-VERSION = 5
+VERSION = 6
 """Format version; increased when the content of the fields, or their order, changes."""
 MAGIC = b"kinspect state\n\0"
 HEAD = Struct(">16sHI")

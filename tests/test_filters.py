@@ -1,12 +1,14 @@
 """Filters: each rule of the contract, on stand-ins with the properties that a filter tests."""
 
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kinspect
 from kinspect.errors import KinspectError
 from kinspect.filters import Filter, connection_ends, parse_duration, parse_moment
 from kinspect.kafka.exchange.lines import Gap
@@ -31,6 +33,7 @@ def exchange(**changes):
         "groups": [],
         "unresolved_topic_ids": (),
         "error_count": 0,
+        "error_codes": [],
         "refusal": None,
     }
     summary |= {key: changes.pop(key) for key in list(changes) if key in summary}
@@ -47,6 +50,12 @@ def exchange(**changes):
         "timestamp": START,
         "completed_at": START,
         "latency_ns": 5_000_000,
+        "service_ns": 3_000_000,
+        "wait": "broker",
+        "role": "consumer",
+        "principal": "alice",
+        "software_name": "apache-kafka-java",
+        "software_version": "4.1.0",
         "problems": [],
         "summary": SimpleNamespace(**summary),
     } | changes
@@ -300,6 +309,115 @@ def test_min_latency_keeps_what_waited_as_long():
     assert slow.unknown == {"--min-latency": 3}
 
 
+def test_min_service_is_without_the_time_behind_other_requests():
+    assert Filter(min_service="3ms").matches(exchange())
+    assert not Filter(min_service="3.001ms").matches(exchange())
+    slow = Filter(min_service=1000)
+    assert slow.matches(unanswered("capture_end", completed_at=START + SECOND))
+    assert not slow.matches(unanswered("capture_end", completed_at=START + SECOND - 1))
+    assert slow.unknown == {}
+    assert not slow.matches(exchange(service_ns=None))
+    assert slow.unknown == {"--min-service": 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "passes"),
+    [
+        (["broker"], True),
+        (["throttled,broker"], True),
+        (["throttled", "queued"], False),
+        (["b*"], True),
+        (["!long_poll,!group_wait"], True),
+        (["!broker"], False),
+    ],
+)
+def test_wait(values, passes):
+    chosen = Filter(wait=values)
+    assert (chosen.needs_wait, chosen.needs_body) == (True, True)
+    assert chosen.matches(exchange()) is passes
+    assert chosen.unknown == {}
+
+
+def test_a_wait_that_is_not_known_matches_no_cause():
+    chosen = Filter(wait=["*"])
+    assert not chosen.matches(unanswered(wait=None))
+    assert not chosen.matches(exchange(outcome="no_response", response=None, wait=None))
+    assert chosen.unknown == {}
+    assert not chosen.matches(exchange(wait=None))
+    assert not chosen.matches(orphan(wait=None))
+    assert chosen.unknown == {"--wait": 2}
+    assert Filter(wait=["!broker"]).matches(unanswered(wait=None))
+
+
+@pytest.mark.parametrize(
+    ("option", "values", "passes"),
+    [
+        ("role", ["consumer"], True),
+        ("role", ["producer,admin"], False),
+        ("role", ["!consumer"], False),
+        ("role", ["cons*"], True),
+        ("principal", ["alice"], True),
+        ("principal", ["Alice"], False),
+        ("principal", ["!a*"], False),
+        ("software", ["apache-kafka-java"], True),
+        ("software", ["apache-kafka-java/4.*"], True),
+        ("software", ["*/4.1.0"], True),
+        ("software", ["apache-kafka"], False),
+        ("software", ["!*/4.*"], False),
+        ("software", ["!*/3.*"], True),
+    ],
+)
+def test_what_a_client_told_of_itself(option, values, passes):
+    assert Filter(**{option: values}).matches(exchange()) is passes
+
+
+@pytest.mark.parametrize("option", ["role", "principal", "software"])
+def test_what_a_client_did_not_tell_is_unknown(option):
+    chosen = Filter(**{option: ["*"]})
+    assert not chosen.matches(exchange(role=None, principal=None, software_name=None, software_version=None))
+    assert chosen.unknown == {f"--{option}": 1}
+
+
+def test_software_without_a_version_is_its_name():
+    assert Filter(software=["kafka*"]).matches(exchange(software_name="kafka-go", software_version=None))
+    assert not Filter(software=["kafka-go/*"]).matches(
+        exchange(software_name="kafka-go", software_version=None)
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "passes"),
+    [
+        (["UNKNOWN_TOPIC_OR_PARTITION"], True),
+        (["unknown_topic_or_partition"], True),
+        (["3"], True),
+        (["-1"], False),
+        (["*_OR_PARTITION"], True),
+        (["UNKNOWN_CODE_4242"], True),
+        (["unknown_code_*"], True),
+        (["4242"], True),
+        (["NOT_*,REQUEST_TIMED_OUT"], False),
+        (["!3"], False),
+        (["!7"], True),
+        (["!*"], False),
+    ],
+)
+def test_error(values, passes):
+    chosen = Filter(error=values)
+    assert chosen.needs_body
+    assert chosen.matches(exchange(error_codes=[3, 4242])) is passes
+
+
+def test_an_answer_that_could_not_be_read_may_have_any_error():
+    chosen = Filter(error=["3"])
+    assert not chosen.matches(exchange(response=message(complete=False)))
+    assert chosen.unknown == {"--error": 1}
+    assert chosen.matches(exchange(response=message(complete=False), error_codes=[3]))
+    assert not chosen.matches(unanswered())
+    assert chosen.unknown == {"--error": 1}
+    assert Filter(error=["!*"]).matches(unanswered())
+
+
 @pytest.mark.parametrize(
     ("text", "nanoseconds"),
     [
@@ -422,6 +540,14 @@ def test_cheap_options_are_asked_before_a_body_is_decoded():
         {"api": ["!x?"]},
         {"topic": [""]},
         {"topic": ["!"]},
+        {"wait": ["brokre"]},
+        {"wait": ["broker", ""]},
+        {"role": ["client"]},
+        {"error": ["NO_SUCH_ERROR"]},
+        {"error": ["32768"]},
+        {"error": ["9" * 5000]},
+        {"error": ["x*" * 50]},
+        {"min_service": "fast"},
         {"min_latency": "fast"},
         {"min_latency": "5sec"},
         {"min_latency": "ms"},
@@ -501,3 +627,41 @@ def test_a_value_and_its_negation_never_both_pass(values, topic):
         return
     known = exchange(topics=[topic])
     assert Filter(topic=plain).matches(known) != Filter(topic=[f"!{piece}" for piece in plain]).matches(known)
+
+
+CAPTURES = Path(__file__).parents[1] / "captures"
+
+
+def software_of(line):
+    return f"{line['client']['software_name']}/{line['client']['software_version']}"
+
+
+@pytest.mark.parametrize(
+    ("filters", "passes"),
+    [
+        ({"wait": "broker"}, lambda line: line["wait"] == "broker"),
+        ({"wait": ["!broker", "!long_poll"]}, lambda line: line["wait"] not in ("broker", "long_poll")),
+        ({"wait": "q*,r*,group_wait"}, lambda line: (line["wait"] or "")[:1] in ("q", "r", "g")),
+        ({"role": "producer,admin"}, lambda line: line["client"]["role"] in ("producer", "admin")),
+        ({"principal": "alice"}, lambda line: line["client"]["principal"] == "alice"),
+        ({"software": "*/4.*"}, lambda line: software_of(line).split("/")[1].startswith("4.")),
+        (
+            {"software": "!apache-kafka-java"},
+            lambda line: line["client"]["software_name"] != "apache-kafka-java",
+        ),
+        (
+            {"error": "79,not_*"},
+            lambda line: any(n == "MEMBER_ID_REQUIRED" or n[:4] == "NOT_" for n in line["error_names"]),
+        ),
+        ({"min_service": "1"}, lambda line: line["outcome"] == "answered" and (line["service_ms"] or 0) >= 1),
+    ],
+)
+@pytest.mark.parametrize(
+    "name", ["groups_classic.pcap.gz", "sasl_plain.pcap.gz", "errors_java.pcap.gz", "cluster_kraft.pcap.gz"]
+)
+def test_what_passes_by_the_keys_of_its_line(name, filters, passes):
+    path = CAPTURES / "4.4.0" / name
+    whole = [exchange.to_dict() for exchange in kinspect.read(path)]
+    found = [exchange.to_dict() for exchange in kinspect.read(path, filter=filters)]
+    waited = [line for line in found if line["outcome"] == "unanswered" and "min_service" in filters]
+    assert [line for line in found if line not in waited] == [line for line in whole if passes(line)]

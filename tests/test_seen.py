@@ -1,6 +1,8 @@
 """Values of exchanges that a filter left out, as suggestions."""
 
-from kinspect.seen import KEPT, LONGEST, VALUE_CHARACTERS, add, count_values, longest
+import pytest
+
+from kinspect.seen import KEPT, LONGEST, LONGEST_SERVICE, VALUE_CHARACTERS, add, count_values, longest
 
 
 def test_values_are_counted_by_exchange():
@@ -32,12 +34,13 @@ def test_several_processes_add_up():
     assert seen["--topic"]["topics"]["a"] == 3
 
 
-def test_of_the_longest_there_is_one():
+@pytest.mark.parametrize("kind", [LONGEST, LONGEST_SERVICE])
+def test_of_the_longest_there_is_one(kind):
     kinds, more = {}, {}
     for nanoseconds in (5, 9, 7):
-        longest(kinds, nanoseconds)
-    longest(more, 8)
+        longest(kinds, kind, nanoseconds)
+    longest(more, kind, 8)
     seen = {}
     for process in (more, kinds, more):
         add(seen, {"--min-latency": process})
-    assert seen == {"--min-latency": {LONGEST: {LONGEST: 9}}}
+    assert seen == {"--min-latency": {kind: {kind: 9}}}

@@ -16,8 +16,9 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
 from kinspect.model import Block
-from kinspect.output import JSONL, NONE, NULL_WRITER
+from kinspect.output import JSONL, NONE, NULL_WRITER, TABLE
 from kinspect.output.jsonl import text
+from kinspect.output.ordered import Ordered
 from kinspect.output.tally import Tally
 from kinspect.pipeline import summary_line
 
@@ -27,17 +28,19 @@ _LARGE_PIECE = 16 * 1024
 
 def process_count(asked: int | None, options: RunOptions, timeline: Timeline) -> int:
     """Number of processes to read with, given the requested number. It is 1 if lines depend on earlier ones: with a
-    limit, and in formats for people, which have numbers and days."""
-    if options.values["limit"] is not None or options.format_name not in (JSONL, NONE):
+    limit on those in the order of completion, and in formats for people, which have numbers and days; sorted rows of a
+    table have no days yet."""
+    formats = (JSONL, NONE, TABLE) if options.sort else (JSONL, NONE)
+    if options.stops_at is not None or options.format_name not in formats:
         return 1
     return processes(asked, timeline)
 
 
 def read_shared(
-    run: ReadRun, blocks: Iterator[Block], count: int, answer: Answer | None = None
+    run: ReadRun, blocks: Iterator[Block], count: int, answer: Answer | Ordered | None = None
 ) -> dict[str, Any]:
-    """Do the work of `ReadRun.run` with `count` workers; return the `summary` line's object. `answer`: where the run
-    counts and writes no lines.
+    """Do the work of `ReadRun.run` with `count` workers; return the `summary` line's object. `answer`: what the run
+    counts or keeps, where it writes no lines yet.
 
     Raises what `run_shared` does, and LateError if a signal leaves no time.
     """
@@ -61,7 +64,8 @@ def read_shared(
         run.begin()
     if answer is not None:
         for own in shares.own:
-            answer.merge(answer.from_bytes(own["counted"]))
+            part: Any = answer.from_bytes(own["counted"])
+            answer.merge(part)
     first, *others = [Tally(**own["tally"]) for own in shares.own]
     for tally in (first, *others):
         run.tally.add(tally)
@@ -106,9 +110,9 @@ class _Reading:
 
 
 class _Counting(_Reading):
-    """A worker's `WorkerJob` where lines are counted, not written."""
+    """A worker's `WorkerJob` where lines are counted or kept, not written."""
 
-    def __init__(self, run: ReadRun, answer: Answer, number: int, count: int) -> None:
+    def __init__(self, run: ReadRun, answer: Answer | Ordered, number: int, count: int) -> None:
         counted = run.writer
         super().__init__(run, number, count)
         self._answer = answer

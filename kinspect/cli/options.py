@@ -10,8 +10,10 @@ import click
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Number, Size
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, Filter
+from kinspect.kafka.connection.roles import ROLES
 from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import INT64_FORMS, View
+from kinspect.kafka.wire.wait import CAUSES
 from kinspect.model import Caps
 from kinspect.output import DETAIL, FORMATS, JSONL, NONE, TABLE, Style
 from kinspect.output.escape import escape
@@ -35,10 +37,21 @@ FILTERS = (
     click.option("--topic", **_MANY, help="Topics, by name or whole id, in the request or the response."),
     click.option("--group", **_MANY, help="Groups, in the request or the response."),
     click.option("--client-id", **_MANY, help="Client ids."),
+    click.option("--principal", **_MANY, help="Users that SASL named."),
+    click.option(
+        "--software", **_MANY, help="Clients' software, by name or name/version (apache-kafka-java/4.*)."
+    ),
+    click.option("--role", **_MANY, help=f"Clients' roles: {', '.join(ROLES)}."),
     click.option("--host", **_MANY, help="Addresses or networks (10.0.0.0/8) of either side."),
     click.option("--client-host", **_MANY, help="Addresses or networks of the client."),
     click.option("--broker-host", **_MANY, help="Addresses or networks of the broker."),
     click.option("--port", **_MANY, help="Ports of either side."),
+    click.option("--error", **_MANY, help="Error codes in the response, by name in any case or by code."),
+    click.option(
+        "--wait",
+        **_MANY,
+        help=f"Causes of the wait for the answer: {', '.join(CAUSES)}.",
+    ),
     click.option(
         "--errors-only",
         is_flag=True,
@@ -49,6 +62,11 @@ FILTERS = (
         "--min-latency",
         metavar="TIME",
         help="Only what took or waited at least this long: 100 or 100ms, 500us, 1.5s.",
+    ),
+    click.option(
+        "--min-service",
+        metavar="TIME",
+        help="The same by service_ms: without the time behind other requests of the connection.",
     ),
     click.option(
         "--since",
@@ -114,6 +132,17 @@ SHOWN = (
     click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colours."),
     click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
+)
+
+SORTED_MOST = 10_000
+"""Largest `--limit` of `--sort`."""
+SORT = (
+    click.option(
+        "--sort",
+        type=click.Choice(["latency", "service", "size", "time"]),
+        help="With --limit N: read everything, then show the N slowest (by latency_ms or service_ms), largest or oldest"
+        " exchanges in that order.",
+    ),
 )
 
 OUTPUT = (*OUTPUT_FILE, format_option(FORMATS, f"{TABLE} on a terminal, else {JSONL}"), *SHOWN)
@@ -271,10 +300,16 @@ def needs_heads_only(view: View, chosen: Filter, format_name: str) -> bool:
         return not chosen.needs_body
     return not (
         chosen.needs_body
+        or needs_waits(view, chosen, format_name)
         or view.request_fields != frozenset()
         or view.response_fields != frozenset()
         or not KEYS_FROM_BODIES.isdisjoint(view.fields or ())
     )
+
+
+def needs_waits(view: View, chosen: Filter, format_name: str) -> bool:
+    """True if the lines or the filter look at the causes of waits."""
+    return chosen.needs_wait or (format_name != NONE and (view.fields is None or "wait" in view.fields))
 
 
 def make_style(values: dict[str, Any]) -> Style:
@@ -301,6 +336,18 @@ def line_types(values: dict[str, Any]) -> frozenset[str]:
     if types and EXCHANGE not in types and values["fields"]:
         raise click.UsageError(f"--fields is for {EXCHANGE} lines, and --emit leaves them out")
     return types or frozenset({EXCHANGE})
+
+
+def check_sort(values: dict[str, Any], emit: frozenset[str]) -> None:
+    """Raise click.UsageError for other options that `--sort` does not go with."""
+    if not values.get("sort"):
+        return
+    if values["limit"] is None:
+        raise click.UsageError("--sort needs --limit N: only the N first exchanges are kept")
+    if values["limit"] > SORTED_MOST:
+        raise click.UsageError(f"--sort keeps {SORTED_MOST:,} exchanges at most: give a smaller --limit")
+    if others := sorted(emit - {EXCHANGE, SUMMARY}):
+        raise click.UsageError(f"--sort is for {EXCHANGE} lines, and --emit asks for {others[0]}")
 
 
 def split(option: str, values: Iterable[str]) -> frozenset[str]:

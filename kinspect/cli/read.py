@@ -9,13 +9,13 @@ import click
 from kinspect.capture import Timeline, open_timeline
 from kinspect.cli import complain, outfile
 from kinspect.cli.interrupt import Interrupt, LateError
-from kinspect.cli.options import FILTERS, INPUT, JOBS, LIMITS, OUTPUT, Sectioned, options
+from kinspect.cli.options import FILTERS, INPUT, JOBS, LIMITS, OUTPUT, SORT, Sectioned, options
 from kinspect.cli.run import ReadRun, RunOptions, open_run, run_options
 
 
 @click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
-@options(OUTPUT, FILTERS, INPUT, JOBS, LIMITS)
+@options(OUTPUT, SORT, FILTERS, INPUT, JOBS, LIMITS)
 def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     """Decode captures into exchanges, each a request with its response.
 
@@ -58,4 +58,4 @@ def _read(run: ReadRun, timeline: Timeline, count: int) -> dict[str, Any] | None
         return None
     from kinspect.cli.jobs import read_shared
 
-    return read_shared(run, iter(timeline), count)
+    return read_shared(run, iter(timeline), count, run.sorted)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import RawIOBase
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 
 import click
 
@@ -18,6 +18,7 @@ from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.options import (
     EXCHANGE,
     SUMMARY,
+    check_sort,
     choose_format,
     line_types,
     make_caps,
@@ -25,6 +26,7 @@ from kinspect.cli.options import (
     make_style,
     make_view,
     needs_heads_only,
+    needs_waits,
     usage,
 )
 from kinspect.cli.progress import ProgressBar
@@ -33,12 +35,15 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
 from kinspect.model import Block
-from kinspect.output import NONE, TABLE, Writer, open_writer
+from kinspect.output import NONE, TABLE, PieceWriter, Writer, open_writer
 from kinspect.output.escape import printable
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import LOOKED_AT, PASSED, SHOWN, Tally
 from kinspect.pipeline import EXCHANGES_ONLY, Inspector, one_by_one, relax_collector
 from kinspect.run import Run
+
+if TYPE_CHECKING:
+    from kinspect.output.ordered import Ordered
 
 
 class RunOptions(NamedTuple):
@@ -53,6 +58,17 @@ class RunOptions(NamedTuple):
     names: dict[str, str] | None
     keylog: KeyLogFile | None
 
+    @property
+    def sort(self) -> str | None:
+        """The order of `--sort`; None for that of completion."""
+        order: str | None = self.values.get("sort")
+        return order
+
+    @property
+    def stops_at(self) -> int | None:
+        """Number of lines after which the run ends."""
+        return None if self.sort else self.values["limit"]
+
 
 def run_options(values: dict[str, Any], inputs: Sequence[str] = (), shown: str = TABLE) -> RunOptions:
     """Check the options before anything is opened. `inputs`: files that the output must not overwrite; `shown`: the
@@ -61,11 +77,13 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), shown: str =
     if path is not None:
         read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
         usage(lambda: outfile.check_overwrite(path, values["force"], read))
+    emit = line_types(values)
+    check_sort(values, emit)
     return RunOptions(
         values,
         path,
         choose_format(values, path is None and sys.stdout.isatty(), shown),
-        line_types(values),
+        emit,
         make_filter(values),
         make_view(values),
         usage(lambda: topicnames.load_topic_names(values["topic_names"]))
@@ -88,7 +106,7 @@ def open_run(
     gc.freeze()
     relax_collector()
     stream = _written_whole(usage(lambda: outfile.open_output(options.path, values["force"])))
-    return ReadRun(
+    run = ReadRun(
         packets,
         make_inspector(options, packets, taken),
         options.filter,
@@ -99,6 +117,16 @@ def open_run(
         writer or open_writer(options.format_name, stream, options.view, make_style(values)),
         ProgressBar(packets) if _shows_progress(values["progress"], options.path) else None,
     )
+    if options.sort is not None:
+        from kinspect.output.ordered import Ordered
+
+        def hit(cap: str) -> None:
+            # The inspector of a process beside the first one is another one.
+            run.inspector.counts.hit(cap)
+
+        writer = cast(PieceWriter, run.writer)
+        run.sorted = run.writer = Ordered(writer, options.sort, values["limit"], hit)
+    return run
 
 
 def make_inspector(
@@ -112,6 +140,7 @@ def make_inspector(
         names=options.names,
         kafka_ports=frozenset(options.values["decode_as"]),
         heads_only=needs_heads_only(options.view, options.filter, options.format_name),
+        waits=needs_waits(options.view, options.filter, options.format_name),
         emit=options.emit | taken | covered,
         files=[printable(name) for name in packets.files],
         **more,
@@ -131,6 +160,7 @@ class ReadRun(Run):
     stream: TextIO
     writer: Writer
     progress: ProgressBar | None = None
+    sorted: Ordered | None = field(init=False, default=None)
     tally: Tally = field(init=False)
     counts_errors: bool = field(init=False)
     lines: int = field(init=False, default=0)
@@ -222,6 +252,8 @@ class ReadRun(Run):
         shows = SUMMARY in self.options.emit and (self.begun or self.options.path is None)
         try:
             with self.interrupt.breakable():
+                if self.sorted is not None and self.begun:
+                    self.sorted.show()
                 if shows:
                     self.writer.line(summary)
                     self.writer.flush()
@@ -263,7 +295,7 @@ class ReadRun(Run):
             for line in lines:
                 if self.show_one(line):
                     self.lines += 1
-                    if self.lines == self.options.values["limit"]:
+                    if self.lines == self.options.stops_at:
                         raise LimitReachedError
         finally:
             self.writer.flush()
@@ -290,7 +322,7 @@ def _called(options: RunOptions) -> str | None:
     """The summary's word for the exchanges that pass the filters; None where they are not counted."""
     if options.emit.isdisjoint({EXCHANGE, SUMMARY}):
         return None
-    if EXCHANGE in options.emit and options.format_name != NONE:
+    if EXCHANGE in options.emit and options.format_name != NONE and not options.sort:
         return SHOWN
     return PASSED if options.filter.active else LOOKED_AT
 

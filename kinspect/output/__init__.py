@@ -25,6 +25,20 @@ class Writer(Protocol):
         """Write everything buffered."""
 
 
+Piece = tuple[str, bytes]
+"""An exchange as a format writes it: the heading that it stands below, and its text."""
+
+
+class PieceWriter(Writer, Protocol):
+    """A format that gives the text of an exchange, to be written later."""
+
+    def piece(self, exchange: Exchange) -> Piece:
+        """The exchange as text."""
+
+    def put(self, piece: Piece) -> None:
+        """Write a piece; it may be buffered until `flush`."""
+
+
 class Style(NamedTuple):
     """Look of the formats for people. `color`: `auto`, `always` or `never`; `wide`: nothing is cut."""
 
@@ -33,7 +47,7 @@ class Style(NamedTuple):
     wide: bool = False
 
 
-def open_writer(name: str, stream: TextIO, view: View, style: Style) -> Writer:
+def open_writer(name: str, stream: TextIO, view: View, style: Style) -> PieceWriter:
     """The writer of format `name`. A format's libraries are loaded only here."""
     return _WRITERS[name](stream, view, style)
 
@@ -45,6 +59,12 @@ class _NullWriter:
     def line(self, line: dict[str, Any]) -> None:
         pass
 
+    def piece(self, exchange: Exchange) -> Piece:
+        return "", b""
+
+    def put(self, piece: Piece) -> None:
+        pass
+
     def flush(self) -> None:
         pass
 
@@ -52,24 +72,24 @@ class _NullWriter:
 NULL_WRITER = _NullWriter()
 
 
-def _jsonl(stream: TextIO, view: View, style: Style) -> Writer:
-    writer: Writer = import_module("kinspect.output.jsonl").JsonLines(stream.buffer, view)
+def _jsonl(stream: TextIO, view: View, style: Style) -> PieceWriter:
+    writer: PieceWriter = import_module("kinspect.output.jsonl").JsonLines(stream.buffer, view)
     return writer
 
 
-def _table(stream: TextIO, view: View, style: Style) -> Writer:
-    writer: Writer = import_module("kinspect.output.table").TableWriter(
+def _table(stream: TextIO, view: View, style: Style) -> PieceWriter:
+    writer: PieceWriter = import_module("kinspect.output.table").TableWriter(
         _console(stream, style), view, utc=style.utc, wide=style.wide
     )
     return writer
 
 
-def _detail(stream: TextIO, view: View, style: Style) -> Writer:
-    writer: Writer = import_module("kinspect.output.detail").Detail(_console(stream, style), view)
+def _detail(stream: TextIO, view: View, style: Style) -> PieceWriter:
+    writer: PieceWriter = import_module("kinspect.output.detail").Detail(_console(stream, style), view)
     return writer
 
 
-def _none(stream: TextIO, view: View, style: Style) -> Writer:
+def _none(stream: TextIO, view: View, style: Style) -> PieceWriter:
     return NULL_WRITER
 
 
@@ -77,7 +97,7 @@ def _console(stream: TextIO, style: Style) -> Any:
     return import_module("kinspect.output.console").make_console(stream, style.color)
 
 
-_WRITERS: dict[str, Callable[[TextIO, View, Style], Writer]] = {
+_WRITERS: dict[str, Callable[[TextIO, View, Style], PieceWriter]] = {
     TABLE: _table,
     DETAIL: _detail,
     JSONL: _jsonl,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -46,6 +48,7 @@ class Branches:
         self._marks = cache(self._found_marks)
         self._lines: list[str] = []
         self._waiting = 0
+        self._most: float = BATCH_CHARACTERS
 
     def root(self, pieces: Pieces) -> None:
         """Begin a tree."""
@@ -58,6 +61,23 @@ class Branches:
         below = above + (past if last else by)
         self._write(above + (end if last else fork), below, pieces)
         return below
+
+    @contextmanager
+    def aside(self) -> Iterator[list[str]]:
+        """Collect rows, as long as the context lasts, in place of writing them."""
+        self.flush()
+        self._most = math.inf
+        try:
+            yield self._lines
+        finally:
+            self._lines, self._waiting, self._most = [], 0, BATCH_CHARACTERS
+
+    def put(self, text: str) -> None:
+        """Write text that was collected."""
+        self._lines.append(text)
+        self._waiting += len(text)
+        if self._waiting >= self._most:
+            self.flush()
 
     def flush(self) -> None:
         """Write everything buffered."""
@@ -81,10 +101,7 @@ class Branches:
         if self._colored:
             text = "".join([self._styled(piece) for piece in ((guides, GUIDE_STYLE), *pieces)])
             guides = ""
-        self._lines.append(f"{guides}{text}\n")
-        self._waiting += len(text)
-        if self._waiting >= BATCH_CHARACTERS:
-            self.flush()
+        self.put(f"{guides}{text}\n")
 
     def _styled(self, piece: StyledText) -> str:
         text, style = piece

@@ -14,7 +14,7 @@ from kinspect.kafka.summary import ERRORS_SHOWN
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import REQUEST, RESPONSE
-from kinspect.output import Writer, table
+from kinspect.output import Piece, PieceWriter, table
 from kinspect.output.actions import refused
 from kinspect.output.branches import Branches, StyledText
 from kinspect.output.escape import escape
@@ -30,12 +30,12 @@ PART = 1_000
 SIDES = (REQUEST, RESPONSE)
 HEADER_KEYS = (
     *("timestamp", "completed_at", "connection_id", "kind", "correlation_id", "api_candidates", "in_flight"),
-    *("latency_ms", "service_ms", "max_wait_ms", "throttle_time_ms", "topics", "topic_ids", "partitions"),
-    *("groups", "transactional_ids", "record_count", "record_bytes"),
+    *("latency_ms", "service_ms", "max_wait_ms", "throttle_time_ms", "wait", "topics"),
+    *("topic_ids", "partitions", "groups", "transactional_ids", "record_count", "record_bytes"),
 )
 
 
-class Detail(Writer):
+class Detail(PieceWriter):
     """Writes exchanges as trees."""
 
     def __init__(self, console: Console, view: View) -> None:
@@ -62,6 +62,16 @@ class Detail(Writer):
         for problem in problems:
             left -= 1
             self._branches.line("", not left, _problem(problem))
+
+    def piece(self, exchange: Exchange) -> Piece:
+        """The exchange's tree as text."""
+        with self._branches.aside() as rows:
+            self.exchange(exchange)
+        return "", "".join(rows).encode()
+
+    def put(self, piece: Piece) -> None:
+        """Write a tree given as text."""
+        self._branches.put(piece[1].decode())
 
     def flush(self) -> None:
         """Write everything buffered."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kinspect.kafka.view.view import iso_time
 from kinspect.model import NS_PER_SECOND, NS_PER_US
 from kinspect.output.escape import escape
-from kinspect.seen import LONGEST, ValueCounts, may_be_more
+from kinspect.seen import MAXIMA, ValueCounts, may_be_more
 
 if TYPE_CHECKING:
     from kinspect.output.tally import Tally
@@ -33,7 +33,7 @@ def instead(tally: Tally) -> str:
 
 def _there(kind: str, counts: ValueCounts) -> str:
     """The most frequent values, equals in the order of names, and the number of others."""
-    if kind == LONGEST:
+    if kind in MAXIMA:
         return f"the {kind} is {_milliseconds(counts[kind])}"
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = ", ".join(f"{escape(name)} {times:,}" for name, times in ranked[:SHOWN])

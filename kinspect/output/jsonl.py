@@ -32,11 +32,21 @@ class JsonLines:
 
     def exchange(self, exchange: Exchange) -> None:
         """Write the exchange's line."""
-        self.line(self._view.exchange(exchange))
+        self._put(text(self._view.exchange(exchange)))
 
     def line(self, line: dict[str, Any]) -> None:
         """Write one object."""
-        data = text(line)
+        self._put(text(line))
+
+    def piece(self, exchange: Exchange) -> tuple[str, bytes]:
+        """The exchange's line."""
+        return "", text(self._view.exchange(exchange))
+
+    def put(self, piece: tuple[str, bytes]) -> None:
+        """Write a line given as text."""
+        self._put(piece[1])
+
+    def _put(self, data: bytes) -> None:
         self._lines.append(data)
         self._waiting += len(data)
         if self._waiting >= BATCH_BYTES:

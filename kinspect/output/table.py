@@ -13,8 +13,9 @@ from rich.text import Text
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED
+from kinspect.kafka.wire.wait import BROKER, CAUSES, IDLE
 from kinspect.model import NS_PER_SECOND
-from kinspect.output import Writer
+from kinspect.output import Piece, PieceWriter
 from kinspect.output.actions import NO_ACTION, Action, action_of, is_login
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
@@ -26,7 +27,8 @@ FIELDS = frozenset(
         *("topics", "partitions", "groups", "transactional_ids", "record_count", "record_bytes"),
     }
 )
-"""Fields of an exchange's line that a row needs."""
+"""Fields of an exchange's line that a row needs; one of `--wide` needs `WAIT` too."""
+WAIT = "wait"
 
 TIME = "STARTED"
 """Title of the column of times, which do not ascend: rows stand in the order of completion."""
@@ -56,6 +58,8 @@ MEDIUM = Widths(12, 33, 12, 20, 8, True)
 BROAD = Widths(12, 36, 18, 22, 8, True)
 WIDE = Widths(29, 43, 24, 0, 10, True)
 """Widths of `--wide`, without the API column's, which is that of the longest name."""
+WAIT_WIDTH = max(map(len, CAUSES))
+"""Width of the column that `--wide` alone has."""
 
 ABOUT_LEAST = 15
 """Sufficient width of the last column. With less, every row may go on in a second line."""
@@ -92,12 +96,12 @@ def _left(widths: Widths, terminal: int) -> int:
     return terminal - sum(width + 1 for width in widths[:-1] if width)
 
 
-class TableWriter(Writer):
+class TableWriter(PieceWriter):
     """Writes exchanges as rows. `wide`: nothing is cut, rows may be longer than the terminal is wide."""
 
     def __init__(self, console: Console, view: View, *, utc: bool = False, wide: bool = False) -> None:
         self._console = console
-        self._view = replace(view, fields=FIELDS)
+        self._view = replace(view, fields=FIELDS | {WAIT} if wide else FIELDS)
         self._zone = UTC if utc else None
         self._wide = wide
         self._widths = (
@@ -110,13 +114,35 @@ class TableWriter(Writer):
 
     def exchange(self, exchange: Exchange) -> None:
         """Write the exchange's row."""
-        line, found = self._view.exchange(exchange), action_of(exchange)
-        day, clock = day_and_clock(exchange.timestamp, self._zone)
+        day, rows = self._rows_of(exchange)
+        self._head(day)
+        self._rows += rows
+
+    def piece(self, exchange: Exchange) -> Piece:
+        """The exchange's row as text, to stand below its day."""
+        day, rows = self._rows_of(exchange)
+        with self._console.capture() as text:
+            self._console.print(Text("\n").join(rows), soft_wrap=True)
+        return day, text.get().encode()
+
+    def put(self, piece: Piece) -> None:
+        """Write a row given as text."""
+        day, text = piece
+        self._head(day)
+        self.flush()
+        self._console.file.write(text.decode())
+
+    def _head(self, day: str) -> None:
         if day != self._day and not self._wide:
             self._day = day
             self._rows.append(Text(f"{day} {self._zone_name}", style=DIM))
+
+    def _rows_of(self, exchange: Exchange) -> tuple[str, list[Text]]:
+        """The exchange's day, and its row in one or two lines."""
+        line, found = self._view.exchange(exchange), action_of(exchange)
+        day, clock = day_and_clock(exchange.timestamp, self._zone)
         widths = self._widths
-        self._rows += self._row(
+        return day, self._row(
             (
                 Text(f"{day} {clock}" if self._wide else clock[: widths.time], style=DIM),
                 Text(
@@ -128,6 +154,7 @@ class TableWriter(Writer):
             ),
             lambda width: api_text(line, width),
             latency(line["latency_ms"]),
+            wait(line[WAIT]) if self._wide else None,
             about(line, found),
             failed=bool(
                 line["error_names"] or line["problems"] or found.refused or line["outcome"] in MISSING
@@ -152,13 +179,15 @@ class TableWriter(Writer):
         *first, api, latency, about = (
             Text(title, style="bold") for title in (time, ends, "CLIENT ID", "API", "LATENCY", "ABOUT")
         )
-        return self._row(first, lambda _: api, latency, About([about], []))
+        wait = Text(WAIT.upper(), style="bold") if self._wide else None
+        return self._row(first, lambda _: api, latency, wait, About([about], []))
 
     def _row(
         self,
         first: Iterable[Text],
         api: Callable[[int], Text],
         latency: Text,
+        wait: Text | None,
         about: About,
         *,
         failed: bool = False,
@@ -169,6 +198,8 @@ class TableWriter(Writer):
             if width:
                 row.append_text(self._fit(cell, width)).append(" ")
         row.append_text(self._api_and_latency(api, latency))
+        if wait is not None:
+            row.append(" ").append_text(self._fit(wait, WAIT_WIDTH))
         rows = [row]
         for part in about.parts:
             full = rows[-1].cell_len + 1 + part.cell_len > self._console.width
@@ -258,6 +289,18 @@ def latency(milliseconds: float | None) -> Text:
     if size < 10:
         return Text(f"{milliseconds:.2f}ms")
     return Text(f"{milliseconds:.0f}ms" if size < 10_000 else f"{milliseconds / 1000:.1f}s")
+
+
+def wait(cause: str | None) -> Text:
+    """The cause of a wait, in its style."""
+    return Text("–" if cause is None else cause, style=wait_style(cause))
+
+
+def wait_style(cause: str | None) -> str:
+    """Dim if the client asked for the wait, marked if it is not the broker's own time."""
+    if cause is None or cause in IDLE:
+        return DIM
+    return "" if cause == BROKER else NOTE
 
 
 class About(NamedTuple):

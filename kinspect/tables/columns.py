@@ -65,9 +65,9 @@ _EXCHANGE = parse_columns(
     """exchange_id text, timestamp time, completed_at time, client client, broker broker, connection_id text,
     community_id text, tls bool, kind text, api text, api_key int, api_version int, correlation_id int, outcome text,
     outcome_reason text, api_candidates texts, latency_ms double, service_ms double, in_flight int, max_wait_ms long,
-    throttle_time_ms long, topics texts, topic_ids texts, partitions texts, groups texts, transactional_ids texts,
-    truncated_lists bool, record_count long, record_bytes long, error_codes ints, error_names texts, error_count long,
-    problem_count long, request request, response response, problems problems"""
+    throttle_time_ms long, wait text, topics texts, topic_ids texts, partitions texts, groups texts,
+    transactional_ids texts, truncated_lists bool, record_count long, record_bytes long, error_codes ints,
+    error_names texts, error_count long, problem_count long, request request, response response, problems problems"""
 )
 _CONNECTION = parse_columns(
     """timestamp time, completed_at time, client counted_client, broker counted_broker, connection_id text,
@@ -110,6 +110,7 @@ COMMENTS = {
     "community_id": "Community ID flow hash, as Zeek and Suricata print it",
     "latency_ms": "Last byte of the request to first byte of the response",
     "service_ms": "As latency_ms, from the response before it if that came later",
+    "wait": "Cause of the wait: broker, long_poll, group_wait, queued, throttled or retransmitted",
     "in_flight": "Requests ahead of this one on its connection",
     "outcome": "answered, unanswered, no_response or orphan",
     "body": "The message's fields as JSON text",

@@ -20,6 +20,8 @@ LIST = (
     Key("← →", "sideways, where the list is too wide"),
     Key("t", "by the time shown; again: the last first", "order('time')"),
     Key("l", "by latency, the slowest first; again: the fastest", "order('latency')"),
+    Key("L", "the same, waits that were asked for (dim) last", "order('slow')"),
+    Key("y", "by why it took so long, the unusual first", "order('wait')"),
     Key("b", "by bytes, the largest first; again: the smallest", "order('size')"),
     Key("o", "in the order of completion, as at first", "order('completion')"),
     Key("f", "follow its connection; again: all connections", "follow"),
@@ -49,7 +51,7 @@ SECTIONS = {"In the list": LIST, "In the fields and the bytes": DETAILS, "Anywhe
 RECIPES = (
     (
         "The slowest exchange and its bytes",
-        "l  Enter:  then ↓ through its fields, their bytes are set off",
+        "L  Enter:  then ↓ through its fields, their bytes are set off",
     ),
     ("What went wrong", "e  Enter:  errors stand above the fields, with their bytes"),
     ("What one client did", "/  client-id=NAME  Enter,  or f on one of its exchanges"),

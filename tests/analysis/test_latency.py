@@ -78,6 +78,7 @@ def test_rows_are_sums_over_the_lines(folder):
                 throttled = now or throttles.get(line["connection_id"], False)
                 throttles[line["connection_id"]] = now
             why = cause(line, throttled)
+            assert line["wait"] == why or (why, line["wait"]) == ("broker", "retransmitted"), (path, line)
             if why is not None:
                 causes[line["api"]][why] += 1
                 times[line["api"]].append((line["service_ms"], line["latency_ms"], line["request"]["frames"]))

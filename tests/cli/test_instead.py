@@ -76,6 +76,18 @@ def listing(names):
             ["--min-latency", "1h"],
             "no exchange passes --min-latency; the longest latency (or wait) is 0.200ms",
         ),
+        (
+            ["--min-service", "1h"],
+            "no exchange passes --min-service; the longest service time (or wait) is 0.200ms",
+        ),
+        (["--wait", "queued"], "no exchange passes --wait; causes there are: broker 4"),
+        (["--role", "producer"], "no exchange passes --role; roles there are: consumer 4"),
+        (["--principal", "alice"], "no exchange passes --principal; there are no principals"),
+        (["--software", "librdkafka"], "no exchange passes --software; there are no names of software"),
+        (
+            ["--error", "corrupt_message"],
+            "no exchange passes --error; errors there are: REBALANCE_IN_PROGRESS 1",
+        ),
         (["--api", "Sasl*", "--errors-only"], "no exchange that passes --api passes --errors-only"),
         (["--topic", "orders", "--errors-only"], "no exchange that passes --topic passes --errors-only"),
     ],

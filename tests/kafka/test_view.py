@@ -65,7 +65,7 @@ def test_keys_and_their_order() -> None:
     assert " ".join(line) == (
         "type schema_version timestamp completed_at client broker connection_id community_id tls kind api api_key"
         " api_version correlation_id outcome outcome_reason api_candidates latency_ms service_ms in_flight max_wait_ms"
-        " throttle_time_ms topics topic_ids partitions groups transactional_ids truncated_lists record_count"
+        " throttle_time_ms wait topics topic_ids partitions groups transactional_ids truncated_lists record_count"
         " record_bytes error_codes error_names error_count problem_count request response problems"
     )
     assert list(line["client"]) == [

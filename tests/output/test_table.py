@@ -17,6 +17,7 @@ from kinspect.output.table import (
     ends_text,
     latency,
     longest_api,
+    wait,
     widths_for,
 )
 from kinspect.protocol import Message, encode_request, schema
@@ -39,6 +40,7 @@ LINE = {
     "partitions": [],
     "groups": [],
     "transactional_ids": [],
+    "wait": "retransmitted",
     "record_count": 0,
     "record_bytes": 0,
     "error_names": [],
@@ -186,7 +188,8 @@ def test_every_api_keeps_to_its_column(exchanges, stream, width):
     assert len(rows) == len(APIS)
     end = header.index("LATENCY") + len("LATENCY")
     assert all(re.search(r"(ms|s)$", row[:end]) for row in rows)
-    assert all(row[end:] in ("", " orders") for row in rows)
+    wait = " retransmitted" if width == 0 else ""
+    assert all(row[end:] in (wait, f"{wait} orders") for row in rows)
     # No two APIs look alike.
     begin = header.index("API")
     names = {row[begin:].split(" v")[0] for row in rows}
@@ -241,6 +244,26 @@ def test_wide_rows_are_not_cut(exchanges, stream):
     assert "STARTED (UTC)" in header
     assert row.startswith("2023-11-14 22:13:20.000300000 10.0.0.1:40000→10.0.0.9:9092 ")
     assert row.endswith("g" * 300)
+
+
+def test_wide_rows_say_why_it_took_so_long(exchanges, stream):
+    beat, wait = (HEARTBEAT, 4, BEAT, {}), (HEARTBEAT, 4, BEAT, {"throttle_time_ms": 7})
+    made = exchanges(beat, wait, beat, (HEARTBEAT, 4, BEAT, None))
+    header, *rows = printed(stream, made, wide=True, utc=True).splitlines()
+    column = slice(header.index("WAIT"), header.index("ABOUT"))
+    assert [row[column].strip() for row in rows] == ["broker", "throttled", "throttled", "–"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "style"),
+    [
+        ("broker", ""),
+        *((cause, "dim") for cause in ("long_poll", "group_wait", None)),
+        *((cause, "yellow") for cause in ("queued", "throttled", "retransmitted")),
+    ],
+)
+def test_causes_of_waits_have_a_colour_where_it_says_something(cause, style):
+    assert wait(cause).style == style
 
 
 def test_nothing_of_a_capture_reaches_the_terminal_as_it_is(exchanges, stream):

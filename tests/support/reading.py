@@ -26,7 +26,7 @@ WHOLE = View(records=True, payload="text")
 EVERYTHING = frozenset({"exchange", "connection", "gap"})
 
 TIMES = frozenset({"timestamp", "completed_at", "connection_id"})
-LATENCIES = frozenset({"latency_ms", "service_ms", "duration_ms", "in_flight"})
+LATENCIES = frozenset({"latency_ms", "service_ms", "duration_ms", "in_flight", "wait"})
 PLACES = frozenset({"file", "first", "last", "packets"})
 OWN_OF_PACKETS = TIMES | LATENCIES | PLACES
 """Keys that depend on the packets rather than on the bytes they carry."""
@@ -248,7 +248,8 @@ def _own(whole: Reading, exchange: Exchange) -> set[int]:
 SAID_BEFORE = frozenset({"principal", "software_name", "software_version", "node_id"})
 """Keys that a line learns from others of its connection, and that may differ if those are missing."""
 OF_NEIGHBOURS = (
-    frozenset({"role", "service_ms", "in_flight", "topics", "partitions", "topic_name_resolved"}) | PLACES
+    frozenset({"role", "service_ms", "in_flight", "wait", "topics", "partitions", "topic_name_resolved"})
+    | PLACES
 )
 """Keys that depend on other lines or on the place in the file; names are compared on their own."""
 

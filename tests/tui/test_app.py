@@ -15,6 +15,7 @@ import kinspect
 from kinspect.capture.source import STDIN
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import View
+from kinspect.output import table
 from kinspect.tui.index.choice import OPTIONS
 from kinspect.tui.index.listing import RowOrder
 
@@ -43,6 +44,28 @@ def test_the_slowest_exchange_and_its_bytes(explore):
         assert "group_id pcerr-fg" in text
 
     explore(script, ERRORS)
+
+
+def test_slow_answers_stand_before_waits_that_were_asked_for(explore):
+    async def script(explorer):
+        listing = explorer.main.selection.listing
+        for key, order in (("L", "slow"), ("y", "wait")):
+            await explorer.press(key)
+            assert listing.order == RowOrder(order, True)
+            waits = [listing.store[listing[place]].wait for place in range(len(listing))]
+            asked_for = [wait in ("long_poll", "group_wait") for wait in waits if wait]
+            assert asked_for == sorted(asked_for)
+            assert {True, False} == {*asked_for}
+        assert "WAIT▼" in explorer.read()
+        await explorer.press("L")
+        assert "LATENCY▼" in explorer.read()
+        waits = [listing.store[listing[place]].wait for place in range(len(listing))]
+        place = waits.index("long_poll")
+        row = explorer.main.exchanges.draw(place)
+        at = row.plain.index(table.latency(listing.store.line(listing[place])["latency_ms"]).plain)
+        assert [str(span.style) for span in row.spans if span.start <= at < span.end] == ["dim"]
+
+    explore(script, CAPTURES / "4.4.0" / "groups_classic.pcap.gz", size=(170, 30))
 
 
 def test_a_field_leads_to_its_bytes_and_a_byte_to_its_field(explore):

@@ -6,6 +6,7 @@ from support.tui import CAPTURES, ERRORS, indexed, keylog
 import kinspect
 from kinspect.errors import KinspectError
 from kinspect.filters import Filter
+from kinspect.kafka.wire.wait import CAUSES
 from kinspect.tui.index import listing
 from kinspect.tui.index.choice import OPTIONS, Choice, parse_filter
 from kinspect.tui.index.complete import completions, written
@@ -28,6 +29,20 @@ FILTERS = (
     "host=127.0.0.0/8 port=19092",
     "client-host=::1 broker-host=!10.*",
     "errors-only",
+    "wait=long_poll,group_wait",
+    "wait=!broker",
+    "wait=queued,throttled,retransmitted api=!Fetch",
+    "role=consumer,admin",
+    "role=!producer",
+    "principal=*",
+    "principal=!a*",
+    "software=*/4.* api=!ApiVersions",
+    "software=!apache-kafka-java",
+    "error=*",
+    "error=MEMBER_ID_REQUIRED,3,14 topic=!nothing",
+    "error=!27",
+    "min-service=0.5",
+    "min-service=100 role=consumer",
     "min-latency=0.5",
     "--min-latency=100",
     "since=+1s until=+3s",
@@ -101,6 +116,18 @@ def brought_up(listed):
     return [listed[place] for place in range(len(listed))]
 
 
+def unexpected(exchange):
+    """Latency, that of expected waits below all others."""
+    if exchange.latency_ns is None:
+        return None
+    return exchange.wait not in ("long_poll", "group_wait"), max(exchange.latency_ns, 0)
+
+
+def by_cause(exchange):
+    causes = ["long_poll", "group_wait", "broker", "queued", "throttled", "retransmitted"]
+    return exchange.wait and (causes.index(exchange.wait), max(exchange.latency_ns, 0))
+
+
 @pytest.mark.parametrize("piece", [7, 4096])
 @pytest.mark.parametrize("order", [RowOrder(key, down) for key in listing.KEYS for down in (False, True)])
 def test_lists_are_in_order(both, order, piece, monkeypatch):
@@ -114,6 +141,8 @@ def test_lists_are_in_order(both, order, piece, monkeypatch):
         "completion": lambda exchange: exchange.order,
         "time": lambda exchange: exchange.timestamp,
         "latency": lambda exchange: exchange.latency_ns,
+        "slow": unexpected,
+        "wait": by_cause,
         "size": lambda exchange: sum(m.size for m in (exchange.request, exchange.response) if m is not None),
     }[order.key]
     values = [value(exchanges[row]) for row in rows]
@@ -153,7 +182,8 @@ def test_a_list_grows_with_its_store():
 COMPLETIONS = [
     ("a", ["api="]),
     ("--a", ["--api="]),
-    ("err", ["errors-only"]),
+    ("err", ["error=", "errors-only"]),
+    ("error", ["errors-only"]),
     ("api=EndT", ["api=EndTxn"]),
     ("errors-only api=Fetch,EndT", ["errors-only api=Fetch,EndTxn"]),
     ("--api EndT", ["--api EndTxn"]),
@@ -162,6 +192,11 @@ COMPLETIONS = [
     ("group=", ["group=pcerr-fg", "group=pcerr-fg2"]),
     ("client-id=pc-err-f", ["client-id=pc-err-fence"]),
     ("min-latency=", []),
+    ("wait=", [f"wait={cause}" for cause in sorted(CAUSES)]),
+    ("wait=!q", ["wait=!queued"]),
+    ("role=c", ["role=consumer", "role=controller"]),
+    ("software=apache-kafka-java", ["software=apache-kafka-java/4.4.0"]),
+    ("error=INVALID_R", ["error=INVALID_RECORD"]),
     ("nothing", []),
 ]
 

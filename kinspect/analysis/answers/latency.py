@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any
 
 from kinspect.analysis.answer import Answer, Row, Told, Topic, topics_of
-from kinspect.analysis.answers.wait import CAUSES, IDLE, RETRANSMITTED, carries_throttle, wait
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import GREATEST, Record
 from kinspect.errors import KinspectError
@@ -16,10 +15,9 @@ from kinspect.filters import parse_duration
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import LISTED, iso_time, milliseconds
 from kinspect.kafka.wire.ends import endpoint
+from kinspect.kafka.wire.wait import CAUSES, IDLE, RETRANSMITTED
 from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_SECOND
 
-THROTTLES_KEPT = 10_000
-"""Largest number of connections that are known to be throttled; the one throttled first is forgotten."""
 BUCKETS_KEPT = 1_000_000
 """Largest number of buckets of all histograms."""
 NS_PER_MINUTE = 60 * NS_PER_SECOND
@@ -62,12 +60,11 @@ class Latency(Answer):
         if unknown := [name for name in self._by if name not in BY]:
             raise KinspectError(f"--by cannot be {unknown[0]!r}; it is one of {', '.join(BY)}")
         self._least = None if slow is None else _duration(slow)
-        self._throttled: dict[str, None] = {}
         self._buckets = 0
 
     def add(self, exchange: Exchange) -> None:
         service, latency = exchange.service_ns, exchange.latency_ns
-        cause = wait(exchange, self._throttles(exchange))
+        cause = exchange.wait
         if self._least is not None:
             if latency is not None and latency >= self._least and cause not in IDLE:
                 self._add_slow(exchange, cause, latency)
@@ -87,22 +84,6 @@ class Latency(Answer):
                 # Lines come in their order: of two, the first one stays, also where parts are merged.
                 place = tuple([-number for number in exchange.key])
                 times.slowest = service, place, _frames(exchange)
-
-    def _throttles(self, exchange: Exchange) -> bool:
-        """True if the answer, or the one before it on the connection, carried a throttle time."""
-        if exchange.response is None:
-            return False
-        known, connection = self._throttled, exchange.connection.connection_id
-        before = connection in known
-        now = carries_throttle(exchange)
-        if now:
-            known[connection] = None
-            if len(known) > THROTTLES_KEPT:
-                del known[next(iter(known))]
-                self.left_out += 1
-        elif before:
-            del known[connection]
-        return now or before
 
     def _keys(self, exchange: Exchange) -> Iterator[tuple[Any, ...]]:
         return product(*[BY[name][1](exchange) for name in self._by])

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 PRODUCER, CONSUMER, ADMIN = "producer", "consumer", "admin"
 FOLLOWER, CONTROLLER, BROKER = "follower", "controller", "broker"
+ROLES = (PRODUCER, CONSUMER, ADMIN, FOLLOWER, CONTROLLER, BROKER)
 
 _APIS = {
     # Produce, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit

@@ -22,6 +22,7 @@ from kinspect.kafka.wire.ends import Ends
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.order import LineNumbering
 from kinspect.kafka.wire.pair import ANSWERED, KAFKA, NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED
+from kinspect.kafka.wire.wait import carries_throttle
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import request_header, response_header, schema
 from kinspect.protocol.apikeys import API_VERSIONS, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -31,7 +32,7 @@ from kinspect.state import fields, fill
 
 STATE = (
     *("exchanges", "gaps", "gap_bytes", "client_id", "principal", "software", "_role"),
-    *("_api_versions", "_client_text", "_response_end", "_conflicts"),
+    *("_api_versions", "_client_text", "_response_end", "_throttled", "_conflicts"),
 )
 """The plain fields of `Session`."""
 # APIs each of whose requests may show something about the client.
@@ -122,6 +123,7 @@ class Session:
         self._client_text: bytes | None = None  # the client id as it stands in a header, if it is known
         self._tokens = Tokens(bool(desynchronised))
         self._response_end: int | None = None
+        self._throttled = False  # the last response carried a throttle time
         self._conflicts: dict[str, int] = {}  # bytes by direction, not reported yet
 
     def state(self) -> list[Any]:
@@ -469,9 +471,16 @@ class Session:
         exchange.response = message
         exchange.previous_response_end = self._response_end
         self._response_end = message.last_time
+        if self._ledger.waits:
+            self._note_throttle(exchange, message)
         if self._tokens.replies or exchange.api_key == SASL_HANDSHAKE:
             self._tokens.after_answer(exchange.api_key, exchange.api_version, message.raw or b"")
         self._finish(exchange, message.last_time, message.last_frame, ANSWERED)
+
+    def _note_throttle(self, exchange: Exchange, message: WireMessage) -> None:
+        now = carries_throttle(message)
+        exchange.throttled = now or self._throttled
+        self._throttled = now
 
     def _lay_out(self, message: WireMessage, exchange: Exchange) -> None:
         """Set a response's API and version from its request, and the start of its body."""
@@ -497,6 +506,8 @@ class Session:
         self._response_end = message.last_time
         self._note_damage(exchange, message, cause)
         self._infer(exchange, message, found)
+        if self._ledger.waits:
+            self._note_throttle(exchange, message)
         reason = "gap" if self._pending.lost else None
         self._pending.orphaned()
         self._finish(exchange, message.last_time, message.last_frame, ORPHAN, reason)

@@ -6,6 +6,7 @@ from typing import Any
 
 from kinspect.kafka import summary
 from kinspect.kafka.view import view
+from kinspect.kafka.wire import wait
 from kinspect.kafka.wire.pair import Pair
 from kinspect.model import Problem
 
@@ -19,6 +20,12 @@ class Exchange(Pair):
     def latency_ms(self) -> float | None:
         """`latency_ns` in milliseconds, None like it."""
         return view.milliseconds(self.latency_ns)
+
+    @property
+    def wait(self) -> str | None:
+        """The cause of its wait, by `kinspect.kafka.wire.wait`: `broker`, `long_poll`, `group_wait`, `queued`,
+        `throttled` or `retransmitted`; None if its time is not known."""
+        return wait.wait(self, self.service_ns, self.latency_ns)
 
     @property
     def summary(self) -> summary.Summary:

@@ -36,7 +36,8 @@ class Ledger:
     """Takes finished exchanges in order of completion.
 
     `emit` names the kinds of lines to give (`exchange`, `connection`, `gap`); `kafka_ports` are ports whose traffic
-    the user declares to be Kafka's; with `heads_only` no body is needed, and none is decoded.
+    the user declares to be Kafka's; with `heads_only` no body is needed, and none is decoded;
+    without `waits` nobody asks for an exchange's `wait`.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Ledger:
         emit: frozenset[str],
         kafka_ports: frozenset[int],
         heads_only: bool,
+        waits: bool,
         files: Sequence[str],
     ) -> None:
         self.caps = caps
@@ -55,6 +57,7 @@ class Ledger:
         self.emit = emit
         self.kafka_ports = kafka_ports
         self.heads_only = heads_only
+        self.waits = waits
         self.files = files
         self.holdings = Holdings(caps.total_bytes - caps.total_bytes // BEHIND_HOLES, counts)
         self.progress = Progress()

@@ -25,6 +25,7 @@ from kinspect.kafka.view.body import BodyView
 from kinspect.kafka.view.recordview import PAYLOADS, RecordView
 from kinspect.kafka.wire.message import NOTHING_DECODED, WireMessage
 from kinspect.kafka.wire.pair import Pair
+from kinspect.kafka.wire.wait import wait
 from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_MS, NS_PER_SECOND, REQUEST, RESPONSE, Problem
 
 SCHEMA_VERSION = 1
@@ -72,6 +73,8 @@ def line(exchange: Pair, view: View) -> dict[str, Any]:
     connection = exchange.connection
     summary = summary_of(exchange)
     problems = view.problems(exchange)
+    latency = exchange.latency_ns
+    service = exchange.service_ns
     return {
         "type": "exchange",
         "schema_version": SCHEMA_VERSION,
@@ -102,11 +105,12 @@ def line(exchange: Pair, view: View) -> dict[str, Any]:
         "outcome": exchange.outcome,
         "outcome_reason": exchange.outcome_reason,
         "api_candidates": [*exchange.api_candidates],
-        "latency_ms": milliseconds(exchange.latency_ns),
-        "service_ms": milliseconds(exchange.service_ns),
+        "latency_ms": milliseconds(latency),
+        "service_ms": milliseconds(service),
         "in_flight": exchange.in_flight,
         "max_wait_ms": summary.max_wait_ms,
         "throttle_time_ms": summary.throttle_time_ms,
+        "wait": wait(exchange, service, latency),
         "topics": summary.topics[:LISTED],
         "topic_ids": summary.topic_ids[:LISTED],
         "partitions": summary.partitions[:LISTED],

@@ -39,7 +39,16 @@ class Pair:
         *STATE,
         *("api_candidates", "completed_at", "connection", "found_problems", "key", "mechanism"),
         *("noted", "order", "outcome", "outcome_reason", "previous_response_end", "principal"),
-        *("request", "response", "role", "software_name", "software_version", "summarised", "view"),
+        *(
+            "request",
+            "response",
+            "role",
+            "software_name",
+            "software_version",
+            "summarised",
+            "throttled",
+            "view",
+        ),
     )
 
     def __init__(self, connection: Ends, kind: str) -> None:
@@ -66,6 +75,8 @@ class Pair:
         self.doubt: str | None = None
         # A part of the request was sent again while it was in flight; not known of encrypted connections.
         self.retransmitted = False
+        # The response, or the one before it on the connection, carried a throttle time.
+        self.throttled = False
         self.noted: tuple[Problem, ...] = ()
         # Properties of the client, as known when the exchange completed.
         self.role: str | None = None

@@ -24,7 +24,7 @@ OPTIONS = {name.replace("_", "-"): name for name in _PARAMETERS}
 """Parameters of `Filter` by the names of filters as they are written."""
 FLAGS = frozenset(name for name, parameter in _PARAMETERS.items() if parameter.default is False)
 MANY = frozenset(name for name, parameter in _PARAMETERS.items() if parameter.default == ())
-_OF_EACH_ROW = ("min_latency", "since", "until")
+_OF_EACH_ROW = ("min_latency", "min_service", "since", "until")
 _VERDICTS_KEPT = 1_000_000
 
 FilterValues = dict[str, Any]
@@ -93,6 +93,7 @@ class Choice:
                     connection,
                     values[row.CLIENT],
                     values[row.SUBJECT],
+                    values[row.FAULT],
                     values[row.API],
                 )
                 verdict = verdicts.get(key)
@@ -150,6 +151,10 @@ class _Timed:
         return row.latency_of(self._values)
 
     @property
+    def service_ns(self) -> int | None:
+        return row.service_of(self._values)
+
+    @property
     def completed_at(self) -> int | None:
         return _time(self._values[row.COMPLETED_AT])
 
@@ -174,13 +179,15 @@ class _FilteredRow:
         has_api = bool(found.flags & row.HAS_API)
         self.api_key = found.api_key if has_api else None
         self.api = row_api_name(found)
-        self.client_id = store.texts[found.client][0] if found.client else None
+        client = store.texts[found.client] or [None] * 6
+        self.client_id, self.role, self.principal, _, self.software_name, self.software_version = client
         self.connection = _Ends(*store.connection(found)[:4])
-        self.outcome, self.outcome_reason = found.outcome, found.reason
+        self.outcome, self.outcome_reason, self.wait = found.outcome, found.reason, found.wait
         self.problems = bool(found.flags & row.FAILED)
         topics, ids, unresolved, _, groups, *_ = store.texts[found.subject] or ((), (), (), (), ())
-        self.summary = _Names(topics, ids, unresolved, groups)
-        kept = found.subject != UNKEPT
+        codes, *_ = store.texts[found.fault] or ((),)
+        self.summary = _Names(topics, ids, unresolved, groups, codes)
+        kept = UNKEPT not in (found.subject, found.fault)
         (_, request_bits), (_, response_bits) = found.sides
         self.request = _Body(request_bits, kept) if request_bits & row.PRESENT else None
         self.response = _Body(response_bits, kept) if response_bits & row.PRESENT else None
@@ -196,9 +203,15 @@ class _Names:
     error_count, refusal = 0, None  # `problems` has the failures
 
     def __init__(
-        self, topics: Sequence[str], ids: Sequence[str], unresolved: Sequence[str], groups: Sequence[str]
+        self,
+        topics: Sequence[str],
+        ids: Sequence[str],
+        unresolved: Sequence[str],
+        groups: Sequence[str],
+        codes: Sequence[int],
     ) -> None:
         self.topics, self.topic_ids, self.unresolved_topic_ids, self.groups = topics, ids, unresolved, groups
+        self.error_codes = codes
 
 
 class _Body:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from kinspect.kafka.connection.roles import ROLES
+from kinspect.kafka.wire.wait import CAUSES
 from kinspect.protocol import schema
 from kinspect.tui.index.choice import FLAGS, OPTIONS
 from kinspect.tui.index.store import Store
 
 OFFERED = 50
+WORDS = {"role": ROLES, "wait": CAUSES}
+"""Values of the filters that have no others."""
 _SPECIAL = re.compile(r"[*?\[\],\"'\\\\\s]|^!")
 
 
@@ -48,7 +52,7 @@ def _values(option: str, value: str, store: Store) -> Iterator[str]:
     before, comma, last = value.rpartition(",")
     negated = "!" if last.startswith("!") else ""
     part = last.removeprefix("!")
-    known: Iterable[str] = store.seen.get(option, ())
+    known: Iterable[str] = WORDS.get(option, store.seen.get(option, ()))
     if option == "api":
         known = dict.fromkeys([*sorted(known), *sorted(schema.api_names().values())])
     found = 0

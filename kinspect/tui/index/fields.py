@@ -30,7 +30,7 @@ STRETCH = 1000
 EXCHANGE, HEADER, BODY = "exchange", "header", "body"
 ERROR, PROBLEM = "error", "problem"
 EXCHANGE_KEYS = (
-    *("outcome", "outcome_reason", "latency_ms", "service_ms", "timestamp", "completed_at"),
+    *("outcome", "outcome_reason", "latency_ms", "service_ms", "wait", "timestamp", "completed_at"),
     *("correlation_id", "kind", "api_candidates", "in_flight", "max_wait_ms", "throttle_time_ms", "tls"),
     *("client", "broker", "connection_id", "community_id", "topics", "topic_ids", "partitions", "groups"),
     *("transactional_ids", "record_count", "record_bytes"),

@@ -15,6 +15,7 @@ from kinspect.capture import may_bring_secrets
 from kinspect.capture.places import has_places
 from kinspect.capture.timeline import Packets, note_capture
 from kinspect.errors import CaptureError
+from kinspect.filters import software_names
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.order import LineKey
@@ -192,10 +193,10 @@ class RowMaker:
                 *action_of(exchange),
             ]
         )
+        codes = dict.fromkeys(problem.code for problem in exchange.problems[:_LISTED])
+        fault = number([summary.error_codes, [*codes], exchange.api_candidates])
         if self._numbering.grew or (exchange.api and ("api", exchange.api) not in self.seen):
             self._see(exchange)
-        codes = dict.fromkeys(problem.code for problem in exchange.problems[:_LISTED])
-        fault = number([summary.error_names[:_LISTED], [*codes], exchange.api_candidates])
         noted = number([list(problem.to_dict().values()) for problem in exchange.noted])
         cut = UNKEPT in (connection, client, subject, fault, noted)
         return row.Numbers(connection, client, subject, fault, noted, self._spooled(exchange), cut)
@@ -206,12 +207,15 @@ class RowMaker:
         names = {
             "api": (exchange.api,),
             "client-id": (exchange.client_id,),
+            "principal": (exchange.principal,),
+            "software": software_names(exchange),
             "topic": summary.topics,
             "group": summary.groups,
             "host": (ends.client_ip, ends.broker_ip),
             "client-host": (ends.client_ip,),
             "broker-host": (ends.broker_ip,),
             "port": (str(ends.broker_port),),
+            "error": summary.error_names,
         }
         for option, found in names.items():
             for name in found:

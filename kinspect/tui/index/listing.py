@@ -7,6 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
+from kinspect.kafka.wire.wait import (
+    BROKER,
+    GROUP_WAIT,
+    IDLE,
+    LONG_POLL,
+    QUEUED,
+    RETRANSMITTED,
+    THROTTLED,
+)
 from kinspect.tui.index import row
 from kinspect.tui.index.choice import Choice
 from kinspect.tui.index.store import Store
@@ -25,10 +34,34 @@ class RowOrder(NamedTuple):
     down: bool = False
 
 
+_CAUSES = (LONG_POLL, GROUP_WAIT, BROKER, QUEUED, THROTTLED, RETRANSMITTED)
+"""Causes of waits, those that say least of a problem first."""
+_STEP = 1 << 59
+"""Distance of two causes: more nanoseconds than most waits have, 18 years."""
+
+
+def _latency_of_cause(values: row.RowValues) -> int | None:
+    """Latency, by cause."""
+    latency, cause = row.latency_of(values), row.wait_of(values[row.FLAGS])
+    if latency is None or cause is None:
+        return None
+    return _CAUSES.index(cause) * _STEP + max(0, min(latency, _STEP - 1))
+
+
+def _unexpected_latency(values: row.RowValues) -> int | None:
+    """Latency, that of waits which the client asked for apart."""
+    latency = row.latency_of(values)
+    if latency is None:
+        return None
+    return max(0, min(latency, _STEP - 1)) + _STEP * (row.wait_of(values[row.FLAGS]) not in IDLE)
+
+
 KEYS: dict[str, Callable[[row.RowValues], int | None]] = {
     COMPLETION: lambda values: values[row.COMPLETED_AT],
     "time": row.timestamp_of,
     "latency": row.latency_of,
+    "slow": _unexpected_latency,
+    "wait": _latency_of_cause,
     "size": row.exchange_size,
 }
 """Sort keys of rows. `time` is the time that the list shows; rows come in the order of completion."""

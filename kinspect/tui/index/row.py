@@ -11,6 +11,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.order import LineKey
 from kinspect.kafka.wire.pair import ANSWERED, KAFKA, NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED
+from kinspect.kafka.wire.wait import CAUSES
 from kinspect.tui.index.texts import UNKEPT
 
 NONE = -(1 << 63)
@@ -30,8 +31,9 @@ def key(order: int) -> LineKey:
 OUTCOMES = (ANSWERED, UNANSWERED, NO_RESPONSE, ORPHAN)
 REASONS = (None, "capture_end", "closed", "reset", "gap", "one_sided", "cap", "idle", "acks_unknown")
 KINDS = (KAFKA, SASL_TOKEN)
+WAITS = (None, *CAUSES)
 
-# Bits of `Row.flags`: the outcome, the reason and the kind by their place in the tuples above, then one a fact.
+# Bits of `Row.flags`: outcome, reason, kind and cause of the wait by their place in the tuples above; one a fact.
 _REASON_AT, _KIND_AT = 2, 6
 HAS_API, HAS_CORRELATION, LATENCY_KNOWN, FAILED = 1 << 7, 1 << 8, 1 << 9, 1 << 10
 """Bits: the exchange has an API key and version; it has a correlation id; no gap touched its latency; its response has
@@ -43,6 +45,9 @@ PRESENT, RAW, COMPLETE, INFERRED, LAID_OUT, READ = (1 << bit for bit in range(6)
 is known; its body could be read to the end."""
 CUT = 1 << 24
 """Bit: names or problems of the exchange were too many to be kept, and the list does not show all of them."""
+THROTTLED, RETRANSMITTED = 1 << 25, 1 << 26
+"""Bits: `Exchange.throttled` and `Exchange.retransmitted`."""
+_WAIT_AT = 27
 
 
 class MessageRow(NamedTuple):
@@ -100,6 +105,10 @@ class Row(NamedTuple):
         return KINDS[self.flags >> _KIND_AT & 1]
 
     @property
+    def wait(self) -> str | None:
+        return wait_of(self.flags)
+
+    @property
     def sides(self) -> tuple[tuple[MessageRow, int], tuple[MessageRow, int]]:
         """Both messages, each with its bits."""
         return (self.request, self.flags >> REQUEST_AT), (self.response, self.flags >> RESPONSE_AT)
@@ -113,8 +122,9 @@ _SPOOL_AT, _FLAGS_AT, _NUMBERS_AT = 24, 32, 40
 _SPOOL, _FLAGS, _NUMBERS = Struct("<Q"), Struct("<I"), Struct("<5I")
 
 # Indexes in the values that STRUCT gives, for loops over all rows: a `Row` for each would take too long.
-COMPLETED_AT, FLAGS, CONNECTION, CLIENT, SUBJECT, API = map(
-    Row._fields.index, ("completed_at", "flags", "connection", "client", "subject", "api_key")
+COMPLETED_AT, PREVIOUS_END, FLAGS, CONNECTION, CLIENT, SUBJECT, FAULT, API = map(
+    Row._fields.index,
+    ("completed_at", "previous_response_end", "flags", "connection", "client", "subject", "fault", "api_key"),
 )
 _FIRST, _LAST, _BYTES = map(MessageRow._fields.index, ("first_time", "last_time", "size"))
 REQUEST_FIRST, REQUEST_LAST, REQUEST_BYTES = _FIXED + _FIRST, _FIXED + _LAST, _FIXED + _BYTES
@@ -128,6 +138,17 @@ def latency_of(values: RowValues) -> int | None:
     if flags & 3 or not flags & LATENCY_KNOWN or NONE in (begin, end):
         return None
     return end - begin
+
+
+def service_of(values: RowValues) -> int | None:
+    """Counterpart of `Exchange.service_ns`."""
+    latency = latency_of(values)
+    return None if latency is None else min(latency, values[RESPONSE_FIRST] - values[PREVIOUS_END])
+
+
+def wait_of(flags: int) -> str | None:
+    """Counterpart of `Exchange.wait`."""
+    return WAITS[flags >> _WAIT_AT & 7]
 
 
 def timestamp_of(values: RowValues) -> int | None:
@@ -164,6 +185,7 @@ def pack_row(exchange: Exchange, numbers: Numbers) -> bytes:
         OUTCOMES.index(exchange.outcome)
         | REASONS.index(exchange.outcome_reason) << _REASON_AT
         | KINDS.index(exchange.kind) << _KIND_AT
+        | WAITS.index(exchange.wait) << _WAIT_AT
     )
     if exchange.api_key is not None and exchange.api_version is not None:
         flags |= HAS_API
@@ -175,6 +197,10 @@ def pack_row(exchange: Exchange, numbers: Numbers) -> bytes:
         flags |= FAILED
     if numbers.cut:
         flags |= CUT
+    if exchange.throttled:
+        flags |= THROTTLED
+    if exchange.retransmitted:
+        flags |= RETRANSMITTED
     flags |= _bits(exchange.request) << REQUEST_AT | _bits(exchange.response) << RESPONSE_AT
     return STRUCT.pack(
         _time(exchange.completed_at),

@@ -15,6 +15,7 @@ from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.pair import SASL_TOKEN, TOKEN_NAME
 from kinspect.model import REQUEST, RESPONSE, Counts, Problem
 from kinspect.output.actions import NO_ACTION, Action
+from kinspect.protocol import schema
 from kinspect.tui.index import reread, row
 from kinspect.tui.index.indexer import Inputs, RowBatch
 from kinspect.tui.index.row import NONE, NOWHERE, MessageRow, Row
@@ -88,7 +89,7 @@ class Store:
         topics, _, _, partitions, groups, transactional_ids, *action = (
             self.texts[found.subject] or _NO_SUBJECT
         )
-        error_names, problems, candidates = self.texts[found.fault] or ([], [], [])
+        codes, problems, candidates = self.texts[found.fault] or ([], [], [])
         has_api = bool(found.flags & row.HAS_API)
         values = row.values(self.rows, index)
         latency = row.latency_of(values)
@@ -101,10 +102,11 @@ class Store:
             "api_key": found.api_key if has_api else None,
             "api_version": found.api_version if has_api else None,
             "latency_ms": None if latency is None else latency / 1_000_000,
+            "wait": found.wait,
             "outcome": found.outcome,
             "outcome_reason": found.reason,
             "api_candidates": candidates,
-            "error_names": error_names,
+            "error_names": [*map(schema.error_name, codes[:_LISTED])],
             "problems": [{"code": code} for code in problems],
             "topics": topics[:_LISTED],
             "partitions": partitions,
@@ -191,6 +193,8 @@ class Store:
         exchange.in_flight = found.in_flight
         exchange.previous_response_end = _time(found.previous_response_end)
         exchange.latency_known = bool(found.flags & row.LATENCY_KNOWN)
+        exchange.throttled = bool(found.flags & row.THROTTLED)
+        exchange.retransmitted = bool(found.flags & row.RETRANSMITTED)
         exchange.noted = tuple(Problem(*_problem(values)) for values in self.texts[found.noted])
         (request, request_bits), (response, response_bits) = found.sides
         exchange.request = _message(exchange, REQUEST, request, request_bits, messages[0])
@@ -204,8 +208,6 @@ _LISTED = 100
 
 def row_api_name(found: Row) -> str | None:
     """The API's name; None for an unknown one."""
-    from kinspect.protocol import schema
-
     if found.kind == SASL_TOKEN:
         return TOKEN_NAME
     return schema.api_name(found.api_key) if found.flags & row.HAS_API else None

@@ -54,6 +54,7 @@ BROAD = (
     ListColumn("client", "CLIENT ID", 18),
     ListColumn("api", "API", 24),
     ListColumn("latency", "LATENCY", 8, "latency"),
+    ListColumn("wait", "WAIT", table.WAIT_WIDTH, "wait"),
     ListColumn("size", "SIZE", 8, "size"),
     ListColumn("about", "ABOUT", 0),
 )
@@ -61,6 +62,8 @@ SIDEWAYS = 22
 """Cells that the list moves sideways at a key press."""
 MARK = 1
 """Cells before the first column, for the mark."""
+SHOWN_AS = {"slow": "latency"}
+"""Orders that go by the column of another one."""
 RIGHT = frozenset({"latency", "size"})
 
 
@@ -164,7 +167,11 @@ class Exchanges(Lines):
         if name == "api":
             return table.api_text(line, width)
         if name == "latency":
-            return table.latency(line["latency_ms"])
+            cell = table.latency(line["latency_ms"])
+            cell.stylize(table.wait_style(line["wait"]))
+            return cell
+        if name == "wait":
+            return table.wait(line["wait"])
         if name == "size":
             return Text(bytes_text(size))
         about = table.about(line, line["action"])
@@ -241,6 +248,6 @@ class Titles(Widget):
 
 
 def _arrow(column: ListColumn, order: RowOrder) -> str:
-    if column.order != order.key:
+    if column.order != SHOWN_AS.get(order.key, order.key):
         return ""
     return "▼" if order.down else "▲"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.pair import Pair
 from kinspect.model import NS_PER_MS, RESPONSE
 from kinspect.protocol import schema
 
@@ -26,16 +26,16 @@ _CODE = frozenset({"error_code"})
 _ASSIGNMENTS = frozenset({"assignments"})
 _THROTTLE = "throttle_time_ms"
 _THROTTLE_ONLY = frozenset({_THROTTLE})
+_INT32 = 4
 
 
-def wait(exchange: Exchange, throttled: bool) -> str | None:
-    """The cause of an exchange's wait; None if its time is not known. `throttled`: its answer, or the one before it on
-    the connection, carried a throttle time (see `carries_throttle`).
+def wait(exchange: Pair, service: int | None, latency: int | None) -> str | None:
+    """The cause of an exchange's wait, one of `CAUSES`; None if its time is not known. `service`, `latency`: its
+    `service_ns` and `latency_ns`.
 
     A Fetch waits for records until `max_wait_ms` (`long_poll`); a JoinGroup or SyncGroup for other members
     (`group_wait`), but for the leader's SyncGroup, which ends that wait, and those refused at once.
     """
-    service, latency = exchange.service_ns, exchange.latency_ns
     if service is None or latency is None:
         return None
     key = exchange.api_key
@@ -45,28 +45,35 @@ def wait(exchange: Exchange, throttled: bool) -> str | None:
         return GROUP_WAIT
     if 2 * service < latency:
         return QUEUED
-    if throttled:
+    if exchange.throttled:
         return THROTTLED
     return RETRANSMITTED if exchange.retransmitted else BROKER
 
 
-def carries_throttle(exchange: Exchange) -> bool:
+def carries_throttle(response: WireMessage) -> bool:
     """True if the response tells its client to wait (KIP-124, KIP-219)."""
-    response = exchange.response
-    if response is None or response.api_key is None or response.api_version is None:
+    api_key, api_version, raw = response.api_key, response.api_version, response.raw
+    if api_key is None or api_version is None or raw is None:
         return False
-    if not _tells_throttle(response.api_key, response.api_version):
-        return False
-    return bool(_body(response, _THROTTLE_ONLY).get(_THROTTLE))
+    leads = _throttle_leads(api_key, api_version)
+    if leads:
+        start = response.body_start
+        return len(raw) >= start + _INT32 and any(raw[start : start + _INT32])
+    return leads is not None and bool(_body(response, _THROTTLE_ONLY).get(_THROTTLE))
 
 
 @lru_cache(maxsize=4096)
-def _tells_throttle(api_key: int, api_version: int) -> bool:
+def _throttle_leads(api_key: int, api_version: int) -> bool | None:
+    """True if a response of this version begins with its throttle time, False if it stands elsewhere in it; None if it
+    has none."""
     layouts = schema.layouts(api_key, api_version, RESPONSE)
-    return any(field.name == _THROTTLE for layout in layouts for field in layout.fields)
+    names = [[field.name for field in layout.fields] for layout in layouts]
+    if not any([_THROTTLE in each for each in names]):
+        return None
+    return all([each[:1] == [_THROTTLE] for each in names])
 
 
-def _polled(exchange: Exchange, service: int) -> bool:
+def _polled(exchange: Pair, service: int) -> bool:
     """True if most of the time was `max_wait_ms`, and fewer bytes than `min_bytes` came, which a quorum's voters leave
     at 0 (KIP-595)."""
     asked = _body(exchange.request, _ASKED)
@@ -77,14 +84,16 @@ def _polled(exchange: Exchange, service: int) -> bool:
     if not found.complete or found.body is None:
         return False
     size = sum(
-        len(partition.get("records") or b"")
-        for topic in found.body.get("responses") or ()
-        for partition in topic.get("partitions") or ()
+        [
+            len(partition.get("records") or b"")
+            for topic in found.body.get("responses") or ()
+            for partition in topic.get("partitions") or ()
+        ]
     )
     return size < max(asked.get("min_bytes") or 0, 1)
 
 
-def _waited_for_members(exchange: Exchange) -> bool:
+def _waited_for_members(exchange: Pair) -> bool:
     if _body(exchange.response, _CODE).get("error_code") not in (NONE, REBALANCE_IN_PROGRESS):
         return False
     return exchange.api_key == JOIN_GROUP or not _body(exchange.request, _ASSIGNMENTS).get("assignments")

@@ -1,0 +1,108 @@
+"""The first exchanges of an order, in bounded memory and from parts of a run."""
+
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from kinspect.cli.options import SORTED_MOST
+from kinspect.cli.read import read
+from kinspect.output import ordered
+from kinspect.output.ordered import BYTES_HIT, ORDERS, Ordered
+
+
+class Written:
+    """A format whose piece of an exchange is its number, as a text of its length."""
+
+    def __init__(self):
+        self.numbers = []
+        self.made = 0
+
+    def piece(self, exchange):
+        self.made += 1
+        return "", str(exchange.number).encode().ljust(exchange.length)
+
+    def put(self, piece):
+        self.numbers.append(int(piece[1]))
+
+    def flush(self):
+        pass
+
+
+def exchange(number, latency, length=10):
+    return SimpleNamespace(number=number, latency_ns=latency, key=(number, 0, 0, 0), length=length)
+
+
+def kept(exchanges, most, order="latency", hits=None):
+    found = Ordered(Written(), order, most, (hits if hits is not None else []).append)
+    for each in exchanges:
+        found.exchange(each)
+    return found
+
+
+def shown(found):
+    found.show()
+    return found._writer.numbers
+
+
+def expected(exchanges, most):
+    """The greatest latencies, equal ones in the order of their numbers, unknown ones last."""
+    return [
+        each.number
+        for each in sorted(exchanges, key=lambda e: (e.latency_ns is None, -(e.latency_ns or 0), e.number))
+    ][:most]
+
+
+def random_exchanges(rng, count):
+    values = [None, -5, 0, 1, 2, 10**18, *range(3, 20)]
+    return [exchange(number, rng.choice(values)) for number in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_first_of_all(seed):
+    rng = random.Random(seed)
+    exchanges = random_exchanges(rng, rng.choice([0, 1, 50, 500]))
+    most = rng.choice([1, 2, 7, 1000])
+    assert shown(kept(exchanges, most)) == expected(exchanges, most)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_of_a_run_in_any_order_give_the_first_of_all(seed):
+    rng = random.Random(seed)
+    exchanges = random_exchanges(rng, 300)
+    parts = [[] for _ in range(rng.randint(1, 5))]
+    for each in exchanges:
+        rng.choice(parts).append(each)
+    most = rng.choice([1, 10, 1000])
+    whole = kept([], most)
+    for part in parts:
+        whole.merge(whole.from_bytes(kept(part, most).to_bytes()))
+    assert shown(whole) == expected(exchanges, most)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bytes_are_bounded_and_what_is_shown_are_still_the_first_ones(seed, monkeypatch):
+    monkeypatch.setattr(ordered, "BYTES_KEPT", 1000)
+    rng = random.Random(seed)
+    exchanges = [exchange(number, rng.randrange(100), rng.choice([5, 400, 2000])) for number in range(200)]
+    hits = []
+    found = kept(exchanges, 50, hits=hits)
+    assert sum(len(text) for _, (_, text) in found._kept) <= 1000 or len(found._kept) == 1
+    assert set(hits) == {BYTES_HIT}
+    numbers = shown(found)
+    assert numbers == expected(exchanges, len(numbers))
+    assert numbers
+
+
+def test_texts_are_made_of_those_alone_that_are_kept_for_a_while():
+    writer = Written()
+    found = Ordered(writer, "latency", 5, [].append)
+    for number in range(1000):
+        found.exchange(exchange(number, 1000 - number))
+    assert writer.made == 5
+
+
+def test_the_command_has_these_orders_and_room_for_what_it_takes():
+    (option,) = (each for each in read.params if each.name == "sort")
+    assert [*option.type.choices] == [*ORDERS]
+    assert SORTED_MOST * 1000 < ordered.BYTES_KEPT
