@@ -47,7 +47,7 @@ def sums(lines, names):
 
 
 def names_of(lines):
-    """Names by id that any response tells."""
+    """Names by id that any message tells."""
     told = {}
 
     def walk(value):
@@ -64,7 +64,7 @@ def names_of(lines):
                 walk(each)
 
     for line in lines:
-        walk(line["response"] and line["response"]["body"])
+        walk([line[side] and line[side]["body"] for side in ("request", "response")])
     return told
 
 
