@@ -98,6 +98,7 @@ def answer(
         raise KinspectError(f"there is no answer {name!r}; there are {', '.join(ANSWERS)}")
     found = open_answer(name, **options)
     run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, found.lines)()
+    run.filter.let_pass(found.serving)
     run.prepare()
     try:
         for line in run.all_lines():
@@ -112,7 +113,8 @@ def answer(
         raise error
     end = run.inspector.end[0]
     rows, _ = rows_of(found, run.inspector.names, end)
-    return document(name, run.summary(), (iso_time(run.filter.start), iso_time(end)), rows, found.left_out)
+    span = iso_time(run.filter.start), iso_time(end)
+    return document(name, run.summary(), span, rows, found.left_out, run.filter.options)
 
 
 def _beginning(

@@ -189,6 +189,13 @@ class Filter:
         """Options that were given, in the order in which they are tested."""
         return [option for option, _ in self._tests]
 
+    def let_pass(self, serving: Mapping[str, frozenset[int]]) -> None:
+        """Let exchanges of some APIs, by their keys, pass an option."""
+        self._tests = [
+            (option, _unless(serving[option], test) if option in serving else test)
+            for option, test in self._tests
+        ]
+
     def matches(self, exchange: Exchange) -> bool:
         """True if `exchange` passes; counts it in `unknown` if that could not be determined."""
         for option, test in self._tests:
@@ -266,6 +273,10 @@ def filter_from(options: Mapping[str, Any]) -> Filter:
         return Filter(**given)
     except KinspectError as error:
         raise KinspectError(_OPTION.sub(lambda option: _named(option[1]), str(error))) from None
+
+
+def _unless(apis: frozenset[int], test: Callable[[Exchange], Verdict]) -> Callable[[Exchange], Verdict]:
+    return lambda exchange: exchange.api_key in apis or test(exchange)
 
 
 def _named(name: str) -> str:

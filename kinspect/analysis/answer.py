@@ -91,6 +91,9 @@ class Answer(ABC):
 
     lines: ClassVar[frozenset[str]] = frozenset({"exchange"})
     """Types of the lines it takes."""
+    serving: ClassVar[Mapping[str, frozenset[int]]] = {}
+    """Keys of APIs that pass an option of the filter, by the option: they serve rows, and never name what it asks
+    for."""
     failures: ClassVar[Mapping[str, Callable[[Row], bool]]] = {}
     """Tests of rows, by the words of `--fail-on`."""
 

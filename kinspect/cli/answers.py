@@ -113,6 +113,7 @@ def _run(
     asked = run_options(
         {**NOT_ASKED, **values, "format_name": JSONL, "emit": sorted(answer.lines), "fields": ()}, captures
     )
+    asked.filter.let_pass(answer.serving)
     timeline = open_timeline(captures)
     interrupt = Interrupt()
     run = open_run(asked, timeline, interrupt, _Counted(answer))
@@ -125,7 +126,7 @@ def _run(
             rows, summary["unresolved_topic_ids"] = rows_of(answer, run.inspector.names, end)
             failed = fails is not None and any(map(fails, rows))
             span = iso_time(run.tally.first), iso_time(end)
-            found = output.document(name, summary, span, rows, answer.left_out)
+            found = output.document(name, summary, span, rows, answer.left_out, run.filter.options)
             output.write(found, _format(values), run.stream, make_style(values))
         asked.values["quiet"] = True
         status = max(run.close(summary), FOUND if failed else 0)

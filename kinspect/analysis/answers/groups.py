@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, Row, Told
 from kinspect.analysis.answers import groupevents as events
@@ -124,6 +124,8 @@ class _Ends(Record):
 
 class Groups(Answer):
     """Accumulator of the rows."""
+
+    serving: ClassVar[Mapping[str, frozenset[int]]] = {"--group": frozenset({FETCH, LIST_OFFSETS, END_TXN})}
 
     def __init__(self) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kinspect.output.answers.layout import Column, Layout, known, listed
+from kinspect.output.answers.layout import MINUTE, TIME_OF_DAY, Column, Layout, known, listed
 
 WAITS = 80
 """Width to which causes are not cut."""
@@ -48,8 +48,8 @@ def _more(file: str, rows: list[Row]) -> str:
 
 LAYOUT = Layout(
     (
-        Column("MINUTE (UTC)", _where("minute", lambda time: known(time and time[:16])), least=16),
-        Column("TIME (UTC)", _where("timestamp", lambda time: known(time and time[11:23])), rank=3),
+        Column("MINUTE", _where("minute"), least=16, time=MINUTE),
+        Column("TIME", _where("timestamp"), rank=3, time=TIME_OF_DAY),
         Column("API", _where("api")),
         Column("CLIENT ID", _where("client_id")),
         Column("ADDRESS", _where("client_ip"), rank=2),
