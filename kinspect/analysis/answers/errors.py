@@ -14,7 +14,7 @@ from kinspect.kafka.summary import error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.kafka.wire.pair import UNANSWERED as NO_ANSWER
-from kinspect.model import NS_PER_SECOND
+from kinspect.model import NS_PER_MS, NS_PER_SECOND
 from kinspect.protocol import schema
 
 UNANSWERED = "UNANSWERED"
@@ -42,7 +42,10 @@ REASONS = {
     "cap": "a limit of kinspect was reached",
     "acks_unknown": "none may have been due",
 }
-LEFT = "the connection was closed while a Fetch waited for records"
+ENDED = frozenset({"closed", "reset"})
+"""Reasons that tell of the connection's end; neither tells which side ended it."""
+LEFT = "the connection ended while a Fetch waited for records"
+BEHIND = "the connection ended while it stood behind other requests"
 NO_ADVICE = "Nothing is to be done, but to capture longer or with less loss."
 CLOSED_ADVICE = (
     "Find who closed or went silent: the broker's log may say why; compare request.timeout.ms of the client."
@@ -161,8 +164,10 @@ class Errors(Answer):
         self.count(fault.reasons, reason)
         if reason in EXPECTED:
             self.count(fault.expected, EXPECTED[reason])
-        elif reason == "closed" and exchange.api_key in FETCHES:
+        elif reason in ENDED and _waits_for_records(exchange):
             self.count(fault.expected, LEFT)
+        elif reason in ENDED and exchange.in_flight:
+            self.count(fault.expected, BEHIND)
         self._keep_names(fault, exchange, exchange.summary.topics, exchange.summary.groups)
 
     def _add_codes(self, exchange: Exchange, codes: dict[int, int]) -> None:
@@ -231,6 +236,14 @@ class Errors(Answer):
                 reasons |= {PASSED: rest} if _passed(fault, flows.get((api_key, *client))) else {}
             rows.append(_row(api, code, client, fault, reasons, told))
         return sorted(rows, key=_place)
+
+
+def _waits_for_records(exchange: Exchange) -> bool:
+    """True for a Fetch whose answer was not due yet as its connection ended."""
+    begin, end, longest = exchange.timestamp, exchange.completed_at, exchange.summary.max_wait_ms
+    if exchange.api_key not in FETCHES or begin is None or end is None or longest is None:
+        return False
+    return end - begin < 2 * longest * NS_PER_MS
 
 
 def _may_pass(api_key: int | None, code: int | None) -> bool:

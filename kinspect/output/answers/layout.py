@@ -153,20 +153,26 @@ def _local(time: str, style: Style) -> str:
 
 
 def _fitted(widths: dict[Column, int], most: int) -> dict[Column, int]:
-    """The widths that fit: the longest texts are cut, then columns are left out."""
+    """The widths that fit: columns are left out as long as cut texts are too wide; then the longest ones are cut."""
     widths = dict(widths)
-    while (over := sum(widths.values()) + GAP * (len(widths) - 1) - most) > 0:
-        texts = [column for column in widths if not column.right and widths[column] > column.least]
-        if texts:
-            *_, longest = sorted(texts, key=lambda column: widths[column])
-            second = max((widths[column] - 1 for column in texts if column is not longest), default=0)
-            widths[longest] -= min(over, widths[longest] - max(second, longest.least))
-            continue
-        least = max(widths, key=lambda column: column.rank)
-        if not least.rank:
+    while sum(_least(column, width) + GAP for column, width in widths.items()) - GAP > most:
+        last = max(widths, key=lambda column: column.rank)
+        if not last.rank:
             break
-        del widths[least]
+        del widths[last]
+    while (over := sum(widths.values()) + GAP * (len(widths) - 1) - most) > 0:
+        texts = [column for column in widths if widths[column] > _least(column, widths[column])]
+        if not texts:
+            break
+        *_, longest = sorted(texts, key=lambda column: widths[column])
+        second = max((widths[column] - 1 for column in texts if column is not longest), default=0)
+        widths[longest] -= min(over, widths[longest] - max(second, longest.least))
     return widths
+
+
+def _least(column: Column, width: int) -> int:
+    """The width to which a column's texts may be cut; numbers are not."""
+    return width if column.right else min(width, column.least)
 
 
 def _line(cells: list[tuple[Column, str, str]], widths: dict[Column, int]) -> Text:
