@@ -68,7 +68,7 @@ def test_rows_are_sums_over_the_lines(folder):
     for path in captures(folder):
         found = [*exchanges(path)]
         times, causes, throttles = defaultdict(list), defaultdict(Counter), {}
-        counts = Counter()
+        counts, waited = Counter(), defaultdict(list)
         for exchange in found:
             line = exchange.to_dict()
             counts[line["api"]] += 1
@@ -80,6 +80,7 @@ def test_rows_are_sums_over_the_lines(folder):
             why = cause(line, throttled)
             if why is not None:
                 causes[line["api"]][why] += 1
+                waited[line["api"]].append((line["latency_ms"], why))
                 times[line["api"]].append((line["service_ms"], line["latency_ms"], line["request"]["frames"]))
         rows = {row["api"]: row for row in rows_of("latency", found)}
         assert {api: row["count"] for api, row in rows.items()} == counts, path
@@ -90,6 +91,8 @@ def test_rows_are_sums_over_the_lines(folder):
             check_quantiles(row["service_ms"], [service for service, _, _ in times[api]])
             check_quantiles(row["latency_ms"], [latency for _, latency, _ in times[api]])
             slowest = max((service for service, _, _ in times[api]), default=None)
+            slow = [latency for latency, why in waited[api] if why not in ("long_poll", "group_wait")]
+            assert row["slow"] == sum(latency >= 1000 for latency in slow)
             assert row["slowest"] in [frames for service, _, frames in times[api] if service == slowest] or [
                 None
             ]

@@ -47,6 +47,7 @@ ENDED = frozenset({"closed", "reset"})
 LEFT = "the connection ended while a Fetch waited for records"
 BEHIND = "the connection ended while it stood behind other requests"
 NO_ADVICE = "Nothing is to be done, but to capture longer or with less loss."
+LEFT_ADVICE = "Nothing is to be done if a client or broker was stopped then."
 CLOSED_ADVICE = (
     "Find who closed or went silent: the broker's log may say why; compare request.timeout.ms of the client."
 )
@@ -290,7 +291,7 @@ def _names_on(struct: Any, path: str) -> Iterable[str]:
 def _row(
     api: str | None, code: int | None, client: list[Any], fault: _Fault, reasons: dict[str, int], told: Told
 ) -> Row:
-    meaning, advice = _unanswered(fault) if code is None else schema.advice_for(code)[:2]
+    meaning, advice = _unanswered(fault, reasons) if code is None else schema.advice_for(code)[:2]
     return {
         "api": api,
         "error": UNANSWERED if code is None else schema.error_name(code),
@@ -310,12 +311,17 @@ def _row(
     }
 
 
-def _unanswered(fault: _Fault) -> tuple[str, str]:
-    """Meaning and advice of requests without an answer."""
-    reasons = sorted(fault.reasons.items(), key=lambda reason: (-reason[1], reason[0]))
-    told = ", ".join(f"{REASONS.get(reason, reason)} ({count:,})" for reason, count in reasons)
-    known = fault.reasons.keys() <= EXPECTED.keys()
-    return f"No answer was seen: {told}.", NO_ADVICE if known else CLOSED_ADVICE
+def _unanswered(fault: _Fault, expected: dict[str, int]) -> tuple[str, str]:
+    """Meaning and advice of requests without an answer. `expected`: those that are, by the reason."""
+    if sum(expected.values()) >= fault.count:
+        told, advice = expected, NO_ADVICE if fault.reasons.keys() <= EXPECTED.keys() else LEFT_ADVICE
+    else:
+        told, advice = (
+            {REASONS.get(reason, reason): count for reason, count in fault.reasons.items()},
+            CLOSED_ADVICE,
+        )
+    names = sorted(told, key=lambda reason: (-told[reason], reason))
+    return f"No answer was seen: {', '.join(names)}.", advice
 
 
 def _place(row: Row) -> tuple[Any, ...]:

@@ -18,10 +18,7 @@ def _style(row: Row) -> str:
 
 def _notes(rows: list[Row]) -> list[str]:
     """A line for each error, in the order of the table."""
-    said: dict[tuple[str, str], str] = {}
-    for row in rows:
-        said.setdefault((row["error"], row["advice"]), f"{row['error']}: {row['meaning']} {row['advice']}")
-    return [*said.values()]
+    return [*dict.fromkeys(f"{row['error']}: {row['meaning']} {row['advice']}" for row in rows)]
 
 
 def _more(file: str, rows: list[Row]) -> str:

@@ -10,6 +10,9 @@ from kinspect.output.answers.layout import MINUTE, TIME_OF_DAY, Column, Layout, 
 WAITS = 80
 """Width to which causes are not cut."""
 
+IDLE = "long_poll", "group_wait"
+"""Causes that `--slow` leaves out."""
+
 Row = dict[str, Any]
 
 
@@ -42,8 +45,9 @@ def _frames(row: Row) -> Row:
 def _more(file: str, rows: list[Row]) -> str:
     if "wait" in rows[0]:
         return f"kinspect read {file} --min-latency {rows[0]['latency_ms']:.0f}ms"
-    worst = rows[0]["service_ms"]["p95"]
-    return f"kinspect read {file}" if worst is None else f"kinspect latency {file} --slow {worst:.0f}ms"
+    busy = [row for row in rows if row["count"] and not any(row["waits"][cause] for cause in IDLE)]
+    worst = max((row["service_ms"]["p95"] or 0 for row in busy), default=0)
+    return f"kinspect latency {file} --slow {worst:.0f}ms" if worst else f"kinspect read {file}"
 
 
 LAYOUT = Layout(

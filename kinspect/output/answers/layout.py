@@ -188,8 +188,8 @@ def _line(cells: list[tuple[Column, str, str]], widths: dict[Column, int]) -> Te
 
 
 def known(value: Any) -> str:
-    """A value as text, `?` if it is not known; numbers with commas."""
-    return UNKNOWN if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    """A value as text, `?` if it is not known, `""` if it is empty; numbers with commas."""
+    return UNKNOWN if value is None else f"{value:,}" if isinstance(value, int) else str(value) or '""'
 
 
 def listed(values: list[str] | dict[str, int], most: int = 3) -> str:
