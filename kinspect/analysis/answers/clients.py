@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinspect.analysis.answer import Answer, Row, Told
-from kinspect.analysis.answers.client import Client, Connections, client_key, newest_versions
+from kinspect.analysis.answers.client import Client, Connections, newest_versions
 from kinspect.analysis.answers.software import LIMITS, Limits, inferred
 from kinspect.analysis.windows import Windows
 from kinspect.kafka.exchange.exchange import Exchange
@@ -56,16 +56,14 @@ class Clients(Answer):
     def __init__(self) -> None:
         super().__init__()
         self._clients = self.records(_Client)
-        self._connections = Connections(self)
+        self._connections = Connections(self, self._clients)
 
     def add(self, exchange: Exchange) -> None:
-        key = client_key(exchange)
-        client = self._clients.of(*key)
+        client, is_new = self._connections.heard(exchange)
         if client is None:
             return
-        client.note(exchange)
         connection = exchange.connection
-        if self._connections.is_new(connection.connection_id, key):
+        if is_new:
             client.connections += 1
             client.resets += self._connections.fact(connection.connection_id)
             client.encrypted += connection.tls
@@ -103,10 +101,8 @@ class Clients(Answer):
 
     def add_connection(self, line: dict[str, Any]) -> None:
         is_reset = line["end_reason"] == "reset"
-        for key in self._connections.end(line["connection_id"], is_reset):
-            client = self._clients.of(*key)
-            if client is not None:
-                client.resets += is_reset
+        for client in self._connections.end(line["connection_id"], is_reset):
+            client.resets += is_reset
 
     def result(self, told: Told) -> list[Row]:
         rows = [

@@ -45,9 +45,9 @@ _FETCHED = frozenset(
 _GROUP_APIS = frozenset({8, 9, 11, 12, 13, 14, 68, 76, 88})
 
 Struct = dict[str, Any]
-Topic = tuple[str | None, str | None]
-"""A topic's name and id, as a message has it."""
-Partitions = dict[Topic, set[int]]
+TopicRef = tuple[str | None, str | None]
+"""A topic's name and id, as a message has them."""
+Partitions = dict[TopicRef, set[int]]
 """Partitions by topic."""
 
 
@@ -228,7 +228,7 @@ class Topics(Answer):
     def _client_of(self, exchange: Exchange) -> tuple[str | None, str]:
         return exchange.client_id, exchange.connection.client_ip
 
-    def _use(self, exchange: Exchange, topic: Topic, direction: str) -> _Use | None:
+    def _use(self, exchange: Exchange, topic: TopicRef, direction: str) -> _Use | None:
         use = self._uses.of(topic, direction, *self._client_of(exchange))
         if use is None:
             return None
@@ -297,15 +297,15 @@ def _body(message: WireMessage | None, fields: frozenset[str]) -> tuple[Struct, 
     return decoded.body or {}, decoded.complete and decoded.body is not None
 
 
-def _topics(body: Struct, topics: str, partitions: str) -> dict[Topic, list[Struct]]:
+def _topics(body: Struct, topics: str, partitions: str) -> dict[TopicRef, list[Struct]]:
     """What a body has of each topic's partitions. Brokers may name a topic more than once."""
-    found: dict[Topic, list[Struct]] = {}
+    found: dict[TopicRef, list[Struct]] = {}
     for topic in body.get(topics) or ():
         found.setdefault(_topic(topic), []).extend(topic.get(partitions) or ())
     return found
 
 
-def _topic(struct: Struct) -> Topic:
+def _topic(struct: Struct) -> TopicRef:
     return struct.get("name") or struct.get("topic") or None, struct.get("topic_id")
 
 
@@ -317,7 +317,7 @@ def _size(partitions: Partitions) -> int:
     return 1 + sum(map(len, partitions.values()))
 
 
-def _errors(response: WireMessage | None) -> dict[Topic, list[str]]:
+def _errors(response: WireMessage | None) -> dict[TopicRef, list[str]]:
     """Names of the error codes in an answer to Produce, by topic."""
     body, _ = _body(response, _PRODUCE_ERRORS)
     return {

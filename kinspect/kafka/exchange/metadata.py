@@ -112,13 +112,13 @@ def _nodes(body: dict[str, Any], paths: FieldPaths) -> list[tuple[str, int, int]
 def _addresses(struct: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """IP addresses and ports in a node's struct or its listeners'; hosts given by name are left out."""
     for end in (struct, *(struct.get(LISTENERS) or ())):
-        ip = _ip_text(end.get(HOST) or "")
+        ip = ip_text(end.get(HOST) or "")
         if ip is not None and PORT in end:
             yield ip, end[PORT]
 
 
 @lru_cache(maxsize=4096)
-def _ip_text(host: str) -> str | None:
+def ip_text(host: str) -> str | None:
     """An IP address in the form that connections have; None for a host name."""
     try:
         return str(ip_address(host))

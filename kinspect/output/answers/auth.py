@@ -28,7 +28,9 @@ def _next(file: str, rows: list[dict[str, Any]]) -> str:
 LAYOUT = Layout(
     (
         Column("FAILED", lambda row: _none_if_zero(row["failed"]), True, style=lambda _: ERROR),
-        Column("PROBABLY FAILED", lambda row: _none_if_zero(row["probably_failed"]), True, style=lambda _: NOTE),
+        Column(
+            "PROBABLY FAILED", lambda row: _none_if_zero(row["probably_failed"]), True, style=lambda _: NOTE
+        ),
         Column("SUCCEEDED", lambda row: _none_if_zero(row["succeeded"]), True),
         Column("CLIENT ID", lambda row: known(row["client_id"])),
         Column("ADDRESS", lambda row: row["client_ip"], rank=2),
