@@ -124,9 +124,9 @@ RULES = (
     Rule(frozenset({84}), frozenset({ELECT_LEADERS}), _always, "the election would change nothing"),
 )
 """Codes that are expected for what the exchange itself shows."""
-PASSING = frozenset({5, 6, 14, 15, 16, 41, 51, 74, 75, 78, 88, 100})
-"""Codes that are expected for a moment: leaders, coordinators and controllers move, topics are new, transactions
-end."""
+PASSING = frozenset({5, 6, 14, 15, 16, 41, 51, 74, 75, 77, 78, 88, 98, 100, 108, 113, 117})
+"""Codes that are expected for a moment: leaders, coordinators and controllers move, brokers register anew, topics and
+snapshots are new, transactions end, epochs of members and subscriptions to metrics go on."""
 PASSED = "it passed within seconds, and the client went on"
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
 APPEARED = "the topic was there a moment later"
