@@ -114,7 +114,7 @@ def answer(
     end = run.inspector.end[0]
     rows, _ = rows_of(found, run.inspector.names, end)
     span = iso_time(run.filter.start), iso_time(end)
-    return document(name, run.summary(), span, rows, found.left_out, run.filter.options)
+    return document(name, run.summary(), span, rows, found.left_out, found.left_by(run.filter.options))
 
 
 def _beginning(

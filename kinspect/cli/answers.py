@@ -126,7 +126,8 @@ def _run(
             rows, summary["unresolved_topic_ids"] = rows_of(answer, run.inspector.names, end)
             failed = fails is not None and any(map(fails, rows))
             span = iso_time(run.tally.first), iso_time(end)
-            found = output.document(name, summary, span, rows, answer.left_out, run.filter.options)
+            filters = answer.left_by(run.filter.options)
+            found = output.document(name, summary, span, rows, answer.left_out, filters)
             output.write(found, _format(values), run.stream, make_style(values))
         asked.values["quiet"] = True
         status = max(run.close(summary), FOUND if failed else 0)

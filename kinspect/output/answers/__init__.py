@@ -31,7 +31,7 @@ def document(
     filters: Sequence[str] = (),
 ) -> Object:
     """The object of an answer. `summary`: the `summary` line's object; `span`: when the capture begins and ends;
-    `left_out`: how often there was no room for more; `filters`: options that exchanges had to pass."""
+    `left_out`: how often there was no room for more; `filters`: options that left exchanges out."""
     lost = (
         "gaps",
         "late_packets",

@@ -44,10 +44,10 @@ def _frames(row: Row) -> Row:
 
 def _more(file: str, rows: list[Row]) -> str:
     if "wait" in rows[0]:
-        return f"kinspect read {file} --min-latency {rows[0]['latency_ms']:.0f}ms"
+        return f"kinspect read {file} --min-latency {int(rows[0]['latency_ms'])}ms"
     busy = [row for row in rows if row["count"] and not any(row["waits"][cause] for cause in IDLE)]
     worst = max((row["service_ms"]["p95"] or 0 for row in busy), default=0)
-    return f"kinspect latency {file} --slow {worst:.0f}ms" if worst else f"kinspect read {file}"
+    return f"kinspect latency {file} --slow {int(worst)}ms" if worst >= 1 else f"kinspect read {file}"
 
 
 LAYOUT = Layout(

@@ -192,6 +192,11 @@ def known(value: Any) -> str:
     return UNKNOWN if value is None else f"{value:,}" if isinstance(value, int) else str(value) or '""'
 
 
+def counted(count: int | None, thing: str) -> str:
+    """A number of things as text: `1 record`, `20 records`."""
+    return f"{known(count)} {thing}{'' if count == 1 else 's'}"
+
+
 def listed(values: list[str] | dict[str, int], most: int = 3) -> str:
     """The first values, and how many more there are; those of a dict with their counts."""
     texts = [f"{name} {count:,}" for name, count in values.items()] if isinstance(values, dict) else values
