@@ -348,7 +348,14 @@ def summary_of(exchange: Pair) -> Summary:
 
 
 def error_counts(exchange: Pair) -> dict[int, int]:
-    """Number of times each error code occurs in the response: nothing else of the bodies is decoded."""
+    """Number of times each error code occurs in the response: nothing else of the bodies is decoded; computed once."""
+    found = exchange.counted_errors
+    if found is None:
+        found = exchange.counted_errors = _error_counts(exchange)
+    return found
+
+
+def _error_counts(exchange: Pair) -> dict[int, int]:
     message = exchange.response
     if message is None or message.api_key is None or message.api_version is None:
         return NO_ERRORS

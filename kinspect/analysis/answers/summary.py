@@ -7,13 +7,21 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from kinspect import state
-from kinspect.analysis.answer import Answer, Row, Told, open_answer
-from kinspect.analysis.answers.latency import SLOW_NS
+from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.answers.auth import Auth
+from kinspect.analysis.answers.brokers import Brokers
+from kinspect.analysis.answers.clients import Clients, ClientUse
+from kinspect.analysis.answers.errors import Errors
+from kinspect.analysis.answers.groups import Groups
+from kinspect.analysis.answers.latency import SLOW_NS, Latency
+from kinspect.analysis.answers.topics import Topics, Use
+from kinspect.analysis.answers.transactions import Transactions
+from kinspect.analysis.answers.upgrade import Upgrade
+from kinspect.analysis.histogram import Histogram
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.summary import RecordRoom
 from kinspect.model import NS_PER_MS
 
-PARTS = ("topics", "clients", "groups", "latency", "errors", "brokers", "auth", "transactions", "upgrade")
-"""The answers that findings are taken from."""
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
 """Severities, the worst first."""
@@ -21,6 +29,41 @@ NAMED = 3
 """Names in a finding's text."""
 
 Rows = dict[str, list[Row]]
+
+
+class _Topics(Topics):
+    """Topics without their records, which no finding counts."""
+
+    def _add_records(self, use: Use, exchange: Exchange, room: RecordRoom, value: bytes | None) -> None:
+        use.bytes += len(value or b"")
+
+
+class _Clients(Clients):
+    """Clients with their storms; no finding counts versions and errors of APIs."""
+
+    def _add_request(self, client: ClientUse, exchange: Exchange, time: int | None) -> None:
+        self._add_storm(client, exchange.api_key, time)
+
+
+class _Latency(Latency):
+    """Causes of waits; no finding has percentiles."""
+
+    def _measure(self, histogram: Histogram, ns: int) -> None:
+        pass
+
+
+PARTS: dict[str, type[Answer]] = {
+    "topics": _Topics,
+    "clients": _Clients,
+    "groups": Groups,
+    "latency": _Latency,
+    "errors": Errors,
+    "brokers": Brokers,
+    "auth": Auth,
+    "transactions": Transactions,
+    "upgrade": Upgrade,
+}
+"""The answers that findings are taken from."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,7 +84,7 @@ class Summary(Answer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._answers = {name: open_answer(name) for name in PARTS}
+        self._answers = {name: part() for name, part in PARTS.items()}
 
     def add(self, exchange: Exchange) -> None:
         # Decoded whole once: each answer takes its fields from that.

@@ -41,6 +41,7 @@ _FETCHED = frozenset(
         *("responses.partitions.records",),
     }
 )
+_NAMED = frozenset({"group_id", "groups.group_id"})
 # Requests that name the group their client is in.
 _GROUP_APIS = frozenset({8, 9, 11, 12, 13, 14, 68, 76, 88})
 
@@ -52,7 +53,7 @@ Partitions = dict[TopicRef, set[int]]
 
 
 @dataclass(slots=True)
-class _Use(Record):
+class Use(Record):
     """One client's use of one topic."""
 
     partitions: set[int] = field(default_factory=set)
@@ -93,7 +94,7 @@ class Topics(Answer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._uses = self.records(_Use)
+        self._uses = self.records(Use)
         self._clients = self.records(_Client)
         # The one used last stands last.
         self._sessions: dict[tuple[Any, ...], Partitions] = {}
@@ -107,7 +108,9 @@ class Topics(Answer):
         elif exchange.api_key in (FETCH, SHARE_FETCH):
             self._add_fetch(exchange, exchange.request)
         elif exchange.api_key in _GROUP_APIS:
-            self._add_groups(exchange, [*exchange.summary.groups])
+            asked, _ = _body(exchange.request, _NAMED)
+            named = asked.get("groups") or [asked]
+            self._add_groups(exchange, [each["group_id"] for each in named if "group_id" in each])
 
     # ------------------------------------------------------------------ what exchanges say
 
@@ -205,7 +208,7 @@ class Topics(Answer):
         self._held -= _size(found)
         return found
 
-    def _add_records(self, use: _Use, exchange: Exchange, room: RecordRoom, value: bytes | None) -> None:
+    def _add_records(self, use: Use, exchange: Exchange, room: RecordRoom, value: bytes | None) -> None:
         """Count the batches of a record set."""
         if value is None:
             return
@@ -228,7 +231,7 @@ class Topics(Answer):
     def _client_of(self, exchange: Exchange) -> tuple[str | None, str]:
         return exchange.client_id, exchange.connection.client_ip
 
-    def _use(self, exchange: Exchange, topic: TopicRef, direction: str) -> _Use | None:
+    def _use(self, exchange: Exchange, topic: TopicRef, direction: str) -> Use | None:
         use = self._uses.of(topic, direction, *self._client_of(exchange))
         if use is None:
             return None
@@ -245,11 +248,11 @@ class Topics(Answer):
 
     def result(self, told: Told) -> list[Row]:
         groups = {client: found.groups for client, found in self._clients.items()}
-        uses: dict[tuple[Any, ...], _Use] = {}
+        uses: dict[tuple[Any, ...], Use] = {}
         ids: dict[tuple[Any, ...], str | None] = {}
         for ((name, topic_id), direction, *client), use in self._uses.items():
             key = name or told.topic(topic_id) or topic_id, direction, *client
-            uses.setdefault(key, _Use()).merge(use)
+            uses.setdefault(key, Use()).merge(use)
             ids[key] = topic_id or ids.get(key)
         rows = [_row(key, ids[key], use, groups) for key, use in uses.items()]
         return sorted(rows, key=_place)
@@ -261,7 +264,7 @@ def _place(row: Row) -> tuple[Any, ...]:
     return -row["bytes"], -row["requests"], *names
 
 
-def _row(key: tuple[Any, ...], topic_id: str | None, use: _Use, groups: dict[Any, set[str]]) -> Row:
+def _row(key: tuple[Any, ...], topic_id: str | None, use: Use, groups: dict[Any, set[str]]) -> Row:
     topic, direction, client_id, client_ip = key
     name, version = use.software[1] if use.software else (None, None)
     return {
