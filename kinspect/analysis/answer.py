@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 from kinspect import state
 from kinspect.analysis.record import Record
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.summary import topics_named
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import LAST, LineKey
 
@@ -169,8 +170,8 @@ class Answer(ABC):
 
 def topics_of(exchange: Exchange) -> list[Topic]:
     """The topics of an exchange's bodies, as `Told.topic_name` takes them."""
-    nameless = exchange.summary.unresolved_topic_ids
-    return [(None, topic) if topic in nameless else (topic, None) for topic in exchange.summary.topics]
+    topics, nameless = topics_named(exchange)
+    return [(None, topic) if topic in nameless else (topic, None) for topic in topics]
 
 
 def answer_class(name: str) -> type[Answer]:

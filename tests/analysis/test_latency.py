@@ -8,6 +8,7 @@ from support.captures import captures, each_folder
 from kinspect.analysis.answers.latency import BUCKETS_KEPT, Latency
 from kinspect.analysis.histogram import ERROR
 from kinspect.errors import KinspectError
+from kinspect.kafka.summary import topics_named
 
 from .runs import Talk, exchanges, rows_of
 
@@ -107,6 +108,15 @@ def check_quantiles(told, values):
     for percent in (50, 95, 99):
         true = values[math.ceil(percent * len(values) / 100) - 1]
         assert abs(told[f"p{percent}"] - true) <= true * ERROR + 1e-9
+
+
+@each_folder
+def test_topics_named_are_those_of_the_summary(folder):
+    for path in captures(folder):
+        for exchange in exchanges(path):
+            topics, nameless = topics_named(exchange)
+            assert [*topics] == exchange.summary.topics, path
+            assert {*nameless} == {*exchange.summary.unresolved_topic_ids}
 
 
 # ---------------------------------------------------------------------- causes
