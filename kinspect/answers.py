@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kinspect.analysis.answer import Answer, rows_of
+from kinspect.filters import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.names import LearnedNames
@@ -19,10 +21,22 @@ class Counted:
         self._answers = answers
         self.lines: frozenset[str] = frozenset().union(*(answer.lines for answer in answers.values()))
         """Types of the lines that the answers take."""
+        self._filter: Filter | None = None
+
+    def serve(self, chosen: Filter) -> None:
+        """Let the run's filter pass what serves rows of an answer: that one alone counts it."""
+        serving: dict[str, set[int]] = defaultdict(set)
+        for answer in self._answers.values():
+            for option, keys in answer.serving.items():
+                serving[option] |= keys
+        chosen.let_pass(serving)
+        self._filter = chosen
 
     def exchange(self, exchange: Exchange) -> None:
+        served = () if self._filter is None else self._filter.let_in(exchange)
         for answer in self._answers.values():
-            answer.add(exchange)
+            if all([exchange.api_key in answer.serving.get(option, ()) for option in served]):
+                answer.add(exchange)
 
     def line(self, line: dict[str, Any]) -> None:
         for answer in self._answers.values():
@@ -32,14 +46,19 @@ class Counted:
         """Nothing is buffered."""
 
     def objects(
-        self, summary: dict[str, Any], names: LearnedNames, first: int | None, last: int | None
+        self,
+        summary: dict[str, Any],
+        names: LearnedNames,
+        times: tuple[int | None, int | None],
+        options: Sequence[str],
     ) -> list[dict[str, Any]]:
         """The answers' objects, in their order. `summary`: the `summary` line's object; `names`: those the run told;
-        `first`, `last`: the times of its first and last packet, in nanoseconds."""
-        span = iso_time(first), iso_time(last)
+        `times`: those of its first and last packet, in nanoseconds; `options`: those of its filter."""
+        span = iso_time(times[0]), iso_time(times[1])
         found = []
         for name, answer in self._answers.items():
-            rows, unresolved = rows_of(answer, names, last)
+            rows, unresolved = rows_of(answer, names, times[1])
             told = {**summary, "unresolved_topic_ids": unresolved}
-            found.append(document(name, told, span, rows, answer.left_out))
+            filters = options if self._filter is None else answer.left_by(options)
+            found.append(document(name, told, span, rows, answer.left_out, filters))
         return found

@@ -95,6 +95,7 @@ def answer(
 
     counted = Counted({name: open_answer(name, **options)})
     run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, counted.lines)()
+    counted.serve(run.filter)
     run.prepare()
     try:
         for line in run.all_lines():
@@ -107,7 +108,8 @@ def answer(
         run.packets.close()
     for error in run.packets.errors:
         raise error
-    (found,) = counted.objects(run.summary(), run.inspector.names, run.filter.start, run.inspector.end[0])
+    span = run.filter.start, run.inspector.end[0]
+    (found,) = counted.objects(run.summary(), run.inspector.names, span, run.filter.options)
     return found
 
 

@@ -11,7 +11,7 @@ import difflib
 import fnmatch
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import lru_cache
@@ -170,6 +170,7 @@ class Filter:
         self.needs_body = bool(topic or group or error or errors_only or wait)
         # In this order: expensive tests, which decode bodies, come last.
         self._tests: list[tuple[str, Callable[[Exchange], Verdict]]] = []
+        self._let: list[tuple[str, Collection[int], Callable[[Exchange], Verdict]]] = []
         self._add_patterns("--api", api, _api_predicate, _api)
         self._add_patterns("--client-id", client_id, glob, _client_id)
         self._add_patterns("--role", role, _word_predicate("role", ROLES), _role)
@@ -206,6 +207,18 @@ class Filter:
     def options(self) -> list[str]:
         """Options that were given, in the order in which they are tested."""
         return [option for option, _ in self._tests]
+
+    def let_pass(self, serving: Mapping[str, Collection[int]]) -> None:
+        """Let exchanges of some APIs, by their keys, pass an option."""
+        self._let = [(option, serving[option], test) for option, test in self._tests if option in serving]
+        self._tests = [
+            (option, _unless(serving[option], test) if option in serving else test)
+            for option, test in self._tests
+        ]
+
+    def let_in(self, exchange: Exchange) -> list[str]:
+        """The options that an exchange passes as `let_pass` let its API alone."""
+        return [option for option, keys, test in self._let if exchange.api_key in keys and not test(exchange)]
 
     def matches(self, exchange: Exchange) -> bool:
         """True if `exchange` passes; counts it in `unknown` if that could not be determined."""
@@ -291,6 +304,10 @@ def filter_from(options: Mapping[str, Any]) -> Filter:
         return Filter(**given)
     except KinspectError as error:
         raise KinspectError(_OPTION.sub(lambda option: _named(option[1]), str(error))) from None
+
+
+def _unless(apis: Collection[int], test: Callable[[Exchange], Verdict]) -> Callable[[Exchange], Verdict]:
+    return lambda exchange: exchange.api_key in apis or test(exchange)
 
 
 def _named(name: str) -> str:

@@ -6,7 +6,7 @@ The rows' keys are in docs/answers.md. Parts of a run whose connections are whol
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from importlib import import_module
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -15,6 +15,7 @@ from kinspect.analysis.names import ANSWERS
 from kinspect.analysis.record import Record
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.summary import topics_named
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import LAST, LineKey
 
@@ -92,6 +93,9 @@ class Answer(ABC):
 
     lines: ClassVar[frozenset[str]] = frozenset({"exchange"})
     """Types of the lines it takes."""
+    serving: ClassVar[Mapping[str, frozenset[int]]] = {}
+    """Keys of APIs that pass an option of the filter, by the option: they serve rows, and never name what it asks
+    for."""
     failures: ClassVar[Mapping[str, Callable[[Row], bool]]] = {}
     """Tests of rows, by the words of `--fail-on`."""
 
@@ -110,6 +114,10 @@ class Answer(ABC):
     @abstractmethod
     def result(self, told: Told) -> list[Row]:
         """The rows, those that matter most first."""
+
+    def left_by(self, options: Iterable[str]) -> list[str]:
+        """The options of a filter by which exchanges were left out that may have had a part in the rows."""
+        return [option for option in options if option not in self.serving]
 
     def merge(self, other: Self) -> None:
         """Add what another part of the run counted. `other` must not be used afterwards."""
@@ -162,8 +170,8 @@ class Answer(ABC):
 
 def topics_of(exchange: Exchange) -> list[Topic]:
     """The topics of an exchange's bodies, as `Told.topic_name` takes them."""
-    nameless = exchange.summary.unresolved_topic_ids
-    return [(None, topic) if topic in nameless else (topic, None) for topic in exchange.summary.topics]
+    topics, nameless = topics_named(exchange)
+    return [(None, topic) if topic in nameless else (topic, None) for topic in topics]
 
 
 def answer_class(name: str) -> type[Answer]:

@@ -115,6 +115,7 @@ def _run(
     asked = run_options(
         {**NOT_ASKED, **values, "format_name": JSONL, "emit": sorted(counted.lines), "fields": ()}, captures
     )
+    counted.serve(asked.filter)
     timeline = open_timeline(captures)
     interrupt = Interrupt()
     run = open_run(asked, timeline, interrupt, counted)
@@ -123,7 +124,8 @@ def _run(
     with interrupt:
         summary = _read(run, answer, timeline, jobs)
         if not run.nothing_read:
-            (found,) = counted.objects(summary, run.inspector.names, run.tally.first, run.tally.last)
+            span = run.tally.first, run.tally.last
+            (found,) = counted.objects(summary, run.inspector.names, span, run.filter.options)
             failed = fails is not None and any(map(fails, found["rows"]))
             output.write(found, answer_format(values), run.stream, make_style(values))
         asked.values["quiet"] = True

@@ -44,7 +44,9 @@ def check_answers(counted: Counted | None, values: dict[str, Any]) -> None:
 
 def answer_options(counted: Counted, values: dict[str, Any]) -> RunOptions:
     """The request to count."""
-    return run_options({**values, "format_name": JSONL, "emit": sorted(counted.lines)})
+    asked = run_options({**values, "format_name": JSONL, "emit": sorted(counted.lines)})
+    counted.serve(asked.filter)
+    return asked
 
 
 def note_counted(run: ReadRun) -> None:
@@ -55,6 +57,7 @@ def note_counted(run: ReadRun) -> None:
 
 def print_answers(counted: Counted, run: ReadRun, values: dict[str, Any], saving: Saving | None) -> None:
     """Print the answers of a run that is over. `saving`: where its packets are."""
-    found = counted.objects(run.summary(), run.inspector.names, run.tally.first, run.tally.last)
+    span = run.tally.first, run.tally.last
+    found = counted.objects(run.summary(), run.inspector.names, span, run.filter.options)
     file = saving.path if saving is not None and not saving.rotation.limited else None
     output.write_several(found, answer_format(values), run.stream, make_style(values), file)

@@ -85,6 +85,7 @@ def answered_by(run: ReadRun) -> Callable[[Counted], dict[str, Any]]:
     def answered(counted: Counted) -> dict[str, Any]:
         # What waits is not lost.
         summary = {**run.summary(), "left_packets": 0}
-        return counted.objects(summary, run.inspector.names, run.tally.first, run.tally.last)[0]
+        span = run.tally.first, run.tally.last
+        return counted.objects(summary, run.inspector.names, span, run.filter.options)[0]
 
     return answered

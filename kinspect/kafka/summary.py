@@ -5,7 +5,7 @@ A layout is compiled once into steps that look only at the fields of interest; a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import islice
@@ -348,7 +348,14 @@ def summary_of(exchange: Pair) -> Summary:
 
 
 def error_counts(exchange: Pair) -> dict[int, int]:
-    """Number of times each error code occurs in the response: nothing else of the bodies is decoded."""
+    """Number of times each error code occurs in the response: nothing else of the bodies is decoded; computed once."""
+    found = exchange.counted_errors
+    if found is None:
+        found = exchange.counted_errors = _error_counts(exchange)
+    return found
+
+
+def _error_counts(exchange: Pair) -> dict[int, int]:
     message = exchange.response
     if message is None or message.api_key is None or message.api_version is None:
         return NO_ERRORS
@@ -370,6 +377,39 @@ def _error_fields(api_key: int, api_version: int) -> frozenset[str]:
         for layout in schema.layouts(api_key, api_version, RESPONSE)
         for path in _error_paths(layout).paths()
     )
+
+
+def topics_named(exchange: Pair) -> tuple[Collection[str], Collection[str]]:
+    """`topics` and `unresolved_topic_ids` of the exchange's summary: nothing else of the bodies is decoded, where that
+    is possible."""
+    found = _Found(exchange)
+    for message in (exchange.request, exchange.response):
+        if message is None:
+            continue
+        fields = _topic_fields(message.api_key, message.api_version, message.direction)
+        if fields is None:
+            summary = summary_of(exchange)
+            return summary.topics, summary.unresolved_topic_ids
+        if fields:
+            _collect(message, found, fields)
+    return found.topics, found.unresolved
+
+
+@lru_cache(maxsize=4096)
+def _topic_fields(api_key: int | None, api_version: int | None, direction: str) -> frozenset[str] | None:
+    """The paths of topic names and ids in the messages of that version; None if other fields tell topics too."""
+    if api_key is None or api_version is None or api_key in _BEYOND_LAYOUT:
+        return None
+    layouts = schema.layouts(api_key, api_version, direction)
+    if any([_has_resources(layout.fields) for layout in layouts]):
+        return None
+    return frozenset(path for layout in layouts for path in _topic_paths(layout).paths())
+
+
+def _has_resources(fields: Sequence[Field]) -> bool:
+    if resources.resource_fields([field.name for field in fields]) is not None:
+        return True
+    return any([_has_resources(field.fields) for field in fields])
 
 
 # ---------------------------------------------------------------------- problems
@@ -443,6 +483,13 @@ def layout_walk(layout: Layout) -> Walk | None:
 @cache
 def _error_paths(layout: Layout) -> FieldPaths:
     return field_paths(layout.fields, lambda field, _: entities.is_error_code(field))
+
+
+@cache
+def _topic_paths(layout: Layout) -> FieldPaths:
+    return field_paths(
+        layout.fields, lambda field, _: entities.is_topic_name(field) or entities.is_topic_id(field)
+    )
 
 
 @cache

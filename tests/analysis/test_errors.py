@@ -258,25 +258,34 @@ def test_a_code_that_kafka_does_not_have_is_said_to_be_unknown(tmp_path):
 
 
 def test_requests_without_an_answer_are_rows(tmp_path):
-    ended, closed, reset = (Talk(client=(f"10.0.0.{number}", 40000)) for number in (1, 2, 3))
+    ended, closed, reset, late, alone = (
+        Talk(client=(f"10.0.0.{number}", 40000)) for number in (1, 2, 3, 4, 5)
+    )
     ended.asks(HEARTBEAT, 2, BEAT)
-    for talk in (closed, reset):
+    for talk in (closed, reset, late):
         body = {"replica_id": -1, "max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1, "topics": []}
         talk.asks(FETCH, 4, body)
         talk.asks(METADATA, 1, asked("t"))
-    closed.conversation.close()
-    reset.conversation.reset()
-    rows = rows_of("errors", ended.read(tmp_path, closed, reset))
+    alone.asks(METADATA, 1, asked("t"))
+    late.waits(1001)
+    for talk in (closed, late):
+        talk.conversation.close()
+    for talk in (reset, alone):
+        talk.conversation.reset()
+    rows = rows_of("errors", ended.read(tmp_path, closed, reset, late, alone))
     assert {(row["error"], row["code"], row["retriable"]) for row in rows} == {("UNANSWERED", None, None)}
     assert {(row["client_ip"], row["api"]): row["expected"] for row in rows} == {
         ("10.0.0.1", "Heartbeat"): True,
         ("10.0.0.2", "Fetch"): True,
-        ("10.0.0.2", "Metadata"): False,
-        ("10.0.0.3", "Fetch"): False,
-        ("10.0.0.3", "Metadata"): False,
+        ("10.0.0.2", "Metadata"): True,
+        ("10.0.0.3", "Fetch"): True,
+        ("10.0.0.3", "Metadata"): True,
+        ("10.0.0.4", "Fetch"): False,
+        ("10.0.0.4", "Metadata"): True,
+        ("10.0.0.5", "Metadata"): False,
     }
     by_api = {(row["client_ip"], row["api"]): row for row in rows}
-    assert "reset (1)" in by_api["10.0.0.3", "Metadata"]["meaning"]
+    assert by_api["10.0.0.5", "Metadata"]["meaning"].endswith("the connection was reset.")
     assert by_api["10.0.0.3", "Metadata"]["topics"] == ["t"]
     assert by_api["10.0.0.1", "Heartbeat"]["groups"] == ["g"]
 

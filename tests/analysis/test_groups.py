@@ -752,7 +752,7 @@ def test_offsets_of_transactions_count_where_no_end_of_one_was_seen(answered):
     commit(wire, 0, 5, api=TXN_COMMIT, transactional_id="x")
     end(wire, 10, False)
     assert answered(wire)["committed"] == {}
-    assert answered(wire, "--group", "g")["committed"]["t-0"]["offset"] == 5
+    assert answered(wire, "--api", "TxnOffsetCommit")["committed"]["t-0"]["offset"] == 5
 
 
 TOPIC = base64.urlsafe_b64encode(bytes(range(16))).decode().rstrip("=")
@@ -905,6 +905,32 @@ def test_tables_lead_with_what_is_behind_and_who_was_lost(kinspect, tmp_path):
     assert "b left: session_timeout" in out
     assert "generation 2: session_timeout b; stood still a ?; not seen to end" in out
     assert shlex.split(out.splitlines()[-1])[-2:] == ["--group", "it's"]
+
+
+def test_tables_fold_groups_that_are_only_named(kinspect):
+    capture = CAPTURES / "3.9.2" / "admin_cli.pcap.gz"
+    lines = kinspect("groups", "--format", "table", capture).out.splitlines()
+    assert lines[0].startswith("groups that were only named (87): hq-aiokafka-g-gzip, ")
+    assert lines[-2].endswith(" +77")
+    assert lines[-1].startswith("next: ")
+    assert len(kinspect("groups", "--format", "table", "--wide", capture).out.splitlines()) == 1 + 87 + 1
+
+
+def test_a_group_that_is_asked_for_has_its_lag(kinspect):
+    for capture in ("4.4.0/groups_classic.pcap.gz", "3.6.2/txn_java.pcap.gz"):
+        found = json.loads(kinspect("groups", "--format", "json", CAPTURES / capture).out)
+        for row in found["rows"]:
+            asked = kinspect("groups", "--format", "json", "--group", row["group"], CAPTURES / capture).out
+            assert json.loads(asked)["rows"] == [row]
+            assert json.loads(asked)["capture"]["filters"] == []
+
+
+def test_a_lag_that_is_not_known_is_explained(kinspect, tmp_path):
+    wire = Wire()
+    commit(wire, 200, 5)
+    path = tmp_path / "made.pcap"
+    path.write_bytes(pcap(wire.packets()))
+    assert "\nLAG ?: no Fetch" in kinspect("groups", "--format", "table", path).out
 
 
 def test_a_topic_id_that_nothing_names_is_said_to_have_no_name(kinspect, tmp_path):

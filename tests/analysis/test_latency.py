@@ -8,6 +8,7 @@ from support.captures import captures, each_folder
 from kinspect.analysis.answers.latency import BUCKETS_KEPT, Latency
 from kinspect.analysis.histogram import ERROR
 from kinspect.errors import KinspectError
+from kinspect.kafka.summary import topics_named
 
 from .runs import Talk, exchanges, rows_of
 
@@ -68,7 +69,7 @@ def test_rows_are_sums_over_the_lines(folder):
     for path in captures(folder):
         found = [*exchanges(path)]
         times, causes, throttles = defaultdict(list), defaultdict(Counter), {}
-        counts = Counter()
+        counts, waited = Counter(), defaultdict(list)
         for exchange in found:
             line = exchange.to_dict()
             counts[line["api"]] += 1
@@ -81,6 +82,7 @@ def test_rows_are_sums_over_the_lines(folder):
             assert line["wait"] == why or (why, line["wait"]) == ("broker", "retransmitted"), (path, line)
             if why is not None:
                 causes[line["api"]][why] += 1
+                waited[line["api"]].append((line["latency_ms"], why))
                 times[line["api"]].append((line["service_ms"], line["latency_ms"], line["request"]["frames"]))
         rows = {row["api"]: row for row in rows_of("latency", found)}
         assert {api: row["count"] for api, row in rows.items()} == counts, path
@@ -91,6 +93,8 @@ def test_rows_are_sums_over_the_lines(folder):
             check_quantiles(row["service_ms"], [service for service, _, _ in times[api]])
             check_quantiles(row["latency_ms"], [latency for _, latency, _ in times[api]])
             slowest = max((service for service, _, _ in times[api]), default=None)
+            slow = [latency for latency, why in waited[api] if why not in ("long_poll", "group_wait")]
+            assert row["slow"] == sum(latency >= 1000 for latency in slow)
             assert row["slowest"] in [frames for service, _, frames in times[api] if service == slowest] or [
                 None
             ]
@@ -105,6 +109,15 @@ def check_quantiles(told, values):
     for percent in (50, 95, 99):
         true = values[math.ceil(percent * len(values) / 100) - 1]
         assert abs(told[f"p{percent}"] - true) <= true * ERROR + 1e-9
+
+
+@each_folder
+def test_topics_named_are_those_of_the_summary(folder):
+    for path in captures(folder):
+        for exchange in exchanges(path):
+            topics, nameless = topics_named(exchange)
+            assert [*topics] == exchange.summary.topics, path
+            assert {*nameless} == {*exchange.summary.unresolved_topic_ids}
 
 
 # ---------------------------------------------------------------------- causes

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from functools import partial
 
 import pytest
-from support.captures import captures, each_folder
+from support.captures import CAPTURES, captures, each_folder
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def sums(lines, names):
 
 
 def names_of(lines):
-    """Names by id that any response tells."""
+    """Names by id that any message tells."""
     told = {}
 
     def walk(value):
@@ -64,8 +64,22 @@ def names_of(lines):
                 walk(each)
 
     for line in lines:
-        walk(line["response"] and line["response"]["body"])
+        walk([line[side] and line[side]["body"] for side in ("request", "response")])
     return told
+
+
+def test_a_filter_by_names_is_told(kinspect):
+    capture = CAPTURES / "4.4.0" / "groups_classic.pcap.gz"
+    shown = [
+        kinspect("topics", "--format", "table", *given, capture).out
+        for given in (["--group", "pc-grp-java"], ["--topic", "*", "--group", "*"], ["--api", "Fetch"])
+    ]
+    assert shown[0].splitlines() == [
+        "no topic was produced to or consumed from",
+        "only exchanges that name such a group were counted",
+    ]
+    assert "\nonly exchanges that name such a group and topic were counted" in shown[1]
+    assert "only exchanges" not in shown[2]
 
 
 @each_folder

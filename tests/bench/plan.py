@@ -14,6 +14,10 @@ TSHARK, TCPDUMP = (shutil.which(name) or name for name in ("tshark", "tcpdump"))
 TWO = ("api_key", "correlation_id")
 FILE = "{}"
 
+ANSWER_NAMES = ("topics", "latency", "errors", "summary")
+ANSWERS = {"bulk": 1.3, "chatty": 1.5}
+"""Largest time of an answer, by the profile, in times that of `--format none`."""
+
 COMMANDS = {
     "full": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text"),
     "default": (KINSPECT, "read", FILE, "-q", "--format", "jsonl"),
@@ -22,6 +26,7 @@ COMMANDS = {
     "one job": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text", "--jobs", "1"),
     "two jobs": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text", "--jobs", "2"),
     "eight jobs": (KINSPECT, "read", FILE, "-q", "--format", "jsonl", "--records", "--payload", "text", "--jobs", "8"),
+    **{name: (KINSPECT, name, FILE, "-q") for name in ANSWER_NAMES},
     "version": (KINSPECT, "--version"),
     "tshark ek": (TSHARK, "-r", FILE, "-T", "ek"),
     "tshark fields": (TSHARK, "-r", FILE, "-T", "fields", *(word for name in TWO for word in ("-e", f"kafka.{name}"))),
@@ -119,6 +124,8 @@ def plan(quick: bool) -> Plan:
             "floor", [Row("`--format none`", Run("none", huge), Run("tcpdump", huge), SLOWER, (6, 4))], rounds
         )
     )
+    for capture in (huge, longer("chatty", 4 if quick else 20)):
+        groups.append(Group(f"answers {capture.profile}", _answers(capture), few))
     for capture in (large, longer("chatty", 4 if quick else 6)):
         one, two, eight = (Run(command, capture) for command in ("one job", "two jobs", "eight jobs"))
         rows = [
@@ -172,6 +179,13 @@ def plan(quick: bool) -> Plan:
         )
     )
     return Plan(groups, [*ones.values(), ten, little], [huge])
+
+
+def _answers(capture: Capture) -> list[Row]:
+    most = ANSWERS[capture.profile]
+    none = Run("none", capture)
+    timed = [Row(f"`{name}`", Run(name, capture), none, SLOWER, (most, most)) for name in ANSWER_NAMES]
+    return [*timed, *(Row(row.work, row.run, None, PEAK, (80, 80)) for row in timed)]
 
 
 def _against_tshark(profile: str, capture: Capture) -> list[Row]:

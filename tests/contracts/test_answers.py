@@ -4,6 +4,9 @@ import csv
 import io
 import json
 import random
+import re
+import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -107,6 +110,34 @@ def test_a_table_fits(kinspect, monkeypatch, name, width):
     lines = [line for line in done.out.splitlines() if not line.startswith("next: ")]
     assert lines
     assert max(map(len, lines)) <= max(width, 80)
+
+
+TIME = re.compile(r"\b\d\d:\d\d:\d\d\.\d{3}\b")
+
+
+@pytest.fixture
+def kolkata():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Asia/Kolkata")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("kolkata")
+@pytest.mark.parametrize("name", ["groups", "latency --slow 100", "errors", "brokers", "transactions"])
+def test_times_of_tables_are_local_times_or_utc(kinspect, name):
+    captures = [CAPTURES / "4.4.0" / file for file in ("txn_java.pcap.gz", "cluster_kraft.pcap.gz")]
+    shown = [
+        TIME.findall(kinspect(*name.split(), "--wide", "--format", "table", *utc, *captures).out)
+        for utc in ([], ["--utc"])
+    ]
+    local, utc = [{datetime.strptime(text, "%H:%M:%S.%f") for text in texts} for texts in shown]
+    day = timedelta(days=1)
+    assert local
+    assert {(moment - timedelta(hours=5, minutes=30) - min(utc)) % day for moment in local} == {
+        (moment - min(utc)) % day for moment in utc
+    }
 
 
 @each_answer

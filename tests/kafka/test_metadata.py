@@ -59,6 +59,30 @@ def test_names_told_deep_inside() -> None:
     ]
 
 
+@pytest.mark.parametrize(("api_key", "version"), [(4, 5), (4, 7), (6, 7), (6, 8)])
+def test_names_that_a_controller_tells_in_its_requests(api_key: int, version: int) -> None:
+    topics = [{"topic_name": "orders", "topic_id": TOPIC_ID}, {"topic_name": "old", "topic_id": ZERO_UUID}]
+    found = cluster_metadata(exchange(api_key, version, {"topic_states": topics}))
+    assert found == ((), (), [(TOPIC_ID, "orders")])
+
+
+def test_names_that_a_client_asks_for_may_be_wrong() -> None:
+    asked = {"topics": [{"name": "orders", "topic_id": TOPIC_ID}]}
+    assert cluster_metadata(exchange(METADATA, 12, asked)) == ((), (), ())
+
+
+def test_names_in_requests_serve_the_whole_run_and_no_line() -> None:
+    capture = CAPTURES / "3.9.2" / "cluster_zk.pcap.gz"
+    told = kinspect.answer("topics", capture)
+    assert told["capture"]["unresolved_topic_ids"] == 0
+    replicated = {row["topic"] for row in told["rows"] if row["direction"] == "replicate"}
+    assert replicated == {"pc-zk", "pc-zk-del", "__consumer_offsets", "__transaction_state"}
+    nameless = {
+        topic for line in kinspect.read(capture) for topic in line.to_dict()["topics"] if len(topic) == 22
+    }
+    assert len(nameless) == 4
+
+
 def test_what_tells_names_or_nodes() -> None:
     tellers = [
         (api.key, version)
@@ -71,10 +95,11 @@ def test_what_tells_names_or_nodes() -> None:
     # Metadata and FindCoordinator always, DescribeCluster; of others NOT_LEADER's endpoints (KIP-951) and those of
     # controllers (KIP-853)
     nodes = {0: 10, 1: 16, 3: 0, 10: 0, 52: 1, 53: 1, 54: 1, 55: 2, 59: 1, 60: 0, 78: 0, 79: 0, 82: 0}
-    assert first == names | nodes
+    asked = {4: 5, 6: 7}
+    assert first == names | nodes | asked
     assert not may_have_metadata(METADATA, 9999)
-    assert cluster_metadata(bare(METADATA, 12)) == ((), ())
-    assert cluster_metadata(exchange(12, 4, None, {"error_code": 0})) == ((), ())
+    assert cluster_metadata(bare(METADATA, 12)) == ((), (), ())
+    assert cluster_metadata(exchange(12, 4, None, {"error_code": 0})) == ((), (), ())
 
 
 # ---------------------------------------------------------------------- nodes
@@ -136,7 +161,7 @@ def test_a_fetch_that_tells_no_node_is_not_decoded_for_it() -> None:
     found = exchange(
         1, 17, None, {"responses": [{"topic_id": TOPIC_ID, "partitions": [{"records": batch((b"k", b"v"))}]}]}
     )
-    assert cluster_metadata(found) == ((), ())
+    assert cluster_metadata(found) == ((), (), ())
     assert found.response is not None
     assert found.response._decoded is None
 

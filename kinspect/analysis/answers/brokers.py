@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
-from ipaddress import ip_address
 from typing import Any, NamedTuple
 
 from kinspect.analysis.answer import Answer, Row, Told
@@ -15,7 +13,7 @@ from kinspect.analysis.answers.releases import KRAFT, ZOOKEEPER, Offer
 from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.kafka.connection.roles import BROKER, CONTROLLER, FOLLOWER
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.exchange.metadata import node_structs
+from kinspect.kafka.exchange.metadata import ip_text, node_structs
 from kinspect.kafka.summary import error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.ends import endpoint
@@ -348,7 +346,7 @@ class _Cluster:
         shown = {self._node_of(address) for address in self._brokers}
         for address, node in self._nodes.items():
             # A host name of the only node is most likely that of an address that was asked.
-            may_be_asked = self._only_node is not None and bool(shown) and _ip(address[0]) is None
+            may_be_asked = self._only_node is not None and bool(shown) and ip_text(address[0]) is None
             if address not in shown and node.node_id is not None and not may_be_asked:
                 yield self._row(address, node.node_id[1], _Broker())
 
@@ -356,7 +354,7 @@ class _Cluster:
         asked = address in self._brokers
         advertised = self._node_of(address) if asked else address
         node = self._nodes.get(advertised) if advertised is not None else None
-        by_ip = asked or _ip(address[0]) is not None
+        by_ip = asked or ip_text(address[0]) is not None
         return {
             "node_id": node_id,
             "address": endpoint(*address) if by_ip else None,
@@ -519,16 +517,8 @@ def _is_metadata(topic: Struct) -> bool:
 
 def _same(host: str, port: int) -> Iterator[Address]:
     """The addresses by IP address that a host and a port stand for, as far as that is known."""
-    hosts = LOOPBACK if host == "localhost" else (_ip(host),)
+    hosts = LOOPBACK if host == "localhost" else (ip_text(host),)
     yield from ((ip, port) for ip in hosts if ip is not None)
-
-
-@lru_cache(maxsize=4096)
-def _ip(host: str) -> str | None:
-    try:
-        return str(ip_address(host))
-    except ValueError:
-        return None
 
 
 _ADD: dict[int | None, Callable[[Brokers, Exchange, _Broker], None]] = {

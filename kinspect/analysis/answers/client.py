@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from kinspect.analysis.answer import Answer
+from kinspect.analysis.answer import Answer, Records
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
 from kinspect.kafka.connection.roles import stronger
 from kinspect.kafka.exchange.exchange import Exchange
@@ -73,16 +73,32 @@ class Client(Record):
         return {"software_name": name, "software_version": version}
 
 
-class Connections:
-    """Clients by connection. Of too many open ones the one that began first is forgotten, and counted in the answer's
-    `left_out`: it is taken for a new one if it goes on. An ended one is known for a while: exchanges whose packets came
-    late stand behind its line."""
+C = TypeVar("C", bound=Client)
 
-    def __init__(self, answer: Answer) -> None:
+
+class Connections(Generic[C]):
+    """Clients by connection. `clients`: the answer's records of them.
+
+    Of too many open connections the one that began first is forgotten, and counted in the answer's `left_out`: it is
+    taken for a new one if it goes on. An ended one is known for a while: exchanges whose packets came late stand behind
+    its line."""
+
+    def __init__(self, answer: Answer, clients: Records[C]) -> None:
         self._answer = answer
+        self._clients = clients
         self._open: dict[str, set[ClientKey]] = {}
         self._held = 0
         self._ended: dict[str, tuple[set[ClientKey], bool]] = {}
+
+    def heard(self, exchange: Exchange) -> tuple[C | None, bool]:
+        """The record of an exchange's client, if there is room for it, with the exchange noted; and True for the
+        client's first exchange on the connection."""
+        key = client_key(exchange)
+        client = self._clients.of(*key)
+        if client is None:
+            return None, False
+        client.note(exchange)
+        return client, self.is_new(exchange.connection.connection_id, key)
 
     def is_new(self, connection_id: str, client: ClientKey) -> bool:
         """True for the client's first exchange on the connection."""
@@ -98,13 +114,13 @@ class Connections:
                 self._answer.left_out += 1
         return True
 
-    def end(self, connection_id: str, fact: bool) -> set[ClientKey]:
+    def end(self, connection_id: str, fact: bool) -> list[C]:
         """Note that a connection ended, with a `fact` of its line; return the clients on it."""
         clients = self._close(connection_id)
         self._ended[connection_id] = clients, fact
         if len(self._ended) > ENDED_KEPT:
             del self._ended[next(iter(self._ended))]
-        return clients
+        return [client for key in clients if (client := self._clients.of(*key)) is not None]
 
     def fact(self, connection_id: str) -> bool:
         """The fact told at the connection's end; False before that."""

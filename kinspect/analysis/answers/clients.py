@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinspect.analysis.answer import Answer, Row, Told
-from kinspect.analysis.answers.client import Client, Connections, client_key, newest_versions
+from kinspect.analysis.answers.client import Client, Connections, newest_versions
 from kinspect.analysis.answers.software import LIMITS, Limits, inferred
 from kinspect.analysis.windows import Windows
 from kinspect.kafka.exchange.exchange import Exchange
@@ -33,7 +33,7 @@ Use = tuple[int | None, int | None]
 
 
 @dataclass(slots=True)
-class _Client(Client):
+class ClientUse(Client):
     """What a client sent and received."""
 
     connections: int = 0
@@ -55,17 +55,15 @@ class Clients(Answer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._clients = self.records(_Client)
-        self._connections = Connections(self)
+        self._clients = self.records(ClientUse)
+        self._connections = Connections(self, self._clients)
 
     def add(self, exchange: Exchange) -> None:
-        key = client_key(exchange)
-        client = self._clients.of(*key)
+        client, is_new = self._connections.heard(exchange)
         if client is None:
             return
-        client.note(exchange)
         connection = exchange.connection
-        if self._connections.is_new(connection.connection_id, key):
+        if is_new:
             client.connections += 1
             client.resets += self._connections.fact(connection.connection_id)
             client.encrypted += connection.tls
@@ -76,19 +74,22 @@ class Clients(Answer):
             client.bytes_sent += exchange.request.size
             self._add_request(client, exchange, exchange.request.first_time)
 
-    def _add_request(self, client: _Client, exchange: Exchange, time: int | None) -> None:
+    def _add_request(self, client: ClientUse, exchange: Exchange, time: int | None) -> None:
         api_key = exchange.api_key
         self.count(client.uses, (api_key, exchange.api_version))
         for code, times in error_counts(exchange).items():
             self.count(client.errors, (api_key, code), times)
-        if api_key in STORMS and time is not None:
-            client.windows.add(_name(api_key), time)
+        self._add_storm(client, api_key, time)
         if api_key == API_VERSIONS:
             self.keep(client.limits, _limits(exchange))
         elif api_key == ENVELOPE:
             self._add_inner(client, exchange)
 
-    def _add_inner(self, client: _Client, exchange: Exchange) -> None:
+    def _add_storm(self, client: ClientUse, api_key: int | None, time: int | None) -> None:
+        if api_key in STORMS and time is not None:
+            client.windows.add(_name(api_key), time)
+
+    def _add_inner(self, client: ClientUse, exchange: Exchange) -> None:
         """Count the request inside an Envelope, and the errors of its answer, by their API."""
         inner = exchange.summary.inner(REQUEST_DATA)
         if inner is None:
@@ -103,10 +104,8 @@ class Clients(Answer):
 
     def add_connection(self, line: dict[str, Any]) -> None:
         is_reset = line["end_reason"] == "reset"
-        for key in self._connections.end(line["connection_id"], is_reset):
-            client = self._clients.of(*key)
-            if client is not None:
-                client.resets += is_reset
+        for client in self._connections.end(line["connection_id"], is_reset):
+            client.resets += is_reset
 
     def result(self, told: Told) -> list[Row]:
         rows = [
@@ -121,7 +120,7 @@ def _place(row: Row) -> tuple[Any, ...]:
     return not row["storms"], -row["requests"], -row["bytes_received"], *names
 
 
-def _row(client_id: str | None, client_ip: str, client: _Client) -> Row:
+def _row(client_id: str | None, client_ip: str, client: ClientUse) -> Row:
     return {
         "client_id": client_id,
         "client_ip": client_ip,
@@ -143,7 +142,7 @@ def _row(client_id: str | None, client_ip: str, client: _Client) -> Row:
     }
 
 
-def _apis(client: _Client) -> dict[str, Row]:
+def _apis(client: ClientUse) -> dict[str, Row]:
     """Requests by API and version, errors, and the rate; the most frequent API first."""
     counts: dict[int | None, dict[str, int]] = {}
     for (api_key, version), requests in sorted(client.uses.items(), key=_by_number):
@@ -165,7 +164,7 @@ def _apis(client: _Client) -> dict[str, Row]:
     }
 
 
-def _storms(client: _Client) -> list[Row]:
+def _storms(client: ClientUse) -> list[Row]:
     busiest = client.windows.busiest()
     return [
         {
@@ -179,7 +178,7 @@ def _storms(client: _Client) -> list[Row]:
     ]
 
 
-def _versions(client: _Client) -> dict[int, set[int]]:
+def _versions(client: ClientUse) -> dict[int, set[int]]:
     """The versions used, by API."""
     found: dict[int, set[int]] = {}
     for api_key, version in client.uses:

@@ -14,7 +14,7 @@ from kinspect.kafka.summary import error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.kafka.wire.pair import UNANSWERED as NO_ANSWER
-from kinspect.model import NS_PER_SECOND
+from kinspect.model import NS_PER_MS, NS_PER_SECOND
 from kinspect.protocol import schema
 
 UNANSWERED = "UNANSWERED"
@@ -42,8 +42,12 @@ REASONS = {
     "cap": "a limit of kinspect was reached",
     "acks_unknown": "none may have been due",
 }
-LEFT = "the connection was closed while a Fetch waited for records"
+ENDED = frozenset({"closed", "reset"})
+"""Reasons that tell of the connection's end; neither tells which side ended it."""
+LEFT = "the connection ended while a Fetch waited for records"
+BEHIND = "the connection ended while it stood behind other requests"
 NO_ADVICE = "Nothing is to be done, but to capture longer or with less loss."
+LEFT_ADVICE = "Nothing is to be done if a client or broker was stopped then."
 CLOSED_ADVICE = (
     "Find who closed or went silent: the broker's log may say why; compare request.timeout.ms of the client."
 )
@@ -120,9 +124,9 @@ RULES = (
     Rule(frozenset({84}), frozenset({ELECT_LEADERS}), _always, "the election would change nothing"),
 )
 """Codes that are expected for what the exchange itself shows."""
-PASSING = frozenset({5, 6, 14, 15, 16, 41, 51, 74, 75, 78, 88, 100})
-"""Codes that are expected for a moment: leaders, coordinators and controllers move, topics are new, transactions
-end."""
+PASSING = frozenset({5, 6, 14, 15, 16, 41, 51, 74, 75, 77, 78, 88, 98, 100, 108, 113, 117})
+"""Codes that are expected for a moment: leaders, coordinators and controllers move, brokers register anew, topics and
+snapshots are new, transactions end, epochs of members and subscriptions to metrics go on."""
 PASSED = "it passed within seconds, and the client went on"
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
 APPEARED = "the topic was there a moment later"
@@ -161,8 +165,10 @@ class Errors(Answer):
         self.count(fault.reasons, reason)
         if reason in EXPECTED:
             self.count(fault.expected, EXPECTED[reason])
-        elif reason == "closed" and exchange.api_key in FETCHES:
+        elif reason in ENDED and _waits_for_records(exchange):
             self.count(fault.expected, LEFT)
+        elif reason in ENDED and exchange.in_flight:
+            self.count(fault.expected, BEHIND)
         self._keep_names(fault, exchange, exchange.summary.topics, exchange.summary.groups)
 
     def _add_codes(self, exchange: Exchange, codes: dict[int, int]) -> None:
@@ -233,6 +239,14 @@ class Errors(Answer):
         return sorted(rows, key=_place)
 
 
+def _waits_for_records(exchange: Exchange) -> bool:
+    """True for a Fetch whose answer was not due yet as its connection ended."""
+    begin, end, longest = exchange.timestamp, exchange.completed_at, exchange.summary.max_wait_ms
+    if exchange.api_key not in FETCHES or begin is None or end is None or longest is None:
+        return False
+    return end - begin < 2 * longest * NS_PER_MS
+
+
 def _may_pass(api_key: int | None, code: int | None) -> bool:
     return code in PASSING or (api_key == METADATA and code == UNKNOWN_TOPIC)
 
@@ -277,7 +291,7 @@ def _names_on(struct: Any, path: str) -> Iterable[str]:
 def _row(
     api: str | None, code: int | None, client: list[Any], fault: _Fault, reasons: dict[str, int], told: Told
 ) -> Row:
-    meaning, advice = _unanswered(fault) if code is None else schema.advice_for(code)[:2]
+    meaning, advice = _unanswered(fault, reasons) if code is None else schema.advice_for(code)[:2]
     return {
         "api": api,
         "error": UNANSWERED if code is None else schema.error_name(code),
@@ -297,12 +311,17 @@ def _row(
     }
 
 
-def _unanswered(fault: _Fault) -> tuple[str, str]:
-    """Meaning and advice of requests without an answer."""
-    reasons = sorted(fault.reasons.items(), key=lambda reason: (-reason[1], reason[0]))
-    told = ", ".join(f"{REASONS.get(reason, reason)} ({count:,})" for reason, count in reasons)
-    known = fault.reasons.keys() <= EXPECTED.keys()
-    return f"No answer was seen: {told}.", NO_ADVICE if known else CLOSED_ADVICE
+def _unanswered(fault: _Fault, expected: dict[str, int]) -> tuple[str, str]:
+    """Meaning and advice of requests without an answer. `expected`: those that are, by the reason."""
+    if sum(expected.values()) >= fault.count:
+        told, advice = expected, NO_ADVICE if fault.reasons.keys() <= EXPECTED.keys() else LEFT_ADVICE
+    else:
+        told, advice = (
+            {REASONS.get(reason, reason): count for reason, count in fault.reasons.items()},
+            CLOSED_ADVICE,
+        )
+    names = sorted(told, key=lambda reason: (-told[reason], reason))
+    return f"No answer was seen: {', '.join(names)}.", advice
 
 
 def _place(row: Row) -> tuple[Any, ...]:

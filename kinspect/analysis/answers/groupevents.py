@@ -25,6 +25,8 @@ JOINING, LEAVING_FOR_A_WHILE = 0, -2
 """Member epochs of requests."""
 
 Struct = dict[str, Any]
+Fields = tuple[frozenset[str], frozenset[str]]
+"""Fields of a request and of its answer."""
 Partitions = tuple[tuple[str, tuple[int, ...]], ...]
 """Topics, by name or by id, or sub-topologies, with their partitions."""
 
@@ -136,7 +138,7 @@ BEAT_FIELDS = (
 )
 
 
-def bodies(exchange: Exchange, fields: tuple[frozenset[str], frozenset[str]]) -> tuple[Struct, Struct | None]:
+def bodies(exchange: Exchange, fields: Fields) -> tuple[Struct, Struct | None]:
     """Fields of the request and of the answer, as far as they could be read; None without an answer."""
     request, response = exchange.request, exchange.response
     asked = _body(request, fields[0]) or {}

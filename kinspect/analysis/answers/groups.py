@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, Row, Told
 from kinspect.analysis.answers import groupevents as events
@@ -24,6 +24,7 @@ from kinspect.analysis.answers.groupevents import (
     SYNC_FIELDS,
     SYNC_GROUP,
     WELL,
+    Fields,
     Refused,
     Struct,
     bodies,
@@ -125,6 +126,8 @@ class _Ends(Record):
 class Groups(Answer):
     """Accumulator of the rows."""
 
+    serving: ClassVar[Mapping[str, frozenset[int]]] = {"--group": frozenset({FETCH, LIST_OFFSETS, END_TXN})}
+
     def __init__(self) -> None:
         super().__init__()
         self._groups = self.records(Group)
@@ -136,19 +139,20 @@ class Groups(Answer):
         key = exchange.api_key
         if key is None or exchange.request is None:
             return
-        count = _COUNTED.get(key)
-        if count is not None:
-            count(self, exchange)
+        if key in _MEMBERS:
+            fields, add = _MEMBERS[key]
+            asked, told = bodies(exchange, fields)
+            group = self._group(exchange, asked, told)
+            if group is not None:
+                add(self, exchange, group, asked, told)
+        elif key in _COUNTED:
+            _COUNTED[key](self, exchange)
         elif _names_groups(key):
             self._add_other(exchange)
 
     # ------------------------------------------------------------------ members of classic groups
 
-    def _add_join(self, exchange: Exchange) -> None:
-        asked, told = bodies(exchange, JOIN_FIELDS)
-        group = self._group(exchange, asked, told)
-        if group is None:
-            return
+    def _add_join(self, exchange: Exchange, group: Group, asked: Struct, told: Struct | None) -> None:
         event = events.joined(exchange, asked, told)
         self.keep(group.joins, event, events.size(event))
         group.protocol = later(group.protocol, exchange.key, event.protocol)
@@ -157,21 +161,14 @@ class Groups(Answer):
             if member is not None:
                 member.session = later(member.session, exchange.key, asked.get("session_timeout_ms"))
 
-    def _add_sync(self, exchange: Exchange) -> None:
-        asked, told = bodies(exchange, SYNC_FIELDS)
-        group = self._group(exchange, asked, told)
-        if group is None:
-            return
+    def _add_sync(self, exchange: Exchange, group: Group, asked: Struct, told: Struct | None) -> None:
         event = events.synced(exchange, asked, told)
         self.keep(group.syncs, event, events.size(event))
         if event.error in WELL:
             self._heard(exchange, asked, event.member)
 
-    def _add_heartbeat(self, exchange: Exchange) -> None:
-        asked, told = bodies(exchange, HEARTBEAT_FIELDS)
-        group = self._group(exchange, asked, told)
-        if group is not None:
-            self._answered(exchange, group, asked, (told or {}).get("error_code"), True)
+    def _add_heartbeat(self, exchange: Exchange, group: Group, asked: Struct, told: Struct | None) -> None:
+        self._answered(exchange, group, asked, (told or {}).get("error_code"), True)
 
     def _answered(
         self, exchange: Exchange, group: Group, asked: Struct, error: int | None, heartbeat: bool
@@ -185,20 +182,14 @@ class Groups(Answer):
         if error in WELL:
             self._heard(exchange, asked, name)
 
-    def _add_leave(self, exchange: Exchange) -> None:
-        asked, told = bodies(exchange, LEAVE_FIELDS)
-        group = self._group(exchange, asked, told)
-        event = None if group is None else events.left(exchange, asked, told)
-        if group is not None and event is not None:
+    def _add_leave(self, exchange: Exchange, group: Group, asked: Struct, told: Struct | None) -> None:
+        event = events.left(exchange, asked, told)
+        if event is not None:
             self.keep(group.leaves, event, events.size(event))
 
     # ------------------------------------------------------------------ members of other groups
 
-    def _add_beat(self, exchange: Exchange) -> None:
-        asked, told = bodies(exchange, BEAT_FIELDS)
-        group = self._group(exchange, asked, told)
-        if group is None:
-            return
+    def _add_beat(self, exchange: Exchange, group: Group, asked: Struct, told: Struct | None) -> None:
         group.protocol = later(group.protocol, exchange.key, asked.get("server_assignor"))
         event = events.beat(exchange, asked, told)
         if event is not None:
@@ -211,11 +202,7 @@ class Groups(Answer):
 
     # ------------------------------------------------------------------ offsets
 
-    def _add_commit(self, exchange: Exchange) -> None:
-        asked, told = bodies(exchange, _COMMITTED)
-        group = self._group(exchange, asked, told)
-        if group is None:
-            return
+    def _add_commit(self, exchange: Exchange, group: Group, asked: Struct, told: Struct | None) -> None:
         errors = {place: part.get("error_code") for place, part in _places(told, "topics")}
         codes = {code for code in errors.values() if code is not None}
         if codes:
@@ -421,17 +408,21 @@ class Groups(Answer):
         return {transaction: sorted(runs) for transaction, runs in found.items()}
 
 
+_MEMBERS: dict[int, tuple[Fields, Callable[[Groups, Exchange, Group, Struct, Struct | None], None]]] = {
+    JOIN_GROUP: (JOIN_FIELDS, Groups._add_join),
+    SYNC_GROUP: (SYNC_FIELDS, Groups._add_sync),
+    HEARTBEAT: (HEARTBEAT_FIELDS, Groups._add_heartbeat),
+    LEAVE_GROUP: (LEAVE_FIELDS, Groups._add_leave),
+    **dict.fromkeys(
+        (CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT), (BEAT_FIELDS, Groups._add_beat)
+    ),
+    **dict.fromkeys((OFFSET_COMMIT, TXN_OFFSET_COMMIT), (_COMMITTED, Groups._add_commit)),
+}
+"""Requests about one group: the fields that are needed, and what counts them."""
 _COUNTED: dict[int, Callable[[Groups, Exchange], None]] = {
     FETCH: Groups._add_fetch,
     LIST_OFFSETS: Groups._add_offsets,
-    OFFSET_COMMIT: Groups._add_commit,
-    TXN_OFFSET_COMMIT: Groups._add_commit,
     END_TXN: Groups._add_end,
-    JOIN_GROUP: Groups._add_join,
-    SYNC_GROUP: Groups._add_sync,
-    HEARTBEAT: Groups._add_heartbeat,
-    LEAVE_GROUP: Groups._add_leave,
-    **dict.fromkeys((CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT), Groups._add_beat),
     **dict.fromkeys((SHARE_FETCH, SHARE_ACKNOWLEDGE), Groups._add_share),
 }
 _DESCRIBE = frozenset({DESCRIBE_GROUPS, CONSUMER_DESCRIBE, SHARE_DESCRIBE, STREAMS_DESCRIBE})

@@ -21,6 +21,8 @@ from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_SECOND
 BUCKETS_KEPT = 1_000_000
 """Largest number of buckets of all histograms."""
 NS_PER_MINUTE = 60 * NS_PER_SECOND
+SLOW_NS = NS_PER_SECOND
+"""Latency from which on an exchange counts as slow, but for causes of `IDLE`."""
 NO_TOPIC: Topic = (None, None)
 FIRST = {"choose": lambda mine, _: mine}
 """Metadata of a field that no two parts of a run have."""
@@ -37,6 +39,7 @@ class _Times(Record):
     service: Histogram = field(default_factory=Histogram)
     latency: Histogram = field(default_factory=Histogram)
     waits: dict[str, int] = field(default_factory=dict)
+    slow: int = 0
     encrypted: int = 0
     slowest: tuple[int, tuple[int, ...], Frames] | None = field(default=None, metadata=GREATEST)
 
@@ -77,6 +80,7 @@ class Latency(Answer):
             if cause is None or service is None or latency is None:
                 continue
             times.waits[cause] = times.waits.get(cause, 0) + 1
+            times.slow += latency >= SLOW_NS and cause not in IDLE
             times.encrypted += exchange.connection.tls
             self._measure(times.service, service)
             self._measure(times.latency, latency)
@@ -127,6 +131,7 @@ class Latency(Answer):
             "service_ms": _quantiles(times.service),
             "latency_ms": _quantiles(times.latency),
             "waits": waits,
+            "slow": times.slow,
             "slowest": None if times.slowest is None else _frames_object(times.slowest[2]),
         }
 

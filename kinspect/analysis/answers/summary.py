@@ -7,20 +7,63 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from kinspect import state
-from kinspect.analysis.answer import Answer, Row, Told, open_answer
+from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.answers.auth import Auth
+from kinspect.analysis.answers.brokers import Brokers
+from kinspect.analysis.answers.clients import Clients, ClientUse
+from kinspect.analysis.answers.errors import Errors
+from kinspect.analysis.answers.groups import Groups
+from kinspect.analysis.answers.latency import SLOW_NS, Latency
+from kinspect.analysis.answers.topics import Topics, Use
+from kinspect.analysis.answers.transactions import Transactions
+from kinspect.analysis.answers.upgrade import Upgrade
+from kinspect.analysis.histogram import Histogram
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.summary import RecordRoom
+from kinspect.model import NS_PER_MS
 
-PARTS = ("topics", "clients", "groups", "latency", "errors", "brokers", "auth", "transactions", "upgrade")
-"""The answers that findings are taken from."""
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
 """Severities, the worst first."""
-SLOW_MS = 1000.0
-"""Milliseconds of the 99th percentile from which on an API counts as slow."""
 NAMED = 3
 """Names in a finding's text."""
 
 Rows = dict[str, list[Row]]
+
+
+class _Topics(Topics):
+    """Topics without their records, which no finding counts."""
+
+    def _add_records(self, use: Use, exchange: Exchange, room: RecordRoom, value: bytes | None) -> None:
+        use.bytes += len(value or b"")
+
+
+class _Clients(Clients):
+    """Clients with their storms; no finding counts versions and errors of APIs."""
+
+    def _add_request(self, client: ClientUse, exchange: Exchange, time: int | None) -> None:
+        self._add_storm(client, exchange.api_key, time)
+
+
+class _Latency(Latency):
+    """Causes of waits; no finding has percentiles."""
+
+    def _measure(self, histogram: Histogram, ns: int) -> None:
+        pass
+
+
+PARTS: dict[str, type[Answer]] = {
+    "topics": _Topics,
+    "clients": _Clients,
+    "groups": Groups,
+    "latency": _Latency,
+    "errors": Errors,
+    "brokers": Brokers,
+    "auth": Auth,
+    "transactions": Transactions,
+    "upgrade": Upgrade,
+}
+"""The answers that findings are taken from."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,7 +84,7 @@ class Summary(Answer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._answers = {name: open_answer(name) for name in PARTS}
+        self._answers = {name: part() for name, part in PARTS.items()}
 
     def add(self, exchange: Exchange) -> None:
         # Decoded whole once: each answer takes its fields from that.
@@ -104,15 +147,15 @@ def _contents(rows: Rows) -> Iterator[Finding]:
 
 
 def _failures(rows: Rows) -> Iterator[Finding]:
+    refused = [row for row in rows["auth"] if row["failed"] or row["probably_failed"]]
+    count = sum(row["failed"] + row["probably_failed"] for row in refused)
+    who = _listed(row["principal"] or row["client_id"] or row["client_ip"] for row in refused)
+    yield Finding("logins_refused", ERROR, count, who, "auth")
     unexpected = [row for row in rows["errors"] if not row["expected"]]
     for name, severity in (("unanswered", ERROR), ("errors", WARNING)):
         chosen = [row for row in unexpected if (row["error"] == "UNANSWERED") == (name == "unanswered")]
         text = _listed(f"{row['api']} {row['error']}" for row in chosen)
         yield Finding(name, severity, sum(row["count"] for row in chosen), text, "errors")
-    refused = [row for row in rows["auth"] if row["failed"] or row["probably_failed"]]
-    count = sum(row["failed"] + row["probably_failed"] for row in refused)
-    who = _listed(row["principal"] or row["client_id"] or row["client_ip"] for row in refused)
-    yield Finding("logins_refused", ERROR, count, who, "auth")
 
 
 def _groups(rows: Rows) -> Iterator[Finding]:
@@ -141,16 +184,10 @@ def _transactions(rows: Rows) -> Iterator[Finding]:
 
 
 def _speed(rows: Rows) -> Iterator[Finding]:
-    # A group waits for its members, not for the broker.
-    slow = [
-        row
-        for row in rows["latency"]
-        if (row["service_ms"]["p99"] or 0) >= SLOW_MS
-        and row["waits"]["broker"]
-        and not row["waits"]["group_wait"]
-    ]
-    text = _listed(f"{row['api']} p99 {row['service_ms']['p99']:,.0f} ms" for row in slow)
-    yield Finding("slow", WARNING, len(slow), text, f"latency --slow {SLOW_MS:.0f}")
+    slow = sorted((row for row in rows["latency"] if row["slow"]), key=lambda row: -row["slow"])
+    text = _listed(f"{row['api']} {row['slow']:,} of {row['count']:,}" for row in slow)
+    count = sum(row["slow"] for row in slow)
+    yield Finding("slow", WARNING, count, text, f"latency --slow {SLOW_NS // NS_PER_MS}")
     throttled = [row for row in rows["latency"] if row["waits"]["throttled"]]
     count = sum(row["waits"]["throttled"] for row in throttled)
     yield Finding("throttled", WARNING, count, _listed(row["api"] for row in throttled), "latency")

@@ -41,18 +41,19 @@ _FETCHED = frozenset(
         *("responses.partitions.records",),
     }
 )
+_NAMED = frozenset({"group_id", "groups.group_id"})
 # Requests that name the group their client is in.
 _GROUP_APIS = frozenset({8, 9, 11, 12, 13, 14, 68, 76, 88})
 
 Struct = dict[str, Any]
-Topic = tuple[str | None, str | None]
-"""A topic's name and id, as a message has it."""
-Partitions = dict[Topic, set[int]]
+TopicRef = tuple[str | None, str | None]
+"""A topic's name and id, as a message has them."""
+Partitions = dict[TopicRef, set[int]]
 """Partitions by topic."""
 
 
 @dataclass(slots=True)
-class _Use(Record):
+class Use(Record):
     """One client's use of one topic."""
 
     partitions: set[int] = field(default_factory=set)
@@ -93,7 +94,7 @@ class Topics(Answer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._uses = self.records(_Use)
+        self._uses = self.records(Use)
         self._clients = self.records(_Client)
         # The one used last stands last.
         self._sessions: dict[tuple[Any, ...], Partitions] = {}
@@ -107,7 +108,9 @@ class Topics(Answer):
         elif exchange.api_key in (FETCH, SHARE_FETCH):
             self._add_fetch(exchange, exchange.request)
         elif exchange.api_key in _GROUP_APIS:
-            self._add_groups(exchange, [*exchange.summary.groups])
+            asked, _ = _body(exchange.request, _NAMED)
+            named = asked.get("groups") or [asked]
+            self._add_groups(exchange, [each["group_id"] for each in named if "group_id" in each])
 
     # ------------------------------------------------------------------ what exchanges say
 
@@ -205,7 +208,7 @@ class Topics(Answer):
         self._held -= _size(found)
         return found
 
-    def _add_records(self, use: _Use, exchange: Exchange, room: RecordRoom, value: bytes | None) -> None:
+    def _add_records(self, use: Use, exchange: Exchange, room: RecordRoom, value: bytes | None) -> None:
         """Count the batches of a record set."""
         if value is None:
             return
@@ -228,7 +231,7 @@ class Topics(Answer):
     def _client_of(self, exchange: Exchange) -> tuple[str | None, str]:
         return exchange.client_id, exchange.connection.client_ip
 
-    def _use(self, exchange: Exchange, topic: Topic, direction: str) -> _Use | None:
+    def _use(self, exchange: Exchange, topic: TopicRef, direction: str) -> Use | None:
         use = self._uses.of(topic, direction, *self._client_of(exchange))
         if use is None:
             return None
@@ -245,11 +248,11 @@ class Topics(Answer):
 
     def result(self, told: Told) -> list[Row]:
         groups = {client: found.groups for client, found in self._clients.items()}
-        uses: dict[tuple[Any, ...], _Use] = {}
+        uses: dict[tuple[Any, ...], Use] = {}
         ids: dict[tuple[Any, ...], str | None] = {}
         for ((name, topic_id), direction, *client), use in self._uses.items():
             key = name or told.topic(topic_id) or topic_id, direction, *client
-            uses.setdefault(key, _Use()).merge(use)
+            uses.setdefault(key, Use()).merge(use)
             ids[key] = topic_id or ids.get(key)
         rows = [_row(key, ids[key], use, groups) for key, use in uses.items()]
         return sorted(rows, key=_place)
@@ -261,7 +264,7 @@ def _place(row: Row) -> tuple[Any, ...]:
     return -row["bytes"], -row["requests"], *names
 
 
-def _row(key: tuple[Any, ...], topic_id: str | None, use: _Use, groups: dict[Any, set[str]]) -> Row:
+def _row(key: tuple[Any, ...], topic_id: str | None, use: Use, groups: dict[Any, set[str]]) -> Row:
     topic, direction, client_id, client_ip = key
     name, version = use.software[1] if use.software else (None, None)
     return {
@@ -297,15 +300,15 @@ def _body(message: WireMessage | None, fields: frozenset[str]) -> tuple[Struct, 
     return decoded.body or {}, decoded.complete and decoded.body is not None
 
 
-def _topics(body: Struct, topics: str, partitions: str) -> dict[Topic, list[Struct]]:
+def _topics(body: Struct, topics: str, partitions: str) -> dict[TopicRef, list[Struct]]:
     """What a body has of each topic's partitions. Brokers may name a topic more than once."""
-    found: dict[Topic, list[Struct]] = {}
+    found: dict[TopicRef, list[Struct]] = {}
     for topic in body.get(topics) or ():
         found.setdefault(_topic(topic), []).extend(topic.get(partitions) or ())
     return found
 
 
-def _topic(struct: Struct) -> Topic:
+def _topic(struct: Struct) -> TopicRef:
     return struct.get("name") or struct.get("topic") or None, struct.get("topic_id")
 
 
@@ -317,7 +320,7 @@ def _size(partitions: Partitions) -> int:
     return 1 + sum(map(len, partitions.values()))
 
 
-def _errors(response: WireMessage | None) -> dict[Topic, list[str]]:
+def _errors(response: WireMessage | None) -> dict[TopicRef, list[str]]:
     """Names of the error codes in an answer to Produce, by topic."""
     body, _ = _body(response, _PRODUCE_ERRORS)
     return {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, Row, Told
-from kinspect.analysis.answers.client import Client, Connections, client_key, newest_versions
+from kinspect.analysis.answers.client import Client, Connections, newest_versions
 from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.errors import KinspectError
 from kinspect.kafka.connection.roles import BROKER, CONTROLLER, FOLLOWER
@@ -72,17 +72,14 @@ class Upgrade(Answer):
         self._own_format = _format(PRODUCE, self._ranges[PRODUCE].high)
         self._clients = self.records(_Client)
         self._brokers = self.records(_Broker)
-        self._connections = Connections(self)
+        self._connections = Connections(self, self._clients)
 
     def add(self, exchange: Exchange) -> None:
-        key = client_key(exchange)
-        client = self._clients.of(*key)
+        client, is_new = self._connections.heard(exchange)
         if client is None:
             return
-        client.note(exchange)
-        connection_id = exchange.connection.connection_id
-        if self._connections.is_new(connection_id, key):
-            client.begun += self._connections.fact(connection_id)
+        if is_new:
+            client.begun += self._connections.fact(exchange.connection.connection_id)
         api_key, version = exchange.api_key, exchange.api_version
         if exchange.request is None or api_key is None or version is None or version < 0:
             return
@@ -114,10 +111,8 @@ class Upgrade(Answer):
 
     def add_connection(self, line: dict[str, Any]) -> None:
         is_begun = line["handshake_seen"]
-        for key in self._connections.end(line["connection_id"], is_begun):
-            client = self._clients.of(*key)
-            if client is not None:
-                client.begun += is_begun
+        for client in self._connections.end(line["connection_id"], is_begun):
+            client.begun += is_begun
 
     # ------------------------------------------------------------------ the whole
 

@@ -10,7 +10,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.holdings import EXCHANGE_BYTES, Holdings
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.names import LearnedNames
-from kinspect.kafka.wire.order import LineOrder
+from kinspect.kafka.wire.order import BEHIND, LineOrder
 from kinspect.model import BEHIND_HOLES, Caps, Counts, Progress
 from kinspect.tls import Decryptor, KeyLog
 
@@ -131,17 +131,19 @@ class Ledger:
         return [line for line in lines if not isinstance(line, Exchange)]
 
     def _learn(self, exchange: Exchange) -> None:
-        """Learn the topic names and nodes in its response."""
+        """Learn the topic names and nodes in its messages. A line has names that responses before it told; those that
+        requests tell serve the run as a whole."""
         if (
             not self.heads_only
-            and exchange.response is not None
             and exchange.api_key is not None
             and exchange.api_version is not None
             and metadata.may_have_metadata(exchange.api_key, exchange.api_version)
         ):
-            names, nodes = metadata.cluster_metadata(exchange)
+            names, nodes, asked = metadata.cluster_metadata(exchange)
             for topic_id, name in names:
                 self.learned.learn(topic_id, name, exchange.key)
+            for topic_id, name in asked:
+                self.learned.learn(topic_id, name, BEHIND)
             for ip, port, node_id in nodes:
                 self.learned.learn_node(ip, port, node_id, exchange.key)
 

@@ -1,4 +1,4 @@
-"""Cluster metadata in responses: names of topic ids (KIP-516) and addresses of nodes."""
+"""Cluster metadata: names of topic ids (KIP-516) in requests and responses, addresses of nodes in responses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kinspect.kafka.fields.entities import HOST, PORT, TOPIC_ID, is_node_id, is_topic_id, is_topic_name
 from kinspect.kafka.fields.paths import FieldPaths, field_paths
-from kinspect.model import RESPONSE
+from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema
 from kinspect.protocol.wire import ZERO_UUID
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from kinspect.kafka.wire.pair import Pair
     from kinspect.protocol.schema import Field
 
+CONTROLLER_REQUESTS = frozenset({4, 6})
+"""LeaderAndIsr, UpdateMetadata: requests in which the controller tells names (KIP-516). What a client asks for may be
+wrong."""
 LARGE = 256 * 1024
 """Bytes above which a decoded body is not held until its line is written: others may wait with it."""
 ENDPOINT = ["node_id", HOST, PORT, "rack"]
@@ -27,41 +30,47 @@ _ADDRESS_ENDS = b"0123456789abcdefABCDEF:"
 
 
 class ClusterMetadata(NamedTuple):
-    """Cluster metadata in one response: topic ids with their names; IP addresses and ports with the node there."""
+    """Cluster metadata in one exchange: topic ids with their names in the response; IP addresses and ports with the
+    node there; and `asked`, topic ids with their names in a controller's request."""
 
     names: Sequence[tuple[str, str]]
     nodes: Sequence[tuple[str, int, int]]
+    asked: Sequence[tuple[str, str]]
 
 
-NO_METADATA = ClusterMetadata((), ())
+NO_METADATA = ClusterMetadata((), (), ())
+NO_PATHS = FieldPaths((), ())
 
 
 class _MetadataPaths(NamedTuple):
     """Paths of names beside topic ids in a response, and of node ids beside addresses. `last`: the nodes are its last
-    tagged field, which few responses have (KIP-951)."""
+    tagged field, which few responses have (KIP-951). `asked`: paths of names in a controller's request."""
 
     names: FieldPaths
     nodes: FieldPaths
     last: bool
+    asked: FieldPaths
 
 
 def may_have_metadata(api_key: int, api_version: int) -> bool:
-    """True if a response of this API and version may have topic names beside topic ids, or addresses of nodes."""
+    """True if messages of this API and version may have topic names beside topic ids, or addresses of nodes."""
     return _metadata_paths(api_key, api_version) is not None
 
 
 def cluster_metadata(exchange: Pair) -> ClusterMetadata:
-    """The names and nodes in the exchange's response, as far as it could be read."""
-    message = exchange.response
+    """The names and nodes in the exchange's messages, as far as they could be read."""
+    request, response = exchange.request, exchange.response
+    message = response or request
     if message is None or message.api_key is None or message.api_version is None:
         return NO_METADATA
     paths = _metadata_paths(message.api_key, message.api_version)
-    if paths is None or (paths.last and not _may_end_in_endpoint(message.raw or b"")):
+    if paths is None:
         return NO_METADATA
-    found = _read(message, paths)
-    if message.size > LARGE:
-        message.forget()
-    return found
+    asked = _names(_body(request), paths.asked) if request is not None and paths.asked else ()
+    if response is None or (paths.last and not _may_end_in_endpoint(response.raw or b"")):
+        return ClusterMetadata((), (), asked)
+    body = _body(response)
+    return ClusterMetadata(_names(body, paths.names), _nodes(body, paths.nodes), asked)
 
 
 def node_structs(message: WireMessage | None) -> Iterator[tuple[dict[str, Any], int]]:
@@ -74,35 +83,42 @@ def node_structs(message: WireMessage | None) -> Iterator[tuple[dict[str, Any], 
             yield struct, struct[name]
 
 
-def _read(message: WireMessage, paths: _MetadataPaths) -> ClusterMetadata:
-    body = message.decode().body
-    if body is None:
-        return NO_METADATA
-    names = [
+def _body(message: WireMessage) -> dict[str, Any]:
+    """What could be read of a message; a large one is not kept decoded."""
+    body = message.decode().body or {}
+    if message.size > LARGE:
+        message.forget()
+    return body
+
+
+def _names(body: dict[str, Any], paths: FieldPaths) -> list[tuple[str, str]]:
+    return [
         (topic_id, struct[name])
-        for _, struct, name in paths.names.walk(body)
+        for _, struct, name in paths.walk(body)
         if struct[name] and (topic_id := struct.get(TOPIC_ID, ZERO_UUID)) != ZERO_UUID
     ]
-    nodes = [
+
+
+def _nodes(body: dict[str, Any], paths: FieldPaths) -> list[tuple[str, int, int]]:
+    return [
         (ip, port, struct[name])
-        for _, struct, name in paths.nodes.walk(body)
+        for _, struct, name in paths.walk(body)
         # Clients number bootstrap brokers downwards from -1; a coordinator that is missing is -1 too.
         if struct[name] >= 0
         for ip, port in _addresses(struct)
     ]
-    return ClusterMetadata(names, nodes)
 
 
 def _addresses(struct: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """IP addresses and ports in a node's struct or its listeners'; hosts given by name are left out."""
     for end in (struct, *(struct.get(LISTENERS) or ())):
-        ip = _ip_text(end.get(HOST) or "")
+        ip = ip_text(end.get(HOST) or "")
         if ip is not None and PORT in end:
             yield ip, end[PORT]
 
 
 @lru_cache(maxsize=4096)
-def _ip_text(host: str) -> str | None:
+def ip_text(host: str) -> str | None:
     """An IP address in the form that connections have; None for a host name."""
     try:
         return str(ip_address(host))
@@ -126,13 +142,20 @@ def _metadata_paths(api_key: int, api_version: int) -> _MetadataPaths | None:
     layout = schema.layout(api_key, api_version, RESPONSE)
     if layout is None:
         return None
-    names = field_paths(
-        layout.fields,
-        lambda field, struct: is_topic_name(field) and not field.array and any(map(is_topic_id, struct)),
-    )
+    names = _name_paths(api_key, api_version, RESPONSE)
+    asked = _name_paths(api_key, api_version, REQUEST) if api_key in CONTROLLER_REQUESTS else NO_PATHS
     nodes = _node_paths(api_key, api_version, RESPONSE)
     last = not names and bool(layout.fields) and _is_tagged_endpoint(layout.fields[-1])
-    return _MetadataPaths(names, nodes, last) if names or nodes else None
+    return _MetadataPaths(names, nodes, last, asked) if names or nodes or asked else None
+
+
+def _name_paths(api_key: int, api_version: int, direction: str) -> FieldPaths:
+    """Paths of topic names beside topic ids."""
+    layout = schema.layout(api_key, api_version, direction)
+    return field_paths(
+        () if layout is None else layout.fields,
+        lambda field, struct: is_topic_name(field) and not field.array and any(map(is_topic_id, struct)),
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -12,8 +12,10 @@ LineKey = tuple[int, int, int, int]
 frame of its connection, and its number in the connection. Frames are frame references: their file comes first."""
 FIRST: LineKey = (-1, 0, 0, 0)
 """Key before those of all lines."""
+BEHIND: LineKey = (1 << 79, 0, 0, 0)
+"""Key behind those of all lines: of what counts for no line, but for the run as a whole."""
 LAST: LineKey = (1 << 80, 0, 0, 0)
-"""Key behind those of all lines."""
+"""Key of the whole run."""
 UNPLACED: LineKey = (0, 0, 0, 0)
 """Key of an exchange that is no line of a run."""
 

@@ -37,7 +37,15 @@ class Pair:
     )
     __slots__ = (
         *STATE,
-        *("api_candidates", "completed_at", "connection", "found_problems", "key", "mechanism"),
+        *(
+            "api_candidates",
+            "completed_at",
+            "connection",
+            "counted_errors",
+            "found_problems",
+            "key",
+            "mechanism",
+        ),
         *("noted", "order", "outcome", "outcome_reason", "previous_response_end", "principal"),
         *(
             "request",
@@ -87,6 +95,7 @@ class Pair:
         # Cached by `kafka.summary`.
         self.summarised: object = None
         self.found_problems: list[Problem] | None = None
+        self.counted_errors: dict[int, int] | None = None
         # The options of `Exchange.to_dict`, if other than the default.
         self.view: Any = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from io import StringIO
 from typing import Any, TextIO
@@ -23,10 +23,15 @@ Object = dict[str, Any]
 
 
 def document(
-    answer: str, summary: Object, span: tuple[str | None, str | None], rows: list[Object], left_out: int
+    answer: str,
+    summary: Object,
+    span: tuple[str | None, str | None],
+    rows: list[Object],
+    left_out: int,
+    filters: Sequence[str] = (),
 ) -> Object:
     """The object of an answer. `summary`: the `summary` line's object; `span`: when the capture begins and ends;
-    `left_out`: how often there was no room for more."""
+    `left_out`: how often there was no room for more; `filters`: options that left exchanges out."""
     lost = (
         "gaps",
         "late_packets",
@@ -51,6 +56,7 @@ def document(
             "orphans": orphans,
             "unresolved_topic_ids": summary["unresolved_topic_ids"],
             "left_out": left_out,
+            "filters": [*filters],
             "complete": not orphans and not left_out and not any(summary[key] for key in lost),
         },
         "rows": rows,

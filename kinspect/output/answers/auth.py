@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinspect.output.answers.layout import ERROR, NOTE, Clock, Column, Layout, known
+from kinspect.output.answers.layout import ERROR, NOTE, Clock, Column, Layout, counted, known
 
 
 def _none_if_zero(count: int) -> str:
@@ -12,11 +12,10 @@ def _none_if_zero(count: int) -> str:
 
 
 def _details(row: dict[str, Any], _: Clock) -> list[str]:
-    lines = [f"{count:,} times: {reason}" for reason, count in row["reasons"].items()]
+    lines = [f"{counted(count, 'time')}: {reason}" for reason, count in row["reasons"].items()]
     if row["probably_failed"]:
-        lines.append(
-            f"{row['probably_failed']:,} times: the broker closed the connection right after the token"
-        )
+        times = counted(row["probably_failed"], "time")
+        lines.append(f"{times}: the broker closed the connection right after the token")
     return lines
 
 
@@ -28,7 +27,9 @@ def _next(file: str, rows: list[dict[str, Any]]) -> str:
 LAYOUT = Layout(
     (
         Column("FAILED", lambda row: _none_if_zero(row["failed"]), True, style=lambda _: ERROR),
-        Column("PROBABLY", lambda row: _none_if_zero(row["probably_failed"]), True, style=lambda _: NOTE),
+        Column(
+            "PROBABLY FAILED", lambda row: _none_if_zero(row["probably_failed"]), True, style=lambda _: NOTE
+        ),
         Column("SUCCEEDED", lambda row: _none_if_zero(row["succeeded"]), True),
         Column("CLIENT ID", lambda row: known(row["client_id"])),
         Column("ADDRESS", lambda row: row["client_ip"], rank=2),

@@ -51,6 +51,14 @@ def _node(node_id: int | None) -> str:
     return "nobody" if node_id is None else f"node {node_id}"
 
 
+def _notes(rows: list[Row]) -> list[str]:
+    if not any(row["releases"] for row in rows):
+        return []
+    return [
+        "RELEASES fit what a broker offers; patch releases that are newer than this kinspect may fit too."
+    ]
+
+
 LAYOUT = Layout(
     (
         Column("NODE", lambda row: known(row["node_id"]), True),
@@ -68,6 +76,7 @@ LAYOUT = Layout(
     "no broker was asked",
     lambda file, rows: f"kinspect read {file} --broker-host {quote(_host(rows[0]))} --errors-only",
     _details,
+    _notes,
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinspect.output.answers.layout import DIM, ERROR, Column, Layout, known, listed
+from kinspect.output.answers.layout import DIM, ERROR, TIME_OF_DAY, Column, Layout, known, listed
 
 NAMES = 40
 """Width to which names of errors are not cut."""
@@ -18,10 +18,7 @@ def _style(row: Row) -> str:
 
 def _notes(rows: list[Row]) -> list[str]:
     """A line for each error, in the order of the table."""
-    said: dict[tuple[str, str], str] = {}
-    for row in rows:
-        said.setdefault((row["error"], row["advice"]), f"{row['error']}: {row['meaning']} {row['advice']}")
-    return [*said.values()]
+    return [*dict.fromkeys(f"{row['error']}: {row['meaning']} {row['advice']}" for row in rows)]
 
 
 def _more(file: str, rows: list[Row]) -> str:
@@ -39,8 +36,8 @@ LAYOUT = Layout(
         Column("ADDRESS", lambda row: row["client_ip"], rank=4),
         Column("TOPICS", lambda row: listed(row["topics"]), rank=2),
         Column("GROUPS", lambda row: listed(row["groups"]), rank=3),
-        Column("FIRST (UTC)", lambda row: known(row["first"] and row["first"][11:23]), rank=6),
-        Column("LAST (UTC)", lambda row: known(row["last"] and row["last"][11:23]), rank=5),
+        Column("FIRST", lambda row: known(row["first"]), rank=6, time=TIME_OF_DAY),
+        Column("LAST", lambda row: known(row["last"]), rank=5, time=TIME_OF_DAY),
     ),
     "no error code, and every request was answered",
     _more,

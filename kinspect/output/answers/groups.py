@@ -9,6 +9,8 @@ from shlex import quote
 from kinspect.output.answers.layout import ERROR, Clock, Column, Layout, Row, known, listed
 
 LAGS_SHOWN = 3
+NAMED = 10
+"""Groups of which nothing but the name is known that are told."""
 REBALANCES_IN_ORDER = 5
 """With more of them those that stopped members for longest come first."""
 EXPECTED = frozenset({"MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS"})
@@ -47,6 +49,20 @@ def _lag(row: Row) -> str:
 
 def _errors(row: Row) -> str:
     return listed({name: count for name, count in row["errors"].items() if name not in EXPECTED})
+
+
+def _is_only_named(row: Row) -> bool:
+    return not any(row[key] for key in ("members", "rebalances", "committed", "errors"))
+
+
+def _only_named(rows: list[Row]) -> str:
+    return f"groups that were only named ({len(rows):,}): {listed([row['group'] for row in rows], NAMED)}"
+
+
+def _notes(rows: list[Row]) -> list[str]:
+    if all(one["lag"] is not None for row in rows for one in row["committed"].values()):
+        return []
+    return ["LAG ?: no Fetch or ListOffsets told how far a partition goes since the commit."]
 
 
 def _details(row: Row, clock: Clock) -> list[str]:
@@ -107,4 +123,7 @@ LAYOUT = Layout(
     "no group is named",
     lambda file, rows: f"kinspect read {file} --group {quote(rows[0]['group'])}",
     _details,
+    _notes,
+    _is_only_named,
+    _only_named,
 )

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kinspect.output.answers.layout import Column, Layout, known, listed
+from kinspect.output.answers.layout import MINUTE, TIME_OF_DAY, Column, Layout, known, listed
 
 WAITS = 80
 """Width to which causes are not cut."""
+
+IDLE = "long_poll", "group_wait"
+"""Causes that `--slow` leaves out."""
 
 Row = dict[str, Any]
 
@@ -41,15 +44,16 @@ def _frames(row: Row) -> Row:
 
 def _more(file: str, rows: list[Row]) -> str:
     if "wait" in rows[0]:
-        return f"kinspect read {file} --min-latency {rows[0]['latency_ms']:.0f}ms"
-    worst = rows[0]["service_ms"]["p95"]
-    return f"kinspect read {file}" if worst is None else f"kinspect latency {file} --slow {worst:.0f}ms"
+        return f"kinspect read {file} --min-latency {int(rows[0]['latency_ms'])}ms"
+    busy = [row for row in rows if row["count"] and not any(row["waits"][cause] for cause in IDLE)]
+    worst = max((row["service_ms"]["p95"] or 0 for row in busy), default=0)
+    return f"kinspect latency {file} --slow {int(worst)}ms" if worst >= 1 else f"kinspect read {file}"
 
 
 LAYOUT = Layout(
     (
-        Column("MINUTE (UTC)", _where("minute", lambda time: known(time and time[:16])), least=16),
-        Column("TIME (UTC)", _where("timestamp", lambda time: known(time and time[11:23])), rank=3),
+        Column("MINUTE", _where("minute"), least=16, time=MINUTE),
+        Column("TIME", _where("timestamp"), rank=3, time=TIME_OF_DAY),
         Column("API", _where("api")),
         Column("CLIENT ID", _where("client_id")),
         Column("ADDRESS", _where("client_ip"), rank=2),

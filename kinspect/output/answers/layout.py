@@ -19,7 +19,11 @@ GAP = 2
 """Spaces between columns."""
 LEAST = 16
 """Width to which most texts are cut at most, before columns are left out."""
+NAMED = {"--group": "group", "--topic": "topic"}
+"""Options of the filter that leave out all exchanges that name nothing of the kind, and the kind."""
 UNKNOWN = "?"
+TIME_OF_DAY, MINUTE = (11, 23), (0, 16)
+"""Parts of a time as text: to the millisecond, and the date with hour and minute."""
 HEAD, NOTE, DIM, ERROR = "bold", "yellow", "dim", "bold red"
 
 Row = dict[str, Any]
@@ -30,7 +34,7 @@ Clock = Callable[[str | None], str]
 class Column(NamedTuple):
     """A column of a table. `text`: a row's cell; `right`: it holds numbers; `rank`: columns of higher rank are left out
     first where room is little; `style`: of the cell, by its row; `least`: width to which a text is cut at most before
-    columns are left out."""
+    columns are left out; `time`: `TIME_OF_DAY` or `MINUTE`, of a row's time, which `text` gives then."""
 
     title: str
     text: Callable[[Row], str]
@@ -38,18 +42,21 @@ class Column(NamedTuple):
     rank: int = 0
     style: Callable[[Row], str] = lambda _: ""
     least: int = LEAST
+    time: tuple[int, int] | None = None
 
 
 class Layout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
     file's name and the rows; `details`: lines below a row, for what one line has no room for; `notes`: lines below the
-    table, from the rows that it shows."""
+    table, from the rows that it shows; `folds`: true for a row of which `folded` tells, a line for all of them."""
 
     columns: tuple[Column, ...]
     nothing: str
     more: Callable[[str, list[Row]], str]
     details: Callable[[Row, Clock], list[str]] = lambda *_: []
     notes: Callable[[list[Row]], list[str]] = lambda _: []
+    folds: Callable[[Row], bool] = lambda _: False
+    folded: Callable[[list[Row]], str] = lambda _: ""
 
 
 class Room(NamedTuple):
@@ -71,14 +78,22 @@ def parts(
     layout: Layout = import_module(f"kinspect.output.answers.{found['answer']}").LAYOUT
     rows = found["rows"]
     if rows:
-        shown = rows if style.wide else rows[: room.rows]
-        yield from _table(layout, shown, width, style, room)
-        if shown != rows:
-            yield Text(f"and {len(rows) - len(shown):,} more rows{room.more}", style=DIM)
+        whole = rows if style.wide else [row for row in rows if not layout.folds(row)]
+        shown = whole if style.wide else whole[: room.rows]
+        if shown:
+            yield from _table(layout, shown, width, style, room)
+        if len(whole) > len(shown):
+            yield Text(f"and {len(whole) - len(shown):,} more rows{room.more}", style=DIM)
+        if len(rows) > len(whole):
+            text = layout.folded([row for row in rows if layout.folds(row)])
+            yield Text(fill(escape(text), width, subsequent_indent="  ", break_on_hyphens=False), style=DIM)
         for note in layout.notes(shown):
-            yield Text(fill(escape(note), width, subsequent_indent="  "))
+            yield Text(fill(escape(note), width, subsequent_indent="  ", break_on_hyphens=False))
     else:
         yield Text(layout.nothing)
+    named = [NAMED[option] for option in found["capture"]["filters"] if option in NAMED]
+    if named:
+        yield Text(f"only exchanges that name such a {' and '.join(named)} were counted", style=NOTE)
     lacks = lacking(found["capture"])
     if lacks:
         yield Text(lacks, style=NOTE)
@@ -113,15 +128,23 @@ def lacking(capture: dict[str, Any]) -> str:
 
 def _table(layout: Layout, rows: list[Row], width: int, style: Style, room: Room) -> Iterator[Text]:
     """The rows below the titles, in as many columns as fit; those without any text are left out."""
-    cells = {column: [escape(column.text(row)) for row in rows] for column in layout.columns}
+    cells = {column: [_cell(column, row, style) for row in rows] for column in layout.columns}
     cells = {column: texts for column, texts in cells.items() if any(texts)}
-    widths = {column: max(map(len, [column.title, *cells[column]])) for column in cells}
+    titles = {column: column.title + (" (UTC)" if column.time and style.utc else "") for column in cells}
+    widths = {column: max(map(len, [titles[column], *cells[column]])) for column in cells}
     if not style.wide:
         widths = _fitted(widths, width)
-    yield _line([(column, column.title, HEAD) for column in widths], widths)
+    yield _line([(column, titles[column], HEAD) for column in widths], widths)
     for number, row in enumerate(rows):
         yield _line([(column, cells[column][number], column.style(row)) for column in widths], widths)
         yield from _details(layout.details(row, lambda time: clock(time, style)), width, style, room)
+
+
+def _cell(column: Column, row: Row, style: Style) -> str:
+    text = column.text(row)
+    if column.time is not None and text not in ("", UNKNOWN):
+        return _local(text, style)[slice(*column.time)]
+    return escape(text)
 
 
 def _details(lines: list[str], width: int, style: Style, room: Room) -> Iterator[Text]:
@@ -137,30 +160,38 @@ def _details(lines: list[str], width: int, style: Style, room: Room) -> Iterator
 
 def clock(time: str | None, style: Style) -> str:
     """The time of day of a row's time, to the millisecond, in local time or UTC."""
-    if time is None:
-        return UNKNOWN
+    return UNKNOWN if time is None else _local(time, style)[slice(*TIME_OF_DAY)]
+
+
+def _local(time: str, style: Style) -> str:
     moment = datetime.fromisoformat(time)
     # A broken clock may be so near to the year 9999 that local time has no room there.
     with suppress(OverflowError, OSError):
         moment = moment.astimezone(UTC if style.utc else None)
-    return moment.isoformat(timespec="milliseconds")[11:23]
+    return moment.isoformat(" ", "milliseconds")
 
 
 def _fitted(widths: dict[Column, int], most: int) -> dict[Column, int]:
-    """The widths that fit: the longest texts are cut, then columns are left out."""
+    """The widths that fit: columns are left out as long as cut texts are too wide; then the longest ones are cut."""
     widths = dict(widths)
-    while (over := sum(widths.values()) + GAP * (len(widths) - 1) - most) > 0:
-        texts = [column for column in widths if not column.right and widths[column] > column.least]
-        if texts:
-            *_, longest = sorted(texts, key=lambda column: widths[column])
-            second = max((widths[column] - 1 for column in texts if column is not longest), default=0)
-            widths[longest] -= min(over, widths[longest] - max(second, longest.least))
-            continue
-        least = max(widths, key=lambda column: column.rank)
-        if not least.rank:
+    while sum(_least(column, width) + GAP for column, width in widths.items()) - GAP > most:
+        last = max(widths, key=lambda column: column.rank)
+        if not last.rank:
             break
-        del widths[least]
+        del widths[last]
+    while (over := sum(widths.values()) + GAP * (len(widths) - 1) - most) > 0:
+        texts = [column for column in widths if widths[column] > _least(column, widths[column])]
+        if not texts:
+            break
+        *_, longest = sorted(texts, key=lambda column: widths[column])
+        second = max((widths[column] - 1 for column in texts if column is not longest), default=0)
+        widths[longest] -= min(over, widths[longest] - max(second, longest.least))
     return widths
+
+
+def _least(column: Column, width: int) -> int:
+    """The width to which a column's texts may be cut; numbers are not."""
+    return width if column.right else min(width, column.least)
 
 
 def _line(cells: list[tuple[Column, str, str]], widths: dict[Column, int]) -> Text:
@@ -176,8 +207,13 @@ def _line(cells: list[tuple[Column, str, str]], widths: dict[Column, int]) -> Te
 
 
 def known(value: Any) -> str:
-    """A value as text, `?` if it is not known; numbers with commas."""
-    return UNKNOWN if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    """A value as text, `?` if it is not known, `""` if it is empty; numbers with commas."""
+    return UNKNOWN if value is None else f"{value:,}" if isinstance(value, int) else str(value) or '""'
+
+
+def counted(count: int | None, thing: str) -> str:
+    """A number of things as text: `1 record`, `20 records`."""
+    return f"{known(count)} {thing}{'' if count == 1 else 's'}"
 
 
 def listed(values: list[str] | dict[str, int], most: int = 3) -> str:

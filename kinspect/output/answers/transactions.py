@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kinspect.output.answers.layout import ERROR, NOTE, Clock, Column, Layout, Row, known, listed
+from kinspect.output.answers.layout import ERROR, NOTE, Clock, Column, Layout, Row, counted, known, listed
 
 EXPECTED = frozenset({"CONCURRENT_TRANSACTIONS"})
 """Error codes that belong to transactions that follow each other quickly."""
 ENDED = frozenset({"committed", "aborted"})
 UNSEEN = "ended unseen"
+NAMED = 10
+"""Transactional ids of which nothing more is known that are told."""
 
 
 def _outcomes(row: Row) -> Counter[str]:
@@ -66,7 +68,7 @@ def _transaction(one: Row, clock: Clock) -> str:
         f"{clock(one['began'])} {(one['outcome'] or UNSEEN).replace('_', ' ')}",
         f" after {_span(one['duration_ms'])}" if one["duration_ms"] is not None else "",
         f"; epoch {known(one['epoch'])}",
-        f"; {known(one['records'])} records in {listed(one['partitions'])}" if one["partitions"] else "",
+        f"; {counted(one['records'], 'record')} in {listed(one['partitions'])}" if one["partitions"] else "",
         f"; offsets of {listed(one['groups'])}" if one["groups"] else "",
     ]
     return "".join(parts)
@@ -75,6 +77,15 @@ def _transaction(one: Row, clock: Clock) -> str:
 def _next(file: str, rows: list[Row]) -> str:
     apis = "InitProducerId,AddPartitionsToTxn,EndTxn,WriteTxnMarkers"
     return f"kinspect read {file} --api {apis}" + " --errors-only" * bool(_errors(rows[0]))
+
+
+def _is_only_named(row: Row) -> bool:
+    return not any(row[key] for key in ("client_id", "epochs", "transactions", "errors"))
+
+
+def _only_named(rows: list[Row]) -> str:
+    names = [row["transactional_id"] for row in rows]
+    return f"transactional ids that were only named ({len(rows):,}): {listed(names, NAMED)}"
 
 
 LAYOUT = Layout(
@@ -93,4 +104,6 @@ LAYOUT = Layout(
     "no transactional id is named",
     _next,
     _details,
+    folds=_is_only_named,
+    folded=_only_named,
 )
