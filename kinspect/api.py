@@ -14,7 +14,7 @@ from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters import PORTS, filter_from
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.recordview import PAYLOADS
-from kinspect.kafka.view.view import INT64_FORMS, View, iso_time
+from kinspect.kafka.view.view import INT64_FORMS, View
 from kinspect.model import Caps
 from kinspect.output.escape import printable
 from kinspect.output.tally import Tally
@@ -91,28 +91,27 @@ def answer(
     Raises `KinspectError` as `read` does, and for an answer that there is not.
     """
     # Loaded when it is asked for.
-    from kinspect.analysis.answer import open_answer, rows_of
-    from kinspect.output.answers import document
+    from kinspect.analysis.answer import open_answer
+    from kinspect.answers import Counted
 
     if name not in ANSWERS:
         raise KinspectError(f"there is no answer {name!r}; there are {', '.join(ANSWERS)}")
-    found = open_answer(name, **options)
-    run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, found.lines)()
+    counted = Counted({name: open_answer(name, **options)})
+    run = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps, counted.lines)()
     run.prepare()
     try:
         for line in run.all_lines():
             if not isinstance(line, Exchange):
                 if run.filter.matches_line(line):
-                    found.add_connection(line.to_dict())
+                    counted.line(line.to_dict())
             elif run.filter.matches(line):
-                found.add(line)
+                counted.exchange(line)
     finally:
         run.packets.close()
     for error in run.packets.errors:
         raise error
-    end = run.inspector.end[0]
-    rows, _ = rows_of(found, run.inspector.names, end)
-    return document(name, run.summary(), (iso_time(run.filter.start), iso_time(end)), rows, found.left_out)
+    (found,) = counted.objects(run.summary(), run.inspector.names, run.filter.start, run.inspector.end[0])
+    return found
 
 
 def _beginning(

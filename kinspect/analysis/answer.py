@@ -16,7 +16,6 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import LAST, LineKey
 
-SCHEMA_VERSION = 1
 ROWS_KEPT = 10_000
 """Largest number of records by key, where an answer says no other."""
 NAMES_KEPT = 200_000
@@ -103,9 +102,8 @@ class Answer(ABC):
     def add(self, exchange: Exchange) -> None:
         """Count an exchange."""
 
-    def add_connection(self, line: dict[str, Any]) -> None:
-        """Count a connection that ended, by its line's object, where `lines` has them."""
-        raise NotImplementedError
+    def add_connection(self, line: dict[str, Any]) -> None:  # noqa: B027
+        """Count a connection that ended, by its line's object. Most answers take exchanges alone."""
 
     @abstractmethod
     def result(self, told: Told) -> list[Row]:
@@ -180,5 +178,7 @@ def open_answer(name: str, **options: Any) -> Answer:
 def rows_of(answer: Answer, names: LearnedNames, end: int | None) -> tuple[list[Row], int]:
     """The rows of a run that is over, and the number of topic ids in them that have no name. `names`: those that the
     whole run told; single lines may have known fewer."""
-    names.unresolved.clear()
-    return answer.result(Told(names, end)), len(names.unresolved)
+    lines_unresolved, names.unresolved = names.unresolved, set()
+    rows = answer.result(Told(names, end))
+    unresolved, names.unresolved = names.unresolved, lines_unresolved
+    return rows, len(unresolved)

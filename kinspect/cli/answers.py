@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from kinspect.analysis.answer import Answer, Row, answer_class, open_answer, rows_of
+from kinspect.analysis.answer import Answer, Row, answer_class, open_answer
 from kinspect.analysis.names import ANSWERS
+from kinspect.answers import Counted
 from kinspect.capture import Timeline, open_timeline
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.jobs import read_shared
@@ -27,7 +28,6 @@ from kinspect.cli.options import (
 )
 from kinspect.cli.run import ReadRun, open_run, run_options
 from kinspect.jobs import processes
-from kinspect.kafka.view.view import iso_time
 from kinspect.output import JSONL
 from kinspect.output import answers as output
 
@@ -110,22 +110,20 @@ def _run(
     fails: Callable[[Row], bool] | None,
     values: dict[str, Any],
 ) -> int:
+    counted = Counted({name: answer})
     asked = run_options(
-        {**NOT_ASKED, **values, "format_name": JSONL, "emit": sorted(answer.lines), "fields": ()}, captures
+        {**NOT_ASKED, **values, "format_name": JSONL, "emit": sorted(counted.lines), "fields": ()}, captures
     )
     timeline = open_timeline(captures)
     interrupt = Interrupt()
-    run = open_run(asked, timeline, interrupt, _Counted(answer))
+    run = open_run(asked, timeline, interrupt, counted)
     run.counts_errors = False
     failed = False
     with interrupt:
         summary = _read(run, answer, timeline, jobs)
         if not run.nothing_read:
-            end = run.tally.last
-            rows, summary["unresolved_topic_ids"] = rows_of(answer, run.inspector.names, end)
-            failed = fails is not None and any(map(fails, rows))
-            span = iso_time(run.tally.first), iso_time(end)
-            found = output.document(name, summary, span, rows, answer.left_out)
+            (found,) = counted.objects(summary, run.inspector.names, run.tally.first, run.tally.last)
+            failed = fails is not None and any(map(fails, found["rows"]))
             output.write(found, _format(values), run.stream, make_style(values))
         asked.values["quiet"] = True
         status = max(run.close(summary), FOUND if failed else 0)
@@ -145,14 +143,3 @@ def _format(values: dict[str, Any]) -> str:
     if values["format_name"] != AUTO:
         return str(values["format_name"])
     return output.TABLE if values["output"] is None and sys.stdout.isatty() else output.JSON
-
-
-class _Counted:
-    """The `Writer` that counts."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.exchange = answer.add
-        self.line = answer.add_connection
-
-    def flush(self) -> None:
-        """Nothing is buffered."""

@@ -21,7 +21,7 @@ NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCING = 0, 22, 25, 27
 MEMBER_ID_REQUIRED, FENCED_INSTANCE, FENCED_EPOCH = 79, 82, 110
 WELL = frozenset({NONE, REBALANCING})
 """Error codes of answers to members that are in the group."""
-JOINING, LEAVING, LEAVING_FOR_A_WHILE = 0, -1, -2
+JOINING, LEAVING_FOR_A_WHILE = 0, -2
 """Member epochs of requests."""
 
 Struct = dict[str, Any]

@@ -53,8 +53,7 @@ class Summary(Answer):
 
     def add_connection(self, line: dict[str, Any]) -> None:
         for answer in self._answers.values():
-            if "connection" in answer.lines:
-                answer.add_connection(line)
+            answer.add_connection(line)
 
     def merge(self, other: Self) -> None:
         for name, answer in self._answers.items():
