@@ -38,7 +38,7 @@ from kinspect.spark import session
 from kinspect.tables.names import DEFAULT_TABLES, TABLES
 
 if TYPE_CHECKING:
-    from kinspect.spark.request import Request
+    from kinspect.tables.request import Request
 
 AnySparkSession: TypeAlias = Any
 """A SparkSession; its package is loaded only where it is used."""
@@ -265,7 +265,7 @@ def _stream_summary(summary: dict[str, Any], rows: dict[str, int]) -> list[str]:
 
 def _request(tables: tuple[str, ...], names: dict[str, str], values: dict[str, Any], **more: Any) -> Request:
     """The request that the options make. Raises KinspectError for options that make no sense."""
-    from kinspect.spark.request import Request
+    from kinspect.tables.request import Request
 
     return Request(
         tables,

@@ -62,8 +62,8 @@ def read(
     """
     from kinspect.kafka.view.view import View
     from kinspect.spark.batch import Captures, CaptureWarning
-    from kinspect.spark.request import Request
     from kinspect.tables.names import EXCHANGES
+    from kinspect.tables.request import Request
 
     request = Request(
         (table,),
@@ -125,10 +125,10 @@ def stream(
     from kinspect.kafka.view.view import View
     from kinspect.model import Caps as DefaultCaps
     from kinspect.spark.batch import tries_of
-    from kinspect.spark.request import Request
     from kinspect.spark.storage import everywhere
     from kinspect.spark.streaming.query import frame
     from kinspect.spark.streaming.source import Watch
+    from kinspect.tables.request import Request
 
     request = Request(
         (table,),

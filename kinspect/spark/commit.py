@@ -19,11 +19,11 @@ from pyspark.sql.types import StructType
 
 from kinspect.errors import KinspectError
 from kinspect.spark.failure import raised_by_spark
-from kinspect.spark.request import Request
 from kinspect.spark.schemas import spark_schema
 from kinspect.tables.aggregates import QUERIES
 from kinspect.tables.columns import DATE, PROBLEM_ROWS
 from kinspect.tables.names import EXCHANGES, PROBLEMS
+from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread
 
 STREAM = "_stream"

@@ -14,8 +14,8 @@ from kinspect.kafka.wire.names import LearnedNames
 from kinspect.model import added
 from kinspect.pipeline import one_by_one, relax_collector
 from kinspect.spark.merge import Bases, ChunkMerge, islands
-from kinspect.spark.request import Request
 from kinspect.tables.builder import TableBuilder
+from kinspect.tables.request import Request
 from kinspect.tls import KeyLog
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]

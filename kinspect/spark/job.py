@@ -14,10 +14,10 @@ from kinspect.errors import CaptureError, UnreadableError
 from kinspect.spark.batch import Captures
 from kinspect.spark.commit import PARQUET, JobOutput
 from kinspect.spark.failure import raised_in_task
-from kinspect.spark.request import Request
 from kinspect.spark.session import own_session
 from kinspect.spark.storage import check_out
 from kinspect.tables.names import EXCHANGES, PROBLEMS
+from kinspect.tables.request import Request
 
 
 @dataclass(slots=True)

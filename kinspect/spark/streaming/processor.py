@@ -20,8 +20,8 @@ from kinspect.spark.batch import end_of_packets
 from kinspect.spark.chunks import EARLIEST, REPORT, SORTED_BY, Chunk
 from kinspect.spark.decode import Made
 from kinspect.spark.merge import NEVER, ChunkMerge
-from kinspect.spark.request import Request
 from kinspect.spark.splits import LAST_TIMES, Report
+from kinspect.tables.request import Request
 from kinspect.tls import KeyLog
 
 PIECE = "piece binary"
