@@ -83,10 +83,11 @@ class Latency(Answer):
             times.encrypted += exchange.connection.tls
             self._measure(times.service, service)
             self._measure(times.latency, latency)
-            if times.slowest is None or service > times.slowest[0]:
-                # Lines come in their order: of two, the first one stays, also where parts are merged.
+            if times.slowest is None or service >= times.slowest[0]:
+                # Of two, the first one of the run stays.
                 place = tuple([-number for number in exchange.key])
-                times.slowest = service, place, _frames(exchange)
+                if times.slowest is None or (service, place) > times.slowest[:2]:
+                    times.slowest = service, place, _frames(exchange)
 
     def _throttles(self, exchange: Exchange) -> bool:
         """True if the answer, or the one before it on the connection, carried a throttle time."""
