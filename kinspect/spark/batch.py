@@ -21,13 +21,14 @@ from kinspect.kafka.wire.names import UNRESOLVED_KEPT, LearnedNames
 from kinspect.model import FRAME_BITS, Caps, Counts, added
 from kinspect.pipeline import RunEnd, summary_line
 from kinspect.spark.chunks import EARLIEST, FRAGMENT, ROWS, SORTED_BY
-from kinspect.spark.decode import PIECE, SUMMARY, EndPlace, RunContext, decoding, learning, tagged_schema
+from kinspect.spark.decode import PIECE, EndPlace, RunContext, decoding, learning
 from kinspect.spark.merge import Bases
 from kinspect.spark.scan import assembling, scanning
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
 from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Report, Split, plan, shares
 from kinspect.spark.storage import everywhere, expand, is_url, length, shown
+from kinspect.tables.made import SUMMARY, tagged_schema
 from kinspect.tables.names import CONNECTIONS
 from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread

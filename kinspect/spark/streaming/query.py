@@ -17,7 +17,6 @@ from kinspect.errors import KinspectError, capture_error
 from kinspect.model import Counts, added
 from kinspect.pipeline import summary_line
 from kinspect.spark.batch import tries_of, with_scan
-from kinspect.spark.decode import SUMMARY, tagged_schema
 from kinspect.spark.failure import raised_in_task
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
@@ -25,6 +24,7 @@ from kinspect.spark.storage import check_out
 from kinspect.spark.streaming.output import StreamOutput
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
 from kinspect.spark.streaming.source import FORMAT, SHARD, Watch
+from kinspect.tables.made import SUMMARY, tagged_schema
 from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread
 
