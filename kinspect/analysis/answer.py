@@ -23,6 +23,8 @@ ROWS_KEPT = 10_000
 """Largest number of records by key, where an answer says no other."""
 NAMES_KEPT = 200_000
 """Largest number of names in all records of an answer."""
+MERGED_KEPT = 5 * NAMES_KEPT
+"""Largest number of names that other parts of the run add."""
 
 Row = dict[str, Any]
 R = TypeVar("R", bound=Record)
@@ -73,10 +75,13 @@ class Records(Generic[R]):
 
     def merge(self, other: Records[R]) -> None:
         """Add the records of another part of the run."""
+        answer = self._answer
         for key, record in other.items():
             mine = self.of(*key)
             if mine is not None:
-                mine.merge(record)
+                before = mine.names()
+                answer.left_out += mine.merge(record, answer.names_merged < MERGED_KEPT)
+                answer.names_merged += mine.names() - before
 
     def state(self) -> list[Any]:
         """Plain values for `restore`."""
@@ -89,7 +94,8 @@ class Records(Generic[R]):
 
 
 class Answer(ABC):
-    """Accumulator of one answer. `left_out`: how often something was not kept, as there was too much of it."""
+    """Accumulator of one answer. `left_out`: how often something was not kept, as there was too much of it;
+    `names_merged`: names that other parts of the run added."""
 
     lines: ClassVar[frozenset[str]] = frozenset({"exchange"})
     """Types of the lines it takes."""
@@ -101,6 +107,7 @@ class Answer(ABC):
 
     def __init__(self) -> None:
         self.left_out = 0
+        self.names_merged = 0
         self._room = NAMES_KEPT
         self._parts: list[Records[Any]] = []
 

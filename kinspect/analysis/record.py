@@ -27,6 +27,11 @@ LATEST: Final = {"choose": _latest}
 """Metadata of a dict whose values begin with the key of a line: of each name the last one stays."""
 
 
+def _known(mine: Any, its: Any) -> Any:
+    """Of a set or dict what has the names of another one."""
+    return mine & its if isinstance(mine, set) else {name: its[name] for name in its if name in mine}
+
+
 def _joined(one: Any, other: Any) -> Any:
     both = type(one)()
     both.merge(one)
@@ -54,16 +59,28 @@ class Record:
     """Base of dataclasses that merge field by field: numbers add up, dicts of numbers too, key by key; sets are united,
     histograms and windows joined. A field that may be None says in its metadata which of two values stays."""
 
-    def merge(self, other: Self) -> None:
-        """Add what another record of the same thing counted, which stays as it is."""
+    def names(self) -> int:
+        """Number of names in its sets and dicts."""
+        kept = [getattr(self, each.name) for each in fields(self)]
+        return sum(len(value) for value in kept if isinstance(value, (set, dict)))
+
+    def merge(self, other: Self, grows: bool = True) -> int:
+        """Add what another record of the same thing counted, which stays as it is. `grows`: False if its sets and dicts
+        get no new names. Returns how many were left out."""
+        left_out = 0
         for each in fields(self):
             mine, its = getattr(self, each.name), getattr(other, each.name)
+            if not grows and isinstance(mine, (set, dict)):
+                known = _known(mine, its)
+                left_out += len(its) - len(known)
+                its = known
             choose = each.metadata.get("choose")
             if choose is None:
                 found = _MERGE[type(mine)](mine, its)
             else:
                 found = choose(mine, its) if None not in (mine, its) else its if mine is None else mine
             setattr(self, each.name, found)
+        return left_out
 
     def state(self) -> list[Any]:
         """Plain values for `from_state`."""

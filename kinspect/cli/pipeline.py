@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
+from kinspect.analysis.names import ANSWERS
 from kinspect.capture.keylog import KeyLogFile
 from kinspect.cli import complain, topicnames
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL, SIGNALS, Interrupt
@@ -38,11 +39,12 @@ from kinspect.spark import session
 from kinspect.tables.names import DEFAULT_TABLES, TABLES
 
 if TYPE_CHECKING:
-    from kinspect.spark.request import Request
+    from kinspect.tables.request import Request
 
 AnySparkSession: TypeAlias = Any
 """A SparkSession; its package is loaded only where it is used."""
 T = TypeVar("T")
+NONE = "none"
 LOSSES = {
     "kernel_drops": "packets that were dropped before they were captured",
     "late_packets": "packets that came later than others that were taken before",
@@ -57,12 +59,12 @@ def pipeline() -> None:
     """
 
 
-def gone(option: str, why: str) -> Callable[[Any], Any]:
-    """An option of version 0.1 that is refused in one line."""
+def refused(option: str, why: str) -> Callable[[Any], Any]:
+    """An option that there was in version 0.1, or that another command has: it is refused in one line."""
 
     def refuse(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
         if value is not None:
-            raise click.UsageError(f"{option} is gone: {why}")
+            raise click.UsageError(f"{option} {why}")
 
     return click.option(option, hidden=True, expose_value=False, callback=refuse)
 
@@ -92,6 +94,11 @@ SPARK = (
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
 @options(TABLES_OUT, SPARK, FILTERS, INPUT, LIMITS)
 @click.option(
+    "--answers",
+    metavar="NAMES",
+    help=f"Answers as tables too (alone: --tables {NONE}). Which of {', '.join(ANSWERS)}.",
+)
+@click.option(
     "--skip-unreadable",
     is_flag=True,
     help="Go on without inputs that cannot be read; else nothing is written then.",
@@ -103,15 +110,16 @@ SPARK = (
     show_default=True,
     help="How tables are written; delta and iceberg need their jars (--conf spark.jars.packages=...).",
 )
-@gone("--way", "there is one way, the fastest for one machine and for a cluster")
+@refused("--way", "is gone: there is one way, the fastest for one machine and for a cluster")
 def run(captures: tuple[str, ...], **values: Any) -> int:
     """Decode captures into Parquet tables, a folder each, with a folder for each date (UTC) in it.
 
     CAPTURE is a path, a glob or a URL that every executor can read. Dates that the captures tell of are replaced as
     a whole in the tables that are there; other dates stay as they are. With exchanges come latency_by_minute,
-    topic_clients, client_versions and errors.
+    topic_clients, client_versions and errors. An answer is the table answer_NAME, at the date of the first packet.
     """
-    tables = _tables(values["tables"])
+    answers = () if values["answers"] is None else _chosen("--answers", values["answers"], ANSWERS)
+    tables = () if answers and values["tables"] == NONE else _chosen("--tables", values["tables"], TABLES)
     settings = dict(_setting(text) for text in values["conf"])
     make_filter(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"]).more()) if values["keylog"] else b""
@@ -132,7 +140,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     job = Job(
         captures=captures,
         out=values["out"],
-        request=_request(tables, names, values),
+        request=_request(tables, names, values, answers=answers),
         keylog=keylog,
         skip_unreadable=values["skip_unreadable"],
         table_format=values["table_format"],
@@ -185,7 +193,8 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     help="How many parts connections are dealt to; a folder of tables keeps the number it began with.",
 )
 @options(SPARK, FILTERS, INPUT, LIMITS)
-@gone("--strands", "say --shards")
+@refused("--strands", "is gone: say --shards")
+@refused("--answers", "is of `pipeline run`: an answer is about a run that is over")
 def stream(folder: str, **values: Any) -> int:
     """Decode the captures of a rotating folder into Parquet tables, as they become complete.
 
@@ -193,7 +202,7 @@ def stream(folder: str, **values: Any) -> int:
     carried from one batch to the next, also when the process is killed: started again, it goes on. It ends with Ctrl-C.
     The tables that come with exchanges are made anew once an hour, and by --drain.
     """
-    tables = _tables(values["tables"])
+    tables = _chosen("--tables", values["tables"], TABLES)
     settings = dict(_setting(text) for text in values["conf"])
     make_filter(values)
     if values["keylog"]:
@@ -265,7 +274,7 @@ def _stream_summary(summary: dict[str, Any], rows: dict[str, int]) -> list[str]:
 
 def _request(tables: tuple[str, ...], names: dict[str, str], values: dict[str, Any], **more: Any) -> Request:
     """The request that the options make. Raises KinspectError for options that make no sense."""
-    from kinspect.spark.request import Request
+    from kinspect.tables.request import Request
 
     return Request(
         tables,
@@ -297,12 +306,13 @@ def _shows_progress(values: dict[str, Any]) -> bool:
     return sys.stderr.isatty() if values["progress"] is None else values["progress"]
 
 
-def _tables(text: str) -> tuple[str, ...]:
+def _chosen(option: str, text: str, known: Collection[str]) -> tuple[str, ...]:
+    """The names that an option has, separated by commas."""
     names = tuple(dict.fromkeys(piece.strip() for piece in text.split(",") if piece.strip()))
-    unknown = [name for name in names if name not in TABLES]
+    unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise click.UsageError(
-            f"--tables: {unknown[0] if unknown else text!r} is not one of {', '.join(TABLES)}"
+            f"{option}: {unknown[0] if unknown else text!r} is not one of {', '.join(known)}"
         )
     return names
 
@@ -388,4 +398,5 @@ def _summary(result: Any) -> str:
         for name, dates in result.dates.items()
         if name in result.rows
     ]
+    rows += [f"  {name}: no room for {count:,} more\n" for name, count in result.left_out.items() if count]
     return summary_text(result.summary, tally) + "".join(rows)

@@ -1,4 +1,4 @@
-"""Captures as Spark DataFrames: `kinspect.spark.read(spark, ["captures/*.pcap"], table="exchanges")`.
+"""Captures as Spark DataFrames, and answers: `kinspect.spark.read(spark, "captures/*.pcap", table="exchanges")`.
 
 Needs the extra `kinspect[spark]` and Java 17 or later. docs/spark.md says how to run it on a cluster.
 """
@@ -9,19 +9,22 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kinspect.model import Caps
+    from kinspect.spark.batch import Captures
 
-__all__ = ["read", "stream"]
+__all__ = ["answer", "read", "stream"]
+
+Paths: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 def read(
     spark: SparkSession,
-    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+    paths: Paths,
     table: str = "exchanges",
     fields: Collection[str] | None = None,
     filter: Mapping[str, Any] | None = None,
@@ -61,9 +64,8 @@ def read(
     (`CaptureWarning`) of each capture that was not read to its end.
     """
     from kinspect.kafka.view.view import View
-    from kinspect.spark.batch import Captures, CaptureWarning
-    from kinspect.spark.request import Request
     from kinspect.tables.names import EXCHANGES
+    from kinspect.tables.request import Request
 
     request = Request(
         (table,),
@@ -80,17 +82,72 @@ def read(
         decode_as,
         capture_point=capture_point,
     )
-    captures = Captures(
-        spark,
-        [fspath(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)],
-        caps=caps,
-        keylog=keylog if isinstance(keylog, bytes) else Path(keylog).read_bytes(),
-        split_bytes=split_bytes,
-        partitions=partitions,
+    captures = _scanned(
+        spark, paths, caps=caps, keylog=keylog, split_bytes=split_bytes, partitions=partitions
     )
-    for error in captures.errors:
-        warnings.warn(str(error), CaptureWarning, stacklevel=2)
     return captures.decoded(request).where(f"{table} is not null").select(f"{table}.*")
+
+
+def answer(
+    spark: SparkSession,
+    paths: Paths,
+    name: str,
+    *,
+    filter: Mapping[str, Any] | None = None,
+    keylog: str | PathLike[str] | bytes = b"",
+    topic_names: dict[str, str] | None = None,
+    decode_as: frozenset[int] = frozenset(),
+    caps: Caps | None = None,
+    partitions: int | None = None,
+    split_bytes: int | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """The object that `kinspect.answer(name, paths, **options)` returns: `answer(spark, "*.pcap", "topics")["rows"]`.
+
+    `name`: one of docs/answers.md; `options`: those of the answer's own. All others are as for `read`.
+
+    The tasks that decode also count; other tasks merge what they counted, and the driver makes the rows of it.
+
+    Raises `KinspectError` as `read` does, for an answer that there is not, and for a capture that changed meanwhile;
+    warns (`CaptureWarning`) of each capture that was not read to its end.
+    """
+    from pyspark import StorageLevel
+
+    from kinspect.spark.session import own_session
+    from kinspect.tables.request import Request
+
+    request = Request(
+        (),
+        chosen=dict(filter or {}),
+        names=topic_names or {},
+        kafka_ports=decode_as,
+        answers=(name,),
+        options=options,
+    )
+    own = own_session(spark)
+    captures = _scanned(own, paths, caps=caps, keylog=keylog, split_bytes=split_bytes, partitions=partitions)
+    decoded = captures.decoded(request).persist(StorageLevel.DISK_ONLY)
+    try:
+        summary, _ = captures.summary(decoded)
+        (found,) = captures.answers(decoded, request, summary)
+    finally:
+        decoded.unpersist()
+    captures.check()
+    return found
+
+
+def _scanned(
+    spark: SparkSession, paths: Paths, *, keylog: str | PathLike[str] | bytes, **options: Any
+) -> Captures:
+    """Captures of a caller of this module, scanned; warns of those that were not read to their end."""
+    from kinspect.spark.batch import Captures, CaptureWarning
+
+    given = [paths] if isinstance(paths, str | PathLike) else paths
+    secrets = keylog if isinstance(keylog, bytes) else Path(keylog).read_bytes()
+    captures = Captures(spark, [fspath(path) for path in given], keylog=secrets, **options)
+    for error in captures.errors:
+        warnings.warn(str(error), CaptureWarning, stacklevel=3)
+    return captures
 
 
 def stream(
@@ -125,10 +182,10 @@ def stream(
     from kinspect.kafka.view.view import View
     from kinspect.model import Caps as DefaultCaps
     from kinspect.spark.batch import tries_of
-    from kinspect.spark.request import Request
     from kinspect.spark.storage import everywhere
     from kinspect.spark.streaming.query import frame
     from kinspect.spark.streaming.source import Watch
+    from kinspect.tables.request import Request
 
     request = Request(
         (table,),

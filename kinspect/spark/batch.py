@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from functools import reduce
 from itertools import accumulate
+from math import isqrt
 from operator import itemgetter
 from typing import Any
 
@@ -16,20 +17,22 @@ from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as Classic
 
+from kinspect.answers import Counted
 from kinspect.errors import CaptureError, KinspectError, capture_error
 from kinspect.kafka.wire.names import UNRESOLVED_KEPT, LearnedNames
 from kinspect.model import FRAME_BITS, Caps, Counts, added
 from kinspect.pipeline import RunEnd, summary_line
 from kinspect.spark.chunks import EARLIEST, FRAGMENT, ROWS, SORTED_BY
-from kinspect.spark.decode import PIECE, SUMMARY, EndPlace, RunContext, decoding, learning, tagged_schema
+from kinspect.spark.decode import PIECE, EndPlace, RunContext, decoding, learning
 from kinspect.spark.merge import Bases
-from kinspect.spark.request import Request
 from kinspect.spark.scan import assembling, scanning
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
 from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Report, Split, plan, shares
 from kinspect.spark.storage import everywhere, expand, is_url, length, shown
+from kinspect.tables.made import COUNTED, PART, SUMMARY, merging, tagged_schema
 from kinspect.tables.names import CONNECTIONS
+from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread
 
 _MOST_TASKS = 20_000
@@ -187,7 +190,7 @@ class Captures:
 
     def _learn(self, request: Request) -> None:
         """Collects the topic names and node ids that islands report, for all other islands."""
-        if self._named or set(request.tables) <= {CONNECTIONS}:
+        if self._named or not (request.answers or set(request.tables) - {CONNECTIONS}):
             return
         self._named = True
         names = LearnedNames()
@@ -203,6 +206,20 @@ class Captures:
         self._learn(request)
         dealt = shuffled_once(self._spark, self._dealt)
         return dealt.mapInArrow(decoding(self._run, request), spark_schema(tagged_schema(request)))
+
+    def answers(self, decoded: DataFrame, request: Request, summary: dict[str, Any]) -> list[dict[str, Any]]:
+        """Objects of a request's answers, in their order, of the decoded rows. `summary`: as `summary` gives it."""
+        parts, wholes = decoded.where(f"{COUNTED} is not null").select(f"{COUNTED}.*"), request.open_answers()
+        # Few parts come to a task, and one of each answer to the driver.
+        for count, column in ((isqrt(self._parts), "state"), (len(wholes), "answer")):
+            parts = parts.repartition(count, column).mapInArrow(merging, spark_schema(PART))
+        names = LearnedNames(dict(request.names))
+        names.add(*self._run.names)
+        for name, state in parts.collect():
+            wholes[name].merge(wholes[name].from_bytes(bytes(state)))
+        counted, passes = Counted(wholes), request.filter()
+        counted.serve(passes)
+        return counted.objects(summary, names, (self._run.start, self._run.end[0]), passes.options)
 
     def check(self) -> None:
         """Raises KinspectError if a capture had changed when Spark read it again to replace a lost executor's packets:

@@ -19,11 +19,12 @@ from pyspark.sql.types import StructType
 
 from kinspect.errors import KinspectError
 from kinspect.spark.failure import raised_by_spark
-from kinspect.spark.request import Request
 from kinspect.spark.schemas import spark_schema
 from kinspect.tables.aggregates import QUERIES
+from kinspect.tables.answers import PLACE, table_of
 from kinspect.tables.columns import DATE, PROBLEM_ROWS
 from kinspect.tables.names import EXCHANGES, PROBLEMS
+from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread
 
 STREAM = "_stream"
@@ -134,7 +135,7 @@ class Staged(Folder):
 
     def write(self, name: str, rows: DataFrame) -> None:
         """Stages a table, in folders by date and sorted by time."""
-        by = [column for column in (DATE, "timestamp_ns", "minute") if column in rows.columns]
+        by = [column for column in (DATE, "timestamp_ns", "minute", PLACE) if column in rows.columns]
         target = self.address(*self._staging, name)
         dealt = rows.repartition(DATE) if self._one_file else rows.repartitionByRange(*by)
         dealt.sortWithinPartitions(*by).write.partitionBy(DATE).mode("overwrite").parquet(target)
@@ -165,6 +166,14 @@ class Staged(Folder):
         if unread:
             rows = [one.row(request.run_id, request.capture_point, day) for one in unread]
             self.write(PROBLEMS, self._spark.createDataFrame(rows, spark_schema(PROBLEM_ROWS)))
+
+    def write_answer(self, found: dict[str, Any], request: Request, day: date | None) -> int:
+        """Stages the table of an answer, given its object; returns the number of rows. `day`: their date."""
+        table = table_of(found["answer"])
+        rows = table.rows(found["rows"], request.run_id, request.capture_point, day)
+        self.write(table.name, self._spark.createDataFrame(rows, spark_schema(table.schema, table.comments)))
+        self._written[table.name] = len(rows)
+        return len(rows)
 
     def write_sums(self, request: Request, *days: str) -> None:
         """Stages the aggregates of exchanges: those in the folders `days`, or without any all that are staged."""

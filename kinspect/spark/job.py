@@ -14,10 +14,10 @@ from kinspect.errors import CaptureError, UnreadableError
 from kinspect.spark.batch import Captures
 from kinspect.spark.commit import PARQUET, JobOutput
 from kinspect.spark.failure import raised_in_task
-from kinspect.spark.request import Request
 from kinspect.spark.session import own_session
 from kinspect.spark.storage import check_out
-from kinspect.tables.names import EXCHANGES, PROBLEMS
+from kinspect.tables.names import EXCHANGES, PROBLEMS, answer_table
+from kinspect.tables.request import Request
 
 
 @dataclass(slots=True)
@@ -35,12 +35,14 @@ class Job:
 
 @dataclass(slots=True)
 class JobResult:
-    """Result of a batch job: the `summary` line's object, rows and dates of each table, and errors of captures."""
+    """Result of a batch job: the `summary` line's object, rows and dates of each table, errors of captures, and how
+    often an answer's table had no room for more."""
 
     summary: dict[str, Any]
     rows: dict[str, int]
     dates: dict[str, list[str]]
     errors: list[CaptureError]
+    left_out: dict[str, int]
 
 
 def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> JobResult:
@@ -73,20 +75,27 @@ def _check_read(errors: list[CaptureError]) -> None:
 
 
 def _write(captures: Captures, request: Request, output: JobOutput, step: Callable[[str], None]) -> JobResult:
-    step(f"decoding {', '.join(request.tables)}")
+    step(f"decoding {', '.join((*request.tables, *request.answers))}")
     decoded = captures.decoded(request).persist(StorageLevel.DISK_ONLY)
     try:
         summary, rows = captures.summary(decoded)
         for name in request.tables:
             step(f"writing {name}")
             output.write_table(name, decoded, rows.get(name, 0))
+        answers = captures.answers(decoded, request, summary) if request.answers else []
     finally:
         decoded.unpersist()
     if EXCHANGES in request.tables:
         step("adding up")
         output.write_sums(request)
-    output.write_problems(captures.unread, request, captures.dates[0] if captures.dates else None)
+    day = captures.dates[0] if captures.dates else None
+    left_out = {}
+    for found in answers:
+        name = answer_table(found["answer"])
+        step(f"writing {name}")
+        rows[name], left_out[name] = output.write_answer(found, request, day), found["capture"]["left_out"]
+    output.write_problems(captures.unread, request, day)
     captures.check()
     step("putting the tables in place")
-    dates = output.commit(captures.dates, (*request.tables, PROBLEMS))
-    return JobResult(summary, rows, dates, captures.errors)
+    dates = output.commit(captures.dates, (*request.tables, *map(answer_table, request.answers), PROBLEMS))
+    return JobResult(summary, rows, dates, captures.errors, left_out)

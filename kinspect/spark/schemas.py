@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructType
@@ -10,11 +12,11 @@ from kinspect.tables.columns import COMMENTS
 from kinspect.tables.names import TABLES
 
 
-def spark_schema(schema: pa.Schema) -> StructType:
-    """Spark's schema of the same columns, all nullable, with comments, also in the structs of tables."""
+def spark_schema(schema: pa.Schema, comments: Mapping[str, str] = COMMENTS) -> StructType:
+    """Spark's schema of the same columns, all nullable, with comments by name, also in the structs of tables."""
     found = StructType()
     for field in schema:
-        comment = {"comment": COMMENTS[field.name]} if field.name in COMMENTS else None
+        comment = {"comment": comments[field.name]} if field.name in comments else None
         is_table = field.name in TABLES and pa.types.is_struct(field.type)
         kind = spark_schema(field.type) if is_table else from_arrow_type(field.type)
         found.add(field.name, kind, metadata=comment)

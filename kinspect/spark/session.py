@@ -31,6 +31,10 @@ SETTINGS = {
 """Settings of a session that writes tables: times that all readers understand, batches that fit a task, and shuffles
 that run as soon as their rows are needed."""
 
+OWN_EXECUTOR = {"spark.storage.blockManagerHeartbeatTimeoutMs": "3650d"}
+"""Settings of a session whose executor is its own JVM. After a pause of two minutes, as of a machine that sleeps, Spark
+would take that executor for lost, and it cannot register again: tasks fail, and the JVM ends with status 56."""
+
 
 def check() -> None:
     """Raises KinspectError with a line that says what to install, if Spark cannot run here."""
@@ -98,6 +102,7 @@ def open_session(master: str | None, settings: Mapping[str, str], progress: bool
     # Decoding is bound by cores long before it is by disks and networks.
     defaults |= {"spark.shuffle.compress": "false", "spark.python.unix.domain.socket.enabled": "true"}
     if local:
+        defaults |= OWN_EXECUTOR
         # The JVM has so little to do that its second compiler would take longer than all the rest.
         log = Path(__file__).with_name("log4j2.properties").as_uri()
         defaults["spark.driver.extraJavaOptions"] = (

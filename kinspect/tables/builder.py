@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
+from kinspect.answers import Counted
 from kinspect.filters import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
@@ -20,10 +21,16 @@ _ROW_BYTES = 1000
 
 class TableBuilder:
     """Turns the lines that pass a filter into rows of tables: arrays of structs with the table's name, of at most 1,000
-    rows and some MiB. `made`: number of rows of each table so far; `emit`: the line types that the tables need."""
+    rows and some MiB. `counted` takes the same lines for answers. `made`: number of rows of each table so far; `emit`:
+    the line types that the tables and answers need."""
 
     def __init__(
-        self, tables: Mapping[str, Table], passes: Filter, run_id: str, capture_point: str | None
+        self,
+        tables: Mapping[str, Table],
+        passes: Filter,
+        run_id: str,
+        capture_point: str | None,
+        counted: Counted,
     ) -> None:
         self._passes = passes
         self._common: TableRow = {
@@ -36,7 +43,8 @@ class TableBuilder:
         self._makers = [(table.emit, table.rows, self._rows[name]) for name, table in tables.items()]
         self._bytes = 0
         self.made = dict.fromkeys(tables, 0)
-        self.emit = frozenset(table.emit for table in tables.values())
+        self._counted = counted
+        self.emit = counted.lines.union(table.emit for table in tables.values())
 
     def add(self, lines: Iterable[Line]) -> Iterator[tuple[str, pa.Array]]:
         """Take lines; give full arrays."""
@@ -45,11 +53,16 @@ class TableBuilder:
                 if not self._passes.matches(line):
                     continue
                 kind = "exchange"
+                self._counted.exchange(line)
+                if self._passes.let_in(line):
+                    continue
                 for message in (line.request, line.response):
                     if message is not None and message.raw is not None:
                         self._bytes += len(message.raw)
             elif self._passes.matches_line(line):
                 kind = "connection"
+                if kind in self._counted.lines:
+                    self._counted.line(line.to_dict())
             else:
                 continue
             self._common[COMPLETION] = completion(line.key)

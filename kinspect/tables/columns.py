@@ -25,6 +25,9 @@ _KINDS: dict[str, pa.DataType] = {
     "bytes": pa.binary(),
     "date": pa.date32(),
     "micros": pa.timestamp("us", tz="UTC"),
+    "counts": pa.map_(pa.string(), pa.int64()),
+    "double_map": pa.map_(pa.string(), pa.float64()),
+    "texts_map": pa.map_(pa.string(), pa.list_(pa.string())),
 }
 
 
@@ -40,26 +43,27 @@ def parse_columns(text: str) -> ColumnTypes:
     return found
 
 
-def _kind(name: str, text: str) -> None:
-    """Define a kind of struct column by its own columns, and the kind of lists of it, with an `s`."""
+def define_kind(name: str, text: str) -> None:
+    """Define a kind of struct column by its columns; that of lists of it, with an `s`; that of maps, with `_map`."""
     _KINDS[name] = pa.struct(parse_columns(text))
     _KINDS[f"{name}s"] = pa.list_(_KINDS[name])
+    _KINDS[f"{name}_map"] = pa.map_(pa.string(), _KINDS[name])
 
 
 _CLIENT = "ip text, port int, id text, {role}principal text, software_name text, software_version text"
 _MESSAGE = """timestamp time, duration_ms double, size long, frames frames, layout text, complete bool, inferred bool,
     body text"""
 
-_kind("frames", "file text, first long, last long, packets long")
-_kind("error", "path text, code int, name text, retriable bool")
-_kind("problem", "side text, code text, offset long, bytes long, path text, message text")
-_kind("client", _CLIENT.format(role="role text, "))
-_kind("broker", "ip text, port int, node_id int")
-_kind("counted_client", _CLIENT.format(role="") + ", packets long, bytes long")
-_kind("counted_broker", "ip text, port int, packets long, bytes long")
-_kind("request", _MESSAGE)
-_kind("response", f"{_MESSAGE}, errors errors")
-_kind("header", "key text, value text, value_encoding text")
+define_kind("frames", "file text, first long, last long, packets long")
+define_kind("error", "path text, code int, name text, retriable bool")
+define_kind("problem", "side text, code text, offset long, bytes long, path text, message text")
+define_kind("client", _CLIENT.format(role="role text, "))
+define_kind("broker", "ip text, port int, node_id int")
+define_kind("counted_client", _CLIENT.format(role="") + ", packets long, bytes long")
+define_kind("counted_broker", "ip text, port int, packets long, bytes long")
+define_kind("request", _MESSAGE)
+define_kind("response", f"{_MESSAGE}, errors errors")
+define_kind("header", "key text, value text, value_encoding text")
 
 _EXCHANGE = parse_columns(
     """exchange_id text, timestamp time, completed_at time, client client, broker broker, connection_id text,
@@ -89,7 +93,7 @@ _RECORD = parse_columns(
     value text, value_size long, value_encoding text, value_decoded text, headers headers"""
 )
 # Columns at the end of all tables.
-_RUN = parse_columns("capture_point text, run_id text, schema_version int, date date, completion bytes")
+RUN = parse_columns("capture_point text, run_id text, schema_version int, date date, completion bytes")
 
 _COLUMNS: dict[str, ColumnTypes] = {
     EXCHANGES: _EXCHANGE,
@@ -97,7 +101,7 @@ _COLUMNS: dict[str, ColumnTypes] = {
     BATCHES: _BATCH,
     RECORDS: _RECORD,
 }
-PROBLEM_ROWS = pa.schema([*parse_columns("file text, error text, unread bool, message text"), *_RUN[:-1]])
+PROBLEM_ROWS = pa.schema([*parse_columns("file text, error text, unread bool, message text"), *RUN[:-1]])
 """Columns of the table `problems`, a row of which is an input that was not read to its end, or not at all."""
 
 COMMENTS = {
@@ -134,11 +138,11 @@ def schema_of(name: str, fields: Collection[str] | None) -> pa.Schema:
     """
     if name not in _COLUMNS:
         raise KinspectError(f"table cannot be {name!r}; it is one of {', '.join(TABLES)}")
-    every = [*_COLUMNS[name], *_RUN]
+    every = [*_COLUMNS[name], *RUN]
     if fields is None:
         return pa.schema(every)
     if name == EXCHANGES:
-        return pa.schema([*_pruned(_EXCHANGE, projection.parse_paths(fields)), _RUN[-1]])
+        return pa.schema([*_pruned(_EXCHANGE, projection.parse_paths(fields)), RUN[-1]])
     known = [column for column, _ in every]
     for field in fields:
         if field not in known:

@@ -4,3 +4,8 @@ EXCHANGES, BATCHES, RECORDS, CONNECTIONS = "exchanges", "batches", "records", "c
 PROBLEMS = "problems"
 TABLES = (EXCHANGES, BATCHES, RECORDS, CONNECTIONS)
 DEFAULT_TABLES = (EXCHANGES, BATCHES, CONNECTIONS)
+
+
+def answer_table(answer: str) -> str:
+    """Name of the table of an answer. The answer `errors` is not the aggregate of that name."""
+    return f"answer_{answer}"

@@ -83,6 +83,47 @@ def test_usage_errors(monkeypatch, capsys, options, words, arguments):
 
 
 @pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--answers", "topics,nope"], "--answers: 'nope' is not one of summary, topics, clients,"),
+        (["--answers", ","], "--answers: ',' is not one of summary"),
+        (["--tables", "none"], "--tables: 'none' is not one of exchanges"),
+    ],
+)
+def test_usage_errors_of_answers(monkeypatch, capsys, options, words):
+    monkeypatch.setattr(session, "check", lambda: None)
+    assert main([*RUN, *options]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "tables", "answers"),
+    [
+        (
+            ["--answers", "topics,errors,topics"],
+            ("exchanges", "batches", "connections"),
+            ("topics", "errors"),
+        ),
+        (["--answers", " groups", "--tables", "none"], (), ("groups",)),
+        (["--answers", "groups", "--tables", "records"], ("records",), ("groups",)),
+        ([], ("exchanges", "batches", "connections"), ()),
+    ],
+)
+def test_answers_are_asked_for_beside_tables_or_alone(monkeypatch, options, tables, answers):
+    asked = []
+
+    def request(*given, **more):
+        asked.append((given[0], more["answers"]))
+        raise KinspectError("enough")
+
+    monkeypatch.setattr(session, "check", lambda: None)
+    monkeypatch.setattr(command, "_check_there", lambda paths: None)
+    monkeypatch.setattr(command, "_request", request)
+    assert main([*RUN, *options]) == 1
+    assert asked == [(tables, answers)]
+
+
+@pytest.mark.parametrize(
     "options", [["--settle", "soon"], ["--interval", "0"], ["--shards", "0"], ["--settle", "-1"]]
 )
 def test_usage_errors_of_a_stream(monkeypatch, capsys, options):
@@ -99,9 +140,13 @@ def test_usage_errors_of_a_stream(monkeypatch, capsys, options):
             "--way is gone: there is one way, the fastest for one machine and for a cluster",
         ),
         ([*STREAM, "--strands", "8"], "--strands is gone: say --shards"),
+        (
+            [*STREAM, "--answers", "topics"],
+            "--answers is of `pipeline run`: an answer is about a run that is over",
+        ),
     ],
 )
-def test_options_of_version_0_1_say_what_became_of_them(capsys, arguments, line):
+def test_options_that_a_command_does_not_have_are_refused_in_one_line(capsys, arguments, line):
     assert main(arguments) == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith(line)
     assert main([*arguments[:2], "--help"]) == 0

@@ -7,6 +7,7 @@ import random
 import re
 import time
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-SOME = ["0.10.2.2", "2.8.2", "4.4.0"]
+SOME = ["0.10.2.2", "2.8.2", "4.4.0", "variants"]
 SHOWS = {"auth": "2.8.2/sasl-plain.pcap"}
 """Captures with rows of an answer that `4.4.0/txn_java.pcap.gz` has none of."""
 
@@ -87,6 +88,23 @@ def test_rows_may_be_asked_for_while_it_counts(run, name):
         if number % 100 == 0:
             asked.result(told)
     assert asked.result(told) == whole.result(told)
+
+
+@each_answer
+@pytest.mark.parametrize("seed", range(3))
+def test_connections_count_one_after_the_other_in_any_order(run, name, seed):
+    """As where each is decoded to its end before the next one begins."""
+    lines, told = run
+    whole, other = open_answer(name), open_answer(name)
+    of_connection = {}
+    for line in lines:
+        add(whole, line)
+        of_connection.setdefault(connection_of(line), []).append(line)
+    shuffled = [*of_connection.values()]
+    random.Random(seed).shuffle(shuffled)
+    for line in chain.from_iterable(shuffled):
+        add(other, line)
+    assert other.result(told) == whole.result(told)
 
 
 @each_answer

@@ -53,3 +53,15 @@ def _to_text(shown, name):
     if time is not None:
         assert round(time.timestamp() * 1e6) == nanoseconds // 1000
     shown[name] = iso_time(nanoseconds)
+
+
+def plain(value):
+    """A value of a row of an answer's table as the answer's row has it."""
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    shown = {name: plain(each) for name, each in value.items()}
+    for name in [name for name in value if f"{name}_ns" in value]:
+        _to_text(shown, name)
+    return shown

@@ -13,8 +13,8 @@ from pyspark.cloudpickle import dumps
 from kinspect.kafka.view.view import View
 from kinspect.spark.batch import Captures
 from kinspect.spark.chunks import ROWS
-from kinspect.spark.request import Request
 from kinspect.tables.names import EXCHANGES
+from kinspect.tables.request import Request
 
 BATCH_ROWS = 7
 
@@ -65,7 +65,8 @@ class Frame:
         parts = [[] for _ in range(count)]
         for rows in self.partitions:
             for row in rows:
-                parts[crc32(row[column]) % count].append(row)
+                key = row[column]
+                parts[crc32(key.encode() if isinstance(key, str) else key) % count].append(row)
         return Frame(self.schema, parts)
 
     def sortWithinPartitions(self, *columns):  # noqa: N802
@@ -82,6 +83,10 @@ class Frame:
         return Frame(self.schema, [[row for row in rows if keeps(row)] for rows in self.partitions])
 
     def select(self, name):
+        if name.endswith(".*"):
+            kind = self.schema.field(name.removesuffix(".*"))
+            inner = pa.schema(list(kind.type))
+            return Frame(inner, [[row[kind.name] for row in rows] for rows in self.partitions])
         return Frame(self.schema, [[(row[name],) for row in rows] for rows in self.partitions])
 
     def unionAll(self, other):  # noqa: N802

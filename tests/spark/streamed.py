@@ -17,10 +17,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from kinspect.errors import UnreadableError
 from kinspect.kafka.view.view import View
 from kinspect.model import Caps
-from kinspect.spark.request import Request
 from kinspect.spark.streaming.processor import Shard, unpacked
 from kinspect.spark.streaming.query import BatchSummaries
 from kinspect.spark.streaming.source import SHARD_ROWS, StreamReader, Watch
+from kinspect.tables.request import Request
 
 TABLES = ("exchanges", "connections")
 

@@ -11,13 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from kinspect.tables.names import answer_table
+
 pytestmark = pytest.mark.tools
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/cookbook.md"
 CAPTURES = ROOT / "captures/2.8.2"
 QUESTION = re.compile(r"## ([^\n]+)\n\n```sql\n(.+?)```\n((?:\n\|[^\n]*)*\n?)", re.DOTALL)
-VIEWS = ("exchanges", "batches", "connections", "errors", "client_versions")
+ANSWERS = ("topics", "groups", "errors")
+VIEWS = (
+    *("exchanges", "batches", "connections", "errors", "client_versions"),
+    *map(answer_table, ANSWERS),
+)
 
 
 def questions():
@@ -60,7 +66,7 @@ def out(spark, tmp_path_factory):
     job = import_module("kinspect.spark.job")
     out = tmp_path_factory.mktemp("cookbook")
     paths = [str(path) for path in sorted(CAPTURES.glob("*.pcap*"))]
-    job.run(spark, job.Job(paths, str(out)), lambda _: None)
+    job.run(spark, job.Job(paths, str(out), job.Request(answers=ANSWERS)), lambda _: None)
     return out
 
 

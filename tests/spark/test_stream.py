@@ -286,7 +286,7 @@ def test_what_lines_told_is_kept_for_a_micro_batch_that_is_made_again(spark, tmp
 def test_killed_at_any_step_rows_and_aggregates_are_there_once(spark, folder, tmp_path, monkeypatch):
     """Before and behind each move and removal, of a micro-batch and of the aggregates that it changes."""
     output = import_module("kinspect.spark.streaming.output").StreamOutput
-    request = import_module("kinspect.spark.request").Request(("exchanges",))
+    request = import_module("kinspect.tables.request").Request(("exchanges",))
     made = job_of(spark, [CAPTURE], tmp_path / "run")
     (day,) = (path.name for path in (made / "exchanges").glob("date=*"))
 

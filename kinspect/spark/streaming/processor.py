@@ -18,10 +18,10 @@ from kinspect.model import FRAME_BITS, added
 from kinspect.pipeline import Inspector, one_by_one
 from kinspect.spark.batch import end_of_packets
 from kinspect.spark.chunks import EARLIEST, REPORT, SORTED_BY, Chunk
-from kinspect.spark.decode import Made
 from kinspect.spark.merge import NEVER, ChunkMerge
-from kinspect.spark.request import Request
 from kinspect.spark.splits import LAST_TIMES, Report
+from kinspect.tables.made import Made
+from kinspect.tables.request import Request
 from kinspect.tls import KeyLog
 
 PIECE = "piece binary"

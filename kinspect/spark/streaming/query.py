@@ -17,15 +17,15 @@ from kinspect.errors import KinspectError, capture_error
 from kinspect.model import Counts, added
 from kinspect.pipeline import summary_line
 from kinspect.spark.batch import tries_of, with_scan
-from kinspect.spark.decode import SUMMARY, tagged_schema
 from kinspect.spark.failure import raised_in_task
-from kinspect.spark.request import Request
 from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
 from kinspect.spark.storage import check_out
 from kinspect.spark.streaming.output import StreamOutput
 from kinspect.spark.streaming.processor import PIECE, Shard, unpacked
 from kinspect.spark.streaming.source import FORMAT, SHARD, Watch
+from kinspect.tables.made import SUMMARY, tagged_schema
+from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The requested tables and their options, for driver and tasks."""
+"""The requested tables and answers and their options, for driver and tasks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import orjson
 
+from kinspect.analysis.answer import Answer, open_answer
 from kinspect.filters import Filter, filter_from
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.names import LearnedNames
@@ -21,7 +22,8 @@ from kinspect.tls import KeyLog
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Requested tables and the options of their rows: see `kinspect.spark.read`. `fields` needs a single table.
+    """Requested tables and answers, and the options of their rows: see `kinspect.spark.read` and
+    `kinspect.spark.answer`. `fields` needs a single table; `options`, those of an answer's class, a single answer.
 
     Raises KinspectError for invalid options.
     """
@@ -35,16 +37,23 @@ class Request:
     caps: Caps = field(default_factory=Caps)
     run_id: str = field(default_factory=lambda: uuid4().hex)
     capture_point: str | None = None
+    answers: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
     late_secrets: bool = False
     """True if TLS secrets may arrive after the packets that they decrypt."""
 
     def __post_init__(self) -> None:
         self.filter()
         self.open()
+        self.open_answers()
 
     def open(self) -> dict[str, Table]:
         """The requested tables by name."""
         return {name: open_table(name, self.fields, self.view) for name in self.tables}
+
+    def open_answers(self) -> dict[str, Answer]:
+        """The requested answers by name, empty. Raises KinspectError."""
+        return {name: open_answer(name, **self.options) for name in self.answers}
 
     def filter(self) -> Filter:
         """The filter of the chosen options; those that take several values also take one. Raises KinspectError."""

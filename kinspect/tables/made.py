@@ -1,0 +1,79 @@
+"""A share of a run's lines as rows of one schema: rows of all tables, parts of answers, and a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import cbor2
+import pyarrow as pa
+
+from kinspect.analysis.answer import Answer, answer_class
+from kinspect.answers import Counted
+from kinspect.kafka.exchange.lines import Line
+from kinspect.tables.builder import TableBuilder
+from kinspect.tables.request import Request
+
+SUMMARY = "summary"
+COUNTED = "counted"
+PART = pa.schema([("answer", pa.string()), ("state", pa.binary())])
+"""A part of an answer, by its name: `Answer.to_bytes`."""
+
+
+def tagged_schema(request: Request) -> pa.Schema:
+    """Columns of `Made`: a struct for each table, one for parts of answers, and a summary. Only one of them is not
+    null in a row."""
+    tables = [(name, pa.struct(list(table.schema))) for name, table in request.open().items()]
+    return pa.schema([*tables, (COUNTED, pa.struct(list(PART))), (SUMMARY, pa.binary())])
+
+
+class Made:
+    """Rows of all tables made from lines, and parts of answers. The column that is not null names the row's table."""
+
+    def __init__(self, request: Request, start: int | None) -> None:
+        passes = request.filter()
+        passes.start = start
+        self._schema = tagged_schema(request)
+        self._answers = request.open_answers()
+        counted = Counted(self._answers)
+        counted.serve(passes)
+        self._builder = TableBuilder(request.open(), passes, request.run_id, request.capture_point, counted)
+        self.emit = self._builder.emit
+        self.totals: dict[str, Any] = {}
+        self.unresolved: set[str] = set()
+
+    def add(self, lines: Iterable[Line]) -> Iterator[pa.RecordBatch]:
+        """Takes lines; gives full batches."""
+        return self._tagged(self._builder.add(lines))
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Gives the batches that are not full, and the parts of answers."""
+        yield from self._tagged(self._builder.rest())
+        if self._answers:
+            yield from self._tagged([(COUNTED, pa.array(_parts(self._answers), pa.struct(list(PART))))])
+
+    def summary(self, **more: Any) -> pa.RecordBatch:
+        """The summary row: number of rows, totals and unresolved topic ids as CBOR, and the values of `more`."""
+        sums = {"rows": self._builder.made, "totals": self.totals, "unresolved": sorted(self.unresolved)}
+        told = pa.array([cbor2.dumps({**sums, **more})], pa.binary())
+        (batch,) = self._tagged([(SUMMARY, told)])
+        return batch
+
+    def _tagged(self, found: Iterable[tuple[str, pa.Array]]) -> Iterator[pa.RecordBatch]:
+        for name, rows in found:
+            arrays = [rows if kind.name == name else pa.nulls(len(rows), kind.type) for kind in self._schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def merging(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Task that merges its parts of each answer into one, as they come."""
+    wholes: dict[str, Answer] = {}
+    for row in (row for batch in found for row in batch.to_pylist()):
+        part = answer_class(row["answer"]).from_bytes(row["state"])
+        if wholes.setdefault(row["answer"], part) is not part:
+            wholes[row["answer"]].merge(part)
+    yield pa.RecordBatch.from_pylist(_parts(wholes), PART)
+
+
+def _parts(answers: Mapping[str, Answer]) -> list[dict[str, Any]]:
+    return [{"answer": name, "state": answer.to_bytes()} for name, answer in answers.items()]
