@@ -56,13 +56,19 @@ class Layout(NamedTuple):
     notes: Callable[[list[Row]], list[str]] = lambda _: []
 
 
+def layout_of(answer: str) -> Layout:
+    """The look of an answer."""
+    layout: Layout = import_module(f"kinspect.output.answers.{answer}").LAYOUT
+    return layout
+
+
 def parts(found: dict[str, Any], width: int, style: Style) -> Iterator[Text]:
     """Lines to print for an answer's object on a terminal of that width."""
-    layout: Layout = import_module(f"kinspect.output.answers.{found['answer']}").LAYOUT
+    layout = layout_of(found["answer"])
     rows = found["rows"]
     if rows:
         shown = rows if style.wide else rows[:ROWS_SHOWN]
-        yield from _table(layout, shown, width, style)
+        yield from _table(Cells(layout, shown), width, style)
         if len(rows) > ROWS_SHOWN and not style.wide:
             yield Text(f"and {len(rows) - ROWS_SHOWN:,} more rows: --wide shows all", style=DIM)
         for note in layout.notes(shown):
@@ -92,17 +98,45 @@ def lacking(capture: dict[str, Any]) -> str:
     return f"{text or 'not all was read'}: counts are lower bounds"
 
 
-def _table(layout: Layout, rows: list[Row], width: int, style: Style) -> Iterator[Text]:
-    """The rows below the titles, in as many columns as fit; those without any text are left out."""
-    cells = {column: [escape(column.text(row)) for row in rows] for column in layout.columns}
-    cells = {column: texts for column, texts in cells.items() if any(texts)}
-    widths = {column: max(map(len, [column.title, *cells[column]])) for column in cells}
-    if not style.wide:
-        widths = _fitted(widths, width)
-    yield _line([(column, column.title, HEAD) for column in widths], widths)
-    for number, row in enumerate(rows):
-        yield _line([(column, cells[column][number], column.style(row)) for column in widths], widths)
-        yield from _details(layout.details(row, lambda time: clock(time, style)), width, style)
+class Cells:
+    """The cells of rows, escaped, in those columns that have any text."""
+
+    def __init__(self, layout: Layout, rows: list[Row]) -> None:
+        self.layout = layout
+        self.rows = rows
+        texts = {column: [escape(column.text(row)) for row in rows] for column in layout.columns}
+        self._texts = {column: cells for column, cells in texts.items() if any(cells)}
+        self.widths = {column: max(map(len, [column.title, *cells])) for column, cells in self._texts.items()}
+        """Columns with the widths that cut nothing."""
+
+    def fitted(self, most: int) -> dict[Column, int]:
+        """Columns and their widths where there is room for `most` cells."""
+        return _fitted(self.widths, most)
+
+    @staticmethod
+    def titles(widths: dict[Column, int]) -> Text:
+        """The line above the rows."""
+        return _line([(column, column.title, HEAD) for column in widths], widths)
+
+    def line(self, number: int, widths: dict[Column, int]) -> Text:
+        """The line of a row."""
+        row = self.rows[number]
+        return _line([(column, self._texts[column][number], column.style(row)) for column in widths], widths)
+
+    def details(self, number: int, style: Style) -> list[str]:
+        """The lines below a row, escaped."""
+        return [
+            escape(line) for line in self.layout.details(self.rows[number], lambda time: clock(time, style))
+        ]
+
+
+def _table(cells: Cells, width: int, style: Style) -> Iterator[Text]:
+    """The rows below the titles, in as many columns as fit."""
+    widths = cells.widths if style.wide else cells.fitted(width)
+    yield cells.titles(widths)
+    for number in range(len(cells.rows)):
+        yield cells.line(number, widths)
+        yield from _details(cells.details(number, style), width, style)
 
 
 def _details(lines: list[str], width: int, style: Style) -> Iterator[Text]:
@@ -110,7 +144,7 @@ def _details(lines: list[str], width: int, style: Style) -> Iterator[Text]:
     if shown != lines:
         shown = [*shown, f"and {len(lines) - len(shown):,} more: --wide shows all"]
     for line in shown:
-        text = Text(" " * GAP + escape(line), style=DIM)
+        text = Text(" " * GAP + line, style=DIM)
         if not style.wide:
             text.truncate(width, overflow="ellipsis")
         yield text

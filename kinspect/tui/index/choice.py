@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from kinspect.errors import KinspectError
@@ -32,13 +32,38 @@ FilterValues = dict[str, Any]
 
 def parse_filter(text: str) -> FilterValues:
     """The arguments of `Filter` in `--api Fetch --errors-only` or `api=Fetch errors-only`. Raises KinspectError."""
+    values: FilterValues = {}
+    for name, value in _pairs(text):
+        option = OPTIONS[name]
+        if option in MANY:
+            values.setdefault(option, []).append(value)
+        else:
+            values[option] = True if value is None else value
+    Filter(**values)
+    return values
+
+
+def narrowed(text: str, more: Mapping[str, str | None]) -> str:
+    """The filter `text` with other values of some filters (None for one without a value), in place of those that it
+    has. Raises KinspectError for an error in it."""
+    kept = [(name, value) for name, value in _pairs(text) if name not in more]
+    return " ".join(_written(name, value) for name, value in (*kept, *more.items()))
+
+
+def _written(name: str, value: str | None) -> str:
+    if value is None:
+        return name
+    word = f"{name}={value}"
+    return shlex.quote(word) if any(character in "\"'\\ \t" for character in word) else word
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str | None]]:
+    """The filters in a text with their values; None for one that takes none."""
     try:
-        words = shlex.split(text)
+        words = iter(shlex.split(text))
     except ValueError:
         raise KinspectError("a quote is not closed") from None
-    values: FilterValues = {}
-    while words:
-        word = words.pop(0)
+    for word in words:
         name, equals, value = word.removeprefix("--").partition("=")
         option = OPTIONS.get(name)
         if option is None:
@@ -46,18 +71,14 @@ def parse_filter(text: str) -> FilterValues:
         if option in FLAGS:
             if equals:
                 raise KinspectError(f"{name} takes no value")
-            values[option] = True
+            yield name, None
             continue
         if not equals:
-            if not words:
+            following = next(words, None)
+            if following is None:
                 raise KinspectError(f"{name} needs a value")
-            value = words.pop(0)
-        if option in MANY:
-            values.setdefault(option, []).append(value)
-        else:
-            values[option] = value
-    Filter(**values)
-    return values
+            value = following
+        yield name, value
 
 
 class Choice:

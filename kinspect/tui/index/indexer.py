@@ -13,15 +13,16 @@ from typing import Any, NamedTuple, Protocol
 
 from kinspect.capture import may_bring_secrets
 from kinspect.capture.places import has_places
+from kinspect.capture.source import can_reopen
 from kinspect.capture.timeline import Packets, note_capture
 from kinspect.errors import CaptureError
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.wire.order import LineKey
 from kinspect.model import FRAME_BITS, Block, Caps
 from kinspect.output.actions import action_of
 from kinspect.output.escape import printable
-from kinspect.pipeline import Inspector, fed, one_by_one
+from kinspect.pipeline import EXCHANGES_ONLY, Inspector, fed, one_by_one
 from kinspect.tui.index import row
 from kinspect.tui.index.spool import Messages, Spool
 from kinspect.tui.index.texts import UNKEPT, TextNumbers
@@ -34,6 +35,7 @@ SEEN = 100_000
 """Largest number of names noted for completion."""
 LIVE_EXCHANGES = 2_000_000
 """Number of exchanges after which a live capture ends: their rows take 336 MiB."""
+CONNECTION = "connection"
 _LISTED = 100
 
 
@@ -56,6 +58,16 @@ class Inputs:
         return frozenset(number for number, path in enumerate(self.paths) if has_places(path))
 
     @property
+    def can_reread(self) -> bool:
+        """True if the captures can be read again from their beginning."""
+        return all(map(can_reopen, self.paths))
+
+    @property
+    def emit(self) -> frozenset[str]:
+        """Lines to take: where nothing can be read again, also those of connections."""
+        return EXCHANGES_ONLY if self.can_reread else EXCHANGES_ONLY | {CONNECTION}
+
+    @property
     def names(self) -> list[str]:
         """The paths as they are shown, or the interface."""
         if self.interface is not None:
@@ -74,13 +86,17 @@ class Inputs:
         return inspector
 
 
+ClosedConnection = tuple[int, str, str, bool]
+"""Number of rows before a connection's end; its id, the reason, and true if its begin was captured."""
+
+
 class RowBatch(NamedTuple):
     """Results of an indexer since the previous batch.
 
     `seen`: names, each with the filter that takes it; `start`: the time of the first packet. With `done` it is the
     last one; `errors` are then exit statuses and messages for inputs that could not be read, `unread` is the number of
     those of which nothing could be read. `summary`: the `summary` line's object, in the last batch, and in every batch
-    of a live capture.
+    of a live capture. `closed`: connections that ended, where the input can be read only once.
     """
 
     rows: bytes
@@ -98,6 +114,7 @@ class RowBatch(NamedTuple):
     errors: Sequence[tuple[int, str]] = ()
     unread: int = 0
     summary: dict[str, Any] | None = None
+    closed: Sequence[ClosedConnection] = ()
 
     def ended(self, errors: Sequence[CaptureError], summary: dict[str, Any]) -> RowBatch:
         """The same batch marked as the last one."""
@@ -243,6 +260,7 @@ class Pile:
         self._nodes: list[tuple[str, int, int, LineKey]] = []
         self.places: list[tuple[int, int]] = []
         self.descriptions: list[tuple[int, int, bytes]] = []
+        self._closed: list[ClosedConnection] = []
         self.start: int | None = None
 
     def __len__(self) -> int:
@@ -258,6 +276,10 @@ class Pile:
         self._names += [(topic_id, name, key) for topic_id, name in names]
         self._nodes += [(ip, port, node_id, key) for ip, port, node_id in nodes]
 
+    def close(self, line: ConnectionLine) -> None:
+        """Add a connection that ended."""
+        self._closed.append((self._count, line.connection_id, line.end_reason, line.handshake_seen))
+
     def take(
         self,
         texts: list[bytes],
@@ -271,7 +293,9 @@ class Pile:
         descriptions, self.descriptions = self.descriptions, []
         names, self._names = self._names, []
         nodes, self._nodes = self._nodes, []
-        return RowBatch(rows, texts, places, descriptions, names, nodes, seen, self.start, *read, refused)
+        closed, self._closed = self._closed, []
+        first = (rows, texts, places, descriptions, names, nodes, seen, self.start)
+        return RowBatch(*first, *read, refused, closed=closed)
 
 
 class Indexer:
@@ -294,6 +318,8 @@ class Indexer:
             self._maker.hear(*self.inspector.names.take_new())
             if isinstance(line, Exchange):
                 self._pile.add(*self._maker.make(line))
+            elif isinstance(line, ConnectionLine):
+                self._pile.close(line)
 
     def finish(self) -> None:
         """Take the lines that the end of the input completes."""
@@ -338,7 +364,7 @@ class LivePackets(Packets, Protocol):
 
 def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callable[[RowBatch], None]) -> None:
     """Capture, to the end or until `LIVE_EXCHANGES`; every batch has the capture's state as its summary."""
-    inspector = inputs.inspector()
+    inspector = inputs.inspector(emit=inputs.emit)
     indexer = Indexer(inspector, spool, frozenset())
     exchanges = 0
 

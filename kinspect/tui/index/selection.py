@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from kinspect.tui.index.choice import Choice, parse_filter
 from kinspect.tui.index.listing import COMPLETION, Listing, RowOrder
 from kinspect.tui.index.store import Store
@@ -28,6 +30,11 @@ class Selection:
             values["errors_only"] = True
         self.text = text
         self.listing.choose(Choice(self.store, values, self.connection))
+
+    @property
+    def chosen(self) -> Hashable:
+        """What is listed, to be compared with what was listed at another time."""
+        return self.text, self.errors_only, self.connection
 
     def follow(self, row: int | None) -> None:
         """Follow the connection of an exchange, or none if one is followed, from the next `choose` on."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from kinspect.capture.places import Places
-from kinspect.capture.source import can_reopen
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.ends import Ends
@@ -16,7 +15,7 @@ from kinspect.kafka.wire.pair import SASL_TOKEN, TOKEN_NAME
 from kinspect.model import REQUEST, RESPONSE, Counts, Problem
 from kinspect.output.actions import NO_ACTION, Action
 from kinspect.tui.index import reread, row
-from kinspect.tui.index.indexer import Inputs, RowBatch
+from kinspect.tui.index.indexer import ClosedConnection, Inputs, RowBatch
 from kinspect.tui.index.row import NONE, NOWHERE, MessageRow, Row
 from kinspect.tui.index.spool import Messages, Spool
 from kinspect.tui.index.texts import Texts
@@ -55,6 +54,8 @@ class Store:
         self.seen: dict[str, list[str]] = {}
         """Names seen, by the filter that takes them."""
         self.summary: dict[str, Any] | None = None
+        self.closed: list[ClosedConnection] = []
+        """Connections that ended, where the input can be read only once."""
         self._read_again: dict[int, Exchange] = {}
 
     def add(self, batch: RowBatch) -> None:
@@ -73,10 +74,21 @@ class Store:
         self.bytes_read, self.bytes_total = batch.bytes_read, batch.bytes_total
         self.refused = batch.refused
         self.summary = batch.summary
+        self.closed += batch.closed
         if batch.done:
             self.done = True
             self.errors += batch.errors
             self.unread += batch.unread
+
+    def whole(self) -> RowBatch:
+        """All that was added so far and that another process needs to make exchanges of rows whose messages are in the
+        spool."""
+        names, nodes = self.names.all()
+        read = self.start, self.bytes_read, self.bytes_total, self.refused
+        rows, texts = bytes(self.rows), self.texts.all()
+        return RowBatch(
+            rows, texts, [], [], names, nodes, [], *read, summary=self.summary, closed=[*self.closed]
+        )
 
     def __getitem__(self, index: int) -> Row:
         return row.unpack_row(self.rows, index)
@@ -155,7 +167,7 @@ class Store:
         return messages[0], messages[1]
 
     def _again(self, index: int, found: Row, stopped: Callable[[], bool]) -> Exchange:
-        if not all(map(can_reopen, self.inputs.paths)):
+        if not self.inputs.can_reread:
             raise KinspectError(
                 "its bytes were not kept: the spool is full; a larger --spool-size keeps more"
                 if self.refused
