@@ -40,7 +40,9 @@ LIST = (
     Key("b", "by bytes, the largest first; again: the smallest", "order('size')"),
     Key("o", "in the order of completion, as at first", "order('completion')"),
     Key("f", "follow its connection; again: all connections", "follow"),
+    Key("g", "follow its group; again: all", "group"),
     Key("e", "errors and problems only; again: all", "errors"),
+    Key("n", "hide expected waits and errors; again: show them", "quiet"),
     Key("/", "filter", "filter"),
 )
 DETAILS = (

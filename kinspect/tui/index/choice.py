@@ -82,14 +82,28 @@ def _pairs(text: str) -> Iterator[tuple[str, str | None]]:
 
 
 class Choice:
-    """Selects the rows to list. `connection`: only this connection's (its number among the texts)."""
+    """Selects the rows to list. `connection`: only this connection's (its number among the texts); `group`: only those
+    that name it; `quiet`: none that is expected, see `row.EXPECTED`."""
 
-    def __init__(self, store: Store, values: FilterValues, connection: int | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        values: FilterValues,
+        connection: int | None = None,
+        group: str | None = None,
+        quiet: bool = False,
+    ) -> None:
         self._store = store
         self.connection = connection
+        self.group = group
+        self.quiet = quiet
+        self.hidden = 0
+        """Number of rows that are left out as expected."""
+        # By number of the names: true if they have the group.
+        self._of_group: dict[int, bool] = {}
         self._each = Filter(**{name: value for name, value in values.items() if name in _OF_EACH_ROW})
         self._shared = Filter(**{name: value for name, value in values.items() if name not in _OF_EACH_ROW})
-        self.active = bool(values) or connection is not None
+        self.active = bool(values) or quiet or connection is not None or group is not None
         # The verdict and the option whose value is not known, by the values that decide them.
         self._verdicts: dict[tuple[int, ...], tuple[bool, str | None]] = {}
         self.unknown: dict[str, int] = {}
@@ -107,6 +121,8 @@ class Choice:
         for index, values in enumerate(row.STRUCT.iter_unpack(view), start):
             connection = values[row.CONNECTION]
             if self.connection is not None and connection != self.connection:
+                continue
+            if self.group is not None and not self._names_group(values[row.SUBJECT]):
                 continue
             if shared:
                 key = (
@@ -128,8 +144,17 @@ class Choice:
                     continue
             if each and not self._passes_each(values):
                 continue
+            if self.quiet and values[row.FLAGS] & row.EXPECTED:
+                self.hidden += 1
+                continue
             found.append(index)
         view.release()
+        return found
+
+    def _names_group(self, subject: int) -> bool:
+        found = self._of_group.get(subject)
+        if found is None:
+            found = self._of_group[subject] = self.group in self._store.groups(subject)
         return found
 
     def _verdict(self, index: int) -> tuple[bool, str | None]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
+from kinspect.analysis.answers.errors import Expectation
+from kinspect.analysis.answers.wait import IDLE, wait
 from kinspect.capture import may_bring_secrets
 from kinspect.capture.places import has_places
 from kinspect.capture.source import can_reopen
@@ -19,6 +21,7 @@ from kinspect.errors import CaptureError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.wire.order import LineKey
+from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.model import FRAME_BITS, Block, Caps
 from kinspect.output.actions import action_of
 from kinspect.output.escape import printable
@@ -167,6 +170,7 @@ class RowMaker:
         self._spool = spool
         self._plain = plain
         self._numbering = TextNumbers()
+        self._expectation = Expectation()
         # Names reported by lines that have no row yet, by the lines' keys.
         self._metadata: dict[LineKey, Metadata] = {}
         self.seen = OfferedNames()
@@ -215,7 +219,18 @@ class RowMaker:
         fault = number([summary.error_names[:_LISTED], [*codes], exchange.api_candidates])
         noted = number([list(problem.to_dict().values()) for problem in exchange.noted])
         cut = UNKEPT in (connection, client, subject, fault, noted)
-        return row.Numbers(connection, client, subject, fault, noted, self._spooled(exchange), cut)
+        spool, expected = self._spooled(exchange), self._is_expected(exchange)
+        return row.Numbers(connection, client, subject, fault, noted, spool, cut, expected)
+
+    def _is_expected(self, exchange: Exchange) -> bool:
+        """True for a wait that the client asked for, and for errors that are part of normal operation."""
+        summary = exchange.summary
+        if exchange.problems or summary.refusal:
+            return False
+        if exchange.outcome == UNANSWERED or summary.error_counts:
+            return self._expectation.holds(exchange)
+        self._expectation.note(exchange)
+        return wait(exchange, False) in IDLE
 
     def _see(self, exchange: Exchange) -> None:
         """Note the names that are to be offered for filters."""

@@ -44,6 +44,9 @@ is known; its body could be read to the end."""
 CUT = 1 << 24
 """Bit: names or problems of the exchange were too many to be kept, and the list does not show all of them."""
 
+EXPECTED = 1 << 30
+"""Bit: a wait for records or for members of a group, or errors that are part of normal operation, and nothing else."""
+
 
 class MessageRow(NamedTuple):
     """A message of a row: times in nanoseconds or NONE, frame references, its announced size, the number of its bytes
@@ -145,7 +148,7 @@ def exchange_size(values: RowValues) -> int:
 
 
 class Numbers(NamedTuple):
-    """The numbers of an exchange's texts, and its place in the spool."""
+    """The numbers of an exchange's texts, and its place in the spool. `cut`, `expected`: see `CUT` and `EXPECTED`."""
 
     connection: int
     client: int
@@ -154,6 +157,7 @@ class Numbers(NamedTuple):
     noted: int
     spool: int
     cut: bool
+    expected: bool
 
 
 def pack_row(exchange: Exchange, numbers: Numbers) -> bytes:
@@ -175,6 +179,8 @@ def pack_row(exchange: Exchange, numbers: Numbers) -> bytes:
         flags |= FAILED
     if numbers.cut:
         flags |= CUT
+    if numbers.expected:
+        flags |= EXPECTED
     flags |= _bits(exchange.request) << REQUEST_AT | _bits(exchange.response) << RESPONSE_AT
     return STRUCT.pack(
         _time(exchange.completed_at),

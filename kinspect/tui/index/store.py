@@ -127,6 +127,11 @@ class Store:
             "action": Action(*action),
         }
 
+    def groups(self, subject: int) -> list[str]:
+        """The groups in names, by their number; none if they were not kept."""
+        groups: list[str] = (self.texts[subject] or _NO_SUBJECT)[_GROUPS]
+        return groups
+
     def connection(self, found: Row) -> list[Any]:
         """The fields of a connection's `Ends` that it does not share; empty if they were not kept."""
         return self.texts[found.connection] or ["", 0, "", 0, "", "", False]
@@ -211,6 +216,7 @@ class Store:
 
 
 _NO_SUBJECT: list[Any] = [[], [], [], [], [], [], *NO_ACTION]
+_GROUPS = 4
 _LISTED = 100
 
 

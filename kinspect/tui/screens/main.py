@@ -55,6 +55,8 @@ ON_LIST = {
     "order('latency')": Short("Slowest"),
     "errors": Short("Errors"),
     "follow": Short("Follow"),
+    "group": Short("Group"),
+    "quiet": Short("Unexpected"),
     "swap": Short("Req/Resp"),
     "order('size')": Short("Largest"),
     "order('time')": Short("Time"),
@@ -66,7 +68,7 @@ ON_PAGE = {
     "list": Short("List"),
     "open": Short("Exchanges"),
     **{f"page('{name}')": Short(name.capitalize()) for name in PAGE_KEYS},
-    **{action: ON_LIST[action] for action in ("help", "app.quit", "filter", "errors")},
+    **{action: ON_LIST[action] for action in ("help", "app.quit", "filter", "errors", "group", "quiet")},
 }
 NOT_ON_PAGE = frozenset({"order", "follow", "copy", "write", "packets", "tshark", "swap", "beside", "zoom"})
 """Actions for exchanges."""
@@ -281,6 +283,32 @@ class Main(Screen[None]):
             self._left = left
         else:
             self.say("no filter finds the exchanges of this row", wrong=True)
+
+    def action_group(self) -> None:
+        """List only one group's exchanges, or all of them again."""
+        if self.selection.group is None and self._group is None:
+            self.say("nothing here names a group")
+            return
+        self.selection.group = self._group if self.selection.group is None else None
+        if self.pages.shown is not None:
+            self.action_list()
+        self.choose(self.selection.text)
+
+    @property
+    def _group(self) -> str | None:
+        """The first group that the exchange or the row with the cursor names."""
+        if self.pages.shown is not None:
+            row = self.page.rows.row or {}
+            groups = [row["group"]] if "group" in row else row.get("groups", ())
+        else:
+            index = self.exchanges.row
+            groups = () if index is None else self._store.groups(self._store[index].subject)
+        return next(iter(groups), None)
+
+    def action_quiet(self) -> None:
+        """Hide what is expected, or show it again."""
+        self.selection.quiet = not self.selection.quiet
+        self.choose(self.selection.text)
 
     # ------------------------------------------------------------------ fields and bytes
 

@@ -58,6 +58,10 @@ class StatusLine(Static):
             yield "errors only (e)"
         if selection.connection is not None:
             yield "one connection (f)"
+        if selection.group is not None:
+            yield f"group {escape(selection.group)} (g)"
+        if selection.quiet:
+            yield f"{selection.listing.choice.hidden:,} expected hidden (n)"
         unknown = sum(selection.listing.choice.unknown.values())
         if unknown:
             yield f"{unknown:,} left out: not known whether they pass"
