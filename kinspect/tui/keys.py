@@ -50,6 +50,8 @@ DETAILS = (
     Key("Tab", "list, fields, bytes, and round again"),
     Key("r", "from the request to the response, and back", "swap"),
     Key("[ ]", "the exchange before, the next one", ""),
+    Key("Ctrl-F", "find a text in the fields, by name or value", "find"),
+    Key(". ,", "the next match, the one before"),
     Key("z", "fields and bytes alone; again: with the list", "zoom"),
     Key("Esc", "back to the list; there: close the errors of inputs"),
 )

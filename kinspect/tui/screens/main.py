@@ -20,6 +20,7 @@ from kinspect.output.escape import escape
 from kinspect.tui.control.exporter import Exporter, exchanges_text
 from kinspect.tui.control.loader import AT_ONCE, READING, REST_SECONDS, Loader
 from kinspect.tui.control.pages import COUNTING, Answers, Pages
+from kinspect.tui.control.search import Search
 from kinspect.tui.control.updates import Updates
 from kinspect.tui.index.choice import narrowed
 from kinspect.tui.index.emptystate import empty_state
@@ -35,6 +36,7 @@ from kinspect.tui.widgets.answer import AnswerPage
 from kinspect.tui.widgets.details import Details
 from kinspect.tui.widgets.exchanges import Exchanges, Titles
 from kinspect.tui.widgets.filterbar import FilterBar
+from kinspect.tui.widgets.findbar import FindBar
 from kinspect.tui.widgets.keyline import KeyLine, Short
 from kinspect.tui.widgets.lines import Lines
 from kinspect.tui.widgets.status import InputErrors, StatusLine
@@ -58,6 +60,7 @@ ON_LIST = {
     "group": Short("Group"),
     "quiet": Short("Unexpected"),
     "swap": Short("Req/Resp"),
+    "find": Short("Find"),
     "order('size')": Short("Largest"),
     "order('time')": Short("Time"),
     "copy": Short("Copy"),
@@ -70,9 +73,11 @@ ON_PAGE = {
     **{f"page('{name}')": Short(name.capitalize()) for name in PAGE_KEYS},
     **{action: ON_LIST[action] for action in ("help", "app.quit", "filter", "errors", "group", "quiet")},
 }
-NOT_ON_PAGE = frozenset({"order", "follow", "copy", "write", "packets", "tshark", "swap", "beside", "zoom"})
+NOT_ON_PAGE = frozenset(
+    {"order", "follow", "copy", "write", "packets", "tshark", "swap", "beside", "zoom", "find", "match"}
+)
 """Actions for exchanges."""
-KEY_NAMES = {"/": "slash", "?": "question_mark"}
+KEY_NAMES = {"/": "slash", "?": "question_mark", "Ctrl-F": "ctrl+f"}
 
 
 def _bindings() -> list[BindingType]:
@@ -100,6 +105,8 @@ class Main(Screen[None]):
         Binding("shift+tab", "pane(-1)", "Pane before", show=False),
         Binding("left_square_bracket", "beside(-1)", "Exchange before", show=False),
         Binding("right_square_bracket", "beside(1)", "Next exchange", show=False),
+        Binding("full_stop", "match(1)", "Next match", show=False),
+        Binding("comma", "match(-1)", "Match before", show=False),
         Binding("escape", "back", "Back", show=False),
     ]
     CSS_PATH = "main.tcss"
@@ -127,6 +134,7 @@ class Main(Screen[None]):
         self._status = StatusLine(self.selection, self.exchanges, self.pages.status)
         self._updates = Updates(self.exchanges, self._list_shown)
         self._loader = Loader(self.exchanges, self.details, view)
+        self._search = Search(self.details, self.say)
         self._exporter = Exporter(self, store, view, self.say)
 
     def compose(self) -> ComposeResult:
@@ -334,6 +342,22 @@ class Main(Screen[None]):
         if self.details_shown:
             self.details.swap()
 
+    def action_find(self) -> None:
+        """Take a text to look for in the fields."""
+        if not self.details_shown:
+            self._opened()
+        self.details.find_bar.open()
+
+    @on(FindBar.Entered)
+    def _find_entered(self, event: FindBar.Entered) -> None:
+        self.details.find_bar.close()
+        self.details.fields.focus()
+        self._search.start(event.text)
+
+    def action_match(self, step: int) -> None:
+        """Go to the next match of the text, or to the one before."""
+        self._search.go(step)
+
     def action_pane(self, by: int) -> None:
         """Focus the next of list, fields and bytes; a page is alone."""
         if self.pages.shown is not None:
@@ -357,6 +381,10 @@ class Main(Screen[None]):
 
     def action_back(self) -> None:
         """Return to the list; from there, close the errors of inputs, or return to the page that led there."""
+        if self.details.find_bar.has_focus:
+            self.details.find_bar.close()
+            self.details.fields.focus()
+            return
         there = self.exchanges.has_focus and not self.has_class("details")
         self.remove_class("details")
         if self.page.rows.has_focus:
