@@ -153,3 +153,4 @@ class Explorer(App[None]):
 
     def on_unmount(self) -> None:
         self._rows.stop()
+        self._rows.answers.end()

@@ -32,6 +32,9 @@ class Answers(Protocol):
         self, question: Question, stopped: Callable[[], bool], tell: Callable[[float], None]
     ) -> Counted: ...
 
+    def end(self) -> None:
+        """Give no more answers."""
+
 
 class Counting(NamedTuple):
     """What is counted: an answer over the exchanges that a selection lists, `listed` of `rows` in all."""
