@@ -414,3 +414,14 @@ def test_an_unexpected_error_of_a_process_is_told(monkeypatch):
     with pytest.raises(KinspectError, match="internal error: LookupError"):
         process.answer(ask(indexed(ERRORS), "topics", array("I"), 0), lambda: False, print)
     process.end()
+
+
+def test_the_process_that_waits_for_questions_holds_no_pipe_of_others_open():
+    reader, writer = os.pipe()
+    process = AnswerProcess(Inputs([str(ERRORS)]), Spool())
+    # It is there, and has closed what it inherited, once it has answered.
+    process.answer(ask(indexed(ERRORS), "topics", array("I"), 0), lambda: False, lambda _: None)
+    os.close(writer)
+    assert os.read(reader, 1) == b""
+    os.close(reader)
+    process.end()

@@ -10,8 +10,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterable
-from itertools import pairwise
+from collections.abc import Callable, Container
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
@@ -123,10 +123,15 @@ def _serve(asked: socket.socket, inputs: Inputs, spool: Spool) -> NoReturn:
         os._exit(0)
 
 
-def _close_others(kept: Iterable[int]) -> None:
-    """Close all files but these and the standard streams: other processes wait for the end of some."""
-    for before, after in pairwise([_STANDARD, *sorted(kept), os.sysconf("SC_OPEN_MAX")]):
-        os.closerange(before + 1, after)
+def _close_others(kept: Container[int]) -> None:
+    """Close all files but these and the standard outputs: other processes wait for the end of some, as the one that
+    writes to standard input."""
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number in map(int, os.listdir("/dev/fd")):
+        if number > _STANDARD and number not in kept:
+            # The one that listed them is closed already.
+            with suppress(OSError):
+                os.close(number)
 
 
 def _work(connection: Connection, inputs: Inputs, spool: Spool) -> NoReturn:
