@@ -95,6 +95,7 @@ class Explorer(App[None]):
                 self._driver.stop_application_mode()
                 self._driver.close()
             self._rows.stop()
+            self._rows.answers.end()
         finally:
             os._exit(SIGNALLED + self.ended_by)
 
