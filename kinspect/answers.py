@@ -50,7 +50,7 @@ class Counted:
         summary: dict[str, Any],
         names: LearnedNames,
         times: tuple[int | None, int | None],
-        options: Sequence[str],
+        options: Sequence[str] = (),
     ) -> list[dict[str, Any]]:
         """The answers' objects, in their order. `summary`: the `summary` line's object; `names`: those the run told;
         `times`: those of its first and last packet, in nanoseconds; `options`: those of its filter."""

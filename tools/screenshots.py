@@ -51,7 +51,8 @@ PICTURES = {
     "explore-filter": Picture(
         "captures/4.4.0/txn_java.pcap.gz", ("slash", *"topic", "equals_sign", "tab"), (80, 24)
     ),
-    "explore-help": Picture("captures/4.4.0/nano.pcap", ("question_mark",), (100, 50)),
+    "explore-help": Picture("captures/4.4.0/nano.pcap", ("question_mark",), (100, 74)),
+    "explore-page": Picture("captures/4.4.0/groups_classic.pcap.gz", ("4",), (120, 26)),
 }
 
 

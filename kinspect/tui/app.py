@@ -17,6 +17,7 @@ from textual.worker import WorkerFailed
 
 from kinspect.errors import CaptureError
 from kinspect.kafka.view.view import View
+from kinspect.tui.control.pages import Answers
 from kinspect.tui.index.indexer import RowBatch
 from kinspect.tui.index.process import ENDED
 from kinspect.tui.index.store import Store
@@ -35,6 +36,10 @@ SIGNALLED = 128
 
 class Rows(Protocol):
     """Source of batches, as `index.process.IndexProcess`."""
+
+    @property
+    def answers(self) -> Answers:
+        """Counts answers over the exchanges of the batches."""
 
     def receive(self) -> RowBatch | str | None:
         """Wait for the next batch; a text is an error message; None: there will be no more."""
@@ -58,7 +63,7 @@ class Explorer(App[None]):
         self.store = store
         self._rows = rows
         self._terminal = Terminal()
-        self.main = Main(store, view, utc=utc, text=text)
+        self.main = Main(store, rows.answers, view, utc=utc, text=text)
         self.ended_by = 0
         """The signal that ended it; SIGHUP too if the terminal went without one."""
         self.failures: list[BaseException] = []
@@ -90,6 +95,7 @@ class Explorer(App[None]):
                 self._driver.stop_application_mode()
                 self._driver.close()
             self._rows.stop()
+            self._rows.answers.end()
         finally:
             os._exit(SIGNALLED + self.ended_by)
 
@@ -148,3 +154,4 @@ class Explorer(App[None]):
 
     def on_unmount(self) -> None:
         self._rows.stop()
+        self._rows.answers.end()

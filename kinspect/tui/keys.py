@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kinspect.analysis.names import ANSWERS
+
 
 class Key(NamedTuple):
     """A key as it is written, its effect, and the action that it calls (empty: the widgets' own)."""
@@ -12,6 +14,21 @@ class Key(NamedTuple):
     does: str
     action: str = ""
 
+
+PAGE_KEYS = dict(zip(ANSWERS, "123456789u", strict=True))
+"""The keys of the answers' pages."""
+ON_PAGES = {
+    "summary": "what is wrong, and where to look next",
+    "topics": "who produces and consumes",
+    "clients": "software, requests, storms",
+    "groups": "members, rebalances, lag",
+    "latency": "percentiles, and causes of waits",
+    "errors": "error codes: meaning, and what to do",
+    "brokers": "nodes, releases, leaders",
+    "auth": "logins",
+    "transactions": "how each ended",
+    "upgrade": "clients that a release breaks",
+}
 
 LIST = (
     Key("↑ ↓ PgUp PgDn Home End", "move; the wheel scrolls"),
@@ -25,7 +42,9 @@ LIST = (
     Key("b", "by bytes, the largest first; again: the smallest", "order('size')"),
     Key("o", "in the order of completion, as at first", "order('completion')"),
     Key("f", "follow its connection; again: all connections", "follow"),
+    Key("g", "follow its group; again: all", "group"),
     Key("e", "errors and problems only; again: all", "errors"),
+    Key("n", "hide expected waits and errors; again: show them", "quiet"),
     Key("/", "filter", "filter"),
 )
 DETAILS = (
@@ -33,8 +52,16 @@ DETAILS = (
     Key("Tab", "list, fields, bytes, and round again"),
     Key("r", "from the request to the response, and back", "swap"),
     Key("[ ]", "the exchange before, the next one", ""),
+    Key("Ctrl-F", "find a text in the fields, by name or value", "find"),
+    Key(". ,", "the next match, the one before"),
     Key("z", "fields and bytes alone; again: with the list", "zoom"),
-    Key("Esc", "back to the list"),
+    Key("Esc", "back to the list; there: close the errors of inputs"),
+)
+PAGES = (
+    *(Key(PAGE_KEYS[name], f"{name}: {told}", f"page('{name}')") for name, told in ON_PAGES.items()),
+    Key("Enter", "list the row's exchanges; Esc: back to the page"),
+    Key("← →", "fold and unfold the lines below a row"),
+    Key("0", "back to the list; so does Esc", "list"),
 )
 OTHERS = (
     Key("c", "copy as JSON (the terminal's clipboard, OSC 52)", "copy"),
@@ -46,7 +73,12 @@ OTHERS = (
     Key("q", "quit; from a page as this one: back", "app.quit"),
     Key("Ctrl-C", "quit; where text is selected: copy it"),
 )
-SECTIONS = {"In the list": LIST, "In the fields and the bytes": DETAILS, "Anywhere": OTHERS}
+SECTIONS = {
+    "In the list": LIST,
+    "In the fields and the bytes": DETAILS,
+    "Pages of answers, over the listed exchanges": PAGES,
+    "Anywhere": OTHERS,
+}
 
 RECIPES = (
     (

@@ -420,7 +420,7 @@ def test_the_help_page_says_where_there_is_more_of_it(explore):
         assert "more" not in explorer.read().replace("no more", "")
 
     explore(script, NANO)
-    explore(whole, NANO, size=(100, 60))
+    explore(whole, NANO, size=(100, 80))
 
 
 @pytest.mark.parametrize("width", [80, 120])

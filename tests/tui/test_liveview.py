@@ -30,7 +30,7 @@ from kinspect.output.console import make_console
 from kinspect.pipeline import Inspector
 from kinspect.tui.live import panels, units
 from kinspect.tui.live.keys import DOWN, END, HOME, PAGE_DOWN, PAGE_UP, UP, KeyReader
-from kinspect.tui.live.pages import PAGE_KEYS
+from kinspect.tui.live.pages import OPENED
 from kinspect.tui.live.picture import LastRow, Picture, Rates, ShownPage, Status, row_of
 from kinspect.tui.live.screen import Screen
 from kinspect.tui.live.view import INTERVAL_NS, REST, ROWS, LiveView
@@ -401,7 +401,7 @@ def test_a_page_has_the_rows_of_its_answer(pages):
     assert not any(lines[6 + len(expected) :])
 
 
-@pytest.mark.parametrize(("key", "name"), PAGE_KEYS.items())
+@pytest.mark.parametrize(("key", "name"), OPENED.items())
 def test_each_page_opens_and_the_overview_comes_back(pages, key, name):
     opened = pages.after(key, ERRORS)
     assert opened[6].startswith(f"{name}, 0 exchanges since it was opened, 0s ago ─")

@@ -132,6 +132,47 @@ UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
 APPEARED = "the topic was there a moment later"
 
 
+class Expectation:
+    """Tells which errors are part of normal operation, as far as an exchange and those before it on its connection
+    show; those that only pass soon look like any other."""
+
+    def __init__(self) -> None:
+        self._fetched: dict[str, None] = {}
+
+    def reason(self, exchange: Exchange, code: int) -> str | None:
+        """The reason why an error code of an exchange is expected; None if it is not."""
+        fetched = exchange.connection.connection_id in self._fetched
+        for rule in RULES:
+            if code in rule.codes and exchange.api_key in rule.apis and rule.holds(exchange, fetched):
+                return rule.reason
+        return None
+
+    def holds(self, exchange: Exchange) -> bool:
+        """True if an exchange failed as is expected."""
+        if exchange.outcome == NO_ANSWER:
+            return unanswered_reason(exchange) is not None
+        codes = exchange.summary.error_counts
+        return bool(codes) and all(self.reason(exchange, code) for code in codes)
+
+    def note(self, exchange: Exchange) -> None:
+        """Note an exchange that succeeded."""
+        connection = exchange.connection.connection_id
+        if exchange.api_key in FETCHES and connection not in self._fetched:
+            self._fetched[connection] = None
+            if len(self._fetched) > CONNECTIONS_KEPT:
+                del self._fetched[next(iter(self._fetched))]
+
+
+def unanswered_reason(exchange: Exchange) -> str | None:
+    """The reason why no answer was to be expected; None if there is none."""
+    reason = exchange.outcome_reason or ""
+    if reason not in ENDED:
+        return EXPECTED.get(reason)
+    if _waits_for_records(exchange):
+        return LEFT
+    return BEHIND if exchange.in_flight else None
+
+
 class Errors(Answer):
     """Accumulator of the rows."""
 
@@ -140,7 +181,7 @@ class Errors(Answer):
         self._faults = self.records(_Fault)
         self._flows = self.records(_Success, SUCCESSES_KEPT)
         self._topics = self.records(_Success, SUCCESSES_KEPT)
-        self._fetched: dict[str, None] = {}
+        self._expectation = Expectation()
 
     def add(self, exchange: Exchange) -> None:
         if exchange.outcome == NO_ANSWER:
@@ -152,8 +193,7 @@ class Errors(Answer):
         elif exchange.outcome == ANSWERED:
             flow = self._flows.of(exchange.api_key, exchange.client_id, exchange.connection.client_ip)
             _note(flow, exchange.timestamp)
-            if exchange.api_key in FETCHES:
-                self._note_fetched(exchange.connection.connection_id)
+            self._expectation.note(exchange)
         if exchange.api_key == METADATA:
             self._note_topics(exchange)
 
@@ -163,23 +203,19 @@ class Errors(Answer):
         if fault is None:
             return
         self.count(fault.reasons, reason)
-        if reason in EXPECTED:
-            self.count(fault.expected, EXPECTED[reason])
-        elif reason in ENDED and _waits_for_records(exchange):
-            self.count(fault.expected, LEFT)
-        elif reason in ENDED and exchange.in_flight:
-            self.count(fault.expected, BEHIND)
+        expected = unanswered_reason(exchange)
+        if expected is not None:
+            self.count(fault.expected, expected)
         self._keep_names(fault, exchange, exchange.summary.topics, exchange.summary.groups)
 
     def _add_codes(self, exchange: Exchange, codes: dict[int, int]) -> None:
-        fetched = exchange.connection.connection_id in self._fetched
         for code, times in codes.items():
             fault = self._fault(exchange, code, times)
             if fault is None:
                 continue
-            for rule in RULES:
-                if code in rule.codes and exchange.api_key in rule.apis and rule.holds(exchange, fetched):
-                    self.count(fault.expected, rule.reason, times)
+            expected = self._expectation.reason(exchange, code)
+            if expected is not None:
+                self.count(fault.expected, expected, times)
             if _may_pass(exchange.api_key, code) and exchange.timestamp is not None:
                 self.keep(fault.stretches, exchange.timestamp // STRETCH_NS)
             topics = exchange.summary.error_topics.get(code) or exchange.summary.topics
@@ -205,12 +241,6 @@ class Errors(Answer):
             self.keep(fault.topics, (None, topic) if topic in nameless else (topic, None))
         for group in groups:
             self.keep(fault.groups, group)
-
-    def _note_fetched(self, connection: str) -> None:
-        if connection not in self._fetched:
-            self._fetched[connection] = None
-            if len(self._fetched) > CONNECTIONS_KEPT:
-                del self._fetched[next(iter(self._fetched))]
 
     def _note_topics(self, exchange: Exchange) -> None:
         """Note the topics that a Metadata answer knows."""

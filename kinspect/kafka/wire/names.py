@@ -86,6 +86,13 @@ class LearnedNames:
         self._new_names, self._new_nodes = [], []
         return names, nodes
 
+    def all(self) -> tuple[list[tuple[str, str, LineKey]], list[tuple[str, int, int, LineKey]]]:
+        """All that is known, in the shape of `take_new`; another thread may add more meanwhile."""
+        names = [(topic_id, name, key) for topic_id, (key, name) in [*self._names.items()]]
+        told = [*self._nodes.items()]
+        nodes = [(*address, node_id, key) for address, of in told for node_id, key in [*of.items()]]
+        return names, nodes
+
     def add(self, names: Iterable[Sequence[Any]], nodes: Iterable[Sequence[Any]]) -> None:
         """Learn the result of another object's `take_new`; lists may stand for tuples, as in CBOR."""
         for topic_id, name, key in names:

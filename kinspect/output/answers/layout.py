@@ -59,6 +59,12 @@ class Layout(NamedTuple):
     folded: Callable[[list[Row]], str] = lambda _: ""
 
 
+def layout_of(answer: str) -> Layout:
+    """The look of an answer."""
+    layout: Layout = import_module(f"kinspect.output.answers.{answer}").LAYOUT
+    return layout
+
+
 class Room(NamedTuple):
     """Rows of a table, and lines below a row; `more`: the way to see more."""
 
@@ -75,13 +81,13 @@ def parts(
 ) -> Iterator[Text]:
     """Lines to show for an answer's object on a terminal of that width. `file`: the capture that the command to type
     next is for; None: there is none; `room`: the lines of a style that is not `wide`."""
-    layout: Layout = import_module(f"kinspect.output.answers.{found['answer']}").LAYOUT
+    layout = layout_of(found["answer"])
     rows = found["rows"]
     if rows:
         whole = rows if style.wide else [row for row in rows if not layout.folds(row)]
         shown = whole if style.wide else whole[: room.rows]
         if shown:
-            yield from _table(layout, shown, width, style, room)
+            yield from _table(Cells(layout, shown, style), width, style, room)
         if len(whole) > len(shown):
             yield Text(f"and {len(whole) - len(shown):,} more rows{room.more}", style=DIM)
         if len(rows) > len(whole):
@@ -126,18 +132,49 @@ def lacking(capture: dict[str, Any]) -> str:
     return f"{text or 'not all was read'}: counts are lower bounds"
 
 
-def _table(layout: Layout, rows: list[Row], width: int, style: Style, room: Room) -> Iterator[Text]:
-    """The rows below the titles, in as many columns as fit; those without any text are left out."""
-    cells = {column: [_cell(column, row, style) for row in rows] for column in layout.columns}
-    cells = {column: texts for column, texts in cells.items() if any(texts)}
-    titles = {column: column.title + (" (UTC)" if column.time and style.utc else "") for column in cells}
-    widths = {column: max(map(len, [titles[column], *cells[column]])) for column in cells}
-    if not style.wide:
-        widths = _fitted(widths, width)
-    yield _line([(column, titles[column], HEAD) for column in widths], widths)
-    for number, row in enumerate(rows):
-        yield _line([(column, cells[column][number], column.style(row)) for column in widths], widths)
-        yield from _details(layout.details(row, lambda time: clock(time, style)), width, style, room)
+class Cells:
+    """The cells of rows, escaped, in those columns that have any text."""
+
+    def __init__(self, layout: Layout, rows: list[Row], style: Style) -> None:
+        self.layout = layout
+        self.rows = rows
+        self._style = style
+        texts = {column: [_cell(column, row, style) for row in rows] for column in layout.columns}
+        self._texts = {column: cells for column, cells in texts.items() if any(cells)}
+        self._titles = {
+            column: column.title + (" (UTC)" if column.time and style.utc else "") for column in self._texts
+        }
+        self.widths = {
+            column: max(map(len, [self._titles[column], *cells])) for column, cells in self._texts.items()
+        }
+        """Columns with the widths that cut nothing."""
+
+    def fitted(self, most: int) -> dict[Column, int]:
+        """Columns and their widths where there is room for `most` cells."""
+        return _fitted(self.widths, most)
+
+    def titles(self, widths: dict[Column, int]) -> Text:
+        """The line above the rows."""
+        return _line([(column, self._titles[column], HEAD) for column in widths], widths)
+
+    def line(self, number: int, widths: dict[Column, int]) -> Text:
+        """The line of a row."""
+        row = self.rows[number]
+        return _line([(column, self._texts[column][number], column.style(row)) for column in widths], widths)
+
+    def details(self, number: int) -> list[str]:
+        """The lines below a row, escaped."""
+        lines = self.layout.details(self.rows[number], lambda time: clock(time, self._style))
+        return [escape(line) for line in lines]
+
+
+def _table(cells: Cells, width: int, style: Style, room: Room) -> Iterator[Text]:
+    """The rows below the titles, in as many columns as fit."""
+    widths = cells.widths if style.wide else cells.fitted(width)
+    yield cells.titles(widths)
+    for number in range(len(cells.rows)):
+        yield cells.line(number, widths)
+        yield from _details(cells.details(number), width, style, room)
 
 
 def _cell(column: Column, row: Row, style: Style) -> str:
@@ -152,7 +189,7 @@ def _details(lines: list[str], width: int, style: Style, room: Room) -> Iterator
     if shown != lines:
         shown = [*shown, f"and {len(lines) - len(shown):,} more{room.more}"]
     for line in shown:
-        text = Text(" " * GAP + escape(line), style=DIM)
+        text = Text(" " * GAP + line, style=DIM)
         if not style.wide:
             text.truncate(width, overflow="ellipsis")
         yield text

@@ -20,7 +20,7 @@ def index(inputs: Inputs, spool: Spool, send: Callable[[RowBatch], None]) -> Non
 
         index_shared(inputs, spool, timeline, count, send)
         return
-    indexer = Indexer(inputs.inspector(), spool, inputs.plain)
+    indexer = Indexer(inputs.inspector(emit=inputs.emit), spool, inputs.plain)
     described = 0
 
     def send_with_places(batch: RowBatch) -> None:

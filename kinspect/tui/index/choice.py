@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from kinspect.errors import KinspectError
@@ -32,13 +32,38 @@ FilterValues = dict[str, Any]
 
 def parse_filter(text: str) -> FilterValues:
     """The arguments of `Filter` in `--api Fetch --errors-only` or `api=Fetch errors-only`. Raises KinspectError."""
+    values: FilterValues = {}
+    for name, value in _pairs(text):
+        option = OPTIONS[name]
+        if option in MANY:
+            values.setdefault(option, []).append(value)
+        else:
+            values[option] = True if value is None else value
+    Filter(**values)
+    return values
+
+
+def narrowed(text: str, more: Mapping[str, str | None]) -> str:
+    """The filter `text` with other values of some filters (None for one without a value), in place of those that it
+    has. Raises KinspectError for an error in it."""
+    kept = [(name, value) for name, value in _pairs(text) if name not in more]
+    return " ".join(_written(name, value) for name, value in (*kept, *more.items()))
+
+
+def _written(name: str, value: str | None) -> str:
+    if value is None:
+        return name
+    word = f"{name}={value}"
+    return shlex.quote(word) if any(character in "\"'\\ \t" for character in word) else word
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str | None]]:
+    """The filters in a text with their values; None for one that takes none."""
     try:
-        words = shlex.split(text)
+        words = iter(shlex.split(text))
     except ValueError:
         raise KinspectError("a quote is not closed") from None
-    values: FilterValues = {}
-    while words:
-        word = words.pop(0)
+    for word in words:
         name, equals, value = word.removeprefix("--").partition("=")
         option = OPTIONS.get(name)
         if option is None:
@@ -46,29 +71,39 @@ def parse_filter(text: str) -> FilterValues:
         if option in FLAGS:
             if equals:
                 raise KinspectError(f"{name} takes no value")
-            values[option] = True
+            yield name, None
             continue
         if not equals:
-            if not words:
+            following = next(words, None)
+            if following is None:
                 raise KinspectError(f"{name} needs a value")
-            value = words.pop(0)
-        if option in MANY:
-            values.setdefault(option, []).append(value)
-        else:
-            values[option] = value
-    Filter(**values)
-    return values
+            value = following
+        yield name, value
 
 
 class Choice:
-    """Selects the rows to list. `connection`: only this connection's (its number among the texts)."""
+    """Selects the rows to list. `connection`: only this connection's (its number among the texts); `group`: only those
+    that name it; `quiet`: none that is expected, see `row.EXPECTED`."""
 
-    def __init__(self, store: Store, values: FilterValues, connection: int | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        values: FilterValues,
+        connection: int | None = None,
+        group: str | None = None,
+        quiet: bool = False,
+    ) -> None:
         self._store = store
         self.connection = connection
+        self.group = group
+        self.quiet = quiet
+        self.hidden = 0
+        """Number of rows that are left out as expected."""
+        # By number of the names: true if they have the group.
+        self._of_group: dict[int, bool] = {}
         self._each = Filter(**{name: value for name, value in values.items() if name in _OF_EACH_ROW})
         self._shared = Filter(**{name: value for name, value in values.items() if name not in _OF_EACH_ROW})
-        self.active = bool(values) or connection is not None
+        self.active = bool(values) or quiet or connection is not None or group is not None
         # The verdict and the option whose value is not known, by the values that decide them.
         self._verdicts: dict[tuple[int, ...], tuple[bool, str | None]] = {}
         self.unknown: dict[str, int] = {}
@@ -86,6 +121,8 @@ class Choice:
         for index, values in enumerate(row.STRUCT.iter_unpack(view), start):
             connection = values[row.CONNECTION]
             if self.connection is not None and connection != self.connection:
+                continue
+            if self.group is not None and not self._names_group(values[row.SUBJECT]):
                 continue
             if shared:
                 key = (
@@ -108,8 +145,17 @@ class Choice:
                     continue
             if each and not self._passes_each(values):
                 continue
+            if self.quiet and values[row.FLAGS] & row.EXPECTED:
+                self.hidden += 1
+                continue
             found.append(index)
         view.release()
+        return found
+
+    def _names_group(self, subject: int) -> bool:
+        found = self._of_group.get(subject)
+        if found is None:
+            found = self._of_group[subject] = self.group in self._store.groups(subject)
         return found
 
     def _verdict(self, index: int) -> tuple[bool, str | None]:

@@ -346,6 +346,33 @@ class ExchangeFields:
                 line for child in self.children(node) for line in self._seen(child)
             ]
 
+    def walk(self) -> Iterator[tuple[tuple[int, ...], TreeNode]]:
+        """All nodes from top to bottom, folded ones too; each with its place: the numbers of the nodes above it among
+        those beside them, and its own. Nodes made for the walk are not kept."""
+        return self._walk(self._roots, ())
+
+    def _walk(
+        self, nodes: list[TreeNode], above: tuple[int, ...]
+    ) -> Iterator[tuple[tuple[int, ...], TreeNode]]:
+        for number, node in enumerate(nodes):
+            places = (*above, number)
+            yield places, node
+            if node.unfolds:
+                known = node._children is not None
+                yield from self._walk(self.children(node), places)
+                if not known and not node.open:
+                    node._children = None
+
+    def reveal(self, places: tuple[int, ...]) -> int:
+        """The line of a node by its place, made visible by unfolding."""
+        nodes = self._roots
+        for number in places[:-1]:
+            node = nodes[number]
+            if not node.open:
+                self.toggle(self.lines.index(node))
+            nodes = self.children(node)
+        return self.lines.index(nodes[places[-1]])
+
     def line_at(self, side: str, offset: int) -> int | None:
         """The line of the field that a byte belongs to, made visible by unfolding; None if it belongs to none."""
         found = self.messages[side].path_at(offset) if side in self.messages else None

@@ -11,18 +11,22 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
+from kinspect.analysis.answers.errors import Expectation
 from kinspect.capture import may_bring_secrets
 from kinspect.capture.places import has_places
+from kinspect.capture.source import can_reopen
 from kinspect.capture.timeline import Packets, note_capture
 from kinspect.errors import CaptureError
 from kinspect.filters import software_names
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.wire.order import LineKey
+from kinspect.kafka.wire.pair import UNANSWERED
+from kinspect.kafka.wire.wait import IDLE
 from kinspect.model import FRAME_BITS, Block, Caps
 from kinspect.output.actions import action_of
 from kinspect.output.escape import printable
-from kinspect.pipeline import Inspector, fed, one_by_one
+from kinspect.pipeline import EXCHANGES_ONLY, Inspector, fed, one_by_one
 from kinspect.tui.index import row
 from kinspect.tui.index.spool import Messages, Spool
 from kinspect.tui.index.texts import UNKEPT, TextNumbers
@@ -35,6 +39,7 @@ SEEN = 100_000
 """Largest number of names noted for completion."""
 LIVE_EXCHANGES = 2_000_000
 """Number of exchanges after which a live capture ends: their rows take 336 MiB."""
+CONNECTION = "connection"
 _LISTED = 100
 
 
@@ -57,6 +62,16 @@ class Inputs:
         return frozenset(number for number, path in enumerate(self.paths) if has_places(path))
 
     @property
+    def can_reread(self) -> bool:
+        """True if the captures can be read again from their beginning."""
+        return all(map(can_reopen, self.paths))
+
+    @property
+    def emit(self) -> frozenset[str]:
+        """Lines to take: where nothing can be read again, also those of connections."""
+        return EXCHANGES_ONLY if self.can_reread else EXCHANGES_ONLY | {CONNECTION}
+
+    @property
     def names(self) -> list[str]:
         """The paths as they are shown, or the interface."""
         if self.interface is not None:
@@ -75,13 +90,17 @@ class Inputs:
         return inspector
 
 
+ClosedConnection = tuple[int, str, str, bool]
+"""Number of rows before a connection's end; its id, the reason, and true if its begin was captured."""
+
+
 class RowBatch(NamedTuple):
     """Results of an indexer since the previous batch.
 
     `seen`: names, each with the filter that takes it; `start`: the time of the first packet. With `done` it is the
     last one; `errors` are then exit statuses and messages for inputs that could not be read, `unread` is the number of
     those of which nothing could be read. `summary`: the `summary` line's object, in the last batch, and in every batch
-    of a live capture.
+    of a live capture. `closed`: connections that ended, where the input can be read only once.
     """
 
     rows: bytes
@@ -99,6 +118,7 @@ class RowBatch(NamedTuple):
     errors: Sequence[tuple[int, str]] = ()
     unread: int = 0
     summary: dict[str, Any] | None = None
+    closed: Sequence[ClosedConnection] = ()
 
     def ended(self, errors: Sequence[CaptureError], summary: dict[str, Any]) -> RowBatch:
         """The same batch marked as the last one."""
@@ -151,6 +171,7 @@ class RowMaker:
         self._spool = spool
         self._plain = plain
         self._numbering = TextNumbers()
+        self._expectation = Expectation()
         # Names reported by lines that have no row yet, by the lines' keys.
         self._metadata: dict[LineKey, Metadata] = {}
         self.seen = OfferedNames()
@@ -199,7 +220,18 @@ class RowMaker:
             self._see(exchange)
         noted = number([list(problem.to_dict().values()) for problem in exchange.noted])
         cut = UNKEPT in (connection, client, subject, fault, noted)
-        return row.Numbers(connection, client, subject, fault, noted, self._spooled(exchange), cut)
+        spool, expected = self._spooled(exchange), self._is_expected(exchange)
+        return row.Numbers(connection, client, subject, fault, noted, spool, cut, expected)
+
+    def _is_expected(self, exchange: Exchange) -> bool:
+        """True for a wait that the client asked for, and for errors that are part of normal operation."""
+        summary = exchange.summary
+        if exchange.problems or summary.refusal:
+            return False
+        if exchange.outcome == UNANSWERED or summary.error_counts:
+            return self._expectation.holds(exchange)
+        self._expectation.note(exchange)
+        return exchange.wait in IDLE
 
     def _see(self, exchange: Exchange) -> None:
         """Note the names that are to be offered for filters."""
@@ -247,6 +279,7 @@ class Pile:
         self._nodes: list[tuple[str, int, int, LineKey]] = []
         self.places: list[tuple[int, int]] = []
         self.descriptions: list[tuple[int, int, bytes]] = []
+        self._closed: list[ClosedConnection] = []
         self.start: int | None = None
 
     def __len__(self) -> int:
@@ -262,6 +295,10 @@ class Pile:
         self._names += [(topic_id, name, key) for topic_id, name in names]
         self._nodes += [(ip, port, node_id, key) for ip, port, node_id in nodes]
 
+    def close(self, line: ConnectionLine) -> None:
+        """Add a connection that ended."""
+        self._closed.append((self._count, line.connection_id, line.end_reason, line.handshake_seen))
+
     def take(
         self,
         texts: list[bytes],
@@ -275,7 +312,9 @@ class Pile:
         descriptions, self.descriptions = self.descriptions, []
         names, self._names = self._names, []
         nodes, self._nodes = self._nodes, []
-        return RowBatch(rows, texts, places, descriptions, names, nodes, seen, self.start, *read, refused)
+        closed, self._closed = self._closed, []
+        first = (rows, texts, places, descriptions, names, nodes, seen, self.start)
+        return RowBatch(*first, *read, refused, closed=closed)
 
 
 class Indexer:
@@ -298,6 +337,8 @@ class Indexer:
             self._maker.hear(*self.inspector.names.take_new())
             if isinstance(line, Exchange):
                 self._pile.add(*self._maker.make(line))
+            elif isinstance(line, ConnectionLine):
+                self._pile.close(line)
 
     def finish(self) -> None:
         """Take the lines that the end of the input completes."""
@@ -342,7 +383,7 @@ class LivePackets(Packets, Protocol):
 
 def index_live(inputs: Inputs, spool: Spool, packets: LivePackets, send: Callable[[RowBatch], None]) -> None:
     """Capture, to the end or until `LIVE_EXCHANGES`; every batch has the capture's state as its summary."""
-    inspector = inputs.inspector()
+    inspector = inputs.inspector(emit=inputs.emit)
     indexer = Indexer(inspector, spool, frozenset())
     exchanges = 0
 

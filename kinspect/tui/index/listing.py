@@ -90,6 +90,11 @@ class Listing:
     def _backwards(self) -> bool:
         return self.order == RowOrder(COMPLETION, True)
 
+    @property
+    def passed(self) -> array[int]:
+        """The listed rows in the order of completion."""
+        return self._passed
+
     def place(self, index: int) -> int | None:
         """A row's place in the list; None if it is not listed."""
         try:

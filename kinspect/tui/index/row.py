@@ -49,6 +49,9 @@ THROTTLED, RETRANSMITTED = 1 << 25, 1 << 26
 """Bits: `Exchange.throttled` and `Exchange.retransmitted`."""
 _WAIT_AT = 27
 
+EXPECTED = 1 << 30
+"""Bit: a wait for records or for members of a group, or errors that are part of normal operation, and nothing else."""
+
 
 class MessageRow(NamedTuple):
     """A message of a row: times in nanoseconds or NONE, frame references, its announced size, the number of its bytes
@@ -166,7 +169,7 @@ def exchange_size(values: RowValues) -> int:
 
 
 class Numbers(NamedTuple):
-    """The numbers of an exchange's texts, and its place in the spool."""
+    """The numbers of an exchange's texts, and its place in the spool. `cut`, `expected`: see `CUT` and `EXPECTED`."""
 
     connection: int
     client: int
@@ -175,6 +178,7 @@ class Numbers(NamedTuple):
     noted: int
     spool: int
     cut: bool
+    expected: bool
 
 
 def pack_row(exchange: Exchange, numbers: Numbers) -> bytes:
@@ -201,6 +205,8 @@ def pack_row(exchange: Exchange, numbers: Numbers) -> bytes:
         flags |= THROTTLED
     if exchange.retransmitted:
         flags |= RETRANSMITTED
+    if numbers.expected:
+        flags |= EXPECTED
     flags |= _bits(exchange.request) << REQUEST_AT | _bits(exchange.response) << RESPONSE_AT
     return STRUCT.pack(
         _time(exchange.completed_at),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from kinspect.tui.index.choice import Choice, parse_filter
 from kinspect.tui.index.listing import COMPLETION, Listing, RowOrder
 from kinspect.tui.index.store import Store
@@ -12,7 +14,8 @@ EARLIEST_FIRST = frozenset({COMPLETION, "time"})
 
 class Selection:
     """The exchanges in `listing`: those that pass the filter `text`; with `errors_only` only failed ones, with
-    `connection` only those of one connection (its number among the texts)."""
+    `connection` only those of one connection (its number among the texts), with `group` only those that name it, with
+    `quiet` none that is expected."""
 
     def __init__(self, store: Store, text: str = "") -> None:
         self.store = store
@@ -20,6 +23,8 @@ class Selection:
         self.text = text
         self.errors_only = False
         self.connection: int | None = None
+        self.group: str | None = None
+        self.quiet = False
 
     def choose(self, text: str) -> None:
         """List what a filter passes. Raises KinspectError for an error in it."""
@@ -27,7 +32,12 @@ class Selection:
         if self.errors_only:
             values["errors_only"] = True
         self.text = text
-        self.listing.choose(Choice(self.store, values, self.connection))
+        self.listing.choose(Choice(self.store, values, self.connection, self.group, self.quiet))
+
+    @property
+    def chosen(self) -> Hashable:
+        """What is listed, to be compared with what was listed at another time."""
+        return self.text, self.errors_only, self.connection, self.group, self.quiet
 
     def follow(self, row: int | None) -> None:
         """Follow the connection of an exchange, or none if one is followed, from the next `choose` on."""

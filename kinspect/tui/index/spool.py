@@ -65,6 +65,10 @@ class Spool:
             place += max(size, 0)
         return found[0], found[1]
 
+    def fileno(self) -> int:
+        """The file's descriptor."""
+        return self._file.fileno()
+
     def close(self) -> None:
         """Close the file, which removes it."""
         self._file.close()

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from kinspect.capture.places import Places
-from kinspect.capture.source import can_reopen
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.ends import Ends
@@ -17,7 +16,7 @@ from kinspect.model import REQUEST, RESPONSE, Counts, Problem
 from kinspect.output.actions import NO_ACTION, Action
 from kinspect.protocol import schema
 from kinspect.tui.index import reread, row
-from kinspect.tui.index.indexer import Inputs, RowBatch
+from kinspect.tui.index.indexer import ClosedConnection, Inputs, RowBatch
 from kinspect.tui.index.row import NONE, NOWHERE, MessageRow, Row
 from kinspect.tui.index.spool import Messages, Spool
 from kinspect.tui.index.texts import Texts
@@ -56,6 +55,8 @@ class Store:
         self.seen: dict[str, list[str]] = {}
         """Names seen, by the filter that takes them."""
         self.summary: dict[str, Any] | None = None
+        self.closed: list[ClosedConnection] = []
+        """Connections that ended, where the input can be read only once."""
         self._read_again: dict[int, Exchange] = {}
 
     def add(self, batch: RowBatch) -> None:
@@ -74,10 +75,21 @@ class Store:
         self.bytes_read, self.bytes_total = batch.bytes_read, batch.bytes_total
         self.refused = batch.refused
         self.summary = batch.summary
+        self.closed += batch.closed
         if batch.done:
             self.done = True
             self.errors += batch.errors
             self.unread += batch.unread
+
+    def whole(self) -> RowBatch:
+        """All that was added so far and that another process needs to make exchanges of rows whose messages are in the
+        spool."""
+        names, nodes = self.names.all()
+        read = self.start, self.bytes_read, self.bytes_total, self.refused
+        rows, texts = bytes(self.rows), self.texts.all()
+        return RowBatch(
+            rows, texts, [], [], names, nodes, [], *read, summary=self.summary, closed=[*self.closed]
+        )
 
     def __getitem__(self, index: int) -> Row:
         return row.unpack_row(self.rows, index)
@@ -116,6 +128,11 @@ class Store:
             "record_bytes": None if found.record_bytes == row.UNKNOWN_BYTES else found.record_bytes,
             "action": Action(*action),
         }
+
+    def groups(self, subject: int) -> list[str]:
+        """The groups in names, by their number; none if they were not kept."""
+        groups: list[str] = (self.texts[subject] or _NO_SUBJECT)[_GROUPS]
+        return groups
 
     def connection(self, found: Row) -> list[Any]:
         """The fields of a connection's `Ends` that it does not share; empty if they were not kept."""
@@ -157,7 +174,7 @@ class Store:
         return messages[0], messages[1]
 
     def _again(self, index: int, found: Row, stopped: Callable[[], bool]) -> Exchange:
-        if not all(map(can_reopen, self.inputs.paths)):
+        if not self.inputs.can_reread:
             raise KinspectError(
                 "its bytes were not kept: the spool is full; a larger --spool-size keeps more"
                 if self.refused
@@ -203,6 +220,7 @@ class Store:
 
 
 _NO_SUBJECT: list[Any] = [[], [], [], [], [], [], *NO_ACTION]
+_GROUPS = 4
 _LISTED = 100
 
 

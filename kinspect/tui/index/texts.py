@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import OrderedDict
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -73,6 +74,10 @@ class Texts:
         for text in texts:
             self._data += text
             self._ends.append(len(self._data))
+
+    def all(self) -> list[bytes]:
+        """All texts, in the order of their numbers."""
+        return [bytes(self._data[start:end]) for start, end in pairwise(self._ends)]
 
     def __getitem__(self, number: int) -> Any:
         """The value with that number; None for UNKEPT."""

@@ -9,16 +9,16 @@ from typing import Any
 from rich.text import Text
 
 from kinspect.analysis.answer import open_answer
-from kinspect.analysis.names import ANSWERS
 from kinspect.answers import Counted
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.model import NS_PER_SECOND
 from kinspect.output import Style
 from kinspect.output.answers.layout import NOTE, Room, parts
+from kinspect.tui.keys import PAGE_KEYS
 from kinspect.tui.live.keys import DOWN, END, HOME, PAGE_DOWN, PAGE_UP, UP
 from kinspect.tui.live.picture import ShownPage
 
-PAGE_KEYS = dict(zip("123456789u", ANSWERS, strict=True))
+OPENED = {key: name for name, key in PAGE_KEYS.items()}
 """The answers by the keys that open their pages."""
 LOOK_NS = NS_PER_SECOND
 """Least time between two looks at the rows."""

@@ -15,7 +15,7 @@ from kinspect.output import table
 from kinspect.output.escape import escape
 from kinspect.tui.live import units
 from kinspect.tui.live.columns import Grid, LiveColumn, fit
-from kinspect.tui.live.pages import PAGE_KEYS
+from kinspect.tui.live.pages import OPENED
 from kinspect.tui.live.picture import LastRow, Picture, ShownPage
 
 HEAD, DIM, BAD, NOTE, KEY = "bold", "dim", "bold red", "yellow", "bold"
@@ -170,7 +170,7 @@ def _page(page: ShownPage, width: int, room: int) -> list[Text]:
 def _tabs(opened: str, width: int) -> list[Text]:
     """The names of all pages with their keys, on as many lines as they need."""
     lines = [Text()]
-    for key, name in PAGE_KEYS.items():
+    for key, name in OPENED.items():
         tab = Text.assemble((key, KEY), (f" {name}", HEAD if name == opened else DIM))
         if lines[-1].cell_len and lines[-1].cell_len + 2 + tab.cell_len > width:
             lines.append(Text())

@@ -21,7 +21,7 @@ from kinspect.model import NS_PER_SECOND
 from kinspect.output import Style, table
 from kinspect.tui.live import pages, panels
 from kinspect.tui.live.keys import KeyReader
-from kinspect.tui.live.pages import PAGE_KEYS, LivePage
+from kinspect.tui.live.pages import OPENED, LivePage
 from kinspect.tui.live.picture import LastRow, Picture, Rates, ShownPage, Status, row_of
 from kinspect.tui.live.screen import Screen
 
@@ -142,8 +142,8 @@ class LiveView:
             self._held = not self._held
         elif key == OVERVIEW:
             self._page = None
-        elif key in PAGE_KEYS:
-            self._open(PAGE_KEYS[key])
+        elif key in OPENED:
+            self._open(OPENED[key])
         elif self._page is not None:
             self._page.move(key, room)
         elif key == WHOLE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -15,22 +15,29 @@ from textual.worker import Worker, WorkerState
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import View
+from kinspect.output import Style
 from kinspect.output.escape import escape
 from kinspect.tui.control.exporter import Exporter, exchanges_text
 from kinspect.tui.control.loader import AT_ONCE, READING, REST_SECONDS, Loader
+from kinspect.tui.control.pages import COUNTING, Answers, Pages
+from kinspect.tui.control.search import Search
 from kinspect.tui.control.updates import Updates
+from kinspect.tui.index.choice import narrowed
 from kinspect.tui.index.emptystate import empty_state
 from kinspect.tui.index.export import tshark_commands
 from kinspect.tui.index.hidden import hint
+from kinspect.tui.index.rowfilter import page_of, row_filter
 from kinspect.tui.index.selection import Selection
 from kinspect.tui.index.store import Store
-from kinspect.tui.keys import SECTIONS
+from kinspect.tui.keys import PAGE_KEYS, SECTIONS
 from kinspect.tui.screens.help import Help
 from kinspect.tui.screens.prompts import FileName, TextScreen
+from kinspect.tui.widgets.answer import AnswerPage
 from kinspect.tui.widgets.details import Details
 from kinspect.tui.widgets.exchanges import Exchanges, Titles
 from kinspect.tui.widgets.filterbar import FilterBar
-from kinspect.tui.widgets.keyline import KeyLine
+from kinspect.tui.widgets.findbar import FindBar
+from kinspect.tui.widgets.keyline import KeyLine, Short
 from kinspect.tui.widgets.lines import Lines
 from kinspect.tui.widgets.status import InputErrors, StatusLine
 
@@ -41,41 +48,56 @@ NARROW = 115
 WRONG_SECONDS = 12.0
 """Time that an error message is shown."""
 
-SHORT = {
-    "help": "Help",
-    "app.quit": "Quit",
-    "filter": "Filter",
-    "order('latency')": "Slowest",
-    "errors": "Errors",
-    "follow": "Follow",
-    "swap": "Req/Resp",
-    "order('size')": "Largest",
-    "order('time')": "Time",
-    "copy": "Copy",
-    "packets": "Packets",
+ON_LIST = {
+    "open": Short("Fields and bytes"),
+    "help": Short("Help"),
+    "app.quit": Short("Quit"),
+    "filter": Short("Filter"),
+    "page('summary')": Short("Answers", "1–9"),
+    "order('latency')": Short("Slowest"),
+    "errors": Short("Errors"),
+    "follow": Short("Follow"),
+    "group": Short("Group"),
+    "quiet": Short("Unexpected"),
+    "swap": Short("Req/Resp"),
+    "find": Short("Find"),
+    "order('size')": Short("Largest"),
+    "order('time')": Short("Time"),
+    "copy": Short("Copy"),
+    "packets": Short("Packets"),
 }
 """Actions in the last line of the screen, with their names there."""
-KEY_NAMES = {"/": "slash", "?": "question_mark"}
+ON_PAGE = {
+    "list": Short("List"),
+    "open": Short("Exchanges"),
+    **{f"page('{name}')": Short(name.capitalize()) for name in PAGE_KEYS},
+    **{action: ON_LIST[action] for action in ("help", "app.quit", "filter", "errors", "group", "quiet")},
+}
+NOT_ON_PAGE = frozenset(
+    {"order", "follow", "copy", "write", "packets", "tshark", "swap", "beside", "zoom", "find", "match"}
+)
+"""Actions for exchanges."""
+KEY_NAMES = {"/": "slash", "?": "question_mark", "Ctrl-F": "ctrl+f"}
 
 
 def _bindings() -> list[BindingType]:
     keys = [key for section in SECTIONS.values() for key in section if key.action]
-    ordered = sorted(keys, key=lambda key: [*SHORT].index(key.action) if key.action in SHORT else 99)
     return [
-        Binding(
-            KEY_NAMES.get(key.key, key.key),
-            key.action,
-            SHORT.get(key.action, key.does),
-            show=key.action in SHORT,
-            key_display=key.key,
-        )
-        for key in ordered
+        Binding(KEY_NAMES.get(key.key, key.key), key.action, key.does, key_display=key.key) for key in keys
     ]
 
 
+class Left(NamedTuple):
+    """A page that led to the list: the answer, its row, and the filter at that time."""
+
+    answer: str
+    row: int
+    text: str
+
+
 class Main(Screen[None]):
-    """The explorer's main screen. `store`: the exchanges, which may still grow; `view`: options for showing one;
-    `text`: the filter at first."""
+    """The explorer's main screen. `store`: the exchanges, which may still grow; `answers`: counts answers over
+    them; `view`: options for showing one; `text`: the filter at first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *_bindings(),
@@ -83,6 +105,8 @@ class Main(Screen[None]):
         Binding("shift+tab", "pane(-1)", "Pane before", show=False),
         Binding("left_square_bracket", "beside(-1)", "Exchange before", show=False),
         Binding("right_square_bracket", "beside(1)", "Next exchange", show=False),
+        Binding("full_stop", "match(1)", "Next match", show=False),
+        Binding("comma", "match(-1)", "Match before", show=False),
         Binding("escape", "back", "Back", show=False),
     ]
     CSS_PATH = "main.tcss"
@@ -94,7 +118,7 @@ class Main(Screen[None]):
             super().__init__()
             self.error = error
 
-    def __init__(self, store: Store, view: View, *, utc: bool, text: str = "") -> None:
+    def __init__(self, store: Store, answers: Answers, view: View, *, utc: bool, text: str = "") -> None:
         super().__init__()
         self._store = store
         self._view = view
@@ -102,11 +126,15 @@ class Main(Screen[None]):
         self.filter_bar = FilterBar(store, text)
         self.exchanges = Exchanges(self.selection.listing, utc=utc)
         self.details = Details(view)
+        self.page = AnswerPage()
+        self.pages = Pages(self.page.rows, self.selection, answers, Style(utc=utc), self.show_state)
+        self._left: Left | None = None
         self._titles = Titles(self.exchanges)
         self._errors = InputErrors()
-        self._status = StatusLine(self.selection, self.exchanges)
+        self._status = StatusLine(self.selection, self.exchanges, self.pages.status)
         self._updates = Updates(self.exchanges, self._list_shown)
         self._loader = Loader(self.exchanges, self.details, view)
+        self._search = Search(self.details, self.say)
         self._exporter = Exporter(self, store, view, self.say)
 
     def compose(self) -> ComposeResult:
@@ -114,9 +142,10 @@ class Main(Screen[None]):
         yield self._titles
         yield self.exchanges
         yield self.details
+        yield self.page
         yield self._errors
         yield self._status
-        yield KeyLine()
+        yield KeyLine(lambda: ON_LIST if self.pages.shown is None else ON_PAGE)
 
     def on_mount(self) -> None:
         self.exchanges.focus()
@@ -132,7 +161,7 @@ class Main(Screen[None]):
 
     @property
     def details_shown(self) -> bool:
-        return self.has_class("tall") or self.has_class("details")
+        return self.pages.shown is None and (self.has_class("tall") or self.has_class("details"))
 
     @property
     def is_at_rest(self) -> bool:
@@ -152,6 +181,7 @@ class Main(Screen[None]):
         if self._loader.is_behind:
             self._load()
         self._titles.refresh()
+        self.pages.look()
         self.show_state()
 
     @on(Exchanges.Marked)
@@ -172,10 +202,15 @@ class Main(Screen[None]):
             return
         self.filter_bar.accept(text)
         self._updates.start()
-        self.exchanges.focus()
+        self._focus()
+
+    def _focus(self) -> None:
+        """Focus the list, or the page in its place."""
+        (self.exchanges if self.pages.shown is None else self.page.rows).focus()
 
     @on(FilterBar.Entered)
     def _filter_entered(self, event: FilterBar.Entered) -> None:
+        self._left = None
         self.choose(event.text)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
@@ -209,6 +244,80 @@ class Main(Screen[None]):
         self.selection.follow(self.exchanges.row)
         self.choose(self.selection.text)
 
+    # ------------------------------------------------------------------ pages
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """False for actions on exchanges while a page is shown."""
+        return self.pages.shown is None or action not in NOT_ON_PAGE
+
+    def action_page(self, name: str, row: int = 0) -> None:
+        """Show an answer over the listed exchanges, in place of the list."""
+        self._left = None
+        self.remove_class("details")
+        self.add_class("page")
+        self.pages.open(name, row)
+        self._page_turned()
+
+    def action_list(self) -> None:
+        """Show the list."""
+        self.pages.close()
+        self.remove_class("page")
+        self._page_turned()
+        self._list_shown()
+
+    def _page_turned(self) -> None:
+        self._focus()
+        self.refresh_bindings()
+        self.show_state()
+
+    @on(Lines.Moved, "AnswerRows")
+    def _row_moved(self) -> None:
+        self.show_state()
+
+    @on(Lines.Chosen, "AnswerRows")
+    def _row_chosen(self) -> None:
+        """List the exchanges of a row, or show the answer that a finding leads to."""
+        name, row, place = self.pages.shown, self.page.rows.row, self.page.rows.place
+        if name is None or row is None or place is None:
+            return
+        following = page_of(name, row)
+        words = row_filter(name, row)
+        if following is not None:
+            self.action_page(following)
+        elif words:
+            left = Left(name, place, self.selection.text)
+            self.action_list()
+            self.choose(narrowed(left.text, words))
+            self._left = left
+        else:
+            self.say("no filter finds the exchanges of this row", wrong=True)
+
+    def action_group(self) -> None:
+        """List only one group's exchanges, or all of them again."""
+        if self.selection.group is None and self._group is None:
+            self.say("nothing here names a group")
+            return
+        self.selection.group = self._group if self.selection.group is None else None
+        if self.pages.shown is not None:
+            self.action_list()
+        self.choose(self.selection.text)
+
+    @property
+    def _group(self) -> str | None:
+        """The first group that the exchange or the row with the cursor names."""
+        if self.pages.shown is not None:
+            row = self.page.rows.row or {}
+            groups = [row["group"]] if "group" in row else row.get("groups", ())
+        else:
+            index = self.exchanges.row
+            groups = () if index is None else self._store.groups(self._store[index].subject)
+        return next(iter(groups), None)
+
+    def action_quiet(self) -> None:
+        """Hide what is expected, or show it again."""
+        self.selection.quiet = not self.selection.quiet
+        self.choose(self.selection.text)
+
     # ------------------------------------------------------------------ fields and bytes
 
     @on(Lines.Moved, "Exchanges")
@@ -233,8 +342,26 @@ class Main(Screen[None]):
         if self.details_shown:
             self.details.swap()
 
+    def action_find(self) -> None:
+        """Take a text to look for in the fields."""
+        if not self.details_shown:
+            self._opened()
+        self.details.find_bar.open()
+
+    @on(FindBar.Entered)
+    def _find_entered(self, event: FindBar.Entered) -> None:
+        self.details.find_bar.close()
+        self.details.fields.focus()
+        self._search.start(event.text)
+
+    def action_match(self, step: int) -> None:
+        """Go to the next match of the text, or to the one before."""
+        self._search.go(step)
+
     def action_pane(self, by: int) -> None:
-        """Focus the next of list, fields and bytes."""
+        """Focus the next of list, fields and bytes; a page is alone."""
+        if self.pages.shown is not None:
+            return
         panes: list[Lines] = [self.exchanges, self.details.fields, self.details.hex]
         there = [pane for pane in panes if pane.display and (pane is self.exchanges or self.details_shown)]
         now = next((place for place, pane in enumerate(there) if pane.has_focus), -1)
@@ -253,11 +380,23 @@ class Main(Screen[None]):
             self.add_class("details")
 
     def action_back(self) -> None:
-        """Return to the list; from there, close the errors of inputs."""
-        if self.exchanges.has_focus and not self.has_class("details"):
-            self._errors.dismiss()
+        """Return to the list; from there, close the errors of inputs, or return to the page that led there."""
+        if self.details.find_bar.has_focus:
+            self.details.find_bar.close()
+            self.details.fields.focus()
+            return
+        there = self.exchanges.has_focus and not self.has_class("details")
         self.remove_class("details")
-        self.exchanges.focus()
+        if self.page.rows.has_focus:
+            self.action_list()
+        elif there and self._left is not None and not self._errors.display:
+            name, row, text = self._left
+            self.choose(text)
+            self.action_page(name, row)
+        else:
+            if there:
+                self._errors.dismiss()
+            self._focus()
 
     # ------------------------------------------------------------------ exports
 
@@ -304,6 +443,8 @@ class Main(Screen[None]):
         told = f"internal error: {error!r}"
         if worker.group == READING:
             self.details.show(None, told)
+        elif worker.group == COUNTING:
+            self.pages.failed(told)
         self.say(told, wrong=True)
         self.post_message(self.Failed(error))
 

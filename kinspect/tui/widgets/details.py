@@ -11,6 +11,7 @@ from kinspect.model import RESPONSE
 from kinspect.tui.index.fields import ExchangeFields
 from kinspect.tui.widgets.fieldline import FieldLine
 from kinspect.tui.widgets.fieldtree import FieldTree
+from kinspect.tui.widgets.findbar import FindBar
 from kinspect.tui.widgets.hexview import HexView
 from kinspect.tui.widgets.lines import Lines
 
@@ -23,12 +24,14 @@ class Details(Vertical):
         self.fields = FieldTree()
         self.hex = HexView()
         self._line = FieldLine(view)
+        self.find_bar = FindBar()
 
     def compose(self) -> ComposeResult:
         with Horizontal():
             yield self.fields
             yield self.hex
         yield self._line
+        yield self.find_bar
 
     def show(self, fields: ExchangeFields | None, notice: str = "") -> None:
         """Show an exchange, or, without one, a notice in its place."""

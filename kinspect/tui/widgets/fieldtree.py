@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -15,6 +16,8 @@ from kinspect.tui.index.fields import ERROR, PROBLEM, ExchangeFields, TreeNode
 from kinspect.tui.widgets.lines import Lines
 
 INDENT = 2
+MARK = "bold underline yellow"
+"""Style of a text that was looked for; the cursor leaves its line and weight."""
 VALUE_SHOWN = 500
 """Characters of a value in the tree; the line below the tree has more of it."""
 KINDS = {ERROR: table.ERROR, PROBLEM: table.PROBLEM}
@@ -32,6 +35,13 @@ class FieldTree(Lines):
     def __init__(self) -> None:
         super().__init__()
         self.fields: ExchangeFields | None = None
+        self.marked: re.Pattern[str] | None = None
+        """Text that is marked."""
+
+    def mark(self, text: str) -> None:
+        """Mark a text wherever it stands, in large or small letters; an empty one: nothing."""
+        self.marked = re.compile(re.escape(text), re.IGNORECASE) if text else None
+        self.refresh()
 
     def show(self, fields: ExchangeFields | None, notice: str = "") -> None:
         """Show an exchange, or, without one, a notice in its place."""
@@ -59,6 +69,9 @@ class FieldTree(Lines):
         told = value(node, self.fields)
         if told is not None:
             text.append(" ").append_text(told)
+        if self.marked is not None:
+            for match in self.marked.finditer(text.plain):
+                text.stylize(MARK, *match.span())
         return text
 
     def clicked(self, place: int, column: int) -> None:
@@ -90,6 +103,15 @@ class FieldTree(Lines):
             self.action_turn()
         elif node.parent is not None:
             self.move_to(self.fields.lines.index(node.parent))
+
+
+def searched(node: TreeNode, fields: ExchangeFields, marked: re.Pattern[str]) -> bool:
+    """True if the text is in the node's name, or in its value as far as that is shown."""
+    if marked.search(escape(node.key)):
+        return True
+    # What stands beside an unfolding name is a field's below it.
+    told = None if node.unfolds else value(node, fields)
+    return told is not None and marked.search(told.plain) is not None
 
 
 def value(node: TreeNode, fields: ExchangeFields) -> Text | None:

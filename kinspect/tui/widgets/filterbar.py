@@ -62,8 +62,8 @@ class FilterBar(Vertical):
         return self.query_one(FilterInput)
 
     def accept(self, text: str) -> None:
-        """Note that this filter is applied from now on."""
-        self._applied = text
+        """Show that this filter is applied from now on."""
+        self._applied = self.input.value = text
         self._is_written = False
         self.complain("")
 

@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
 from textual import events
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
 
+class Short(NamedTuple):
+    """The name of an action in the line; `key`: shown in place of its own, for several."""
+
+    name: str
+    key: str = ""
+
+
 class KeyLine(Static):
-    """Each key with its effect; a click presses it. Textual's footer would make a widget of each key, and new ones
-    whenever the focus moves."""
+    """Keys with their effects; a click presses one. `names`: gives the actions to show, in their order, each with its
+    name. Textual's footer would make a widget of each key, and new ones whenever the focus moves."""
 
     ALLOW_SELECT = False
 
-    def __init__(self) -> None:
+    def __init__(self, names: Callable[[], Mapping[str, Short]]) -> None:
         super().__init__()
+        self._names = names
         self._keys: list[tuple[str, int]] = []  # and the width of each
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._put_up)
 
     def _put_up(self, screen: Screen[object]) -> None:
-        shown = [binding for _, binding, *_ in screen.active_bindings.values() if binding.show]
-        keys = [(binding.key, self.app.get_key_display(binding), binding.description) for binding in shown]
-        self._keys = [(key, len(f"{display} {does} ")) for key, display, does in keys]
-        parts = [((display, "bold $footer-key-foreground"), f" {does} ") for _, display, does in keys]
+        bindings = (found.binding for found in screen.active_bindings.values())
+        # Input fields have actions of the same names, which are not shown.
+        active = {binding.action: binding for binding in bindings if binding.show}
+        shown = [(active[action], short) for action, short in self._names().items() if action in active]
+        texts = [
+            (short.key or self.app.get_key_display(binding), f" {short.name} ") for binding, short in shown
+        ]
+        self._keys = [
+            (binding.key, len(key + does)) for (binding, _), (key, does) in zip(shown, texts, strict=True)
+        ]
+        parts = [((key, "bold $footer-key-foreground"), does) for key, does in texts]
         self.update(Content.assemble(*(part for pair in parts for part in pair)), layout=False)
 
     def on_click(self, event: events.Click) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich.text import Text
 from textual.widgets import Static
@@ -20,21 +20,19 @@ ERRORS_SHOWN = 3
 
 
 class StatusLine(Static):
-    """The cursor's place, the number of exchanges, what was left out, and the captures of the exchange."""
+    """The cursor's place, the number of exchanges, what was left out, and the captures of the exchange. `page`: gives
+    the words on a page, if one is shown in place of the list."""
 
-    def __init__(self, selection: Selection, exchanges: Exchanges) -> None:
+    def __init__(self, selection: Selection, exchanges: Exchanges, page: Callable[[], Text | None]) -> None:
         super().__init__()
+        self._page = page
         self._selection = selection
         self._exchanges = exchanges
 
     def show_state(self) -> None:
         """Show the state of now."""
-        store, listed = self._selection.store, len(self._selection.listing)
-        text = Text()
-        text.append(f"{self._exchanges.cursor + 1 if listed else 0:,}/{listed:,}", "bold")
-        if listed != store.count:
-            text.append(f" of {store.count:,}")
-        text.append(" exchanges")
+        store = self._selection.store
+        text = self._page() or self._list()
         if len(store.inputs.names) > 1:
             text.append(f" in {len(store.inputs.names):,} captures")
         if not store.done:
@@ -44,6 +42,14 @@ class StatusLine(Static):
         text.append(f"  {escape(self._where())}", "dim")
         self.update(text)
 
+    def _list(self) -> Text:
+        store, listed = self._selection.store, len(self._selection.listing)
+        text = Text()
+        text.append(f"{self._exchanges.cursor + 1 if listed else 0:,}/{listed:,}", "bold")
+        if listed != store.count:
+            text.append(f" of {store.count:,}")
+        return text.append(" exchanges")
+
     def _remarks(self) -> Iterator[str]:
         selection, store = self._selection, self._selection.store
         if self._exchanges.marked:
@@ -52,6 +58,10 @@ class StatusLine(Static):
             yield "errors only (e)"
         if selection.connection is not None:
             yield "one connection (f)"
+        if selection.group is not None:
+            yield f"group {escape(selection.group)} (g)"
+        if selection.quiet:
+            yield f"{selection.listing.choice.hidden:,} expected hidden (n)"
         unknown = sum(selection.listing.choice.unknown.values())
         if unknown:
             yield f"{unknown:,} left out: not known whether they pass"

@@ -1,0 +1,196 @@
+"""Pages of answers, counted over the listed exchanges in a process beside this one."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from rich.text import Text
+from textual.worker import get_current_worker
+
+from kinspect.errors import KinspectError
+from kinspect.output import Style
+from kinspect.tui.control.exporter import exchanges_text
+from kinspect.tui.index.counting import Question, Reply, ask
+from kinspect.tui.index.reread import StoppedError
+from kinspect.tui.index.selection import Selection
+from kinspect.tui.index.sheet import Sheet
+from kinspect.tui.keys import PAGE_KEYS
+from kinspect.tui.widgets.answer import AnswerRows
+
+COUNTING = "answer"
+"""Group of the workers that wait for an answer."""
+_WHOLE = 100
+
+
+class Answers(Protocol):
+    """Counts answers, as `index.answers.AnswerProcess`."""
+
+    def answer(
+        self, question: Question, stopped: Callable[[], bool], tell: Callable[[float], None]
+    ) -> Reply: ...
+
+    def end(self) -> None:
+        """Give no more answers."""
+
+
+class Counting(NamedTuple):
+    """What is counted: an answer over the exchanges that a selection lists, `listed` of `rows` in all."""
+
+    name: str
+    selected: Hashable
+    listed: int
+    rows: int
+
+
+class Result(NamedTuple):
+    """A page that was counted. `lost`: exchanges without bytes, which it leaves out."""
+
+    of: Counting
+    sheet: Sheet
+    lost: int
+
+
+class Pages:
+    """Shows one answer at a time in `rows`. `changed` is called whenever what `status` tells has changed."""
+
+    def __init__(
+        self,
+        rows: AnswerRows,
+        selection: Selection,
+        answers: Answers,
+        style: Style,
+        changed: Callable[[], None],
+    ) -> None:
+        self._rows = rows
+        self._selection = selection
+        self._answers = answers
+        self._style = style
+        self._changed = changed
+        self._results: dict[str, Result] = {}
+        self._counting: Counting | None = None
+        self._percent: int | None = 0
+        self.shown: str | None = None
+        """The answer on the screen; None: the list is."""
+
+    def open(self, name: str, row: int = 0) -> None:
+        """Show an answer, with the cursor on a row; if it is on the screen, count anew what came meanwhile."""
+        again = name == self.shown
+        self.shown = name
+        result = self._results.get(name)
+        if result is not None and self._is_of_now(result.of) and not (again and self._has_more(result.of)):
+            self._stop()
+            self._show(result, row)
+        else:
+            self._results.pop(name, None)
+            self._rows.show(None)
+            self.look()
+
+    def close(self) -> None:
+        """Show the list; what is being counted is given up."""
+        self._stop()
+        self.shown = None
+
+    def look(self) -> None:
+        """Count the answer on the screen if it is not that of the listed exchanges, once all of these are known."""
+        listing, store = self._selection.listing, self._selection.store
+        if self.shown is None or listing.behind:
+            return
+        result = self._results.get(self.shown)
+        now = Counting(self.shown, self._selection.chosen, len(listing.passed), store.count)
+        of = self._counting or (result.of if result is not None else None)
+        if of is None or of[:2] != now[:2] or (store.done and of != now):
+            self._start(now, array("I", listing.passed))
+
+    def status(self) -> Text | None:
+        """The place on the page, and the exchanges that it counts; None for no page."""
+        if self.shown is None:
+            return None
+        result, counting = self._results.get(self.shown), self._counting
+        text = Text(f"{self.shown} ", "bold")
+        if counting is not None or result is None:
+            if self._percent is None:
+                return text.append("not counted", "bold red")
+            text.append(f"counting {self._percent}%", "bold yellow")
+            return text.append(f"  {_exchanges_of(counting)}" if counting is not None else "")
+        place = self._rows.place
+        text.append(f"{0 if place is None else place + 1:,}/{len(result.sheet.rows):,}", "bold")
+        text.append(f" rows  {_exchanges_of(result.of)}")
+        if result.lost:
+            text.append(f", {result.lost:,} of them without bytes and not counted")
+        if self._has_more(result.of):
+            text.append(f"; more came: {PAGE_KEYS[self.shown]} counts anew", "yellow")
+        return text
+
+    def _is_of_now(self, counting: Counting) -> bool:
+        return counting.selected == self._selection.chosen
+
+    def _has_more(self, counting: Counting) -> bool:
+        return counting.rows < self._selection.store.count
+
+    def _start(self, counting: Counting, listed: array[int]) -> None:
+        self._results.pop(counting.name, None)
+        self._counting, self._percent = counting, 0
+        self._rows.show(None, f"counting {_exchanges_of(counting)}…")
+        self._rows.screen.run_worker(
+            partial(self._count, counting, listed),
+            group=COUNTING,
+            thread=True,
+            exclusive=True,
+            exit_on_error=False,
+        )
+        self._changed()
+
+    def _stop(self) -> None:
+        self._counting = None
+        self._rows.screen.workers.cancel_group(self._rows.screen, COUNTING)
+
+    def _count(self, counting: Counting, listed: array[int]) -> None:
+        """Wait for the answer, in a thread."""
+        worker = get_current_worker()
+        call = self._rows.app.call_from_thread
+        question = ask(self._selection.store, counting.name, listed, counting.rows)
+        try:
+            found, lost = self._answers.answer(
+                question, lambda: worker.is_cancelled, partial(call, self._progressed, counting)
+            )
+        except StoppedError:
+            return
+        except KinspectError as error:
+            if not worker.is_cancelled:
+                call(self.failed, str(error))
+            return
+        result = Result(counting, Sheet(found, self._style), lost)
+        if not worker.is_cancelled:
+            call(self._finished, result)
+
+    def _progressed(self, counting: Counting, part: float) -> None:
+        if counting is self._counting:
+            self._percent = min(int(_WHOLE * part), _WHOLE)
+            self._changed()
+
+    def _finished(self, result: Result) -> None:
+        if result.of is self._counting:
+            self._counting = None
+            self._results[result.of.name] = result
+            self._show(result)
+            self.look()
+
+    def failed(self, told: str) -> None:
+        """Show why there is no answer."""
+        self._percent = None
+        self._rows.show(None, told)
+        self._changed()
+
+    def _show(self, result: Result, row: int = 0) -> None:
+        self._rows.show(result.sheet, row=row)
+        self._changed()
+
+
+def _exchanges_of(counting: Counting) -> str:
+    """The exchanges that are counted, of how many."""
+    if counting.listed == counting.rows:
+        return f"all {exchanges_text(counting.rows)}"
+    return f"{counting.listed:,} of {exchanges_text(counting.rows)} pass the filter"

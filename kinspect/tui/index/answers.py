@@ -1,0 +1,156 @@
+"""Answers counted in processes of their own, each forked from one that waits for questions.
+
+That one is forked before the screen is made, and holds none of its threads. Questions and results are JSON and plain
+bytes. A process ends as soon as nobody waits for its result.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Container
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, NoReturn
+
+import orjson
+
+from kinspect.errors import KinspectError
+from kinspect.tui.index.batchpipe import receive_batch, send_batch
+from kinspect.tui.index.counting import Question, Reply, count
+from kinspect.tui.index.indexer import Inputs
+from kinspect.tui.index.reread import StoppedError
+from kinspect.tui.index.spool import Spool
+
+_NICE = 5
+TOLD_SECONDS = 0.1
+"""Time between two reports on how far a process is."""
+LOOK_SECONDS = 0.05
+"""Interval of the checks that somebody still waits for the result."""
+_STANDARD = 2
+"""The last of the standard streams."""
+
+
+class AnswerProcess:
+    """Counts answers over the rows of a store that has these inputs and this spool."""
+
+    def __init__(self, inputs: Inputs, spool: Spool) -> None:
+        self._asks, asked = socket.socketpair()
+        self._pid: int | None = os.fork()
+        if self._pid == 0:
+            _serve(asked, inputs, spool)
+        asked.close()
+
+    def answer(self, question: Question, stopped: Callable[[], bool], tell: Callable[[float], None]) -> Reply:
+        """Wait for the answer to a question; `tell` is called now and then with the part that is done.
+
+        Raises KinspectError, and StoppedError if `stopped` returns true meanwhile.
+        """
+        ours, theirs = Pipe()
+        with ours:
+            with theirs:
+                self._hand_over(theirs)
+            try:
+                _ask(ours, question)
+                while not stopped():
+                    if not ours.poll(LOOK_SECONDS):
+                        continue
+                    told = orjson.loads(ours.recv_bytes())
+                    if isinstance(told, str):
+                        raise KinspectError(told)
+                    if isinstance(told, list):
+                        return Reply(*told)
+                    tell(told)
+            except (EOFError, OSError):
+                raise KinspectError("the process that counts ended early") from None
+        raise StoppedError
+
+    def _hand_over(self, connection: Connection) -> None:
+        try:
+            socket.send_fds(self._asks, [b"?"], [connection.fileno()])
+        except OSError:
+            raise KinspectError("the process that counts has ended") from None
+
+    def close_inherited(self) -> None:
+        """Close this process's end in a forked one: the process ends when nobody holds it."""
+        self._asks.close()
+
+    def end(self) -> None:
+        """Kill the process that waits for questions; may be called again."""
+        pid, self._pid = self._pid, None
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            self._asks.close()
+
+
+def _ask(connection: Connection, question: Question) -> None:
+    head = {**question._asdict(), "listed": None, "kept": question.kept is not None}
+    connection.send_bytes(orjson.dumps(head))
+    connection.send_bytes(question.listed)
+    if question.kept is not None:
+        send_batch(connection, question.kept)
+
+
+def _asked(connection: Connection) -> Question:
+    head: dict[str, Any] = orjson.loads(connection.recv_bytes())
+    listed = connection.recv_bytes()
+    kept = receive_batch(connection) if head["kept"] else None
+    assert not isinstance(kept, str)
+    return Question(**{**head, "listed": listed, "kept": kept})
+
+
+def _serve(asked: socket.socket, inputs: Inputs, spool: Spool) -> NoReturn:
+    """Work of the forked process: for each question another one, until it is ended."""
+    try:
+        # The keys belong to the screen's process, which ends this one.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # The system removes ended processes.
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        os.nice(_NICE)
+        _close_others((asked.fileno(), spool.fileno()))
+        while connections := socket.recv_fds(asked, 1, 1)[1]:
+            if os.fork() == 0:
+                asked.close()
+                _work(Connection(connections[0]), inputs, spool)
+            os.close(connections[0])
+    finally:
+        os._exit(0)
+
+
+def _close_others(kept: Container[int]) -> None:
+    """Close all files but these and the standard outputs: other processes wait for the end of some, as the one that
+    writes to standard input."""
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number in map(int, os.listdir("/dev/fd")):
+        if number > _STANDARD and number not in kept:
+            # The one that listed them is closed already.
+            with suppress(OSError):
+                os.close(number)
+
+
+def _work(connection: Connection, inputs: Inputs, spool: Spool) -> NoReturn:
+    """Answer one question."""
+    told = 0.0
+
+    def tell(part: float) -> None:
+        nonlocal told
+        if time.monotonic() - told > TOLD_SECONDS:
+            told = time.monotonic()
+            connection.send_bytes(orjson.dumps(part))
+
+    try:
+        try:
+            result = orjson.dumps([*count(inputs, spool, _asked(connection), tell)])
+        except KinspectError as error:
+            result = orjson.dumps(str(error))
+        connection.send_bytes(result)
+    except (BrokenPipeError, EOFError):
+        pass
+    except Exception as error:
+        connection.send_bytes(orjson.dumps(f"internal error: {error!r}"))
+    finally:
+        os._exit(0)

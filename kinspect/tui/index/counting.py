@@ -1,0 +1,148 @@
+"""Answers counted over listed exchanges: over the captures, read again, or over the messages in the spool."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from kinspect.analysis.answer import Answer, open_answer
+from kinspect.answers import Counted
+from kinspect.capture import open_timeline
+from kinspect.errors import KinspectError
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import ConnectionLine, Line
+from kinspect.pipeline import fed, one_by_one
+from kinspect.tui.index.indexer import CONNECTION, ClosedConnection, Inputs, RowBatch
+from kinspect.tui.index.row import NONE
+from kinspect.tui.index.spool import Spool
+from kinspect.tui.index.store import Store
+
+PIECE = 256
+"""Exchanges of the spool counted without a word on how far it is."""
+
+Tell = Callable[[float], None]
+"""Takes how much is done, from 0 to 1; raises if nobody waits for the result."""
+
+
+class Question(NamedTuple):
+    """An answer to count. `listed`: numbers of rows, ascending, as an array of type `I`; `rows`: number of all rows;
+    `whole`: true if these are all exchanges of the captures; `kept`: all rows, where they cannot be read again."""
+
+    name: str
+    listed: bytes
+    rows: int
+    whole: bool
+    kept: RowBatch | None = None
+
+
+class Reply(NamedTuple):
+    """An answer's object, and the number of exchanges whose bytes were not there to be counted."""
+
+    found: dict[str, Any]
+    lost: int = 0
+
+
+def ask(store: Store, name: str, listed: array[int], rows: int) -> Question:
+    """The question for an answer over listed rows of a store that has `rows` in all."""
+    kept = None if store.inputs.can_reread else store.whole()
+    return Question(name, listed.tobytes(), rows, store.done and not store.stopped, kept)
+
+
+def count(inputs: Inputs, spool: Spool, question: Question, tell: Tell) -> Reply:
+    """The answer to the question. Raises KinspectError, and what `tell` does."""
+    answer = open_answer(question.name)
+    if question.kept is None:
+        return Reply(_over_captures(inputs, question, answer, tell))
+    return _over_spool(inputs, spool, question, question.kept, answer, tell)
+
+
+class _Listed:
+    """Adds to an answer the listed ones of all exchanges, which come in order. `seen`: number of the last one."""
+
+    def __init__(self, answer: Answer, listed: bytes) -> None:
+        self._answer = answer
+        self._places = iter(array("I", listed))
+        self._next = next(self._places, None)
+        self.seen = 0
+
+    @property
+    def is_done(self) -> bool:
+        """True if all listed exchanges have come."""
+        return self._next is None
+
+    def add(self, lines: Iterable[Line]) -> None:
+        """Take the next lines."""
+        for line in lines:
+            if isinstance(line, ConnectionLine):
+                self._answer.add_connection(line.to_dict())
+            elif isinstance(line, Exchange):
+                self.seen = line.order
+                if self._next == line.order - 1:
+                    self._answer.add(line)
+                    self._next = next(self._places, None)
+
+
+def _over_captures(inputs: Inputs, question: Question, answer: Answer, tell: Tell) -> dict[str, Any]:
+    """Count while the captures are read again, up to the last exchange that was known."""
+    listed = _Listed(answer, question.listed)
+    timeline = open_timeline(inputs.paths)
+    inspector = inputs.inspector(emit=answer.lines)
+    start = None
+    try:
+        for block, lines in fed(inspector, timeline):
+            start = block.first_time if start is None else start
+            listed.add(one_by_one(lines))
+            tell(timeline.bytes_read / (timeline.bytes_total or 1))
+            if listed.seen >= question.rows and not question.whole:
+                break
+        else:
+            listed.add(inspector.finish())
+    finally:
+        timeline.close()
+    if not listed.is_done:
+        raise KinspectError("the captures are not what was indexed: did they change meanwhile?")
+    span = start, inspector.end[0]
+    (found,) = Counted({question.name: answer}).objects(inspector.summary(), inspector.names, span)
+    return found
+
+
+def _over_spool(
+    inputs: Inputs, spool: Spool, question: Question, kept: RowBatch, answer: Answer, tell: Tell
+) -> Reply:
+    """Count what a live capture or a pipe gave, as far as its messages were kept."""
+    store = Store(inputs, spool)
+    store.add(kept)
+    listed = array("I", question.listed)
+    closed = _Closed(answer, store.closed)
+    lost = 0
+    for number, index in enumerate(listed):
+        closed.pass_to(index)
+        try:
+            answer.add(store.exchange(index))
+        except KinspectError:
+            lost += 1
+        if number % PIECE == 0:
+            tell(number / len(listed))
+    closed.pass_to(question.rows)
+    end = store[store.count - 1].completed_at if store.count else NONE
+    span = store.start, None if end == NONE else end
+    summary = store.summary or inputs.inspector().summary()
+    (found,) = Counted({question.name: answer}).objects(summary, store.names, span)
+    return Reply(found, lost)
+
+
+class _Closed:
+    """Adds to an answer the connections that ended, each behind the exchanges before its end."""
+
+    def __init__(self, answer: Answer, closed: list[ClosedConnection]) -> None:
+        self._answer = answer
+        self._closed = deque(closed if CONNECTION in answer.lines else ())
+
+    def pass_to(self, row: int) -> None:
+        """Add those that ended before that row."""
+        while self._closed and self._closed[0][0] <= row:
+            _, connection_id, reason, begun = self._closed.popleft()
+            line = {"connection_id": connection_id, "end_reason": reason, "handshake_seen": begun}
+            self._answer.add_connection(line)

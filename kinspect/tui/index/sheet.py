@@ -1,0 +1,86 @@
+"""An answer as lines: rows, the lines below each, and notes at the end."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import Any, NamedTuple
+
+from rich.text import Text
+
+from kinspect.output import Style
+from kinspect.output.answers.layout import DIM, GAP, NOTE, PRINTED, Cells, Column, lacking, layout_of
+from kinspect.output.escape import escape
+
+
+class SheetLine(NamedTuple):
+    """A line: of a row itself, or a text below it. `row`: None for the notes at the end."""
+
+    row: int | None
+    text: str | None = None
+    style: str = ""
+
+
+class Sheet:
+    """The lines of an answer's object (see `output.answers.document`), each drawn when it is asked for."""
+
+    def __init__(self, found: dict[str, Any], style: Style) -> None:
+        self.rows: list[dict[str, Any]] = found["rows"]
+        layout = layout_of(found["answer"])
+        self.nothing = layout.nothing
+        self._cells = Cells(layout, self.rows, style)
+        self._details = [self._cells.details(number) for number in range(len(self.rows))]
+        self.lacks = lacking(found["capture"])
+        notes = [(escape(note), "") for note in layout.notes(self.rows)]
+        self._notes = [*notes, (self.lacks, NOTE)] if self.lacks else notes
+        self._unfolded: set[int] = set()
+        self._width = 0
+        self._widths: dict[Column, int] = {}
+        self.lines: list[SheetLine] = []
+
+    def fit(self, width: int) -> None:
+        """Lay the lines out for that many cells."""
+        self._width = width
+        self._widths = self._cells.fitted(width)
+        self._lay_out()
+
+    def turn(self, row: int, unfold: bool) -> None:
+        """Show all lines below a row in full, or the first ones, each as far as there is room for it."""
+        (self._unfolded.add if unfold else self._unfolded.discard)(row)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self.lines = []
+        for row, details in enumerate(self._details):
+            self.lines.append(SheetLine(row))
+            self.lines += [SheetLine(row, text, DIM) for text in self._below(row, details)]
+        for note, style in self._notes:
+            self.lines += [SheetLine(None, text, style) for text in self._wrapped(note, self._width)]
+
+    def _below(self, row: int, details: list[str]) -> list[str]:
+        if row in self._unfolded:
+            return [text for detail in details for text in self._wrapped(detail, self._width - GAP)]
+        rest = len(details) - PRINTED.details
+        return details if rest <= 0 else [*details[: PRINTED.details], f"and {rest:,} more (→)"]
+
+    @staticmethod
+    def _wrapped(text: str, width: int) -> list[str]:
+        """A text in lines, all but the first indented."""
+        return wrap(text, max(width, 2 * GAP), subsequent_indent=" " * GAP)
+
+    def titles(self) -> Text:
+        """The line above the rows."""
+        return self._cells.titles(self._widths)
+
+    def draw(self, place: int) -> Text:
+        """A line."""
+        line = self.lines[place]
+        if line.row is not None and line.text is None:
+            return self._cells.line(line.row, self._widths)
+        indent = " " * GAP if line.row is not None else ""
+        text = Text(indent + (line.text or ""), style=line.style, no_wrap=True)
+        text.truncate(self._width, overflow="ellipsis")
+        return text
+
+    def place(self, row: int) -> int:
+        """The line of a row itself."""
+        return next(place for place, line in enumerate(self.lines) if line.row == row and line.text is None)

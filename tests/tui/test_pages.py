@@ -1,0 +1,427 @@
+"""Pages of answers, key by key: each shows what the command prints, over the exchanges that are listed."""
+
+import asyncio
+import os
+import select
+import threading
+from array import array
+
+import pytest
+from support.hostile import dangerous, hostile
+from support.tui import CAPTURES, ERRORS, indexed
+
+import kinspect
+from kinspect.errors import KinspectError
+from kinspect.output import Style
+from kinspect.output.answers import layout
+from kinspect.tui.index import answers
+from kinspect.tui.index.answers import AnswerProcess
+from kinspect.tui.index.choice import parse_filter
+from kinspect.tui.index.counting import ask
+from kinspect.tui.index.indexer import Inputs
+from kinspect.tui.index.reread import StoppedError
+from kinspect.tui.index.spool import Spool
+from kinspect.tui.keys import PAGE_KEYS
+
+GROUPS = CAPTURES / "4.4.0" / "groups_classic.pcap.gz"
+TRANSACTIONS = CAPTURES / "4.4.0" / "txn_java.pcap.gz"
+CLUSTER = CAPTURES / "4.4.0" / "cluster_kraft.pcap.gz"
+LOGINS = CAPTURES / "4.4.0" / "sasl_plain.pcap.gz"
+GUTTER = 1
+
+
+def printed(found, width):
+    """The lines that the command prints, but for the one that says what to type next."""
+    lines = [part.plain for part in layout.parts(found, width, Style(utc=True))]
+    return [line for whole in lines if not whole.startswith("next: ") for line in whole.split("\n")]
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+@pytest.mark.parametrize("path", [TRANSACTIONS, LOGINS], ids=["transactions", "logins"])
+def test_a_page_shows_what_the_command_prints(explore, path, width):
+    found = {name: kinspect.answer(name, path) for name in PAGE_KEYS}
+    exchanges = found["summary"]["capture"]["exchanges"]
+
+    async def script(explorer):
+        for name, key in PAGE_KEYS.items():
+            rows = found[name]["rows"]
+            if rows:
+                await explorer.press(key)
+                text = explorer.read().splitlines()
+                expected = printed(found[name], width - GUTTER)
+                assert text[1 : len(expected) + 1] == expected
+                assert f"{name} 1/{len(rows)} rows  all {exchanges} exchanges" in text[-2]
+
+    explore(script, path, size=(width, 60))
+
+
+def test_a_page_without_rows_says_so(explore):
+    async def script(explorer):
+        await explorer.press("8", "enter", "down", "right")
+        text = explorer.read()
+        assert "no client authenticated by SASL" in text
+        assert "auth 0/0 rows" in text
+
+    explore(script, TRANSACTIONS)
+
+
+FILTERED = "client-id=pc-jv* api=Fetch,JoinGroup"
+
+
+@pytest.mark.parametrize("name", ["topics", "groups", "latency", "clients"])
+def test_a_page_counts_what_the_filter_passes(explore, name):
+    found = kinspect.answer(name, GROUPS, filter=parse_filter(FILTERED))
+    passed = sum(1 for _ in kinspect.read(GROUPS, filter=parse_filter(FILTERED)))
+
+    async def script(explorer):
+        await explorer.press(PAGE_KEYS[name])
+        assert explorer.main.page.rows.sheet.rows == found["rows"]
+        assert f"{passed} of 671 exchanges pass the filter" in explorer.read()
+
+    explore(script, GROUPS, text=FILTERED, size=(120, 40))
+
+
+def test_another_filter_counts_anew_on_the_page(explore):
+    async def script(explorer):
+        await explorer.press("2", "slash")
+        explorer.main.filter_bar.input.value = "client-id=pc-err-big"
+        await explorer.press("enter")
+        (row,) = explorer.main.page.rows.sheet.rows
+        assert row["client_id"] == "pc-err-big"
+        assert explorer.main.page.rows.has_focus
+        await explorer.press("e")
+        assert "1 of 95 exchanges pass the filter  errors only (e)" in explorer.read()
+        await explorer.press("0", "e")
+        assert explorer.main.exchanges.has_focus
+        listed = sum(1 for _ in kinspect.read(ERRORS, filter={"client_id": "pc-err-big"}))
+        assert f"1/{listed} of 95 exchanges" in explorer.read()
+
+    explore(script, ERRORS, size=(120, 30))
+
+
+NARROWED = {
+    "topics": (TRANSACTIONS, 1, "topic=pc-txout client-id=pc-jt-read_uncommitted client-host=127.0.0.1"),
+    "clients": (ERRORS, 0, "client-id=pc-err-fence client-host=127.0.0.1"),
+    "groups": (GROUPS, 0, "group=pc-grp-java-range"),
+    "latency": (TRANSACTIONS, 1, "api=AddPartitionsToTxn"),
+    "errors": (ERRORS, 0, "api=Metadata client-id=pc-err-unk client-host=127.0.0.1 errors-only"),
+    "brokers": (CLUSTER, 0, "broker-host=127.0.0.1 port=39091"),
+    "auth": (LOGINS, 0, "api=Sasl* client-id=pc-ckbad-plain client-host=127.0.0.1"),
+    "transactions": (TRANSACTIONS, 0, "client-id=pc-open"),
+    "upgrade": (GROUPS, 1, "client-id=pc-ck-1 client-host=127.0.0.1"),
+}
+
+
+@pytest.mark.parametrize("name", NARROWED)
+def test_enter_lists_the_exchanges_of_a_row_and_escape_goes_back_to_it(explore, name):
+    path, place, text = NARROWED[name]
+    orders = {exchange.order for exchange in kinspect.read(path, filter=parse_filter(text))}
+    assert orders
+
+    async def script(explorer):
+        main = explorer.main
+        await explorer.press(PAGE_KEYS[name])
+        rows = main.page.rows
+        rows.move_to(rows.sheet.place(place))
+        await explorer.press("enter")
+        assert main.selection.text == f"since=+0s {text}"
+        assert main.selection.text in explorer.read().splitlines()[0]
+        assert main.exchanges.has_focus
+        assert {row + 1 for row in main.selection.listing.passed} == orders
+        await explorer.press("escape")
+        assert (main.pages.shown, rows.place, main.selection.text) == (name, place, "since=+0s")
+        await explorer.press("escape")
+        assert (main.pages.shown, main.exchanges.has_focus) == (None, True)
+        assert "since=+0s" in explorer.read().splitlines()[0]
+
+    explore(script, path, text="since=+0s", size=(120, 40))
+
+
+def test_enter_on_a_finding_opens_its_page(explore):
+    async def script(explorer):
+        await explorer.press("1", "enter")
+        assert explorer.main.pages.shown == "transactions"
+
+    explore(script, ERRORS)
+
+
+def test_a_row_s_filters_take_the_place_of_those_of_the_same_names(explore):
+    async def script(explorer):
+        await explorer.press("2", "enter")
+        assert explorer.main.selection.text == (
+            "api=Produce topic=pcerr-small client-id=pc-err-big client-host=127.0.0.1"
+        )
+        # A filter written by hand is not given up for that of the page.
+        await explorer.press(
+            "slash", "end", *["backspace"] * len(" client-host=127.0.0.1"), "enter", "escape"
+        )
+        assert explorer.main.pages.shown is None
+        assert explorer.main.selection.text.endswith("client-id=pc-err-big")
+
+    explore(script, ERRORS, text="api=Produce topic=pcerr-*")
+
+
+def test_lines_below_a_row_unfold(explore):
+    (row,) = kinspect.answer("groups", GROUPS, filter={"group": "pc-grp-java"})["rows"]
+    reason = "".join(row["rebalances"][0]["reason"].split())
+
+    async def script(explorer):
+        await explorer.press("4")
+        assert reason not in "".join(explorer.read().split())
+        await explorer.press("right")
+        assert reason in "".join(explorer.read().split())
+        await explorer.press("down", "down", "left")
+        assert reason not in "".join(explorer.read().split())
+        assert explorer.main.page.rows.cursor == 0
+
+    explore(script, GROUPS, text="group=pc-grp-java")
+
+
+def test_the_keys_of_the_list_have_no_effect_on_a_page(explore):
+    async def script(explorer):
+        await explorer.press(
+            "2", "l", "f", "c", "w", "p", "x", "z", "r", "tab", "right_square_bracket", "space"
+        )
+        assert explorer.app.screen is explorer.main
+        assert explorer.main.pages.shown == "topics"
+        assert explorer.main.selection.listing.order.key == "completion"
+        assert explorer.said() == []
+        await explorer.press("slash", "escape", "3", "q")
+        assert not explorer.app.is_running
+
+    explore(script, TRANSACTIONS)
+
+
+def test_the_mouse_on_a_page(explore):
+    async def script(explorer):
+        main = explorer.main
+        keys = explorer.read().splitlines()[-1]
+        await explorer.pilot.click("KeyLine", offset=(keys.index("Answers"), 0))
+        await explorer.rest()
+        keys = explorer.read().splitlines()[-1]
+        await explorer.pilot.click("KeyLine", offset=(keys.index("Topics"), 0))
+        await explorer.rest()
+        for _ in range(2):
+            await explorer.pilot.click(main.page.rows, offset=(5, 1))
+            await explorer.rest()
+        assert main.selection.text.startswith("topic=pc-txout client-id=pc-jt-read_uncommitted")
+
+    explore(script, TRANSACTIONS, size=(120, 24))
+
+
+@pytest.mark.parametrize("size", [(200, 40), (80, 24), (20, 8)])
+def test_what_a_capture_says_is_text_on_pages(explore, tmp_path, size):
+    path = tmp_path / "[bold]evil\x1b[0m.pcap"
+    path.write_bytes(hostile())
+    seen = []
+
+    async def script(explorer):
+        for key in PAGE_KEYS.values():
+            await explorer.press(key, "right")
+            seen.append(explorer.read())
+            await explorer.press("end", "home", "enter")
+            seen.append(explorer.read())
+            await explorer.press("escape", "0")
+
+    explore(script, path, size=size)
+    assert dangerous("\n".join(seen)) == set()
+
+
+def test_a_page_that_is_left_is_not_counted_further(explore, monkeypatch):
+    seen = []
+
+    def slow(_, question, stopped, tell):
+        tell(0.5)
+        while not stopped():
+            pass
+        seen.append(question.name)
+        raise StoppedError
+
+    async def script(explorer):
+        monkeypatch.setattr(AnswerProcess, "answer", slow)
+        await explorer.pilot.press("2")
+        while "counting 50%" not in explorer.read():
+            await asyncio.sleep(0)
+        assert "counting all 95 exchanges" in explorer.read()
+        await explorer.press("escape")
+        assert "1/95 exchanges" in explorer.read()
+        monkeypatch.undo()
+        await explorer.press("3")
+        assert "clients 1/16 rows" in explorer.read()
+
+    explore(script, ERRORS)
+    assert seen == ["topics"]
+
+
+def test_what_goes_wrong_is_told_on_the_page(explore, monkeypatch):
+    def broken(*_):
+        raise KinspectError("of all things")
+
+    def unexpected(*_):
+        raise LookupError("who knows")
+
+    async def script(explorer):
+        for answer, told in (
+            (broken, "of all things"),
+            (unexpected, "internal error: LookupError('who knows')"),
+        ):
+            monkeypatch.setattr(AnswerProcess, "answer", answer)
+            await explorer.press("2")
+            assert told in explorer.read()
+            assert "topics not counted" in explorer.read()
+            await explorer.press("0")
+        monkeypatch.undo()
+        await explorer.press("2")
+        assert "topics 1/8 rows" in explorer.read()
+        assert [type(failure) for failure in explorer.app.failures] == [LookupError]
+        explorer.app.failures.clear()
+
+    explore(script, ERRORS)
+
+
+def test_a_capture_that_changed_is_told(explore, plain):
+    path = plain(ERRORS)
+
+    async def script(explorer):
+        path.write_bytes(path.read_bytes()[:20_000])
+        await explorer.press("2")
+        assert "did they change meanwhile?" in explorer.read()
+
+    explore(script, path, size=(120, 24))
+
+
+class Piped:
+    """A capture that comes through a pipe, the rest of it when `go_on` is called."""
+
+    def __init__(self, folder, capture, first):
+        self.path = folder / "pipe"
+        os.mkfifo(self.path)
+        self._halves = capture[:first], capture[first:]
+        self._goes_on = threading.Event()
+        self.go_on = self._goes_on.set
+        threading.Thread(target=self._write, daemon=True).start()
+
+    def _write(self):
+        with self.path.open("wb", buffering=0) as file:
+            file.write(self._halves[0])
+            self._goes_on.wait()
+            file.write(self._halves[1])
+
+
+@pytest.fixture
+def piped(plain, tmp_path):
+    """A capture that can be read only once; `first`: the part of it that comes at once."""
+
+    def make(path, first=1.0):
+        capture = plain(path).read_bytes()
+        folder = tmp_path / "once"
+        folder.mkdir()
+        return Piped(folder, capture, int(first * len(capture)))
+
+    return make
+
+
+def test_pages_of_what_can_be_read_only_once(explore, piped):
+    pipe = piped(GROUPS)
+    pipe.go_on()
+
+    async def script(explorer):
+        for name, key in PAGE_KEYS.items():
+            await explorer.press(key)
+            # Frames are those of another file.
+            assert [{**row, "slowest": None} for row in explorer.main.page.rows.sheet.rows] == [
+                {**row, "slowest": None} for row in kinspect.answer(name, GROUPS)["rows"]
+            ]
+
+    explore(script, pipe.path)
+
+
+def test_a_page_says_that_more_came_and_counts_anew_at_its_key_and_at_the_end(explore, piped):
+    pipe = piped(GROUPS, 0.5)
+
+    async def until(condition):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+    async def script(explorer):
+        main, store = explorer.main, explorer.app.store
+        await until(lambda: store.count > 100)
+        await explorer.press("5")
+        await until(lambda: " rows " in explorer.read())
+        counted = sum(row["count"] for row in main.page.rows.sheet.rows)
+        assert f"all {counted} exchanges" in explorer.read()
+        store.count += 1
+        main.show_state()
+        assert "more came: 5 counts anew" in " ".join(explorer.read().split())
+        store.count -= 1
+        pipe.go_on()
+        await until(lambda: store.done and main.is_at_rest)
+        assert sum(row["count"] for row in main.page.rows.sheet.rows) == 671
+        assert "all 671 exchanges" in explorer.read()
+
+    explore(script, pipe.path, ends=False, size=(120, 40))
+
+
+def test_exchanges_whose_bytes_were_not_kept_are_told(piped):
+    pipe = piped(ERRORS)
+    pipe.go_on()
+    store = indexed(pipe.path, limit=20_000)
+    assert 0 < store.refused < store.count
+    process = AnswerProcess(store.inputs, store.spool)
+    found, lost = process.answer(
+        ask(store, "latency", array("I", range(store.count)), store.count), lambda: False, print
+    )
+    process.end()
+    assert lost == store.refused
+    assert sum(row["count"] for row in found["rows"]) == 95 - lost
+
+
+def test_a_process_ends_when_nobody_waits_for_its_answer(monkeypatch, tmp_path):
+    """Its number comes through a file: it has none of this process's pipes open."""
+    told = tmp_path / "number"
+
+    def endless(inputs, spool, question, tell):
+        told.write_text(str(os.getpid()))
+        while True:
+            tell(0.5)
+
+    monkeypatch.setattr(answers, "count", endless)
+    store = indexed(ERRORS)
+    process = AnswerProcess(store.inputs, store.spool)
+    parts = []
+    with pytest.raises(StoppedError):
+        process.answer(ask(store, "topics", array("I"), 0), lambda: len(parts) > 1, parts.append)
+    try:
+        ended = os.pidfd_open(int(told.read_text()))
+    except ProcessLookupError:
+        pass
+    else:
+        select.select([ended], [], [])
+        os.close(ended)
+    assert parts[0] == 0.5
+    process.end()
+    process.end()
+    with pytest.raises(KinspectError, match="has ended"):
+        process.answer(ask(store, "topics", array("I"), 0), lambda: False, print)
+
+
+def test_an_unexpected_error_of_a_process_is_told(monkeypatch):
+    def broken(*_):
+        raise LookupError("of all things")
+
+    monkeypatch.setattr(answers, "count", broken)
+    process = AnswerProcess(Inputs([str(ERRORS)]), Spool())
+    with pytest.raises(KinspectError, match="internal error: LookupError"):
+        process.answer(ask(indexed(ERRORS), "topics", array("I"), 0), lambda: False, print)
+    process.end()
+
+
+def test_the_process_that_waits_for_questions_holds_no_pipe_of_others_open():
+    reader, writer = os.pipe()
+    process = AnswerProcess(Inputs([str(ERRORS)]), Spool())
+    # It is there, and has closed what it inherited, once it has answered.
+    process.answer(ask(indexed(ERRORS), "topics", array("I"), 0), lambda: False, lambda _: None)
+    os.close(writer)
+    assert os.read(reader, 1) == b""
+    os.close(reader)
+    process.end()
