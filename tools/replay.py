@@ -68,7 +68,7 @@ def replay(capture: str, paper: Paper, keys: str = "", first: str = "") -> None:
 
     def answered(counted: Counted) -> dict[str, Any]:
         span = blocks[0].times[0], inspector.end[0]
-        return counted.objects(inspector.summary(), inspector.names, *span)[0]
+        return counted.objects(inspector.summary(), inspector.names, span)[0]
 
     paper.keys = first
     with view.at_work(status, answered):

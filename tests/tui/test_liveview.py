@@ -301,7 +301,7 @@ class Paper(frames.replay.Paper):
 def no_rows(counted):
     """The object of an answer about nothing."""
     names = LearnedNames()
-    (found,) = counted.objects(Inspector().summary(), names, None, None)
+    (found,) = counted.objects(Inspector().summary(), names, (None, None))
     return found
 
 
@@ -369,7 +369,7 @@ class Pages:
         self.asked += 1
         self.clock.now += self.asking
         summary = Inspector(files=["lo"]).summary()
-        return counted.objects(summary, self.names, None, None)[0]
+        return counted.objects(summary, self.names, (None, None))[0]
 
     def after(self, keys="", exchanges=(), seconds=2):
         for exchange in exchanges:
