@@ -123,7 +123,7 @@ class Inspector:
         self.files: Sequence[str] = files if files is not None else []
         self.names = names if isinstance(names, LearnedNames) else LearnedNames(names)
         self._ledger = Ledger(
-            self.caps, self.counts, self.names, emit, kafka_ports, heads_only, waits, self.files
+            self.caps, self.counts, self.names, emit, kafka_ports, heads_only, self.files, waits
         )
         if keylog is not None:
             self._ledger.keylog = keylog

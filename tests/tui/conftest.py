@@ -68,7 +68,8 @@ class Driver:
         """What is waited for, where a test ends without rest."""
         workers = [str(worker) for worker in self.app.workers]
         soon = [str(timer) for timer in loop._scheduled if timer.when() < loop.time() + 1]
-        return f"read: {self.app.store.done}, at rest: {self.main.is_at_rest}, workers: {workers}, timers: {soon}"
+        shown = self.main.details_shown
+        return f"read: {self.app.store.done}, details: {shown}, workers: {workers}, timers: {soon}"
 
     def said(self):
         """Notifications so far."""

@@ -48,8 +48,8 @@ class Ledger:
         emit: frozenset[str],
         kafka_ports: frozenset[int],
         heads_only: bool,
-        waits: bool,
         files: Sequence[str],
+        waits: bool = True,
     ) -> None:
         self.caps = caps
         self.counts = counts

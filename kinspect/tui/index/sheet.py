@@ -24,13 +24,15 @@ class Sheet:
     """The lines of an answer's object (see `output.answers.document`), each drawn when it is asked for."""
 
     def __init__(self, found: dict[str, Any], style: Style) -> None:
-        self.rows: list[dict[str, Any]] = found["rows"]
         layout = layout_of(found["answer"])
+        self.rows: list[dict[str, Any]] = [row for row in found["rows"] if not layout.folds(row)]
+        folded = [row for row in found["rows"] if layout.folds(row)]
         self.nothing = layout.nothing
         self._cells = Cells(layout, self.rows, style)
         self._details = [self._cells.details(number) for number in range(len(self.rows))]
         self.lacks = lacking(found["capture"])
-        notes = [(escape(note), "") for note in layout.notes(self.rows)]
+        notes = [(escape(layout.folded(folded)), DIM)] if folded else []
+        notes += [(escape(note), "") for note in layout.notes(self.rows)]
         self._notes = [*notes, (self.lacks, NOTE)] if self.lacks else notes
         self._unfolded: set[int] = set()
         self._width = 0
@@ -65,7 +67,7 @@ class Sheet:
     @staticmethod
     def _wrapped(text: str, width: int) -> list[str]:
         """A text in lines, all but the first indented."""
-        return wrap(text, max(width, 2 * GAP), subsequent_indent=" " * GAP)
+        return wrap(text, max(width, 2 * GAP), subsequent_indent=" " * GAP, break_on_hyphens=False)
 
     def titles(self) -> Text:
         """The line above the rows."""
