@@ -45,6 +45,8 @@ def test_a_line_is_written_within_200_ms(apart, monkeypatch):
         view=View(),
         format_name="table",
         values={"utc": False, "limit": None},
+        sort=None,
+        stops_at=None,
     )
     run = ReadRun(packets, Inspector(), options.filter, None, options, Interrupt(), None, writer)
     for block in packets:
