@@ -33,7 +33,7 @@ class Counted:
         self._filter = chosen
 
     def exchange(self, exchange: Exchange) -> None:
-        served = () if self._filter is None else self._filter.let_in(exchange)
+        served = () if self._filter is None else self._filter.let_by(exchange)
         for answer in self._answers.values():
             if all([exchange.api_key in answer.serving.get(option, ()) for option in served]):
                 answer.add(exchange)
@@ -59,6 +59,5 @@ class Counted:
         for name, answer in self._answers.items():
             rows, unresolved = rows_of(answer, names, times[1])
             told = {**summary, "unresolved_topic_ids": unresolved}
-            filters = options if self._filter is None else answer.left_by(options)
-            found.append(document(name, told, span, rows, answer.left_out, filters))
+            found.append(document(name, told, span, rows, answer.left_out, options))
         return found

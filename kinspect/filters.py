@@ -216,7 +216,7 @@ class Filter:
             for option, test in self._tests
         ]
 
-    def let_in(self, exchange: Exchange) -> list[str]:
+    def let_by(self, exchange: Exchange) -> list[str]:
         """The options that an exchange passes as `let_pass` let its API alone."""
         return [option for option, keys, test in self._let if exchange.api_key in keys and not test(exchange)]
 

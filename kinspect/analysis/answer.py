@@ -6,7 +6,7 @@ The rows' keys are in docs/answers.md. Parts of a run whose connections are whol
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from importlib import import_module
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -121,10 +121,6 @@ class Answer(ABC):
     @abstractmethod
     def result(self, told: Told) -> list[Row]:
         """The rows, those that matter most first."""
-
-    def left_by(self, options: Iterable[str]) -> list[str]:
-        """The options of a filter by which exchanges were left out that may have had a part in the rows."""
-        return [option for option in options if option not in self.serving]
 
     def merge(self, other: Self) -> None:
         """Add what another part of the run counted. `other` must not be used afterwards."""

@@ -161,6 +161,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     if not interfaces:
         raise click.UsageError(f"say which interface with -i: there are {', '.join(interface_names())}")
     counted = open_answers(values["answer"])
+    check_answers(counted, values)
     # The sockets first: they are what needs rights, and no file is touched before these are given up.
     rings = open_rings(interfaces)
     if os.geteuid() == 0:
@@ -170,7 +171,6 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     drop()
     if values["explore"]:
         check_explorer(values)
-    check_answers(counted, values)
     shown = format_for_terminal()
     requested = answer_options(counted, values) if counted else run_options(values, shown=shown)
     check_view(requested)

@@ -115,6 +115,7 @@ _COLUMNS = {
         service_ms quantiles: Of the answered ones, from the response before where that came later
         latency_ms quantiles: Of the answered ones, from last byte of the request to first byte of the response
         waits waits: Answered ones by the cause of their wait
+        slow long: Answered ones that took a second or longer, but for long polls and waits for members
         slowest frames: The request with the greatest service_ms
     """,
     "errors": """

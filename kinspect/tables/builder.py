@@ -54,7 +54,7 @@ class TableBuilder:
                     continue
                 kind = "exchange"
                 self._counted.exchange(line)
-                if self._passes.let_in(line):
+                if self._passes.let_by(line):
                     continue
                 for message in (line.request, line.response):
                     if message is not None and message.raw is not None:

@@ -922,7 +922,7 @@ def test_a_group_that_is_asked_for_has_its_lag(kinspect):
         for row in found["rows"]:
             asked = kinspect("groups", "--format", "json", "--group", row["group"], CAPTURES / capture).out
             assert json.loads(asked)["rows"] == [row]
-            assert json.loads(asked)["capture"]["filters"] == []
+            assert json.loads(asked)["capture"]["filters"] == ["--group"]
 
 
 def test_a_lag_that_is_not_known_is_explained(kinspect, tmp_path):
@@ -931,6 +931,35 @@ def test_a_lag_that_is_not_known_is_explained(kinspect, tmp_path):
     path = tmp_path / "made.pcap"
     path.write_bytes(pcap(wire.packets()))
     assert "\nLAG ?: no Fetch" in kinspect("groups", "--format", "table", path).out
+
+
+def test_a_group_that_is_not_there_is_said_to_be_filtered(kinspect):
+    capture = CAPTURES / "4.4.0/groups_classic.pcap.gz"
+    assert (
+        "in what passes the filter"
+        in kinspect("groups", "--format", "table", "--group", "nosuch", capture).out
+    )
+
+
+@pytest.mark.parametrize(("offset", "mark"), [(-(2**63), 2**63 - 1), (-1, 5), (5, -1)])
+def test_made_up_offsets_have_no_lag(kinspect, tmp_path, offset, mark):
+    wire = Wire()
+    commit(wire, 0, offset)
+    part = {"partition_index": 0, "error_code": 0, "high_watermark": mark, "records": None}
+    wire.ask(
+        "f",
+        FETCH,
+        100,
+        {"max_wait_ms": 500},
+        {"responses": [{"topic": "t", "partitions": [part]}]},
+        version=4,
+    )
+    path = tmp_path / "made.pcap"
+    path.write_bytes(pcap(wire.packets()))
+    (row,) = json.loads(kinspect("groups", "--format", "json", path).out)["rows"]
+    (committed,) = row["committed"].values()
+    assert committed["offset"] == offset
+    assert committed["lag"] is None
 
 
 def test_a_topic_id_that_nothing_names_is_said_to_have_no_name(kinspect, tmp_path):

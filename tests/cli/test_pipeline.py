@@ -96,6 +96,7 @@ def test_usage_errors_of_answers(monkeypatch, capsys, options, words):
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.tools
 @pytest.mark.parametrize(
     ("options", "tables", "answers"),
     [

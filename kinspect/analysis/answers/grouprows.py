@@ -249,6 +249,6 @@ def _counting(commits: tuple[Any, ...], ends: list[tuple[Any, ...]] | None) -> A
 def _commit(commit: tuple[int, int], mark: Any) -> Row:
     offset, at = commit
     high = None if mark is None else mark[1]
-    # A high watermark seen before the commit may be smaller.
-    lag = None if high is None or high < offset else high - offset
+    # A high watermark seen before the commit may be smaller; below 0 nothing is a position.
+    lag = high - offset if high is not None and 0 <= offset <= high else None
     return {"offset": offset, "at": iso_time(at), "high_watermark": high, "lag": lag}

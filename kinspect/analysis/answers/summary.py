@@ -27,6 +27,8 @@ SEVERITIES = (ERROR, WARNING, NOTE)
 """Severities, the worst first."""
 NAMED = 3
 """Names in a finding's text."""
+INT64_MOST = (1 << 63) - 1
+"""Greatest number that JSON readers and tables hold: offsets may be made up."""
 
 Rows = dict[str, list[Row]]
 
@@ -169,7 +171,7 @@ def _groups(rows: Rows) -> Iterator[Finding]:
         if committed["lag"]
     ]
     text = _listed(f"{group} {partition} {lag:,}" for group, partition, lag in behind)
-    yield Finding("lag", NOTE, sum(lag for _, _, lag in behind), text, "groups")
+    yield Finding("lag", NOTE, min(sum(lag for _, _, lag in behind), INT64_MOST), text, "groups")
 
 
 def _transactions(rows: Rows) -> Iterator[Finding]:

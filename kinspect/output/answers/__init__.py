@@ -31,7 +31,7 @@ def document(
     filters: Sequence[str] = (),
 ) -> Object:
     """The object of an answer. `summary`: the `summary` line's object; `span`: when the capture begins and ends;
-    `left_out`: how often there was no room for more; `filters`: options that left exchanges out."""
+    `left_out`: how often there was no room for more; `filters`: options of the filter that was given."""
     lost = (
         "gaps",
         "late_packets",

@@ -126,4 +126,5 @@ LAYOUT = Layout(
     _notes,
     _is_only_named,
     _only_named,
+    frozenset({"--group"}),
 )

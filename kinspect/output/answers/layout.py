@@ -48,7 +48,8 @@ class Column(NamedTuple):
 class Layout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
     file's name and the rows; `details`: lines below a row, for what one line has no room for; `notes`: lines below the
-    table, from the rows that it shows; `folds`: true for a row of which `folded` tells, a line for all of them."""
+    table, from the rows that it shows; `folds`: true for a row of which `folded` tells, a line for all of them;
+    `served`: options of the filter that leave out nothing of a row (`Answer.serving`)."""
 
     columns: tuple[Column, ...]
     nothing: str
@@ -57,6 +58,7 @@ class Layout(NamedTuple):
     notes: Callable[[list[Row]], list[str]] = lambda _: []
     folds: Callable[[Row], bool] = lambda _: False
     folded: Callable[[list[Row]], str] = lambda _: ""
+    served: frozenset[str] = frozenset()
 
 
 def layout_of(answer: str) -> Layout:
@@ -96,8 +98,9 @@ def parts(
         for note in layout.notes(shown):
             yield Text(fill(escape(note), width, subsequent_indent="  ", break_on_hyphens=False))
     else:
-        yield Text(layout.nothing)
-    named = [NAMED[option] for option in found["capture"]["filters"] if option in NAMED]
+        yield Text(layout.nothing + (" in what passes the filter" if found["capture"]["filters"] else ""))
+    narrowing = [option for option in found["capture"]["filters"] if option not in layout.served]
+    named = [NAMED[option] for option in narrowing if option in NAMED]
     if named:
         yield Text(f"only exchanges that name such a {' and '.join(named)} were counted", style=NOTE)
     lacks = lacking(found["capture"])
