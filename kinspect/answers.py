@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kinspect.analysis.answer import Answer, rows_of
+from kinspect.analysis.answer import Answer, Row, rows_of
 from kinspect.filters import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
@@ -58,6 +58,14 @@ class Counted:
         found = []
         for name, answer in self._answers.items():
             rows, unresolved = rows_of(answer, names, times[1])
+            rows = [row for row in rows if self._is_chosen(answer, row)]
             told = {**summary, "unresolved_topic_ids": unresolved}
             found.append(document(name, told, span, rows, answer.left_out, options))
         return found
+
+    def _is_chosen(self, answer: Answer, row: Row) -> bool:
+        chosen = self._filter
+        return chosen is None or all(
+            chosen.chooses(option, [row[key] for key in keys if row[key] is not None])
+            for option, keys in answer.about.items()
+        )

@@ -170,6 +170,7 @@ class Filter:
         self.needs_body = bool(topic or group or error or errors_only or wait)
         # In this order: expensive tests, which decode bodies, come last.
         self._tests: list[tuple[str, Callable[[Exchange], Verdict]]] = []
+        self._patterns: dict[str, Patterns] = {}
         self._let: list[tuple[str, Collection[int], Callable[[Exchange], Verdict]]] = []
         self._add_patterns("--api", api, _api_predicate, _api)
         self._add_patterns("--client-id", client_id, glob, _client_id)
@@ -220,6 +221,11 @@ class Filter:
         """The options that an exchange passes as `let_pass` let its API alone."""
         return [option for option, keys, test in self._let if exchange.api_key in keys and not test(exchange)]
 
+    def chooses(self, option: str, names: Sequence[str]) -> bool:
+        """True if an option that takes patterns would let these names pass, or was not given."""
+        patterns = self._patterns.get(option)
+        return patterns is None or bool(patterns.verdict(names))
+
     def matches(self, exchange: Exchange) -> bool:
         """True if `exchange` passes; counts it in `unknown` if that could not be determined."""
         for option, test in self._tests:
@@ -258,7 +264,7 @@ class Filter:
         known: Callable[[Exchange], tuple[Sequence[str], bool]],
     ) -> None:
         if values:
-            patterns = _patterns(option, values, predicate)
+            patterns = self._patterns[option] = _patterns(option, values, predicate)
             self._tests.append((option, lambda exchange: patterns.verdict(*known(exchange))))
 
     def _add_ends(self, option: str, values: Sequence[str], predicate: Callable[[str], Predicate]) -> None:

@@ -102,6 +102,8 @@ class Answer(ABC):
     serving: ClassVar[Mapping[str, frozenset[int]]] = {}
     """Keys of APIs that pass an option of the filter, by the option: they serve rows, and never name what it asks
     for."""
+    about: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Keys of a row whose values an option of the filter chooses, by the option: others have no rows."""
     failures: ClassVar[Mapping[str, Callable[[Row], bool]]] = {}
     """Tests of rows, by the words of `--fail-on`."""
 

@@ -59,5 +59,5 @@ def print_answers(counted: Counted, run: ReadRun, values: dict[str, Any], saving
     """Print the answers of a run that is over. `saving`: where its packets are."""
     span = run.tally.first, run.tally.last
     found = counted.objects(run.summary(), run.inspector.names, span, run.filter.options)
-    file = saving.path if saving is not None and not saving.rotation.limited else None
-    output.write_several(found, answer_format(values), run.stream, make_style(values), file)
+    saved = [saving.path] if saving is not None and not saving.rotation.limited else []
+    output.write_several(found, answer_format(values), run.stream, make_style(values), saved)

@@ -39,7 +39,9 @@ FILTERS = (
     click.option("--client-id", **_MANY, help="Client ids."),
     click.option("--principal", **_MANY, help="Users that SASL named."),
     click.option(
-        "--software", **_MANY, help="Clients' software, by name or name/version (apache-kafka-java/4.*)."
+        "--software",
+        **_MANY,
+        help="Clients' software as they tell it, by name or name/version (apache-kafka-java/4.*).",
     ),
     click.option("--role", **_MANY, help=f"Clients' roles: {', '.join(ROLES)}."),
     click.option("--host", **_MANY, help="Addresses or networks (10.0.0.0/8) of either side."),

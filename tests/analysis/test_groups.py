@@ -941,7 +941,7 @@ def test_a_group_that_is_not_there_is_said_to_be_filtered(kinspect):
     )
 
 
-@pytest.mark.parametrize(("offset", "mark"), [(-(2**63), 2**63 - 1), (-1, 5), (5, -1)])
+@pytest.mark.parametrize(("offset", "mark"), [(2**63 - 1, -(2**63)), (5, -1)])
 def test_made_up_offsets_have_no_lag(kinspect, tmp_path, offset, mark):
     wire = Wire()
     commit(wire, 0, offset)

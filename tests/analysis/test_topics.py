@@ -75,11 +75,21 @@ def test_a_filter_by_names_is_told(kinspect):
         for given in (["--group", "pc-grp-java"], ["--topic", "*", "--group", "*"], ["--api", "Fetch"])
     ]
     assert shown[0].splitlines() == [
-        "no topic was produced to or consumed from",
+        "no topic was produced to or consumed from in what passes the filter",
         "only exchanges that name such a group were counted",
     ]
-    assert "\nonly exchanges that name such a group and topic were counted" in shown[1]
+    assert "\nonly exchanges that name such a group were counted" in shown[1]
     assert "only exchanges" not in shown[2]
+
+
+@pytest.mark.parametrize("name", ["4.4.0/cluster_kraft.pcap.gz", "4.4.0/groups_classic.pcap.gz"])
+def test_a_topic_that_is_asked_for_has_its_rows_and_no_other_topic_has(rows, name):
+    """A Fetch of a session may name no topic, and one exchange several."""
+    whole = rows(CAPTURES / name)
+    for topic in {row["topic"] for row in whole}:
+        assert rows("--topic", topic, CAPTURES / name) == [row for row in whole if row["topic"] == topic]
+    some = min(row["topic"] for row in whole)
+    assert rows("--topic", f"!{some}", CAPTURES / name) == [row for row in whole if row["topic"] != some]
 
 
 @each_folder

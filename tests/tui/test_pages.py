@@ -32,7 +32,7 @@ GUTTER = 1
 
 def printed(found, width):
     """The lines that the command prints, but for the one that says what to type next."""
-    lines = [part.plain for part in layout.parts(found, width, Style(utc=True), None)]
+    lines = [part.plain for part in layout.parts(found, width, Style(utc=True))]
     return [line for whole in lines if not whole.startswith("next: ") for line in whole.split("\n")]
 
 

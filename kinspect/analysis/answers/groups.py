@@ -126,6 +126,7 @@ class _Ends(Record):
 class Groups(Answer):
     """Accumulator of the rows."""
 
+    about: ClassVar[Mapping[str, tuple[str, ...]]] = {"--group": ("group",)}
     serving: ClassVar[Mapping[str, frozenset[int]]] = {"--group": frozenset({FETCH, LIST_OFFSETS, END_TXN})}
 
     def __init__(self) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from kinspect.analysis.answer import Answer, Row, Told
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
@@ -91,6 +92,12 @@ class _Fetch(NamedTuple):
 
 class Topics(Answer):
     """Accumulator of the rows."""
+
+    # A Fetch may stand for its session's partitions without a name; groups are known by their members' requests.
+    serving: ClassVar[Mapping[str, frozenset[int]]] = {
+        "--topic": frozenset({FETCH, SHARE_FETCH}) | _GROUP_APIS
+    }
+    about: ClassVar[Mapping[str, tuple[str, ...]]] = {"--topic": ("topic", "topic_id")}
 
     def __init__(self) -> None:
         super().__init__()

@@ -55,6 +55,7 @@ def document(
             "gap_bytes": summary["gap_bytes"],
             "orphans": orphans,
             "unresolved_topic_ids": summary["unresolved_topic_ids"],
+            "tls_not_decrypted": sum(summary["tls_not_decrypted"].values()),
             "left_out": left_out,
             "filters": [*filters],
             "complete": not orphans and not left_out and not any(summary[key] for key in lost),
@@ -68,12 +69,14 @@ def write(found: Object, name: str, stream: TextIO, style: Style) -> None:
     _WRITERS[name](found, stream, style)
 
 
-def write_several(found: list[Object], name: str, stream: TextIO, style: Style, file: str | None) -> None:
+def write_several(
+    found: list[Object], name: str, stream: TextIO, style: Style, captures: Sequence[str]
+) -> None:
     """Write the objects of several answers to the stream: in the format `json` each is a line, and rows of `jsonl` and
-    `csv` begin with their answer. `file`: what the commands to type next are for; None: there are none."""
+    `csv` begin with their answer. `captures`: what the commands to type next are for."""
     if name == TABLE:
         layout = import_module("kinspect.output.answers.layout")
-        _print(lambda width: layout.several(found, width, style, file), stream, style)
+        _print(lambda width: layout.several(found, width, style, captures), stream, style)
     elif name == JSON:
         for each in found:
             stream.write(escape_json(orjson.dumps(each)).decode() + "\n")
@@ -84,8 +87,8 @@ def write_several(found: list[Object], name: str, stream: TextIO, style: Style, 
 
 def _table(found: Object, stream: TextIO, style: Style) -> None:
     layout = import_module("kinspect.output.answers.layout")
-    file = next(iter(found["capture"]["files"]), None)
-    _print(lambda width: layout.parts(found, width, style, file), stream, style)
+    captures = found["capture"]["files"]
+    _print(lambda width: layout.parts(found, width, style, captures), stream, style)
 
 
 def _print(lines: Callable[[int], Iterator[Any]], stream: TextIO, style: Style) -> None:

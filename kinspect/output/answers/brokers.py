@@ -74,11 +74,13 @@ LAYOUT = Layout(
         Column("CLUSTER", lambda row: known(row["cluster_id"]), rank=6),
     ),
     "no broker was asked",
-    lambda file, rows: f"kinspect read {file} --broker-host {quote(_host(rows[0]))} --errors-only",
+    lambda file, rows: f"kinspect read {file} {_ends(rows[0])} --errors-only",
     _details,
     _notes,
 )
 
 
-def _host(row: Row) -> str:
-    return str(row["address"] or row["advertised"]).rpartition(":")[0].strip("[]")
+def _ends(row: Row) -> str:
+    """The options that choose a broker's address."""
+    host, _, port = str(row["address"] or row["advertised"]).rpartition(":")
+    return f"--broker-host {quote(host.strip('[]'))} --port {quote(port)}"

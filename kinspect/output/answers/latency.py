@@ -44,7 +44,8 @@ def _frames(row: Row) -> Row:
 
 def _more(file: str, rows: list[Row]) -> str:
     if "wait" in rows[0]:
-        return f"kinspect read {file} --min-latency {int(rows[0]['latency_ms'])}ms"
+        least = min(int(row["latency_ms"]) for row in rows)
+        return f"kinspect read {file} --min-latency {least}ms --wait '!long_poll,!group_wait'"
     busy = [row for row in rows if row["count"] and not any(row["waits"][cause] for cause in IDLE)]
     worst = max((row["service_ms"]["p95"] or 0 for row in busy), default=0)
     return f"kinspect latency {file} --slow {int(worst)}ms" if worst >= 1 else f"kinspect read {file}"

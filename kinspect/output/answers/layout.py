@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module
@@ -17,6 +17,8 @@ from kinspect.output.escape import escape
 
 GAP = 2
 """Spaces between columns."""
+TYPED = 5
+"""Captures that the command to type next names; of more it has their place."""
 LEAST = 16
 """Width to which most texts are cut at most, before columns are left out."""
 NAMED = {"--group": "group", "--topic": "topic"}
@@ -79,10 +81,10 @@ PRINTED = Room(40, 6, ": --wide shows all")
 
 
 def parts(
-    found: dict[str, Any], width: int, style: Style, file: str | None, room: Room = PRINTED
+    found: dict[str, Any], width: int, style: Style, captures: Sequence[str] = (), room: Room = PRINTED
 ) -> Iterator[Text]:
-    """Lines to show for an answer's object on a terminal of that width. `file`: the capture that the command to type
-    next is for; None: there is none; `room`: the lines of a style that is not `wide`."""
+    """Lines to show for an answer's object on a terminal of that width. `captures`: what the command to type
+    next is for; without any there is none; `room`: the lines of a style that is not `wide`."""
     layout = layout_of(found["answer"])
     rows = found["rows"]
     if rows:
@@ -106,17 +108,18 @@ def parts(
     lacks = lacking(found["capture"])
     if lacks:
         yield Text(lacks, style=NOTE)
-    if rows and file is not None:
-        yield Text(f"next: {escape(layout.more(quote(file), rows))}", style=DIM)
+    if rows and captures:
+        typed = " ".join(map(quote, captures)) if len(captures) <= TYPED else "CAPTURE..."
+        yield Text(f"next: {escape(layout.more(typed, rows))}", style=DIM)
 
 
-def several(found: list[dict[str, Any]], width: int, style: Style, file: str | None) -> Iterator[Text]:
+def several(found: list[dict[str, Any]], width: int, style: Style, captures: Sequence[str]) -> Iterator[Text]:
     """The `parts` of several answers, each below its name."""
     for each in found:
         if each is not found[0]:
             yield Text()
         yield Text(each["answer"], style=HEAD)
-        yield from parts(each, width, style, file)
+        yield from parts(each, width, style, captures)
 
 
 def lacking(capture: dict[str, Any]) -> str:
@@ -126,6 +129,9 @@ def lacking(capture: dict[str, Any]) -> str:
         f"{capture['orphans']:,} answers without their request" if capture["orphans"] else "",
         f"{capture['unresolved_topic_ids']:,} topic ids without a name"
         if capture["unresolved_topic_ids"]
+        else "",
+        f"{capture['tls_not_decrypted']:,} TLS connections not decrypted (see --keylog)"
+        if capture["tls_not_decrypted"]
         else "",
         f"no room for {capture['left_out']:,} more" if capture["left_out"] else "",
     ]
