@@ -55,6 +55,16 @@ def test_a_page_shows_what_the_command_prints(explore, path, width):
     explore(script, path, size=(width, 60))
 
 
+def test_a_page_without_rows_has_no_titles_of_the_page_before(explore):
+    async def script(explorer):
+        await explorer.press("7")
+        assert "RELEASES" in explorer.read()
+        await explorer.press("8")
+        assert "RELEASES" not in explorer.read()
+
+    explore(script, ERRORS)
+
+
 def test_a_page_without_rows_says_so(explore):
     async def script(explorer):
         await explorer.press("8", "enter", "down", "right")

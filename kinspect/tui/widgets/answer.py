@@ -60,7 +60,7 @@ class AnswerRows(Lines):
     def put_up(self, cursor: int | None = None) -> None:
         if self.sheet is not None and self.sheet.rows:
             self.sheet.fit(max(1, self.scrollable_content_region.width))
-            self.post_message(self.LaidOut())
+        self.post_message(self.LaidOut())
         super().put_up(cursor)
 
     def draw(self, place: int) -> Text:
