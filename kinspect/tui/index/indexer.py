@@ -291,7 +291,7 @@ class Pile:
         self._rows.append(made)
         self._count += 1
         names, nodes = metadata
-        key = row.key(self._count)
+        key = row.key(row.values(made, 0)[row.COMPLETED_AT], self._count)
         self._names += [(topic_id, name, key) for topic_id, name in names]
         self._nodes += [(ip, port, node_id, key) for ip, port, node_id in nodes]
 

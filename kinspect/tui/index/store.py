@@ -205,7 +205,7 @@ class Store:
         exchange.outcome, exchange.outcome_reason = found.outcome, found.reason
         exchange.api_candidates = tuple(self.texts[found.fault][2])
         exchange.order = index + 1
-        exchange.key = row.key(exchange.order)
+        exchange.key = row.key(found.completed_at, exchange.order)
         exchange.completed_at = _time(found.completed_at)
         exchange.in_flight = found.in_flight
         exchange.previous_response_end = _time(found.previous_response_end)
