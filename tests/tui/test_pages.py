@@ -311,7 +311,7 @@ def counted(store, name, rows=None):
     return found
 
 
-@pytest.mark.parametrize("name", ["brokers", "groups", "transactions"])
+@pytest.mark.parametrize("name", PAGE_KEYS)
 @pytest.mark.parametrize(
     "path", [CONTROLLER, CLUSTER, TRANSACTIONS], ids=lambda path: path.name.split(".")[0]
 )
@@ -353,8 +353,9 @@ def piped(plain, tmp_path):
     return make
 
 
-def test_pages_of_what_can_be_read_only_once(explore, piped):
-    pipe = piped(GROUPS)
+@pytest.mark.parametrize("path", [GROUPS, CONTROLLER], ids=["groups", "controller"])
+def test_pages_of_what_can_be_read_only_once(explore, piped, path):
+    pipe = piped(path)
     pipe.go_on()
 
     async def script(explorer):
@@ -362,7 +363,7 @@ def test_pages_of_what_can_be_read_only_once(explore, piped):
             await explorer.press(key)
             # Frames are those of another file.
             assert [{**row, "slowest": None} for row in explorer.main.page.rows.sheet.rows] == [
-                {**row, "slowest": None} for row in kinspect.answer(name, GROUPS)["rows"]
+                {**row, "slowest": None} for row in kinspect.answer(name, path)["rows"]
             ]
 
     explore(script, pipe.path)
