@@ -17,7 +17,7 @@ from kinspect.output.answers import layout
 from kinspect.tui.index import answers
 from kinspect.tui.index.answers import AnswerProcess
 from kinspect.tui.index.choice import parse_filter
-from kinspect.tui.index.counting import ask
+from kinspect.tui.index.counting import ask, count
 from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.spool import Spool
@@ -27,6 +27,7 @@ GROUPS = CAPTURES / "4.4.0" / "groups_classic.pcap.gz"
 TRANSACTIONS = CAPTURES / "4.4.0" / "txn_java.pcap.gz"
 CLUSTER = CAPTURES / "4.4.0" / "cluster_kraft.pcap.gz"
 LOGINS = CAPTURES / "4.4.0" / "sasl_plain.pcap.gz"
+CONTROLLER = CAPTURES / "2.8.2" / "controller-2brokers.pcap.gz"
 GUTTER = 1
 
 
@@ -304,6 +305,33 @@ def test_a_capture_that_changed_is_told(explore, plain):
     explore(script, path, size=(120, 24))
 
 
+@pytest.fixture
+def read_once(monkeypatch):
+    """Captures as if they came through a pipe: answers are counted over the spool."""
+    monkeypatch.setattr(Inputs, "can_reread", False)
+
+
+def counted(store, name, rows=None):
+    """A page's object over the first rows of a store."""
+    rows = store.count if rows is None else rows
+    found, lost = count(
+        store.inputs, store.spool, ask(store, name, array("I", range(rows)), rows), lambda _: None
+    )
+    assert lost == 0
+    return found
+
+
+@pytest.mark.parametrize("name", PAGE_KEYS)
+@pytest.mark.parametrize(
+    "path", [CONTROLLER, CLUSTER, TRANSACTIONS], ids=lambda path: path.name.split(".")[0]
+)
+def test_an_answer_over_the_spool_is_what_the_command_gives(read_once, path, name):
+    found, expected = counted(indexed(path), name), kinspect.answer(name, path)
+    assert found["rows"] == expected["rows"]
+    # Nothing has the time of the last packet here, but that of the last exchange.
+    assert {**found["capture"], "until": None} == {**expected["capture"], "until": None}
+
+
 class Piped:
     """A capture that comes through a pipe, the rest of it when `go_on` is called."""
 
@@ -335,8 +363,9 @@ def piped(plain, tmp_path):
     return make
 
 
-def test_pages_of_what_can_be_read_only_once(explore, piped):
-    pipe = piped(GROUPS)
+@pytest.mark.parametrize("path", [GROUPS, CONTROLLER], ids=["groups", "controller"])
+def test_pages_of_what_can_be_read_only_once(explore, piped, path):
+    pipe = piped(path)
     pipe.go_on()
 
     async def script(explorer):
@@ -344,7 +373,7 @@ def test_pages_of_what_can_be_read_only_once(explore, piped):
             await explorer.press(key)
             # Frames are those of another file.
             assert [{**row, "slowest": None} for row in explorer.main.page.rows.sheet.rows] == [
-                {**row, "slowest": None} for row in kinspect.answer(name, GROUPS)["rows"]
+                {**row, "slowest": None} for row in kinspect.answer(name, path)["rows"]
             ]
 
     explore(script, pipe.path)

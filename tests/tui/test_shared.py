@@ -62,6 +62,12 @@ def test_rows_beyond_what_is_held(chunks, monkeypatch):
     assert told(several) == told(one)
 
 
+def test_names_that_a_controller_tells_in_requests(chunks):
+    path = CAPTURES / "2.8.2" / "controller-2brokers.pcap.gz"
+    one, several = indexed(path).whole().asked, indexed(path, jobs=3).whole().asked
+    assert sorted(several) == sorted(one) != []
+
+
 @pytest.mark.parametrize("is_plain", [False, True])
 @pytest.mark.parametrize("name", MANY)
 def test_what_is_shown_of_each(chunks, plain, name, is_plain):

@@ -59,6 +59,16 @@ def test_every_exchange_is_what_read_gives(path, plain, no_second_reading):
         assert text(store.exchange(number)) == text(exchange), number
 
 
+def test_a_line_has_no_name_that_a_controller_tells_in_a_request():
+    path = CAPTURES / "2.8.2" / "controller-2brokers.pcap.gz"
+    store = indexed(path)
+    unnamed = [exchange for exchange in read(path) if exchange.summary.unresolved_topic_ids]
+    asked = {topic_id for topic_id, _ in store.whole().asked}
+    assert asked & {*unnamed[0].summary.unresolved_topic_ids}
+    for exchange in unnamed:
+        assert text(store.exchange(exchange.order - 1)) == text(exchange)
+
+
 @pytest.mark.parametrize("path", ALL[::7], ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_row_is_what_the_table_shows(path):
     secrets = keylog(path)

@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 
 LineKey = tuple[int, int, int, int]
 """Completion time of a line (nanoseconds since the epoch, 0 without a time), the frame that completed it, the first
-frame of its connection, and its number in the connection. Frames are frame references: their file comes first."""
+frame of its connection, and its number in the connection. Frames are frame references: their file comes first.
+Answers take the first value for a time, whoever made the key."""
 FIRST: LineKey = (-1, 0, 0, 0)
 """Key before those of all lines."""
 BEHIND: LineKey = (1 << 79, 0, 0, 0)

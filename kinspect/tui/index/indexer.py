@@ -20,7 +20,7 @@ from kinspect.errors import CaptureError
 from kinspect.filters import software_names
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
-from kinspect.kafka.wire.order import LineKey
+from kinspect.kafka.wire.order import BEHIND, LineKey
 from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.kafka.wire.wait import IDLE
 from kinspect.model import FRAME_BITS, Block, Caps
@@ -100,7 +100,8 @@ class RowBatch(NamedTuple):
     `seen`: names, each with the filter that takes it; `start`: the time of the first packet. With `done` it is the
     last one; `errors` are then exit statuses and messages for inputs that could not be read, `unread` is the number of
     those of which nothing could be read. `summary`: the `summary` line's object, in the last batch, and in every batch
-    of a live capture. `closed`: connections that ended, where the input can be read only once.
+    of a live capture. `closed`: connections that ended, where the input can be read only once. `asked`: topic ids with
+    their names that count for no line, but for the captures as a whole: those of the key `BEHIND`.
     """
 
     rows: bytes
@@ -119,6 +120,7 @@ class RowBatch(NamedTuple):
     unread: int = 0
     summary: dict[str, Any] | None = None
     closed: Sequence[ClosedConnection] = ()
+    asked: Sequence[tuple[str, str]] = ()
 
     def ended(self, errors: Sequence[CaptureError], summary: dict[str, Any]) -> RowBatch:
         """The same batch marked as the last one."""
@@ -136,9 +138,16 @@ class Keeper(Protocol):
     def add(self, messages: Messages) -> int: ...
 
 
-Metadata = tuple[list[tuple[str, str]], list[tuple[str, int, int]]]
-"""Names that a line reports: topic ids with their names, addresses with their nodes."""
-NO_METADATA: Metadata = ([], [])
+class Metadata(NamedTuple):
+    """Names that a line reports: topic ids with their names, and addresses with their nodes; and `asked`, the names for
+    the captures as a whole that came before it."""
+
+    names: list[tuple[str, str]]
+    nodes: list[tuple[str, int, int]]
+    asked: list[tuple[str, str]]
+
+
+NO_METADATA = Metadata([], [], [])
 
 
 class OfferedNames:
@@ -174,19 +183,26 @@ class RowMaker:
         self._expectation = Expectation()
         # Names reported by lines that have no row yet, by the lines' keys.
         self._metadata: dict[LineKey, Metadata] = {}
+        self._asked: list[tuple[str, str]] = []
         self.seen = OfferedNames()
 
     def hear(self, names: list[tuple[str, str, LineKey]], nodes: list[tuple[str, int, int, LineKey]]) -> None:
         """Note names and nodes by the key of the line that reported them."""
         for topic_id, name, key in names:
-            self._metadata.setdefault(key, ([], []))[0].append((topic_id, name))
+            (self._asked if key == BEHIND else self._of(key).names).append((topic_id, name))
         for ip, port, node_id, key in nodes:
-            self._metadata.setdefault(key, ([], []))[1].append((ip, port, node_id))
+            self._of(key).nodes.append((ip, port, node_id))
+
+    def _of(self, key: LineKey) -> Metadata:
+        return self._metadata.setdefault(key, Metadata([], [], []))
 
     def make(self, exchange: Exchange) -> tuple[bytes, Metadata]:
         """The exchange's row, and the names that it reported."""
         made = row.pack_row(exchange, self._numbers(exchange))
-        return made, self._metadata.pop(exchange.key, NO_METADATA)
+        metadata = self._metadata.pop(exchange.key, NO_METADATA)
+        if self._asked:
+            metadata, self._asked = metadata._replace(asked=self._asked), []
+        return made, metadata
 
     def take_texts(self) -> list[bytes]:
         """The texts that are new with the rows since the last call."""
@@ -277,6 +293,7 @@ class Pile:
         self._count = 0
         self._names: list[tuple[str, str, LineKey]] = []
         self._nodes: list[tuple[str, int, int, LineKey]] = []
+        self._asked: list[tuple[str, str]] = []
         self.places: list[tuple[int, int]] = []
         self.descriptions: list[tuple[int, int, bytes]] = []
         self._closed: list[ClosedConnection] = []
@@ -290,10 +307,10 @@ class Pile:
         """Add the next row, and the names that its exchange reported."""
         self._rows.append(made)
         self._count += 1
-        names, nodes = metadata
-        key = row.key(self._count)
-        self._names += [(topic_id, name, key) for topic_id, name in names]
-        self._nodes += [(ip, port, node_id, key) for ip, port, node_id in nodes]
+        key = row.key(row.values(made, 0)[row.COMPLETED_AT], self._count)
+        self._names += [(topic_id, name, key) for topic_id, name in metadata.names]
+        self._nodes += [(ip, port, node_id, key) for ip, port, node_id in metadata.nodes]
+        self._asked += metadata.asked
 
     def close(self, line: ConnectionLine) -> None:
         """Add a connection that ended."""
@@ -313,8 +330,9 @@ class Pile:
         names, self._names = self._names, []
         nodes, self._nodes = self._nodes, []
         closed, self._closed = self._closed, []
+        asked, self._asked = self._asked, []
         first = (rows, texts, places, descriptions, names, nodes, seen, self.start)
-        return RowBatch(*first, *read, refused, closed=closed)
+        return RowBatch(*first, *read, refused, closed=closed, asked=asked)
 
 
 class Indexer:

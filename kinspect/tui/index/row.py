@@ -23,9 +23,10 @@ UNKNOWN_BYTES, UNKNOWN_COUNT = (1 << 64) - 1, (1 << 32) - 1
 _LATEST = (1 << 63) - 1
 
 
-def key(order: int) -> LineKey:
-    """Replacement for an exchange's key: rows keep only the order."""
-    return order, 0, 0, 0
+def key(completed_at: int, order: int) -> LineKey:
+    """Replacement for an exchange's key: of its values rows keep the time, or NONE, and the order stands for the
+    others."""
+    return 0 if completed_at == NONE else completed_at, order, 0, 0
 
 
 OUTCOMES = (ANSWERED, UNANSWERED, NO_RESPONSE, ORPHAN)

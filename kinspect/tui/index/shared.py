@@ -23,6 +23,7 @@ from kinspect.tui.index.indexer import (
     BATCH_SECONDS,
     NO_METADATA,
     Inputs,
+    Metadata,
     OfferedNames,
     Pile,
     RowBatch,
@@ -150,11 +151,11 @@ class _Merged:
         made, metadata = text[: row.SIZE], NO_METADATA
         numbers = self._numbers.setdefault(worker, array("I", [UNKEPT]))
         if len(text) > row.SIZE:
-            texts, seen, (names, nodes), messages = cbor2.loads(text[row.SIZE :])
+            texts, seen, told, messages = cbor2.loads(text[row.SIZE :])
             numbers.extend(map(self._numbering.of_text, texts))
             for option, name in seen:
                 self._seen.add(option, name)
-            metadata = names, nodes
+            metadata = Metadata(*told)
             if messages is not None:
                 request, response = messages
                 row.put_spool(made, self._spool.add((request, response)))

@@ -11,6 +11,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.ends import Ends
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.names import LearnedNames
+from kinspect.kafka.wire.order import BEHIND
 from kinspect.kafka.wire.pair import SASL_TOKEN, TOKEN_NAME
 from kinspect.model import REQUEST, RESPONSE, Counts, Problem
 from kinspect.output.actions import NO_ACTION, Action
@@ -69,6 +70,7 @@ class Store:
         for option, name in batch.seen:
             self.seen.setdefault(option, []).append(name)
         self.names.add(batch.names, batch.nodes)
+        self.names.add([(topic_id, name, BEHIND) for topic_id, name in batch.asked], ())
         self.rows += batch.rows
         self.count = len(self.rows) // row.SIZE
         self.start = batch.start
@@ -84,11 +86,16 @@ class Store:
     def whole(self) -> RowBatch:
         """All that was added so far and that another process needs to make exchanges of rows whose messages are in the
         spool."""
-        names, nodes = self.names.all()
+        told, nodes = self.names.all()
+        names = [name for name in told if name[2] != BEHIND]
+        asked = [(topic_id, name) for topic_id, name, key in told if key == BEHIND]
         read = self.start, self.bytes_read, self.bytes_total, self.refused
         rows, texts = bytes(self.rows), self.texts.all()
         return RowBatch(
-            rows, texts, [], [], names, nodes, [], *read, summary=self.summary, closed=[*self.closed]
+            *(rows, texts, [], [], names, nodes, [], *read),
+            summary=self.summary,
+            closed=[*self.closed],
+            asked=asked,
         )
 
     def __getitem__(self, index: int) -> Row:
@@ -205,7 +212,7 @@ class Store:
         exchange.outcome, exchange.outcome_reason = found.outcome, found.reason
         exchange.api_candidates = tuple(self.texts[found.fault][2])
         exchange.order = index + 1
-        exchange.key = row.key(exchange.order)
+        exchange.key = row.key(found.completed_at, exchange.order)
         exchange.completed_at = _time(found.completed_at)
         exchange.in_flight = found.in_flight
         exchange.previous_response_end = _time(found.previous_response_end)
