@@ -4,6 +4,7 @@ import asyncio
 import os
 import select
 import threading
+import time
 from array import array
 
 import pytest
@@ -12,6 +13,7 @@ from support.tui import CAPTURES, ERRORS, indexed
 
 import kinspect
 from kinspect.errors import KinspectError
+from kinspect.kafka.view.view import iso_time
 from kinspect.output import Style
 from kinspect.output.answers import layout
 from kinspect.tui.index import answers
@@ -90,6 +92,32 @@ def test_a_page_counts_what_the_filter_passes(explore, name):
         assert f"{passed} of 671 exchanges pass the filter" in explorer.read()
 
     explore(script, GROUPS, text=FILTERED, size=(120, 40))
+
+
+NOTE = "only exchanges that name such a group were counted"
+
+
+@pytest.mark.parametrize("text", ["group=pc-grp-java", "group=none"], ids=["rows", "nothing"])
+def test_a_page_says_that_exchanges_without_the_group_were_not_counted(explore, text):
+    async def script(explorer):
+        await explorer.press("4")
+        assert NOTE in explorer.read()
+        committed = [row["committed"].values() for row in explorer.main.page.rows.sheet.rows]
+        assert {each["lag"] for of_group in committed for each in of_group} <= {None}
+
+    explore(script, GROUPS, text=text, size=(120, 40))
+
+
+def test_a_page_says_so_of_a_group_that_is_followed(explore):
+    async def script(explorer):
+        main = explorer.main
+        await explorer.press("4")
+        assert NOTE not in explorer.read()
+        await explorer.press("g", "4")
+        assert main.selection.group == main.page.rows.sheet.rows[0]["group"]
+        assert NOTE in explorer.read()
+
+    explore(script, GROUPS, size=(120, 60))
 
 
 def test_another_filter_counts_anew_on_the_page(explore):
@@ -332,6 +360,15 @@ def test_an_answer_over_the_spool_is_what_the_command_gives(read_once, path, nam
     assert {**found["capture"], "until": None} == {**expected["capture"], "until": None}
 
 
+def test_an_answer_over_the_spool_ends_with_the_exchanges_it_is_about(read_once):
+    store = indexed(TRANSACTIONS)
+    until = store.exchange(49).completed_at
+    assert counted(store, "topics", 50)["capture"]["until"] == iso_time(until)
+
+
+PIECE_BYTES, PIECE_SECONDS = 16 * 1024, 0.05
+
+
 class Piped:
     """A capture that comes through a pipe, the rest of it when `go_on` is called."""
 
@@ -344,8 +381,12 @@ class Piped:
         threading.Thread(target=self._write, daemon=True).start()
 
     def _write(self):
+        before = self._halves[0]
         with self.path.open("wb", buffering=0) as file:
-            file.write(self._halves[0])
+            # What came is listed when more comes, and some time went by.
+            for place in range(0, len(before), PIECE_BYTES):
+                file.write(before[place : place + PIECE_BYTES])
+                time.sleep(PIECE_SECONDS)
             self._goes_on.wait()
             file.write(self._halves[1])
 
@@ -388,7 +429,7 @@ def test_a_page_says_that_more_came_and_counts_anew_at_its_key_and_at_the_end(ex
 
     async def script(explorer):
         main, store = explorer.main, explorer.app.store
-        await until(lambda: store.count > 100)
+        await until(lambda: store.count)
         await explorer.press("5")
         await until(lambda: " rows " in explorer.read())
         counted = sum(row["count"] for row in main.page.rows.sheet.rows)

@@ -62,6 +62,10 @@ class Layout(NamedTuple):
     folded: Callable[[list[Row]], str] = lambda _: ""
     served: frozenset[str] = frozenset()
 
+    def empty(self, capture: dict[str, Any]) -> str:
+        """The text where there are no rows."""
+        return self.nothing + (" in what passes the filter" if capture["filters"] else "")
+
 
 def layout_of(answer: str) -> Layout:
     """The look of an answer."""
@@ -100,14 +104,9 @@ def parts(
         for note in layout.notes(shown):
             yield Text(fill(escape(note), width, subsequent_indent="  ", break_on_hyphens=False))
     else:
-        yield Text(layout.nothing + (" in what passes the filter" if found["capture"]["filters"] else ""))
-    narrowing = [option for option in found["capture"]["filters"] if option not in layout.served]
-    named = [NAMED[option] for option in narrowing if option in NAMED]
-    if named:
-        yield Text(f"only exchanges that name such a {' and '.join(named)} were counted", style=NOTE)
-    lacks = lacking(found["capture"])
-    if lacks:
-        yield Text(lacks, style=NOTE)
+        yield Text(layout.empty(found["capture"]))
+    for text in warnings(found["capture"], layout.served):
+        yield Text(text, style=NOTE)
     if rows and captures:
         typed = " ".join(map(quote, captures)) if len(captures) <= TYPED else "CAPTURE..."
         yield Text(f"next: {escape(layout.more(typed, rows))}", style=DIM)
@@ -122,7 +121,14 @@ def several(found: list[dict[str, Any]], width: int, style: Style, captures: Seq
         yield from parts(each, width, style, captures)
 
 
-def lacking(capture: dict[str, Any]) -> str:
+def warnings(capture: dict[str, Any], served: frozenset[str] = frozenset()) -> list[str]:
+    """Lines on what was not counted, and on what was not seen. `served`: as `Layout` has it, where that was counted."""
+    named = [NAMED[option] for option in capture["filters"] if option in NAMED and option not in served]
+    counted = f"only exchanges that name such a {' and '.join(named)} were counted" if named else ""
+    return [text for text in (counted, _lacking(capture)) if text]
+
+
+def _lacking(capture: dict[str, Any]) -> str:
     """A line on what was not seen; empty if all was."""
     found = [
         f"{capture['gaps']:,} gaps ({capture['gap_bytes']:,} bytes)" if capture["gaps"] else "",

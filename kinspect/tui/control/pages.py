@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -135,7 +135,7 @@ class Pages:
         self._counting, self._percent = counting, 0
         self._rows.show(None, f"counting {_exchanges_of(counting)}…")
         self._rows.screen.run_worker(
-            partial(self._count, counting, listed),
+            partial(self._count, counting, listed, self._selection.listing.choice.options),
             group=COUNTING,
             thread=True,
             exclusive=True,
@@ -147,11 +147,11 @@ class Pages:
         self._counting = None
         self._rows.screen.workers.cancel_group(self._rows.screen, COUNTING)
 
-    def _count(self, counting: Counting, listed: array[int]) -> None:
+    def _count(self, counting: Counting, listed: array[int], options: Sequence[str]) -> None:
         """Wait for the answer, in a thread."""
         worker = get_current_worker()
         call = self._rows.app.call_from_thread
-        question = ask(self._selection.store, counting.name, listed, counting.rows)
+        question = ask(self._selection.store, counting.name, listed, counting.rows, options)
         try:
             found, lost = self._answers.answer(
                 question, lambda: worker.is_cancelled, partial(call, self._progressed, counting)

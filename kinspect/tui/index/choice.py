@@ -109,6 +109,12 @@ class Choice:
         self.unknown: dict[str, int] = {}
         """By option, the number of rows left out because the value that it tests is not known."""
 
+    @property
+    def options(self) -> list[str]:
+        """Options of the filter that leaves rows out; a group that is followed counts as one."""
+        followed = [] if self.group is None else ["--group"]
+        return [*dict.fromkeys((*self._each.options, *self._shared.options, *followed))]
+
     def passes(self, start: int, stop: int) -> list[int]:
         """The rows from `start` to before `stop` that are listed."""
         if not self.active:

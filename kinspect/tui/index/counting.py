@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kinspect.analysis.answer import Answer, open_answer
@@ -28,12 +28,14 @@ Tell = Callable[[float], None]
 
 class Question(NamedTuple):
     """An answer to count. `listed`: numbers of rows, ascending, as an array of type `I`; `rows`: number of all rows;
-    `whole`: true if these are all exchanges of the captures; `kept`: all rows, where they cannot be read again."""
+    `whole`: true if these are all exchanges of the captures; `options`: those of the filter that leaves rows out;
+    `kept`: all rows, where they cannot be read again."""
 
     name: str
     listed: bytes
     rows: int
     whole: bool
+    options: Sequence[str] = ()
     kept: RowBatch | None = None
 
 
@@ -44,10 +46,11 @@ class Reply(NamedTuple):
     lost: int = 0
 
 
-def ask(store: Store, name: str, listed: array[int], rows: int) -> Question:
-    """The question for an answer over listed rows of a store that has `rows` in all."""
+def ask(store: Store, name: str, listed: array[int], rows: int, options: Sequence[str] = ()) -> Question:
+    """The question for an answer over listed rows of a store that has `rows` in all. `options`: those of the filter
+    that leaves the others out."""
     kept = None if store.inputs.can_reread else store.whole()
-    return Question(name, listed.tobytes(), rows, store.done and not store.stopped, kept)
+    return Question(name, listed.tobytes(), rows, store.done and not store.stopped, options, kept)
 
 
 def count(inputs: Inputs, spool: Spool, question: Question, tell: Tell) -> Reply:
@@ -104,7 +107,9 @@ def _over_captures(inputs: Inputs, question: Question, answer: Answer, tell: Tel
     if not listed.is_done:
         raise KinspectError("the captures are not what was indexed: did they change meanwhile?")
     span = start, inspector.end[0]
-    (found,) = Counted({question.name: answer}).objects(inspector.summary(), inspector.names, span)
+    (found,) = Counted({question.name: answer}).objects(
+        inspector.summary(), inspector.names, span, question.options
+    )
     return found
 
 
@@ -126,10 +131,10 @@ def _over_spool(
         if number % PIECE == 0:
             tell(number / len(listed))
     closed.pass_to(question.rows)
-    end = store[store.count - 1].completed_at if store.count else NONE
+    end = store[question.rows - 1].completed_at if question.rows else NONE
     span = store.start, None if end == NONE else end
     summary = store.summary or inputs.inspector().summary()
-    (found,) = Counted({question.name: answer}).objects(summary, store.names, span)
+    (found,) = Counted({question.name: answer}).objects(summary, store.names, span, question.options)
     return Reply(found, lost)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from kinspect.output import Style
-from kinspect.output.answers.layout import DIM, GAP, NOTE, PRINTED, Cells, Column, lacking, layout_of
+from kinspect.output.answers.layout import DIM, GAP, NOTE, PRINTED, Cells, Column, layout_of, warnings
 from kinspect.output.escape import escape
 
 
@@ -27,13 +27,13 @@ class Sheet:
         layout = layout_of(found["answer"])
         self.rows: list[dict[str, Any]] = [row for row in found["rows"] if not layout.folds(row)]
         folded = [row for row in found["rows"] if layout.folds(row)]
-        self.nothing = layout.nothing
+        self.nothing = layout.empty(found["capture"])
         self._cells = Cells(layout, self.rows, style)
         self._details = [self._cells.details(number) for number in range(len(self.rows))]
-        self.lacks = lacking(found["capture"])
+        self.warnings = warnings(found["capture"])
         notes = [(escape(layout.folded(folded)), DIM)] if folded else []
         notes += [(escape(note), "") for note in layout.notes(self.rows)]
-        self._notes = [*notes, (self.lacks, NOTE)] if self.lacks else notes
+        self._notes = [*notes, *((text, NOTE) for text in self.warnings)]
         self._unfolded: set[int] = set()
         self._width = 0
         self._widths: dict[Column, int] = {}

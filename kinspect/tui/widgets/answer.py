@@ -51,7 +51,7 @@ class AnswerRows(Lines):
     def show(self, sheet: Sheet | None, notice: str = "", row: int = 0) -> None:
         """Show a sheet with the cursor on a row, or, without one, a notice in its place."""
         self.sheet = sheet
-        self.notice = (notice,) if sheet is None or sheet.rows else (sheet.nothing, sheet.lacks)
+        self.notice = (notice,) if sheet is None or sheet.rows else (sheet.nothing, *sheet.warnings)
         self.scroll_to(y=0, animate=False, force=True)
         self.put_up()
         if sheet is not None and row < len(sheet.rows):
