@@ -54,7 +54,8 @@ class Client(Record):
         name, version = exchange.software_name, exchange.software_version
         if name or version:
             self.software = later(self.software, exchange.key, (name, version))
-        self.principal = later(self.principal, exchange.key, exchange.principal)
+        if exchange.principal is not None:
+            self.principal = later(self.principal, exchange.key, exchange.principal)
         time = exchange.timestamp
         if time is not None:
             self.first = time if self.first is None else min(self.first, time)

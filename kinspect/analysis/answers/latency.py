@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -15,7 +15,7 @@ from kinspect.filters import parse_duration
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import LISTED, iso_time, milliseconds
 from kinspect.kafka.wire.ends import endpoint
-from kinspect.kafka.wire.wait import CAUSES, IDLE, RETRANSMITTED
+from kinspect.kafka.wire.wait import CAUSES, IDLE, RETRANSMITTED, wait
 from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_SECOND
 
 BUCKETS_KEPT = 1_000_000
@@ -62,12 +62,13 @@ class Latency(Answer):
         self._by = [name.strip() for name in by.split(",")]
         if unknown := [name for name in self._by if name not in BY]:
             raise KinspectError(f"--by cannot be {unknown[0]!r}; it is one of {', '.join(BY)}")
+        self._values = [BY[name][1] for name in self._by]
         self._least = None if slow is None else _duration(slow)
         self._buckets = 0
 
     def add(self, exchange: Exchange) -> None:
         service, latency = exchange.service_ns, exchange.latency_ns
-        cause = exchange.wait
+        cause = wait(exchange, service, latency)
         if self._least is not None:
             if latency is not None and latency >= self._least and cause not in IDLE:
                 self._add_slow(exchange, cause, latency)
@@ -90,8 +91,8 @@ class Latency(Answer):
                 if times.slowest is None or (service, place) > times.slowest[:2]:
                     times.slowest = service, place, _frames(exchange)
 
-    def _keys(self, exchange: Exchange) -> Iterator[tuple[Any, ...]]:
-        return product(*[BY[name][1](exchange) for name in self._by])
+    def _keys(self, exchange: Exchange) -> Iterable[tuple[Any, ...]]:
+        return product(*[values(exchange) for values in self._values])
 
     def _measure(self, histogram: Histogram, ns: int) -> None:
         if self._buckets < BUCKETS_KEPT or histogram.has(ns):

@@ -14,12 +14,12 @@ from kinspect.analysis.answers.clients import Clients, ClientUse
 from kinspect.analysis.answers.errors import Errors
 from kinspect.analysis.answers.groups import Groups
 from kinspect.analysis.answers.latency import SLOW_NS, Latency
-from kinspect.analysis.answers.topics import Topics, Use
+from kinspect.analysis.answers.topics import FETCH, PRODUCE, SHARE_FETCH, topics_in
 from kinspect.analysis.answers.transactions import Transactions
 from kinspect.analysis.answers.upgrade import Upgrade
 from kinspect.analysis.histogram import Histogram
+from kinspect.analysis.record import Record
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import RecordRoom
 from kinspect.model import NS_PER_MS
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
@@ -33,11 +33,55 @@ INT64_MOST = (1 << 63) - 1
 Rows = dict[str, list[Row]]
 
 
-class _Topics(Topics):
-    """Topics without their records, which no finding counts."""
+@dataclass(slots=True)
+class _Size(Record):
+    """Requests and bytes of a topic."""
 
-    def _add_records(self, use: Use, exchange: Exchange, room: RecordRoom, value: bytes | None) -> None:
-        use.bytes += len(value or b"")
+    requests: int = 0
+    bytes: int = 0
+
+
+class _Topics(Answer):
+    """Topics that are produced to or fetched from; no finding tells who does, nor what is in a session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sizes = self.records(_Size)
+
+    def add(self, exchange: Exchange) -> None:
+        found = _RECORDS.get(exchange.api_key)
+        if found is None or exchange.request is None:
+            return
+        topics, partitions, answered = found
+        named = topics_in(exchange.request.decode().body, topics, partitions)
+        if answered is not None and exchange.response is not None:
+            named |= topics_in(exchange.response.decode().body, answered, partitions)
+        for topic, parts in named.items():
+            size = self._sizes.of(*topic)
+            if size is not None:
+                size.requests += 1
+                for part in parts:
+                    size.bytes += len(part.get("records") or b"")
+
+    def result(self, told: Told) -> list[Row]:
+        sizes: dict[str, _Size] = {}
+        for (name, topic_id), size in self._sizes.items():
+            sizes.setdefault(name or told.topic(topic_id) or topic_id, _Size()).merge(size)
+        return [{"topic": topic} for topic, _ in sorted(sizes.items(), key=_size_place)]
+
+
+_RECORDS: dict[int | None, tuple[str, str, str | None]] = {
+    PRODUCE: ("topic_data", "partition_data", None),
+    FETCH: ("topics", "partitions", "responses"),
+    SHARE_FETCH: ("topics", "partitions", "responses"),
+}
+"""Requests that move records: the keys of their topics, of a topic's partitions, and of topics in the answer."""
+
+
+def _size_place(found: tuple[str, _Size]) -> tuple[Any, ...]:
+    """The order of topics: the largest first."""
+    topic, size = found
+    return -size.bytes, -size.requests, topic
 
 
 class _Clients(Clients):

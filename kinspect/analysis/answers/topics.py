@@ -125,7 +125,7 @@ class Topics(Answer):
         body, whole = _body(request, _PRODUCED)
         room = RecordRoom(exchange.connection.caps)
         errors = _errors(exchange.response)
-        for topic, partitions in _topics(body, "topic_data", "partition_data").items():
+        for topic, partitions in topics_in(body, "topic_data", "partition_data").items():
             use = self._use(exchange, topic, PRODUCED)
             if use is None:
                 continue
@@ -146,7 +146,7 @@ class Topics(Answer):
         room = RecordRoom(exchange.connection.caps)
         if fetch.group:
             self._add_groups(exchange, [fetch.group])
-        fetched = _topics(answer, "responses", "partitions")
+        fetched = topics_in(answer, "responses", "partitions")
         for topic in {**fetch.named, **fetched}:
             use = self._use(exchange, topic, fetch.direction)
             if use is None:
@@ -167,7 +167,7 @@ class Topics(Answer):
         """What a fetch asks for: the partitions it names, or those of its session, which it changes (KIP-227)."""
         named = {
             topic: {index for part in parts if (index := _index(part)) is not None}
-            for topic, parts in _topics(asked, "topics", "partitions").items()
+            for topic, parts in topics_in(asked, "topics", "partitions").items()
         }
         if exchange.api_key == SHARE_FETCH:
             group, key = asked.get("group_id"), (exchange.connection.connection_id, asked.get("group_id"))
@@ -307,10 +307,10 @@ def _body(message: WireMessage | None, fields: frozenset[str]) -> tuple[Struct, 
     return decoded.body or {}, decoded.complete and decoded.body is not None
 
 
-def _topics(body: Struct, topics: str, partitions: str) -> dict[TopicRef, list[Struct]]:
+def topics_in(body: Struct | None, topics: str, partitions: str) -> dict[TopicRef, list[Struct]]:
     """What a body has of each topic's partitions. Brokers may name a topic more than once."""
     found: dict[TopicRef, list[Struct]] = {}
-    for topic in body.get(topics) or ():
+    for topic in (body or {}).get(topics) or ():
         found.setdefault(_topic(topic), []).extend(topic.get(partitions) or ())
     return found
 
@@ -332,7 +332,7 @@ def _errors(response: WireMessage | None) -> dict[TopicRef, list[str]]:
     body, _ = _body(response, _PRODUCE_ERRORS)
     return {
         topic: [schema.error_name(part["error_code"]) for part in parts if part.get("error_code")]
-        for topic, parts in _topics(body, "responses", "partition_responses").items()
+        for topic, parts in topics_in(body, "responses", "partition_responses").items()
     }
 
 
