@@ -58,6 +58,14 @@ class Layout(NamedTuple):
     folds: Callable[[Row], bool] = lambda _: False
     folded: Callable[[list[Row]], str] = lambda _: ""
 
+    def split(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
+        """Rows with a line each, and those that are folded into one."""
+        whole: list[Row] = []
+        folded: list[Row] = []
+        for row in rows:
+            (folded if self.folds(row) else whole).append(row)
+        return whole, folded
+
     def empty(self, capture: dict[str, Any]) -> str:
         """The text where there are no rows."""
         return self.nothing + (" in what passes the filter" if capture["filters"] else "")
@@ -88,15 +96,17 @@ def parts(
     layout = layout_of(found["answer"])
     rows = found["rows"]
     if rows:
-        whole = rows if style.wide else [row for row in rows if not layout.folds(row)]
+        whole, folded = (rows, []) if style.wide else layout.split(rows)
         shown = whole if style.wide else whole[: room.rows]
         if shown:
             yield from _table(Cells(layout, shown, style), width, style, room)
         if len(whole) > len(shown):
             yield Text(f"and {len(whole) - len(shown):,} more rows{room.more}", style=DIM)
-        if len(rows) > len(whole):
-            text = layout.folded([row for row in rows if layout.folds(row)])
-            yield Text(fill(escape(text), width, subsequent_indent="  ", break_on_hyphens=False), style=DIM)
+        if folded:
+            yield Text(
+                fill(escape(layout.folded(folded)), width, subsequent_indent="  ", break_on_hyphens=False),
+                style=DIM,
+            )
         for note in layout.notes(shown):
             yield Text(fill(escape(note), width, subsequent_indent="  ", break_on_hyphens=False))
     else:
