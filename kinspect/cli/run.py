@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import RawIOBase
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
+from typing import Any, NamedTuple, TextIO, cast
 
 import click
 
@@ -37,13 +37,11 @@ from kinspect.kafka.view.view import View
 from kinspect.model import Block
 from kinspect.output import NONE, TABLE, PieceWriter, Writer, open_writer
 from kinspect.output.escape import printable
+from kinspect.output.ordered import Ordered
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import LOOKED_AT, PASSED, SHOWN, Tally
 from kinspect.pipeline import EXCHANGES_ONLY, Inspector, one_by_one, relax_collector
 from kinspect.run import Run
-
-if TYPE_CHECKING:
-    from kinspect.output.ordered import Ordered
 
 
 class RunOptions(NamedTuple):
@@ -118,7 +116,6 @@ def open_run(
         ProgressBar(packets) if _shows_progress(values["progress"], options.path) else None,
     )
     if options.sort is not None:
-        from kinspect.output.ordered import Ordered
 
         def hit(cap: str) -> None:
             # The inspector of a process beside the first one is another one.
