@@ -60,7 +60,8 @@ class Counted:
             rows, unresolved = rows_of(answer, names, times[1])
             rows = [row for row in rows if self._is_chosen(answer, row)]
             told = {**summary, "unresolved_topic_ids": unresolved}
-            found.append(document(name, told, span, rows, answer.left_out, options))
+            served = () if self._filter is None else answer.serving
+            found.append(document(name, told, span, rows, answer.left_out, options, served))
         return found
 
     def _is_chosen(self, answer: Answer, row: Row) -> bool:

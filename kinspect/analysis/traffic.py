@@ -10,13 +10,13 @@ from kinspect.analysis.histogram import Histogram, Spread
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import FETCH, PRODUCE, SHARE_FETCH
 
 NAME_SHOWN = 100
 """Characters to which longer names are cut, with an ellipsis at the end."""
 CONNECTIONS_KEPT = 10_000
 CAPTURE_END = "capture_end"
 UNKNOWN_API = "unknown API"
-PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 
 
 class ApiResult(NamedTuple):

@@ -17,6 +17,7 @@ from kinspect.kafka.wire.wait import CAUSES
 from kinspect.model import Caps
 from kinspect.output import DETAIL, FORMATS, JSONL, NONE, TABLE, Style
 from kinspect.output.escape import escape
+from kinspect.output.ordered import ORDERS
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -141,7 +142,7 @@ SORTED_MOST = 10_000
 SORT = (
     click.option(
         "--sort",
-        type=click.Choice(["latency", "service", "size", "time"]),
+        type=click.Choice([*ORDERS]),
         help="With --limit N: read everything, then show the N slowest (by latency_ms or service_ms), largest or oldest"
         " exchanges in that order.",
     ),

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import RawIOBase
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
+from typing import Any, NamedTuple, TextIO, cast
 
 import click
 
@@ -37,13 +37,11 @@ from kinspect.kafka.view.view import View
 from kinspect.model import Block
 from kinspect.output import NONE, TABLE, PieceWriter, Writer, open_writer
 from kinspect.output.escape import printable
+from kinspect.output.ordered import BYTES_HIT, Ordered
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import LOOKED_AT, PASSED, SHOWN, Tally
 from kinspect.pipeline import EXCHANGES_ONLY, Inspector, one_by_one, relax_collector
 from kinspect.run import Run
-
-if TYPE_CHECKING:
-    from kinspect.output.ordered import Ordered
 
 
 class RunOptions(NamedTuple):
@@ -118,14 +116,8 @@ def open_run(
         ProgressBar(packets) if _shows_progress(values["progress"], options.path) else None,
     )
     if options.sort is not None:
-        from kinspect.output.ordered import Ordered
-
-        def hit(cap: str) -> None:
-            # The inspector of a process beside the first one is another one.
-            run.inspector.counts.hit(cap)
-
         writer = cast(PieceWriter, run.writer)
-        run.sorted = run.writer = Ordered(writer, options.sort, values["limit"], hit)
+        run.sorted = run.writer = Ordered(writer, options.sort, values["limit"])
     return run
 
 
@@ -245,6 +237,8 @@ class ReadRun(Run):
         if other processes made it."""
         if found is None:
             found = self.summary()
+        if self.sorted is not None and self.sorted.missing:
+            found["caps_hit"] = dict(sorted({**found["caps_hit"], BYTES_HIT: self.sorted.missing}.items()))
         if self.interrupt.received and not self.tally.stopped:
             self.tally.stopped = f"stopped by {self.interrupt.name}"
         summary = self.tally.completed(found)

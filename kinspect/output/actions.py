@@ -12,8 +12,14 @@ from kinspect.kafka.summary import REQUEST_DATA
 from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
+    ALTER_CONFIGS,
     CONSUMER_GROUP_HEARTBEAT,
+    CREATE_ACLS,
+    DELETE_ACLS,
+    DESCRIBE_ACLS,
+    DESCRIBE_CONFIGS,
     END_TXN,
+    INCREMENTAL_ALTER_CONFIGS,
     JOIN_GROUP,
     LEAVE_GROUP,
     SASL_AUTHENTICATE,
@@ -24,12 +30,12 @@ from kinspect.protocol.apikeys import (
 from kinspect.protocol.schema import Layout
 
 RESOURCES = {
-    29: ("", resources.ACL_TYPES),  # DescribeAcls
-    30: ("creations", resources.ACL_TYPES),  # CreateAcls
-    31: ("filters", resources.ACL_TYPES),  # DeleteAcls
-    32: ("resources", resources.CONFIG_TYPES),  # DescribeConfigs
-    33: ("resources", resources.CONFIG_TYPES),  # AlterConfigs
-    44: ("resources", resources.CONFIG_TYPES),  # IncrementalAlterConfigs
+    DESCRIBE_ACLS: ("", resources.ACL_TYPES),
+    CREATE_ACLS: ("creations", resources.ACL_TYPES),
+    DELETE_ACLS: ("filters", resources.ACL_TYPES),
+    DESCRIBE_CONFIGS: ("resources", resources.CONFIG_TYPES),
+    ALTER_CONFIGS: ("resources", resources.CONFIG_TYPES),
+    INCREMENTAL_ALTER_CONFIGS: ("resources", resources.CONFIG_TYPES),
 }
 """For each API, the request's array of structs that name resources (empty: the body is one), and the names of types."""
 RESOURCES_SHOWN = 3

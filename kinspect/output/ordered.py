@@ -13,7 +13,7 @@ from kinspect.output import Piece, PieceWriter
 BYTES_KEPT = 32 * 1024 * 1024
 """Bytes of text that are kept; beyond them the last exchanges of the order go."""
 BYTES_HIT = "sorted_bytes"
-"""Name of that limit in `caps_hit`."""
+"""Name of that limit in `caps_hit`, which counts the exchanges that are missing."""
 
 Rank = tuple[int, ...]
 """Place of an exchange: the greatest comes first; of equals, that whose line does. Unknown values come last."""
@@ -40,14 +40,14 @@ ORDERS: dict[str, Callable[[Exchange], int | None]] = {
 class Ordered:
     """A `Writer` that keeps the first exchanges of an order as text, for `show`; parts of a run merge.
 
-    `most`: number of exchanges to keep; `hit`: called with the name of a limit that was reached.
+    `most`: number of exchanges to keep.
     """
 
-    def __init__(self, writer: PieceWriter, order: str, most: int, hit: Callable[[str], None]) -> None:
+    def __init__(self, writer: PieceWriter, order: str, most: int) -> None:
         self._writer = writer
         self._order = order
         self._most = most
-        self._hit = hit
+        self._seen = 0
         # A heap, the last of the order on top; those of no higher rank than `_floor` went already.
         self._kept: list[tuple[Rank, Piece]] = []
         self._bytes = 0
@@ -55,6 +55,7 @@ class Ordered:
 
     def exchange(self, exchange: Exchange) -> None:
         """Keep an exchange if it is among the first so far."""
+        self._seen += 1
         value = ORDERS[self._order](exchange)
         place = [-number for number in exchange.key]
         rank = (0, *place) if value is None else (1, value, *place)
@@ -70,6 +71,11 @@ class Ordered:
     def flush(self) -> None:
         """Nothing is written before `show`."""
 
+    @property
+    def missing(self) -> int:
+        """Exchanges of the first `most` for whose text there was no room: the last ones of the order."""
+        return min(self._most, self._seen) - len(self._kept)
+
     def show(self) -> None:
         """Write what was kept, in its order."""
         for _, piece in sorted(self._kept, reverse=True):
@@ -80,29 +86,27 @@ class Ordered:
         """Add what another part of the run kept."""
         found = [*self._kept, *other._kept]
         self._kept, self._bytes, self._floor = [], 0, max(self._floor, other._floor)
+        self._seen += other._seen
         for rank, piece in found:
             if rank > self._floor:
                 self._keep(rank, piece)
 
     def to_bytes(self) -> bytes:
         """What was kept, for `from_bytes` in another process."""
-        return state.to_bytes([self._floor, self._kept])
+        return state.to_bytes([self._seen, self._floor, self._kept])
 
     def from_bytes(self, data: bytes) -> Ordered:
         """The part of the same run that gave these bytes."""
-        other = Ordered(self._writer, self._order, self._most, self._hit)
-        other._floor, kept = state.from_bytes(data)
+        other = Ordered(self._writer, self._order, self._most)
+        other._seen, other._floor, kept = state.from_bytes(data)
         other._kept = [*kept]
         return other
 
     def _keep(self, rank: Rank, piece: Piece) -> None:
         heappush(self._kept, (rank, piece))
         self._bytes += len(piece[1])
-        while len(self._kept) > self._most:
+        while len(self._kept) > self._most or (self._bytes > BYTES_KEPT and len(self._kept) > 1):
             self._drop()
-        while self._bytes > BYTES_KEPT and len(self._kept) > 1:
-            self._drop()
-            self._hit(BYTES_HIT)
 
     def _drop(self) -> None:
         self._floor, (_, text) = heappop(self._kept)

@@ -923,6 +923,7 @@ def test_a_group_that_is_asked_for_has_its_lag(kinspect):
             asked = kinspect("groups", "--format", "json", "--group", row["group"], CAPTURES / capture).out
             assert json.loads(asked)["rows"] == [row]
             assert json.loads(asked)["capture"]["filters"] == ["--group"]
+            assert json.loads(asked)["capture"]["only_naming"] == []
 
 
 def test_a_lag_that_is_not_known_is_explained(kinspect, tmp_path):

@@ -1,5 +1,6 @@
 """Topics: rows equal plain sums over the lines of `kinspect read --records`."""
 
+import json
 from collections import Counter, defaultdict
 from functools import partial
 
@@ -80,6 +81,8 @@ def test_a_filter_by_names_is_told(kinspect):
     ]
     assert "\nonly exchanges that name such a group were counted" in shown[1]
     assert "only exchanges" not in shown[2]
+    found = kinspect("topics", "--format", "json", "--topic", "*", "--group", "*", capture)
+    assert json.loads(found.out)["capture"]["only_naming"] == ["group"]
 
 
 @pytest.mark.parametrize("name", ["4.4.0/cluster_kraft.pcap.gz", "4.4.0/groups_classic.pcap.gz"])

@@ -112,9 +112,9 @@ def test_nothing_is_printed_where_nothing_could_be_read(kinspect, tmp_path):
     assert (result.status, result.out) == (1, "")
 
 
-def test_a_limit_on_their_bytes_is_counted(kinspect, capture, monkeypatch):
+def test_what_a_limit_on_their_bytes_leaves_out_is_counted(kinspect, capture, monkeypatch):
     monkeypatch.setattr("kinspect.output.ordered.BYTES_KEPT", 1)
     result = kinspect("read", "--sort", "size", "--limit", "5", "--emit", "exchange,summary", capture)
     first, summary = map(json.loads, result.out.splitlines())
     assert size(first) == max(size(json.loads(line)) for line in kinspect("read", capture).out.splitlines())
-    assert summary["caps_hit"] == {"sorted_bytes": 2}
+    assert summary["caps_hit"] == {"sorted_bytes": 4}

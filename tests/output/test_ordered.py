@@ -6,9 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from kinspect.cli.options import SORTED_MOST
-from kinspect.cli.read import read
 from kinspect.output import ordered
-from kinspect.output.ordered import BYTES_HIT, ORDERS, Ordered
+from kinspect.output.ordered import Ordered
 
 
 class Written:
@@ -33,8 +32,8 @@ def exchange(number, latency, length=10):
     return SimpleNamespace(number=number, latency_ns=latency, key=(number, 0, 0, 0), length=length)
 
 
-def kept(exchanges, most, order="latency", hits=None):
-    found = Ordered(Written(), order, most, (hits if hits is not None else []).append)
+def kept(exchanges, most, order="latency"):
+    found = Ordered(Written(), order, most)
     for each in exchanges:
         found.exchange(each)
     return found
@@ -85,24 +84,39 @@ def test_bytes_are_bounded_and_what_is_shown_are_still_the_first_ones(seed, monk
     monkeypatch.setattr(ordered, "BYTES_KEPT", 1000)
     rng = random.Random(seed)
     exchanges = [exchange(number, rng.randrange(100), rng.choice([5, 400, 2000])) for number in range(200)]
-    hits = []
-    found = kept(exchanges, 50, hits=hits)
+    found = kept(exchanges, 50)
     assert sum(len(text) for _, (_, text) in found._kept) <= 1000 or len(found._kept) == 1
-    assert set(hits) == {BYTES_HIT}
     numbers = shown(found)
     assert numbers == expected(exchanges, len(numbers))
-    assert numbers
+    assert 0 < len(numbers) == 50 - found.missing
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_of_a_run_tell_what_is_missing_of_the_whole(seed, monkeypatch):
+    monkeypatch.setattr(ordered, "BYTES_KEPT", 1000)
+    rng = random.Random(seed)
+    exchanges = [exchange(number, rng.randrange(100), rng.choice([5, 400])) for number in range(60)]
+    whole = kept([], 50)
+    for part in (exchanges[:20], exchanges[20:40], exchanges[40:]):
+        whole.merge(whole.from_bytes(kept(part, 50).to_bytes()))
+    assert whole.missing == 50 - len(shown(whole)) > 0
+
+
+def test_nothing_is_missing_if_the_text_that_had_to_go_would_not_have_been_shown(monkeypatch):
+    monkeypatch.setattr(ordered, "BYTES_KEPT", 100)
+    large, small = [exchange(number, 1, 90) for number in range(3)], [exchange(9, 2), exchange(8, 3)]
+    assert kept(large, 2).missing == 1
+    assert kept([*large, *small], 2).missing == 0
+    assert kept(small, 5).missing == 0
 
 
 def test_texts_are_made_of_those_alone_that_are_kept_for_a_while():
     writer = Written()
-    found = Ordered(writer, "latency", 5, [].append)
+    found = Ordered(writer, "latency", 5)
     for number in range(1000):
         found.exchange(exchange(number, 1000 - number))
     assert writer.made == 5
 
 
-def test_the_command_has_these_orders_and_room_for_what_it_takes():
-    (option,) = (each for each in read.params if each.name == "sort")
-    assert [*option.type.choices] == [*ORDERS]
+def test_the_command_has_room_for_what_it_takes():
     assert SORTED_MOST * 1000 < ordered.BYTES_KEPT

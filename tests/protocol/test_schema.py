@@ -1,9 +1,12 @@
+import re
 import subprocess
 import sys
 
 import pytest
 
-from kinspect.protocol import schema
+from kinspect.protocol import apikeys, schema
+
+SNAKE = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 def test_names_come_from_file_names_and_agree_with_the_files():
@@ -147,3 +150,9 @@ def test_importing_reads_no_table():
         "import kinspect.protocol, kinspect.protocol.schema\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_keys_that_code_names_are_those_of_the_table():
+    named = {name: key for name, key in vars(apikeys).items() if name.isupper()}
+    assert len(named) > 50
+    assert named == {SNAKE.sub("_", schema.api_name(key)).upper(): key for key in named.values()}

@@ -364,12 +364,13 @@ class Pages:
         self.names = LearnedNames()
         self.asked = 0
         self.asking = 0
+        self.options = []
 
     def answered(self, counted):
         self.asked += 1
         self.clock.now += self.asking
         summary = Inspector(files=["lo"]).summary()
-        return counted.objects(summary, self.names, (None, None))[0]
+        return counted.objects(summary, self.names, (None, None), self.options)[0]
 
     def after(self, keys="", exchanges=(), seconds=2):
         for exchange in exchanges:
@@ -399,6 +400,17 @@ def test_a_page_has_the_rows_of_its_answer(pages):
     expected = [line.rstrip() for part in parts for line in part.plain.splitlines()]
     assert lines[6 : 6 + len(expected)] == expected
     assert not any(lines[6 + len(expected) :])
+
+
+@pytest.mark.parametrize(("key", "option"), [("4", "--group"), ("2", "--topic")])
+def test_a_page_says_what_the_filter_left_out_that_its_command_would_count(pages, key, option):
+    pages.paper.size = (120, 200)
+    pages.options = [option]
+    pages.after(key)
+    said = f"only exchanges that name such a {option.strip('-')} were counted"
+    assert said in pages.after("", ERRORS)
+    pages.options = ["--client-id"]
+    assert said not in pages.after()
 
 
 @pytest.mark.parametrize(("key", "name"), OPENED.items())

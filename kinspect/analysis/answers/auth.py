@@ -12,7 +12,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN, UNANSWERED
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kinspect.protocol.apikeys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 LOGINS_KEPT = 30_000
 """Largest number of connections with a login under way; the oldest is forgotten."""
@@ -23,7 +23,6 @@ RIGHT_AFTER_NS = 5_000_000_000
 # the client goes on.
 _TOKENS = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 1}
 _CLOSED = frozenset({"closed", "reset"})
-_API_VERSIONS = 18
 _HANDSHAKE = frozenset({"mechanism"})
 _ERROR = frozenset({"error_code", "error_message"})
 
@@ -67,7 +66,7 @@ class Auth(Answer):
             self._add_handshake(exchange)
         elif exchange.api_key == SASL_AUTHENTICATE or exchange.kind == SASL_TOKEN:
             self._add_token(exchange)
-        elif self._logins and exchange.outcome == ANSWERED and exchange.api_key != _API_VERSIONS:
+        elif self._logins and exchange.outcome == ANSWERED and exchange.api_key != API_VERSIONS:
             # Brokers answer nothing else before the login is done.
             login = self._logins.pop(exchange.connection.connection_id, None)
             if login is not None and login.tokens and not login.decided:

@@ -21,9 +21,28 @@ from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.names import METADATA_TOPIC_ID
 from kinspect.kafka.wire.order import LAST
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import (
+    API_VERSIONS,
+    BEGIN_QUORUM_EPOCH,
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+    CONTROLLED_SHUTDOWN,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_QUORUM,
+    DESCRIBE_TOPIC_PARTITIONS,
+    END_QUORUM_EPOCH,
+    FETCH,
+    FIND_COORDINATOR,
+    LEADER_AND_ISR,
+    METADATA,
+    PRODUCE,
+    SHARE_FETCH,
+    STOP_REPLICA,
+    UPDATE_METADATA,
+    VOTE,
+)
 from kinspect.protocol.wire import ZERO_UUID
 
-PRODUCE, FETCH, METADATA, SHARE_FETCH, DESCRIBE_CLUSTER, END_QUORUM_EPOCH = 0, 1, 3, 78, 60, 54
 OFFER_LONGEST = 1000
 """APIs in the longest ApiVersions answer that is looked at."""
 METADATA_ZOOKEEPER, QUORUM_LEADER, DESCRIBED = "metadata_zookeeper", "quorum_leader", "describe_cluster"
@@ -525,20 +544,20 @@ _ADD: dict[int | None, Callable[[Brokers, Exchange, _Broker], None]] = {
     PRODUCE: Brokers._add_data,
     FETCH: Brokers._add_data,
     METADATA: Brokers._add_metadata,
-    4: Brokers._add_control,
-    5: Brokers._add_shutdown,
-    6: Brokers._add_control,
-    7: Brokers._add_shutdown,
-    10: Brokers._add_answer,
-    18: Brokers._add_versions,
-    52: Brokers._add_quorum,
-    53: Brokers._add_quorum,
+    LEADER_AND_ISR: Brokers._add_control,
+    STOP_REPLICA: Brokers._add_shutdown,
+    UPDATE_METADATA: Brokers._add_control,
+    CONTROLLED_SHUTDOWN: Brokers._add_shutdown,
+    FIND_COORDINATOR: Brokers._add_answer,
+    API_VERSIONS: Brokers._add_versions,
+    VOTE: Brokers._add_quorum,
+    BEGIN_QUORUM_EPOCH: Brokers._add_quorum,
     END_QUORUM_EPOCH: Brokers._add_quorum,
-    55: Brokers._add_quorum,
+    DESCRIBE_QUORUM: Brokers._add_quorum,
     DESCRIBE_CLUSTER: Brokers._add_cluster,
-    62: Brokers._add_registration,
-    63: Brokers._add_registration,
-    75: Brokers._add_described_topics,
+    BROKER_REGISTRATION: Brokers._add_registration,
+    BROKER_HEARTBEAT: Brokers._add_registration,
+    DESCRIBE_TOPIC_PARTITIONS: Brokers._add_described_topics,
     SHARE_FETCH: Brokers._add_data,
 }
 

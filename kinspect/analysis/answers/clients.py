@@ -15,12 +15,10 @@ from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import TOKEN_NAME
 from kinspect.model import NS_PER_SECOND
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import ENVELOPE
+from kinspect.protocol.apikeys import API_VERSIONS, ENVELOPE, FIND_COORDINATOR, INIT_PRODUCER_ID, METADATA
 
-API_VERSIONS = 18
-STORMS = {3: 3.0, 10: 3.0, 18: 5.0, 22: 1.0}
-"""Requests a second, over ten seconds, from which on an API (Metadata, FindCoordinator, ApiVersions, InitProducerId) is
-sent far too often.
+STORMS = {METADATA: 3.0, FIND_COORDINATOR: 3.0, API_VERSIONS: 5.0, INIT_PRODUCER_ID: 1.0}
+"""Requests a second, over ten seconds, from which on an API is sent far too often.
 
 A well-behaved client sends Metadata when it begins, on an error, and every five minutes (`metadata.max.age.ms`);
 ApiVersions once a connection (KIP-35); FindCoordinator when it begins and when a coordinator moves; InitProducerId

@@ -16,6 +16,18 @@ from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.kafka.wire.pair import UNANSWERED as NO_ANSWER
 from kinspect.model import NS_PER_MS, NS_PER_SECOND
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import (
+    API_VERSIONS,
+    ELECT_LEADERS,
+    FETCH,
+    HEARTBEAT,
+    JOIN_GROUP,
+    METADATA,
+    PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    SYNC_GROUP,
+)
 
 UNANSWERED = "UNANSWERED"
 """Name, in place of an error code's, of a request without an answer."""
@@ -89,8 +101,6 @@ class Rule(NamedTuple):
     reason: str
 
 
-PRODUCE, FETCH, METADATA, JOIN_GROUP, HEARTBEAT, SYNC_GROUP, API_VERSIONS = 0, 1, 3, 11, 12, 14, 18
-ELECT_LEADERS, SHARE_FETCH, SHARE_ACKNOWLEDGE = 43, 78, 79
 FETCHES = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 
 

@@ -15,8 +15,6 @@ from kinspect.kafka.fields.groupbytes import GROUP_BYTES, read_group_bytes
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.order import LineKey
 
-JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
-CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT = 68, 76, 88
 NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCING = 0, 22, 25, 27
 MEMBER_ID_REQUIRED, FENCED_INSTANCE, FENCED_EPOCH = 79, 82, 110
 WELL = frozenset({NONE, REBALANCING})

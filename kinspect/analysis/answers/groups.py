@@ -11,18 +11,11 @@ from kinspect.analysis.answer import Answer, Row, Told
 from kinspect.analysis.answers import groupevents as events
 from kinspect.analysis.answers.groupevents import (
     BEAT_FIELDS,
-    CONSUMER_HEARTBEAT,
-    HEARTBEAT,
     HEARTBEAT_FIELDS,
     JOIN_FIELDS,
-    JOIN_GROUP,
     LEAVE_FIELDS,
-    LEAVE_GROUP,
     NONE,
-    SHARE_HEARTBEAT,
-    STREAMS_HEARTBEAT,
     SYNC_FIELDS,
-    SYNC_GROUP,
     WELL,
     Fields,
     Refused,
@@ -51,15 +44,55 @@ from kinspect.kafka.wire.ends import endpoint
 from kinspect.kafka.wire.order import LineKey
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import (
+    ALTER_SHARE_GROUP_OFFSETS,
+    CONSUMER_GROUP_DESCRIBE,
+    CONSUMER_GROUP_HEARTBEAT,
+    DELETE_GROUPS,
+    DELETE_SHARE_GROUP_OFFSETS,
+    DESCRIBE_GROUPS,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    END_TXN,
+    ENVELOPE,
+    FETCH,
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    LIST_OFFSETS,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    SHARE_GROUP_DESCRIBE,
+    SHARE_GROUP_HEARTBEAT,
+    STREAMS_GROUP_DESCRIBE,
+    STREAMS_GROUP_HEARTBEAT,
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+    SYNC_GROUP,
+    TXN_OFFSET_COMMIT,
+)
 
-FETCH, LIST_OFFSETS, OFFSET_COMMIT, FIND_COORDINATOR, DESCRIBE_GROUPS, LIST_GROUPS = 1, 2, 8, 10, 15, 16
-OFFSET_FETCH, END_TXN, TXN_OFFSET_COMMIT, DELETE_GROUPS, OFFSET_DELETE, ENVELOPE = 9, 26, 28, 42, 47, 58
-CONSUMER_DESCRIBE, SHARE_DESCRIBE, SHARE_FETCH, SHARE_ACKNOWLEDGE, STREAMS_DESCRIBE = 69, 77, 78, 79, 89
 KINDS = {
     **dict.fromkeys((JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS), CLASSIC),
-    **dict.fromkeys((CONSUMER_HEARTBEAT, CONSUMER_DESCRIBE), CONSUMER),
-    **dict.fromkeys((SHARE_HEARTBEAT, SHARE_DESCRIBE, SHARE_FETCH, SHARE_ACKNOWLEDGE, 90, 91, 92), SHARE),
-    **dict.fromkeys((STREAMS_HEARTBEAT, STREAMS_DESCRIBE, 93), STREAMS),
+    **dict.fromkeys((CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE), CONSUMER),
+    **dict.fromkeys(
+        (
+            SHARE_GROUP_HEARTBEAT,
+            SHARE_GROUP_DESCRIBE,
+            SHARE_FETCH,
+            SHARE_ACKNOWLEDGE,
+            DESCRIBE_SHARE_GROUP_OFFSETS,
+            ALTER_SHARE_GROUP_OFFSETS,
+            DELETE_SHARE_GROUP_OFFSETS,
+        ),
+        SHARE,
+    ),
+    **dict.fromkeys(
+        (STREAMS_GROUP_HEARTBEAT, STREAMS_GROUP_DESCRIBE, STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE), STREAMS
+    ),
 }
 """The kind of group that an API is for."""
 COORDINATED = frozenset(
@@ -415,7 +448,8 @@ _MEMBERS: dict[int, tuple[Fields, Callable[[Groups, Exchange, Group, Struct, Str
     HEARTBEAT: (HEARTBEAT_FIELDS, Groups._add_heartbeat),
     LEAVE_GROUP: (LEAVE_FIELDS, Groups._add_leave),
     **dict.fromkeys(
-        (CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT), (BEAT_FIELDS, Groups._add_beat)
+        (CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT),
+        (BEAT_FIELDS, Groups._add_beat),
     ),
     **dict.fromkeys((OFFSET_COMMIT, TXN_OFFSET_COMMIT), (_COMMITTED, Groups._add_commit)),
 }
@@ -426,7 +460,9 @@ _COUNTED: dict[int, Callable[[Groups, Exchange], None]] = {
     END_TXN: Groups._add_end,
     **dict.fromkeys((SHARE_FETCH, SHARE_ACKNOWLEDGE), Groups._add_share),
 }
-_DESCRIBE = frozenset({DESCRIBE_GROUPS, CONSUMER_DESCRIBE, SHARE_DESCRIBE, STREAMS_DESCRIBE})
+_DESCRIBE = frozenset(
+    {DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE}
+)
 
 
 @cache

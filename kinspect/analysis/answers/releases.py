@@ -5,9 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import (
+    BROKER_REGISTRATION,
+    CONTROLLED_SHUTDOWN,
+    DESCRIBE_QUORUM,
+    PRODUCE,
+    UPDATE_METADATA,
+)
 
-CONTROLLED_SHUTDOWN, PRODUCE, UPDATE_METADATA = 7, 0, 6
-DESCRIBE_QUORUM, BROKER_REGISTRATION = 55, 62
 KRAFT, ZOOKEEPER = "kraft", "zookeeper"
 
 Offer = tuple[tuple[int, int, int], ...]

@@ -6,8 +6,8 @@ from functools import cache
 from typing import NamedTuple
 
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import API_VERSIONS
 
-API_VERSIONS = 18
 EVIDENCE = 2
 """Smallest number of APIs that a client uses in an older version than the broker has: what it has in common with the
 broker tells nothing of it."""

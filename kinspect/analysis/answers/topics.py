@@ -13,8 +13,21 @@ from kinspect.kafka.summary import RecordField, RecordRoom
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import (
+    CONSUMER_GROUP_HEARTBEAT,
+    FETCH,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    PRODUCE,
+    SHARE_FETCH,
+    SHARE_GROUP_HEARTBEAT,
+    STREAMS_GROUP_HEARTBEAT,
+    SYNC_GROUP,
+)
 
-PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
 PRODUCED, CONSUMED, REPLICATED = "produce", "consume", "replicate"
 PARTITIONS_KEPT = 200_000
 """Largest number of partitions known of fetch sessions; the session used longest ago is forgotten."""
@@ -44,7 +57,19 @@ _FETCHED = frozenset(
 )
 _NAMED = frozenset({"group_id", "groups.group_id"})
 # Requests that name the group their client is in.
-_GROUP_APIS = frozenset({8, 9, 11, 12, 13, 14, 68, 76, 88})
+_GROUP_APIS = frozenset(
+    {
+        OFFSET_COMMIT,
+        OFFSET_FETCH,
+        JOIN_GROUP,
+        HEARTBEAT,
+        LEAVE_GROUP,
+        SYNC_GROUP,
+        CONSUMER_GROUP_HEARTBEAT,
+        SHARE_GROUP_HEARTBEAT,
+        STREAMS_GROUP_HEARTBEAT,
+    }
+)
 
 Struct = dict[str, Any]
 TopicRef = tuple[str | None, str | None]

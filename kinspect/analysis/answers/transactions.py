@@ -30,6 +30,18 @@ from kinspect.kafka.summary import RecordField, RecordRoom
 from kinspect.kafka.view.view import iso_time, milliseconds
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    DESCRIBE_TRANSACTIONS,
+    END_TXN,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    LIST_TRANSACTIONS,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+    WRITE_TXN_MARKERS,
+)
 
 OFFSETS = "__consumer_offsets"
 TRANSACTION_KEY = 1
@@ -395,16 +407,16 @@ def _codes(topics: list[Struct] | None, partitions: str, index: str, code: str) 
 
 
 _ADD: dict[int | None, Callable[[Transactions, Exchange], None]] = {
-    0: Transactions._add_produce,
-    10: Transactions._add_coordinators,
-    22: Transactions._add_init,
-    24: Transactions._add_partitions,
-    25: Transactions._add_offsets,
-    26: Transactions._add_end,
-    27: Transactions._add_markers,
-    28: Transactions._add_offsets,
-    65: Transactions._add_states,
-    66: Transactions._add_states,
+    PRODUCE: Transactions._add_produce,
+    FIND_COORDINATOR: Transactions._add_coordinators,
+    INIT_PRODUCER_ID: Transactions._add_init,
+    ADD_PARTITIONS_TO_TXN: Transactions._add_partitions,
+    ADD_OFFSETS_TO_TXN: Transactions._add_offsets,
+    END_TXN: Transactions._add_end,
+    WRITE_TXN_MARKERS: Transactions._add_markers,
+    TXN_OFFSET_COMMIT: Transactions._add_offsets,
+    DESCRIBE_TRANSACTIONS: Transactions._add_states,
+    LIST_TRANSACTIONS: Transactions._add_states,
 }
 
 OPEN = Transactions

@@ -16,8 +16,8 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import error_counts
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import API_VERSIONS, FETCH, PRODUCE
 
-PRODUCE, FETCH, API_VERSIONS = 0, 1, 18
 UNSUPPORTED_VERSION = 35
 BREAKS, OK, UNKNOWN = "breaks", "ok", "unknown"
 CONVERTS, REFUSES = "converts", "refuses"

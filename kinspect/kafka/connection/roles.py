@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kinspect.protocol.apikeys import (
+    ADD_PARTITIONS_TO_TXN,
+    FETCH,
+    FETCH_SNAPSHOT,
+    LIST_OFFSETS,
+    OFFSET_FOR_LEADER_EPOCH,
+)
+
 if TYPE_CHECKING:
     from kinspect.kafka.wire.message import WireMessage
 
@@ -36,11 +44,11 @@ _ROLE = {api_key: role for role, api_keys in _APIS.items() for api_key in map(in
 
 _REPLICA = frozenset({"replica_id", "replica_state.replica_id"})
 _FIELDS = {
-    1: _REPLICA,  # Fetch; in replica_state from v15 (KIP-903)
-    2: _REPLICA,  # ListOffsets
-    23: _REPLICA,  # OffsetForLeaderEpoch
-    24: frozenset({"transactions.verify_only"}),  # AddPartitionsToTxn: from v4 the brokers' own (KIP-890)
-    59: _REPLICA,  # FetchSnapshot
+    FETCH: _REPLICA,  # in replica_state from v15 (KIP-903)
+    LIST_OFFSETS: _REPLICA,
+    OFFSET_FOR_LEADER_EPOCH: _REPLICA,
+    ADD_PARTITIONS_TO_TXN: frozenset({"transactions.verify_only"}),  # from v4 the brokers' own (KIP-890)
+    FETCH_SNAPSHOT: _REPLICA,
 }
 
 _RANK = {None: 0, ADMIN: 1, PRODUCER: 2, CONSUMER: 2, FOLLOWER: 3, CONTROLLER: 3, BROKER: 3}

@@ -11,6 +11,7 @@ from kinspect.kafka.fields.entities import HOST, PORT, TOPIC_ID, is_node_id, is_
 from kinspect.kafka.fields.paths import FieldPaths, field_paths
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import LEADER_AND_ISR, UPDATE_METADATA
 from kinspect.protocol.wire import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from kinspect.kafka.wire.pair import Pair
     from kinspect.protocol.schema import Field
 
-CONTROLLER_REQUESTS = frozenset({4, 6})
-"""LeaderAndIsr, UpdateMetadata: requests in which the controller tells names (KIP-516). What a client asks for may be
+CONTROLLER_REQUESTS = frozenset({LEADER_AND_ISR, UPDATE_METADATA})
+"""Requests in which the controller tells names (KIP-516). What a client asks for may be
 wrong."""
 LARGE = 256 * 1024
 """Bytes above which a decoded body is not held until its line is written: others may wait with it."""

@@ -9,13 +9,13 @@ from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import Pair
 from kinspect.model import NS_PER_MS, RESPONSE
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP
 
 LONG_POLL, GROUP_WAIT, QUEUED = "long_poll", "group_wait", "queued"
 THROTTLED, RETRANSMITTED, BROKER = "throttled", "retransmitted", "broker"
 CAUSES = (BROKER, LONG_POLL, GROUP_WAIT, QUEUED, THROTTLED, RETRANSMITTED)
 IDLE = frozenset({LONG_POLL, GROUP_WAIT})
 """Causes that are part of what the client asked for."""
-FETCH, JOIN_GROUP, SYNC_GROUP, SHARE_FETCH = 1, 11, 14, 78
 EARLY_NS = NS_PER_MS
 """Time by which a broker's timer, which counts whole milliseconds, ends a poll before `max_wait_ms`."""
 NONE, REBALANCE_IN_PROGRESS = 0, 27

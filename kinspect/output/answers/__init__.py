@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from importlib import import_module
 from io import StringIO
 from typing import Any, TextIO
@@ -17,6 +17,8 @@ TABLE, JSON, JSONL, CSV = "table", "json", "jsonl", "csv"
 SCHEMA_VERSION = 1
 GROUPED = frozenset({"service_ms", "latency_ms", "waits", "controller"})
 """Keys of objects that always have the same keys."""
+NAMED = {"--group": "group", "--topic": "topic"}
+"""Options of the filter that leave out all exchanges that name nothing of the kind, and the kind."""
 INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 Object = dict[str, Any]
@@ -29,9 +31,11 @@ def document(
     rows: list[Object],
     left_out: int,
     filters: Sequence[str] = (),
+    served: Container[str] = (),
 ) -> Object:
     """The object of an answer. `summary`: the `summary` line's object; `span`: when the capture begins and ends;
-    `left_out`: how often there was no room for more; `filters`: options of the filter that was given."""
+    `left_out`: how often there was no room for more; `filters`: options of the filter that was given;
+    `served`: those of them that left out nothing of a row."""
     lost = (
         "gaps",
         "late_packets",
@@ -58,6 +62,7 @@ def document(
             "tls_not_decrypted": sum(summary["tls_not_decrypted"].values()),
             "left_out": left_out,
             "filters": [*filters],
+            "only_naming": [NAMED[option] for option in filters if option in NAMED and option not in served],
             "complete": not orphans and not left_out and not any(summary[key] for key in lost),
         },
         "rows": rows,

@@ -126,5 +126,4 @@ LAYOUT = Layout(
     _notes,
     _is_only_named,
     _only_named,
-    frozenset({"--group"}),
 )

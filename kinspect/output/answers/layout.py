@@ -21,8 +21,6 @@ TYPED = 5
 """Captures that the command to type next names; of more it has their place."""
 LEAST = 16
 """Width to which most texts are cut at most, before columns are left out."""
-NAMED = {"--group": "group", "--topic": "topic"}
-"""Options of the filter that leave out all exchanges that name nothing of the kind, and the kind."""
 UNKNOWN = "?"
 TIME_OF_DAY, MINUTE = (11, 23), (0, 16)
 """Parts of a time as text: to the millisecond, and the date with hour and minute."""
@@ -50,8 +48,7 @@ class Column(NamedTuple):
 class Layout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
     file's name and the rows; `details`: lines below a row, for what one line has no room for; `notes`: lines below the
-    table, from the rows that it shows; `folds`: true for a row of which `folded` tells, a line for all of them;
-    `served`: options of the filter that leave out nothing of a row (`Answer.serving`)."""
+    table, from the rows that it shows; `folds`: true for a row of which `folded` tells, a line for all of them."""
 
     columns: tuple[Column, ...]
     nothing: str
@@ -60,7 +57,14 @@ class Layout(NamedTuple):
     notes: Callable[[list[Row]], list[str]] = lambda _: []
     folds: Callable[[Row], bool] = lambda _: False
     folded: Callable[[list[Row]], str] = lambda _: ""
-    served: frozenset[str] = frozenset()
+
+    def split(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
+        """Rows with a line each, and those that are folded into one."""
+        whole: list[Row] = []
+        folded: list[Row] = []
+        for row in rows:
+            (folded if self.folds(row) else whole).append(row)
+        return whole, folded
 
     def empty(self, capture: dict[str, Any]) -> str:
         """The text where there are no rows."""
@@ -92,20 +96,22 @@ def parts(
     layout = layout_of(found["answer"])
     rows = found["rows"]
     if rows:
-        whole = rows if style.wide else [row for row in rows if not layout.folds(row)]
+        whole, folded = (rows, []) if style.wide else layout.split(rows)
         shown = whole if style.wide else whole[: room.rows]
         if shown:
             yield from _table(Cells(layout, shown, style), width, style, room)
         if len(whole) > len(shown):
             yield Text(f"and {len(whole) - len(shown):,} more rows{room.more}", style=DIM)
-        if len(rows) > len(whole):
-            text = layout.folded([row for row in rows if layout.folds(row)])
-            yield Text(fill(escape(text), width, subsequent_indent="  ", break_on_hyphens=False), style=DIM)
+        if folded:
+            yield Text(
+                fill(escape(layout.folded(folded)), width, subsequent_indent="  ", break_on_hyphens=False),
+                style=DIM,
+            )
         for note in layout.notes(shown):
             yield Text(fill(escape(note), width, subsequent_indent="  ", break_on_hyphens=False))
     else:
         yield Text(layout.empty(found["capture"]))
-    for text in warnings(found["capture"], layout.served):
+    for text in warnings(found["capture"]):
         yield Text(text, style=NOTE)
     if rows and captures:
         typed = " ".join(map(quote, captures)) if len(captures) <= TYPED else "CAPTURE..."
@@ -121,9 +127,9 @@ def several(found: list[dict[str, Any]], width: int, style: Style, captures: Seq
         yield from parts(each, width, style, captures)
 
 
-def warnings(capture: dict[str, Any], served: frozenset[str] = frozenset()) -> list[str]:
-    """Lines on what was not counted, and on what was not seen. `served`: as `Layout` has it, where that was counted."""
-    named = [NAMED[option] for option in capture["filters"] if option in NAMED and option not in served]
+def warnings(capture: dict[str, Any]) -> list[str]:
+    """Lines on what was not counted, and on what was not seen."""
+    named = capture["only_naming"]
     counted = f"only exchanges that name such a {' and '.join(named)} were counted" if named else ""
     return [text for text in (counted, _lacking(capture)) if text]
 

@@ -30,5 +30,4 @@ LAYOUT = Layout(
     ),
     "no topic was produced to or consumed from",
     lambda file, rows: f"kinspect read {file} --topic {quote(rows[0]['topic'])}",
-    served=frozenset({"--topic"}),
 )

@@ -25,8 +25,7 @@ class Sheet:
 
     def __init__(self, found: dict[str, Any], style: Style) -> None:
         layout = layout_of(found["answer"])
-        self.rows: list[dict[str, Any]] = [row for row in found["rows"] if not layout.folds(row)]
-        folded = [row for row in found["rows"] if layout.folds(row)]
+        self.rows, folded = layout.split(found["rows"])
         self.nothing = layout.empty(found["capture"])
         self._cells = Cells(layout, self.rows, style)
         self._details = [self._cells.details(number) for number in range(len(self.rows))]
