@@ -18,17 +18,17 @@ def shortened(message: str) -> str:
 
 class KinspectError(Exception):
     """Base of all exceptions of kinspect. The message is one line for the user, with the cause, the place, and often
-    the remedy."""
+    the remedy. `status`: exit status of a command that met it."""
+
+    status: ClassVar[int] = 1
 
     def __init__(self, message: str = "") -> None:
         super().__init__(shortened(message))
 
 
 class CaptureError(KinspectError):
-    """An input that could not be opened, or is not a capture. `status`: exit status of a command that met it; `unread`:
-    nothing of the input was read."""
+    """An input that could not be opened, or is not a capture. `unread`: nothing of the input was read."""
 
-    status: ClassVar[int] = 1
     unread = False
 
     @property
@@ -55,6 +55,12 @@ def capture_error(kind: str, message: str, unread: bool) -> CaptureError:
     error = _CAPTURE_ERRORS[kind](message)
     error.unread = unread
     return error
+
+
+class MissingLibraryError(KinspectError):
+    """An optional library that is not installed, or too old."""
+
+    status = 2
 
 
 class StateError(KinspectError):

@@ -35,7 +35,7 @@ EXIT_STATUSES = (
         " printed. Or the output could not be written; for `live`, a reader that closed the pipe counts as that. Or a"
         " process of `--jobs` died. Or `decode` could not read its message to the end.",
     ),
-    ("2", "The command line is wrong."),
+    ("2", "The command line is wrong, or needs a library that is [not installed](install.md#elsewhere)."),
     ("3", "An input ends in the middle of a packet or block. Everything before it was printed."),
     ("4", "An [answer](answers.md) has rows that `--fail-on` names."),
     ("129", "SIGHUP stopped `live` or `explore`: the terminal went away."),

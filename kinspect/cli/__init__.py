@@ -169,8 +169,10 @@ def _execute(arguments: list[str]) -> int:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        known = isinstance(error, KinspectError)
-        complain(str(error) if known else f"internal error: {error!r}; `kinspect --debug ...` says where")
+        if isinstance(error, KinspectError):
+            complain(str(error))
+            return error.status
+        complain(f"internal error: {error!r}; `kinspect --debug ...` says where")
         return FAILED
 
 

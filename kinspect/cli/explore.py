@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,6 +26,7 @@ from kinspect.cli.options import (
 )
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
+from kinspect.extras import need
 from kinspect.filters import FILTER_NAMES
 from kinspect.kafka.view.view import View
 
@@ -114,8 +114,7 @@ def close(explorer: Explorer) -> int:
 
 def check_terminal(otherwise: str) -> None:
     """Raise if the explorer cannot be shown. `otherwise`: a hint at what to use instead."""
-    if find_spec("textual") is None:
-        raise KinspectError("explore needs Textual, which is not installed: pip install textual")
+    need("explore", "the explorer")
     if not (sys.stdout.isatty() and sys.stderr.isatty()):
         raise click.UsageError(f"the explorer draws on a terminal; {otherwise}")
 

@@ -208,7 +208,7 @@ def stream(folder: str, **values: Any) -> int:
     if values["keylog"]:
         usage(lambda: KeyLogFile(values["keylog"]))
     names = usage(lambda: topicnames.load_topic_names(values["topic_names"])) if values["topic_names"] else {}
-    session.check_stream()
+    session.check()
     from kinspect.spark.storage import check_out, everywhere, listing, shown
     from kinspect.spark.streaming.query import Stream
     from kinspect.spark.streaming.source import Watch

@@ -6,21 +6,19 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
-from kinspect.errors import KinspectError
+from kinspect.errors import KinspectError, MissingLibraryError
+from kinspect.extras import install, need
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
 _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
-_PACKAGES = ("pyspark", "pandas", "pyarrow")
 _OLDEST_PYSPARK = (4, 2)
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -38,17 +36,12 @@ would take that executor for lost, and it cannot register again: tasks fail, and
 
 def check() -> None:
     """Raises KinspectError with a line that says what to install, if Spark cannot run here."""
-    missing = [name for name in _PACKAGES if find_spec(name) is None]
-    if missing:
-        raise KinspectError(
-            f"the pipeline needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed:"
-            " pip install 'kinspect[spark]'"
-        )
+    need("spark", "the pipeline")
     version = tuple(map(int, re.findall(r"\d+", metadata.version("pyspark"))[:2]))
     if version < _OLDEST_PYSPARK:
-        raise KinspectError(
+        raise MissingLibraryError(
             f"the pipeline needs PySpark {'.'.join(map(str, _OLDEST_PYSPARK))} or later, found"
-            f" {'.'.join(map(str, version))}: pip install 'kinspect[spark]'"
+            f" {'.'.join(map(str, version))}: {install('spark')}"
         )
     found = java_version()
     if found is None or found < OLDEST_JAVA:
@@ -56,15 +49,6 @@ def check() -> None:
         raise KinspectError(
             f"the pipeline needs Java {OLDEST_JAVA} or later, {there}: install one, or let JAVA_HOME name it"
         )
-
-
-def check_stream() -> None:
-    """Raises KinspectError like `check`, also if only streams cannot run here."""
-    check()
-    with suppress(ModuleNotFoundError):
-        if find_spec("google.protobuf") is not None:
-            return
-    raise KinspectError("a stream needs protobuf, which is not installed: pip install 'kinspect[spark]'")
 
 
 def java_version() -> int | None:

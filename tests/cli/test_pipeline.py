@@ -1,11 +1,11 @@
 """`kinspect pipeline`: its options, and what it says where Spark cannot run."""
 
 import signal
-import sys
 from types import SimpleNamespace
 
 import pytest
 
+from kinspect import extras
 from kinspect.cli import main
 from kinspect.cli import pipeline as command
 from kinspect.errors import KinspectError
@@ -16,32 +16,41 @@ STREAM = ["pipeline", "stream", "captures", "--out", "tables"]
 
 
 @pytest.mark.parametrize(
-    ("missing", "java", "line"),
+    ("missing", "java", "status", "line"),
     [
         (
             {"pyspark", "pyarrow"},
             17,
+            2,
             "kinspect: the pipeline needs pyspark and pyarrow, which are not installed:"
             " pip install 'kinspect[spark]'\n",
         ),
         (
+            {"google.protobuf"},
+            17,
+            2,
+            "kinspect: the pipeline needs protobuf, which is not installed: pip install 'kinspect[spark]'\n",
+        ),
+        (
             set(),
             None,
+            1,
             "kinspect: the pipeline needs Java 17 or later, there is none: install one, or let JAVA_HOME name it\n",
         ),
         (
             set(),
             11,
+            1,
             "kinspect: the pipeline needs Java 17 or later, found 11: install one, or let JAVA_HOME name it\n",
         ),
     ],
 )
 @pytest.mark.parametrize("arguments", [RUN, STREAM], ids=["run", "stream"])
-def test_what_to_install_is_one_line(monkeypatch, capsys, missing, java, line, arguments):
-    monkeypatch.setattr(session, "find_spec", lambda name: None if name in missing else object())
+def test_what_to_install_is_one_line(monkeypatch, capsys, missing, java, status, line, arguments):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name in missing else object())
     monkeypatch.setattr(session.metadata, "version", lambda name: "4.2.0")
     monkeypatch.setattr(session, "java_version", lambda: java)
-    assert main(arguments) == 1
+    assert main(arguments) == status
     assert capsys.readouterr().err == line
 
 
@@ -154,29 +163,11 @@ def test_options_that_a_command_does_not_have_are_refused_in_one_line(capsys, ar
     assert arguments[-2] not in capsys.readouterr().out
 
 
-def test_a_stream_needs_protobuf(monkeypatch, capsys):
-    def found(name):
-        return None if name == "google.protobuf" else object()
-
-    monkeypatch.setattr(session, "find_spec", found)
-    monkeypatch.setattr(session, "check", lambda: None)
-    assert main(STREAM) == 1
-    assert "a stream needs protobuf, which is not installed" in capsys.readouterr().err
-
-
 def test_an_old_pyspark_is_told(monkeypatch, capsys):
-    monkeypatch.setattr(session, "find_spec", lambda name: object())
+    monkeypatch.setattr(extras, "find_spec", lambda name: object())
     monkeypatch.setattr(session.metadata, "version", lambda name: "4.1.1")
-    assert main(RUN) == 1
+    assert main(RUN) == 2
     assert "the pipeline needs PySpark 4.2 or later, found 4.1" in capsys.readouterr().err
-
-
-def test_what_protobuf_lies_in_may_be_missing_too(monkeypatch):
-    """As where nothing else of the namespace `google` is installed."""
-    monkeypatch.setattr(session, "check", lambda: None)
-    monkeypatch.setitem(sys.modules, "google", None)
-    with pytest.raises(KinspectError, match="a stream needs protobuf"):
-        session.check_stream()
 
 
 def test_a_stopped_job_whose_tables_are_half_in_place_says_so():

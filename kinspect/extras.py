@@ -1,0 +1,55 @@
+"""Optional libraries, and the extras of the package that install them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+
+from kinspect.errors import MissingLibraryError
+
+EXTRAS = {
+    "explore": {"textual": "textual"},
+    "metrics": {"prometheus_client": "prometheus-client"},
+    "otel": {
+        "opentelemetry.sdk": "opentelemetry-sdk",
+        "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+    },
+    "parquet": {"pyarrow": "pyarrow"},
+    "spark": {
+        "pyspark": "pyspark",
+        "google.protobuf": "protobuf",
+        "pandas": "pandas",
+        "pyarrow": "pyarrow",
+    },
+}
+"""By extra: each module that is imported, and the package that has it, as `pyproject.toml` names it."""
+
+
+def need(extra: str, who: str) -> None:
+    """Raise MissingLibraryError unless all libraries of an extra are there; none of them is loaded.
+
+    `who`: what needs them, in the words of the user: an option or a command.
+    """
+    missing = [package for module, package in EXTRAS[extra].items() if not _is_there(module)]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise MissingLibraryError(
+            f"{who} needs {_listed(missing)}, which {are} not installed: {install(extra)}"
+        )
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra."""
+    return f"pip install 'kinspect[{extra}]'"
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package around it
+        return False
+
+
+def _listed(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
