@@ -14,13 +14,14 @@ from kinspect.analysis.answers.clients import Clients, ClientUse
 from kinspect.analysis.answers.errors import Errors
 from kinspect.analysis.answers.groups import Groups
 from kinspect.analysis.answers.latency import SLOW_NS, Latency
-from kinspect.analysis.answers.topics import FETCH, PRODUCE, SHARE_FETCH, topics_in
+from kinspect.analysis.answers.topics import topics_in
 from kinspect.analysis.answers.transactions import Transactions
 from kinspect.analysis.answers.upgrade import Upgrade
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import Record
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.model import NS_PER_MS
+from kinspect.protocol.apikeys import FETCH, PRODUCE, SHARE_FETCH
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
