@@ -20,15 +20,27 @@ _PIPE_BYTES = 1024 * 1024
 _SET_PIPE_BYTES = 1031  # F_SETPIPE_SZ of Linux
 _PIECES_AT_ONCE = 16
 
-# Kind, length of what follows, number of the first packet, and the counters.
-_HEAD = Struct("=BQQ7Q")
+# Kind, length of the content, number of the first packet, the counters, and the number of interfaces: each of these has
+# a row behind the head.
+_HEAD = Struct("=BQQ8QH")
+_ROW = Struct("=4Q")
 _PACKETS, _END = 0, 1
+
+
+class InterfaceCounters(NamedTuple):
+    """Packets and bytes that one interface gave, and packets of it that the kernel and the queue dropped."""
+
+    packets: int = 0
+    bytes: int = 0
+    kernel_drops: int = 0
+    queue_drops: int = 0
 
 
 class Counters(NamedTuple):
     """State of a capture: packets and bytes on the wire, packets dropped by the kernel (ring full), packets not decoded
     (queue full), bytes waiting in the queue, and packets written whole into files. `reached`: packets up to this time,
-    in nanoseconds since the epoch, have been captured; 0 if not known."""
+    in nanoseconds since the epoch, have been captured; 0 if not known. `told_at`: when the capturing process said so,
+    by `time.monotonic_ns`. `interfaces`: what each of them has of the first four, in the order of the rings."""
 
     packets: int = 0
     bytes: int = 0
@@ -37,6 +49,8 @@ class Counters(NamedTuple):
     waiting: int = 0
     saved: int = 0
     reached: int = 0
+    told_at: int = 0
+    interfaces: tuple[InterfaceCounters, ...] = ()
 
 
 class Handover(NamedTuple):
@@ -68,14 +82,16 @@ class Outbox:
         with suppress(OSError):
             fcntl.fcntl(descriptor, _SET_PIPE_BYTES, _PIPE_BYTES)
 
-    def packets(self, counters: Counters, first: int, prelude: bytes, blocks: list[bytes]) -> None:
-        """Queue packet blocks, numbered from `first`, behind those that describe them; dropped if the queue is full."""
+    def packets(self, counters: Counters, first: int, prelude: bytes, blocks: list[bytes]) -> bool:
+        """Queue packet blocks, numbered from `first`, behind those that describe them; return False if they are
+        dropped, since the queue is full."""
         # A full queue drops packets until it is half empty: one long run of packets is worth more than many short ones.
         self._full = self.waiting > (self._limit // 2 if self._full else self._limit)
         if self._full:
             self.drops += len(blocks)
         else:
             self._put(_PACKETS, counters, first, prelude + b"".join(blocks))
+        return not self._full
 
     def beat(self, counters: Counters) -> None:
         """Send the counters alone; skipped while earlier messages are still waiting."""
@@ -88,7 +104,9 @@ class Outbox:
 
     def _put(self, kind: int, counters: Counters, first: int, content: bytes) -> None:
         if self.open:
-            head = _HEAD.pack(kind, len(content), first, *counters)
+            *totals, interfaces = counters
+            head = _HEAD.pack(kind, len(content), first, *totals, len(interfaces))
+            head += b"".join([_ROW.pack(*row) for row in interfaces])
             self._pieces += map(memoryview, (head, content))
             self.waiting += len(head) + len(content)
 
@@ -126,12 +144,14 @@ class Inbox:
         head = self._file.read(_HEAD.size)
         if len(head) < _HEAD.size:
             return None
-        kind, length, first, *counters = _HEAD.unpack(head)
+        kind, length, first, *totals, interfaces = _HEAD.unpack(head)
+        rows = self._file.read(interfaces * _ROW.size)
         content = self._file.read(length)
         if len(content) < length:
             return None
+        each = tuple(InterfaceCounters(*row) for row in _ROW.iter_unpack(rows))
         end = json.loads(content) if kind == _END else None
-        return Handover(Counters(*counters), first, b"" if end else content, end)
+        return Handover(Counters(*totals)._replace(interfaces=each), first, b"" if end else content, end)
 
     def close(self) -> None:
         self._file.close()

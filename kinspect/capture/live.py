@@ -24,7 +24,7 @@ from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from kinspect.capture import bpf
-from kinspect.capture.handover import QUEUE_BYTES, Counters, Handover, Inbox, Outbox
+from kinspect.capture.handover import QUEUE_BYTES, Counters, Handover, Inbox, InterfaceCounters, Outbox
 from kinspect.capture.pcapng import read_pcapng
 from kinspect.capture.reader import Findings, new_block
 from kinspect.capture.ring import ANY, BLOCK_BYTES, RING_BYTES, Ring, interface_error
@@ -107,7 +107,7 @@ class Live:
         self.files = [",".join(names)]
         self.errors: list[CaptureError] = []
         self.secrets: list[bytes] = []
-        self.counters = Counters()
+        self.counters = Counters(interfaces=(InterfaceCounters(),) * len(rings))
         """State of the capture when the last block was handed over."""
         self._rings = rings
         self._settings = settings
@@ -149,6 +149,7 @@ class Live:
         os.close(tell)
         os.close(stopped)
         self._inbox = Inbox(told)
+        self.counters = self.counters._replace(told_at=time.monotonic_ns())
         self._ended = False
         self.leave()
         if files is not None:
@@ -185,6 +186,35 @@ class Live:
     def captured_packets(self) -> int:
         """Packets taken out of the kernel's ring."""
         return self.counters.packets
+
+    @property
+    def interfaces(self) -> dict[str, InterfaceCounters]:
+        """What each interface gave, by its name."""
+        return {
+            ring.interface: counted
+            for ring, counted in zip(self._rings, self.counters.interfaces, strict=True)
+        }
+
+    @property
+    def queue_limit(self) -> int:
+        """Bytes that may wait to be decoded."""
+        return self._settings.queue_bytes
+
+    @property
+    def worker(self) -> int | None:
+        """Process id of the capturing process; None before `start` and after `close`."""
+        return self._worker
+
+    @property
+    def capturing(self) -> bool:
+        """True while the capturing process runs. May be asked in any thread."""
+        worker = self._worker
+        if worker is None:
+            return False
+        try:
+            return os.waitid(os.P_PID, worker, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:
+            return False
 
     @property
     def saved_packets(self) -> int | None:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from kinspect.capture.handover import Counters, Outbox
+from kinspect.capture.handover import Counters, InterfaceCounters, Outbox
 from kinspect.capture.order import PacketBatch, PacketOrder
 from kinspect.capture.ring import RETIRE_MS, interface_error
 from kinspect.capture.save import SaveFiles
 from kinspect.capture.tpacket import packet_blocks, read_ring_block
+from kinspect.capture.writer import interface_of
 from kinspect.errors import KinspectError
 from kinspect.model import NS_PER_MS
 
@@ -77,6 +78,7 @@ class CaptureWorker:
         # A clock that is set forward does not make packets late.
         self._offset = time.time_ns() - time.monotonic_ns()
         self._drops = [0] * len(rings)
+        self._counted = [InterfaceCounters() for _ in rings]
         self._deadline: int | None = None
         self._ended_at: int | None = None
         self._patience = 0
@@ -189,9 +191,18 @@ class CaptureWorker:
         first = self._packets + 1
         self._packets += len(batch.blocks)
         self._bytes += sum(batch.lengths)
+        shares = _shares(batch, len(self._counted))
+        for number, (packets, size) in shares.items():
+            counted = self._counted[number]
+            self._counted[number] = counted._replace(
+                packets=counted.packets + packets, bytes=counted.bytes + size
+            )
         self._save(self._save_secrets)
         self._save(lambda files: files.packets(batch.blocks, self._drops))
-        self._outbox.packets(self._counters(), first, self._prelude, batch.blocks)
+        if not self._outbox.packets(self._counters(), first, self._prelude, batch.blocks):
+            for number, (packets, _) in shares.items():
+                counted = self._counted[number]
+                self._counted[number] = counted._replace(queue_drops=counted.queue_drops + packets)
         self._outbox.send()
 
     def _count_before_end(self, times: list[int]) -> int:
@@ -261,6 +272,13 @@ class CaptureWorker:
             outbox.waiting,
             self._saved,
             self._reached,
+            time.monotonic_ns(),
+            tuple(
+                [
+                    counted._replace(kernel_drops=drops)
+                    for counted, drops in zip(self._counted, self._drops, strict=True)
+                ]
+            ),
         )
 
     def _finish(self) -> None:
@@ -273,3 +291,15 @@ class CaptureWorker:
         while outbox.waiting:
             outbox.send()
             select.select([], [outbox.fileno()], [])
+
+
+def _shares(batch: PacketBatch, interfaces: int) -> dict[int, tuple[int, int]]:
+    """Packets and bytes by the number of their interface."""
+    if interfaces == 1:
+        return {0: (len(batch.blocks), sum(batch.lengths))}
+    found: dict[int, tuple[int, int]] = {}
+    for block, length in zip(batch.blocks, batch.lengths, strict=True):
+        number = interface_of(block)
+        packets, size = found.get(number, (0, 0))
+        found[number] = packets + 1, size + length
+    return found

@@ -73,6 +73,12 @@ def packet_block(interface: int, time_ns: int, data: bytes, original_length: int
     return b"".join((head, data, bytes(padding), _LENGTH.pack(length)))
 
 
+def interface_of(block: bytes) -> int:
+    """The number of the interface in an enhanced packet block."""
+    number: int = _PACKET.unpack_from(block)[2]
+    return number
+
+
 def statistics_block(interface: int, start_ns: int, end_ns: int, dropped: int) -> bytes:
     """Statistics block: packets that the operating system dropped on an interface since the start of the capture."""
     return _block(

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import time
 from collections.abc import Sequence
-from io import TextIOWrapper
-from typing import TextIO
+from io import BufferedWriter, FileIO, TextIOWrapper
+from typing import TYPE_CHECKING, TextIO
 
 from kinspect.errors import KinspectError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 PRIVATE = 0o600
 """Mode of output files: captures hold other people's data, so only the owner may read them."""
@@ -17,6 +21,38 @@ PRIVATE = 0o600
 
 STANDARD = "-"
 """The name of standard output."""
+
+
+class TimedFile(FileIO):
+    """A file descriptor that notes how long its writes took: who reads slowly holds up the writer."""
+
+    def __init__(self, descriptor: int, closefd: bool) -> None:
+        super().__init__(descriptor, "w", closefd=closefd)
+        self._blocked_ns = 0
+        self._since: int | None = None
+
+    @property
+    def blocked_ns(self) -> int:
+        """Nanoseconds spent in writes, the one under way included. May be asked in any thread."""
+        since = self._since
+        return self._blocked_ns + (0 if since is None else time.monotonic_ns() - since)
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        self._since = begin = time.monotonic_ns()
+        try:
+            return super().write(data)
+        finally:
+            self._since = None
+            self._blocked_ns += time.monotonic_ns() - begin
+
+
+class Output(TextIOWrapper):
+    """The stream of a command's output, as text or (its `buffer`) bytes. It is buffered: with PYTHONUNBUFFERED, the
+    rest of a write that a signal cuts short would be lost. `file`: what it writes to."""
+
+    def __init__(self, file: TimedFile, encoding: str, errors: str) -> None:
+        super().__init__(BufferedWriter(file), encoding=encoding, errors=errors)
+        self.file = file
 
 
 def check_overwrite(path: str, force: bool, inputs: Sequence[str]) -> None:
@@ -30,16 +66,14 @@ def check_overwrite(path: str, force: bool, inputs: Sequence[str]) -> None:
         raise KinspectError(f"{path}: is one of the inputs")
 
 
-def open_output(path: str | None, force: bool) -> TextIO:
-    """The stream to write to, as text or (its `buffer`) bytes; None is standard output.
+def open_output(path: str | None, force: bool) -> Output:
+    """The stream to write to; None is standard output.
 
     A file keeps its contents until `begin`.
     """
     if path is None:
         # A name that the terminal cannot show must not end the run.
-        if isinstance(sys.stdout, TextIOWrapper):
-            sys.stdout.reconfigure(errors="backslashreplace")
-        return sys.stdout
+        return Output(TimedFile(sys.stdout.fileno(), closefd=False), sys.stdout.encoding, "backslashreplace")
     try:
         over = force or (os.path.exists(path) and not os.path.isfile(path))
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | (0 if over else os.O_EXCL), PRIVATE)
@@ -47,7 +81,7 @@ def open_output(path: str | None, force: bool) -> TextIO:
         raise KinspectError(f"{path}: exists; give --force to overwrite it") from None
     except OSError as error:
         raise KinspectError(f"-o: {path}: {error.strerror or error}") from None
-    return os.fdopen(descriptor, "w", encoding="utf-8")
+    return Output(TimedFile(descriptor, closefd=True), "utf-8", "strict")
 
 
 def discard(stream: TextIO) -> None:

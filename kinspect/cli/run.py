@@ -6,8 +6,7 @@ import gc
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from io import RawIOBase
-from typing import Any, NamedTuple, TextIO, cast
+from typing import Any, NamedTuple, cast
 
 import click
 
@@ -103,7 +102,7 @@ def open_run(
     values = options.values
     gc.freeze()
     relax_collector()
-    stream = _written_whole(usage(lambda: outfile.open_output(options.path, values["force"])))
+    stream = usage(lambda: outfile.open_output(options.path, values["force"]))
     run = ReadRun(
         packets,
         make_inspector(options, packets, taken),
@@ -149,7 +148,7 @@ class ReadRun(Run):
 
     options: RunOptions
     interrupt: Interrupt
-    stream: TextIO
+    stream: outfile.Output
     writer: Writer
     progress: ProgressBar | None = None
     sorted: Ordered | None = field(init=False, default=None)
@@ -324,10 +323,3 @@ def _called(options: RunOptions) -> str | None:
 def _shows_progress(asked: bool | None, path: str | None) -> bool:
     # Rows on the same terminal and a bar would overwrite each other.
     return sys.stderr.isatty() and (path is not None or not sys.stdout.isatty()) if asked is None else asked
-
-
-def _written_whole(stream: TextIO) -> TextIO:
-    """The stream, buffered: with PYTHONUNBUFFERED, the rest of a write that a signal cuts short would be lost."""
-    if not isinstance(stream.buffer, RawIOBase):
-        return stream
-    return open(stream.fileno(), "w", encoding=stream.encoding, errors=stream.errors, closefd=False)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from kinspect.capture import handover
-from kinspect.capture.handover import Counters, Inbox, Outbox
+from kinspect.capture.handover import Counters, Inbox, InterfaceCounters, Outbox
 
 PIPE_BYTES = 4096
 
@@ -45,7 +45,8 @@ def send_all(outbox):
 def test_a_message_goes_whole_through_a_small_pipe(small):
     outbox, inbox = small
     block = os.urandom(100 * PIPE_BYTES + 1)
-    outbox.packets(Counters(packets=1), 7, b"prelude", [block])
+    given = (InterfaceCounters(1, 60, 2, 3), InterfaceCounters(0, 0, 0, 1 << 40))
+    assert outbox.packets(Counters(packets=1, told_at=1 << 50, interfaces=given), 7, b"prelude", [block])
     outbox.end(Counters(packets=2), {"errors": []})
     sending = threading.Thread(target=send_all, args=(outbox,))
     sending.start()
@@ -53,3 +54,5 @@ def test_a_message_goes_whole_through_a_small_pipe(small):
     sending.join()
     assert (first.first, first.section, first.counters.packets) == (7, b"prelude" + block, 1)
     assert (last.end, last.counters.packets) == ({"errors": []}, 2)
+    assert (first.counters.told_at, first.counters.interfaces) == (1 << 50, given)
+    assert last.counters.interfaces == ()

@@ -145,6 +145,21 @@ def test_packets_of_several_interfaces_come_in_the_order_of_time(tmp_path):
     captured = Captured(rings, stopped=True)
     assert captured.packets(tmp_path) == numbered([1, 2, 3, 4, 7, 9, 12])
     assert captured.end.counters.kernel_drops == 6
+    assert captured.end.counters.interfaces == ((3, 180, 3, 0), (4, 240, 3, 0))
+
+
+def test_each_interface_has_its_share_of_what_was_dropped():
+    # More than a pipe takes, and then, once it was handed on, what has no room.
+    large = [ring_block([packet(1, bytes(60_000))] * 4)] * 6
+    rings = [
+        Ring(*large, None, lambda: time.sleep(0.1), some(2, 2)),
+        Ring(None, None, some(3), interface="y"),
+    ]
+    counters = Captured(rings, Plan(duration_ns=300_000_000), queue_bytes=1, slow=True).end.counters
+    assert counters.queue_drops == 3
+    assert [(row.packets, row.queue_drops) for row in counters.interfaces] == [(26, 2), (1, 1)]
+    for name in ("packets", "bytes", "kernel_drops", "queue_drops"):
+        assert sum(getattr(row, name) for row in counters.interfaces) == getattr(counters, name)
 
 
 def test_an_interface_that_goes_down_is_told_and_the_others_go_on(tmp_path):

@@ -1,0 +1,40 @@
+"""How a live run keeps up: what was captured, dropped and waits, and how far decoding and output are behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kinspect.capture.handover import InterfaceCounters
+from kinspect.capture.live import Live
+from kinspect.cli.run import ReadRun
+
+
+class Health(NamedTuple):
+    """State of a live run. `interfaces`: packets, bytes and drops of each, by name. `queue_bytes` of `queue_limit` wait
+    to be decoded. `lag_ns`: time since the capturing process handed over what is decoded now; with nothing to do it
+    stays below 200 ms. `blocked_ns`: time spent so far in writes to the output. `connections`: open TCP connections of
+    any kind. `capturing`: the capturing process runs."""
+
+    interfaces: Mapping[str, InterfaceCounters]
+    queue_bytes: int
+    queue_limit: int
+    lag_ns: int
+    blocked_ns: int
+    connections: int
+    capturing: bool
+
+
+def health(capture: Live, run: ReadRun) -> Health:
+    """The state now. May be asked in any thread, also while decoding waits for the output."""
+    counters = capture.counters
+    return Health(
+        capture.interfaces,
+        counters.waiting,
+        capture.queue_limit,
+        max(time.monotonic_ns() - counters.told_at, 0),
+        run.stream.file.blocked_ns,
+        run.inspector.open_connections,
+        capture.capturing,
+    )
