@@ -9,6 +9,7 @@ from kinspect.errors import MissingLibraryError
 
 EXTRAS = {
     "explore": {"textual": "textual"},
+    "lz4": {"lz4": "lz4"},
     "metrics": {"prometheus_client": "prometheus-client"},
     "otel": {
         "opentelemetry.sdk": "opentelemetry-sdk",

@@ -11,10 +11,9 @@ import zlib
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from lz4.frame import LZ4FrameDecompressor  # type: ignore[import-untyped]
-
 from kinspect.capture.source import Source, read_at_least
-from kinspect.errors import CaptureError, TruncatedCaptureError
+from kinspect.errors import CaptureError, MissingLibraryError, TruncatedCaptureError
+from kinspect.extras import need
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -65,6 +64,14 @@ def _zstd() -> zstd.ZstdDecompressor:
     return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG})
 
 
+def _lz4() -> _Member:
+    need("lz4", "lz4 data")
+    from lz4.frame import LZ4FrameDecompressor  # type: ignore[import-untyped]
+
+    member: _Member = LZ4FrameDecompressor()
+    return member
+
+
 class _Codec(NamedTuple):
     name: str
     magic: bytes
@@ -74,7 +81,7 @@ class _Codec(NamedTuple):
 _CODECS = (
     _Codec("gzip", b"\x1f\x8b\x08", _GzipMember),
     _Codec("zstd", b"\x28\xb5\x2f\xfd", _zstd),
-    _Codec("lz4", b"\x04\x22\x4d\x18", LZ4FrameDecompressor),
+    _Codec("lz4", b"\x04\x22\x4d\x18", _lz4),
     # Skippable frames belong to zstd and lz4 alike, and zstd's decompressor skips them.
     *(_Codec("zstd", bytes([low]) + b"\x2a\x4d\x18", _zstd) for low in range(0x50, 0x60)),
 )
@@ -142,7 +149,10 @@ class Decompressed:
                 "zstd nor lz4; everything before it was read"
             )
         self._kind = codec.name
-        return codec.member()
+        try:
+            return codec.member()
+        except MissingLibraryError as error:
+            raise CaptureError(f"{self.name}: {error}") from None
 
     def _unpack(self, member: _Member, size: int) -> bytes:
         if member.needs_input and not self._more_inside and not self._input:

@@ -5,6 +5,7 @@ from struct import pack
 import pytest
 from capture_files import COMPRESS, Packet, packets, pcap, pcapng, read
 
+from kinspect import extras
 from kinspect.capture import open_timeline
 from kinspect.capture.compressed import zstd
 from kinspect.errors import CaptureError, TruncatedCaptureError
@@ -35,6 +36,18 @@ def test_concatenated_members(tmp_path, codec):
     result = read(path)
     assert result.packets == CONTENT
     assert result.messages == []
+
+
+def test_a_library_that_is_not_installed_makes_its_captures_unreadable(tmp_path, monkeypatch):
+    data = pcap(CONTENT)
+    path = tmp_path / "x.pcap"
+    path.write_bytes(COMPRESS["gzip"](data[:1000]) + COMPRESS["lz4"](data[1000:]))
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    result = read(path)
+    assert result.packets == CONTENT[: len(result.packets)]
+    assert result.messages == [
+        f"{path}: lz4 data needs lz4, which is not installed: pip install 'kinspect[lz4]'"
+    ]
 
 
 def test_members_of_different_kinds_padding_and_skippable_frames(tmp_path):
