@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import date
-from hashlib import blake2b
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -83,20 +82,11 @@ def _text(value: Any) -> str | None:
     return None if value is None else escape_json(orjson.dumps(value)).decode()
 
 
-def exchange_id(exchange: Exchange) -> str:
-    """Id of the exchange, the same in every run over its packets: a hash of connection, direction and offset of its
-    earliest message, as 32 hex digits."""
-    message = exchange.request or exchange.response
-    assert message is not None
-    text = f"{exchange.connection.connection_id}|{message.direction}|{message.offset}"
-    return blake2b(text.encode(), digest_size=16).hexdigest()
-
-
 def _exchange_rows(view: View) -> Callable[[Exchange], Iterable[TableRow]]:
     def rows(exchange: Exchange) -> Iterable[TableRow]:
         row = view.exchange(exchange)
         _put_times(row, exchange.timestamp, exchange.completed_at)
-        row[EXCHANGE_ID] = exchange_id(exchange)
+        row[EXCHANGE_ID] = row.get("event_id")
         for side, message in ((REQUEST, exchange.request), (RESPONSE, exchange.response)):
             shown = row.get(side)
             if shown is not None and message is not None:
@@ -117,7 +107,7 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Tabl
     def rows(exchange: Exchange) -> Iterator[TableRow]:
         line = view.exchange(exchange)
         around: TableRow = {
-            EXCHANGE_ID: exchange_id(exchange),
+            EXCHANGE_ID: line["event_id"],
             "client_ip": line["client"]["ip"],
             "client_id": line["client"]["id"],
             "broker_ip": line["broker"]["ip"],

@@ -23,6 +23,7 @@ from kinspect.kafka.summary import problems_of, summary_of
 from kinspect.kafka.view import fieldnames, projection
 from kinspect.kafka.view.body import BodyView
 from kinspect.kafka.view.recordview import PAYLOADS, RecordView
+from kinspect.kafka.wire.eventid import exchange_id
 from kinspect.kafka.wire.message import NOTHING_DECODED, WireMessage
 from kinspect.kafka.wire.pair import Pair
 from kinspect.kafka.wire.wait import wait
@@ -78,6 +79,7 @@ def line(exchange: Pair, view: View) -> dict[str, Any]:
     return {
         "type": "exchange",
         "schema_version": SCHEMA_VERSION,
+        "event_id": exchange_id(exchange),
         "timestamp": iso_time(exchange.timestamp),
         "completed_at": iso_time(exchange.completed_at),
         "client": {
