@@ -8,17 +8,17 @@ from datetime import date
 from struct import Struct
 from typing import Any, NamedTuple
 
-import orjson
 import pyarrow as pa
 
 from kinspect.errors import CaptureError
+from kinspect.jsontext import json_text
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.kafka.fields.entities import PARTITION_NAMES, TOPIC_ID
+from kinspect.kafka.view.forms import TEXT
 from kinspect.kafka.view.view import SCHEMA_VERSION, View
 from kinspect.kafka.wire.order import LineKey
 from kinspect.model import NS_PER_DAY, REQUEST, RESPONSE
-from kinspect.output.escape import escape_json
 from kinspect.tables.columns import DATE, EXCHANGE_ID, schema_of
 from kinspect.tables.names import CONNECTIONS, EXCHANGES, RECORDS
 
@@ -79,10 +79,12 @@ def _micros(nanoseconds: int | None) -> int | None:
 
 
 def _text(value: Any) -> str | None:
-    return None if value is None else escape_json(orjson.dumps(value)).decode()
+    return None if value is None else json_text(value)
 
 
 def _exchange_rows(view: View) -> Callable[[Exchange], Iterable[TableRow]]:
+    view = replace(view, body=TEXT)
+
     def rows(exchange: Exchange) -> Iterable[TableRow]:
         row = view.exchange(exchange)
         _put_times(row, exchange.timestamp, exchange.completed_at)
@@ -91,7 +93,6 @@ def _exchange_rows(view: View) -> Callable[[Exchange], Iterable[TableRow]]:
             shown = row.get(side)
             if shown is not None and message is not None:
                 shown["timestamp_ns"], shown["timestamp"] = message.first_time, _micros(message.first_time)
-                shown["body"] = _text(shown.get("body"))
         return (row,)
 
     return rows
