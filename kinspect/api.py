@@ -12,6 +12,7 @@ from kinspect.capture.keylog import KeyLogFile
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters import PORTS, filter_from
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.forms import BODY_FORMS, JSON
 from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import INT64_FORMS, View
 from kinspect.model import Caps
@@ -27,6 +28,7 @@ TYPES: dict[str, tuple[Any, str]] = {
     "payload": (str, f"one of {', '.join(PAYLOADS)}"),
     "show_secrets": SWITCH,
     "int64": (str, f"one of {', '.join(INT64_FORMS)}"),
+    "body": (str, f"one of {', '.join(BODY_FORMS)}"),
     "keylog": (str | PathLike | bytes, "the path of a key log, or its bytes"),
     "topic_names": (Mapping | None, "a dict of topic ids and names"),
     "caps": (Caps | None, "a kinspect.Caps"),
@@ -43,6 +45,7 @@ def read(
     payload: str = "none",
     show_secrets: bool = False,
     int64: str = "number",
+    body: str = JSON,
     keylog: str | PathLike[str] | bytes = b"",
     topic_names: Mapping[str, str] | None = None,
     decode_as: int | Iterable[int] = (),
@@ -56,8 +59,8 @@ def read(
     list are sorted as those of a file.
 
     `filter`: the filters of the command by name, each a value or a list: `{"topic": "orders-*", "errors_only": True}`.
-    `fields`, `records`, `payload`, `show_secrets`, `int64`: the options of the command, for `Exchange.to_dict`; fields
-    are a list, or text with commas.
+    `fields`, `records`, `payload`, `show_secrets`, `int64`, `body`: the options of the command, for
+    `Exchange.to_dict`; fields are a list, or text with commas.
     `keylog`: TLS secrets in NSS key log format, beside those in the captures: bytes, or the path of a file, which may
     still grow. `topic_names`: topic id to name. `decode_as`: a port or ports whose traffic is Kafka whatever it looks
     like. `caps`: limits on memory.
@@ -66,8 +69,8 @@ def read(
     exchange is asked for. Iterating raises `CaptureError` for one that cannot be read and `TruncatedCaptureError` for
     one that ends in the middle, both after the exchanges of all that could be read.
     """
-    _check_types(records=records, payload=payload, show_secrets=show_secrets, int64=int64)
-    view = View(records, payload, show_secrets, int64, _fields(fields))
+    _check_types(records=records, payload=payload, show_secrets=show_secrets, int64=int64, body=body)
+    view = View(records, payload, show_secrets, int64, _fields(fields), body)
     begin = _beginning(paths, more, filter, keylog, topic_names, decode_as, caps)
     return Reading(begin, view)
 
@@ -179,6 +182,7 @@ class Reading(Iterator[Exchange]):
         """The `summary` line's object: the counts up to here, keys and meanings are in docs/output.md."""
         run = self._begun()
         self._tally.unknown = run.filter.unknown
+        self._tally.first, self._tally.last = run.filter.start, run.last
         return self._tally.completed(run.summary())
 
 

@@ -30,7 +30,8 @@ class Run:
     """Feeds an inspector with packets, and with the TLS secrets that the key log and the captures give meanwhile.
 
     `held_seconds`: time for which lines wait for others that belong before them, where the size of the input is not
-    known and packets may come as they are captured.
+    known and packets may come as they are captured. `last`: time of the last packet so far; that of the first one is
+    `filter.start`.
     """
 
     packets: Packets
@@ -39,6 +40,7 @@ class Run:
     keylog: KeyLogText | None
     held_seconds: float = field(default=HELD_SECONDS, kw_only=True)
     released_at: float = field(init=False, default=0.0)
+    last: int | None = field(init=False, default=None)
 
     def prepare(self) -> None:
         """Prepare for the first block."""
@@ -49,6 +51,8 @@ class Run:
         """Take a block; return the lines whose turn has come."""
         if self.filter.start is None:
             self.filter.start = block.first_time
+        if (last := block.last_time) is not None:
+            self.last = last
         self.add_secrets()
         lines = self.inspector.feed(block)
         now = time.monotonic()

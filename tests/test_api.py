@@ -50,8 +50,8 @@ def lines(reading):
 
 
 def summary(reading):
-    """Its summary, but for the files' names."""
-    return {**balanced(reading.summary), "files": None}
+    """Its summary, but for the files' names, which its id depends on."""
+    return {**balanced(reading.summary), "files": None, "event_id": None}
 
 
 def blocks(path):

@@ -20,6 +20,7 @@ from kinspect.cli.options import (
     INPUT,
     JOBS,
     LIMITS,
+    LINES_ALONE,
     OUTPUT_FILE,
     Sectioned,
     make_style,
@@ -113,7 +114,7 @@ def _run(
 ) -> int:
     counted = Counted({name: answer})
     asked = run_options(
-        {**NOT_ASKED, **values, "format_name": JSONL, "emit": sorted(counted.lines), "fields": ()}, captures
+        {**NOT_ASKED, **LINES_ALONE, **values, "format_name": JSONL, "emit": sorted(counted.lines)}, captures
     )
     counted.serve(asked.filter)
     timeline = open_timeline(captures)

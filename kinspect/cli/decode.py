@@ -19,6 +19,7 @@ from kinspect.cli.pasted import message_bytes
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
 from kinspect.filters import unknown_api
+from kinspect.jsontext import escape_json
 from kinspect.kafka.connection.tokens import may_be_token, may_hold_token
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
@@ -27,7 +28,7 @@ from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.pair import KAFKA, TOKEN_NAME
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
-from kinspect.output.escape import escape, escape_json
+from kinspect.output.escape import escape
 from kinspect.output.named import number_name
 from kinspect.output.redacted import HIDDEN, STRUCTURE, shown_value
 from kinspect.protocol import interpreter, request_header, schema

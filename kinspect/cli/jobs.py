@@ -144,7 +144,7 @@ class _Kept:
         self.text = text(self._view.exchange(exchange))
 
     def line(self, line: dict[str, Any]) -> None:
-        self.text = text(line)
+        self.text = text(self._view.other(line))
 
     def flush(self) -> None:
         """Nothing is buffered: each line is whole."""

@@ -11,6 +11,7 @@ from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Num
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, Filter
 from kinspect.kafka.connection.roles import ROLES
+from kinspect.kafka.view.forms import BODY_FORMS, JSON
 from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import INT64_FORMS, View
 from kinspect.kafka.wire.wait import CAUSES
@@ -120,6 +121,16 @@ SHOWN = (
         metavar="PATHS",
         help="Only these keys of exchange lines (jsonl): a,b.c. A key of records implies --records.",
     ),
+    click.option(
+        "--body",
+        type=click.Choice(BODY_FORMS),
+        help="Bodies in jsonl: as objects; as one text, which is JSON; or not at all.  [default: json]",
+    ),
+    click.option(
+        "--no-nulls",
+        is_flag=True,
+        help="Leave out null keys and empty lists (jsonl), but for those of bodies.",
+    ),
     click.option("--records", is_flag=True, help="Decode records."),
     payload_option("Show records' keys and values; none: their sizes only."),
     click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like."),
@@ -136,6 +147,9 @@ SHOWN = (
     click.option("--utc", is_flag=True, help="Tables in UTC (else local time; JSON is always UTC)."),
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
 )
+
+LINES_ALONE: dict[str, Any] = {"emit": (), "fields": (), "body": None, "no_nulls": False}
+"""Options that only JSON lines have, with their defaults."""
 
 SORTED_MOST = 10_000
 """Largest `--limit` of `--sort`."""
@@ -293,6 +307,8 @@ def make_view(values: dict[str, Any]) -> View:
             payload=values["payload"],
             show_secrets=values["show_secrets"],
             int64=values["int64"],
+            body=values["body"] or JSON,
+            nulls=not values["no_nulls"],
         )
     )
 
@@ -323,7 +339,7 @@ def make_style(values: dict[str, Any]) -> Style:
 def choose_format(values: dict[str, Any], terminal: bool, shown: str = TABLE) -> str:
     """The format meant by `auto`: `shown` on a terminal; options that only JSON lines have choose those."""
     name: str = values["format_name"]
-    lines_only = [f"--{option}" for option in ("emit", "fields") if values[option]]
+    lines_only = [f"--{option.replace('_', '-')}" for option in LINES_ALONE if values[option]]
     if name == AUTO:
         return shown if terminal and not lines_only else JSONL
     if name != JSONL and lines_only:

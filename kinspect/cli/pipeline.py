@@ -20,6 +20,7 @@ from kinspect.cli.options import (
     FILTERS,
     INPUT,
     LIMITS,
+    LINES_ALONE,
     Sectioned,
     make_caps,
     make_filter,
@@ -278,7 +279,7 @@ def _request(tables: tuple[str, ...], names: dict[str, str], values: dict[str, A
 
     return Request(
         tables,
-        view=make_view({**values, "fields": (), "records": False, "int64": "number"}),
+        view=make_view({**values, **LINES_ALONE, "records": False, "int64": "number"}),
         chosen={name: values[name] for name in FILTER_NAMES if values[name]},
         names=names,
         kafka_ports=frozenset(values["decode_as"]),

@@ -207,13 +207,11 @@ class ReadRun(Run):
     def take(self, block: Block) -> list[Line]:
         """Take a block and return the lines that it completes."""
         self._begin()
-        if self.tally.first is None:
-            self.tally.first = block.first_time
-        if (last := block.last_time) is not None:
-            self.tally.last = last
         if self.progress is not None:
             self.progress.update()
-        return self.feed(block)
+        lines = self.feed(block)
+        self.tally.first, self.tally.last = self.filter.start, self.last
+        return lines
 
     def show(self, lines: list[Line]) -> None:
         """Write the lines that pass the filter; empties the list. Raises LimitReachedError."""

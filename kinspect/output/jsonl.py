@@ -6,9 +6,9 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from kinspect.jsontext import escape_json
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
-from kinspect.output.escape import escape_json
 
 BATCH_BYTES = 32 * 1024
 """Bytes that are buffered at most. With more, malloc returns memory to the system after each batch and takes it again:
@@ -36,7 +36,7 @@ class JsonLines:
 
     def line(self, line: dict[str, Any]) -> None:
         """Write one object."""
-        self._put(text(line))
+        self._put(text(self._view.other(line)))
 
     def piece(self, exchange: Exchange) -> tuple[str, bytes]:
         """The exchange's line."""

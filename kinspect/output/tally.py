@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kinspect import seen
 from kinspect.kafka.summary import error_counts
+from kinspect.kafka.view.view import iso_time
+from kinspect.kafka.wire.eventid import event_id
 from kinspect.protocol import schema
 from kinspect.seen import SeenValues
 
@@ -64,13 +66,20 @@ class Tally:
         return {schema.error_name(code): times for code, times in sorted(self.error_counts.items())}
 
     def completed(self, summary: dict[str, Any]) -> dict[str, Any]:
-        """The `summary` line's object, with the counts of the output side added to the pipeline's."""
-        return {
+        """The `summary` line's object, with the counts of the output side added to the pipeline's. Its id is a hash of
+        all of it: the same run again has the same one, any other run has another."""
+        line = {
+            "type": summary["type"],
+            "schema_version": summary["schema_version"],
+            "event_id": "",
+            "timestamp": iso_time(self.first),
+            "completed_at": iso_time(self.last),
             **summary,
             "shown": self.shown,
             "error_counts": self.named_errors(),
             "unknown_to_filters": dict(sorted(self.unknown.items())),
         }
+        return {**line, "event_id": event_id(f"summary|{line}")}
 
     def add(self, other: Tally) -> None:
         """Add the counts of another process."""

@@ -74,10 +74,10 @@ _EXCHANGE = parse_columns(
     error_names texts, error_count long, problem_count long, request request, response response, problems problems"""
 )
 _CONNECTION = parse_columns(
-    """timestamp time, completed_at time, client counted_client, broker counted_broker, connection_id text,
-    community_id text, kind text, server_name text, alpn texts, tls_version text, tls_cipher_suite text,
-    tls_status text, tls_reason text, handshake_seen bool, end_reason text, exchanges long, gaps long, gap_bytes long,
-    conflicting_bytes long, undecoded_bytes long"""
+    """event_id text, timestamp time, completed_at time, client counted_client, broker counted_broker,
+    connection_id text, community_id text, kind text, server_name text, alpn texts, tls_version text,
+    tls_cipher_suite text, tls_status text, tls_reason text, handshake_seen bool, end_reason text, exchanges long,
+    gaps long, gap_bytes long, conflicting_bytes long, undecoded_bytes long"""
 )
 # Columns in front of a batch's own: its place.
 _AROUND = """exchange_id text, timestamp time, client_ip text, client_id text, broker_ip text, broker_port int,
@@ -105,6 +105,7 @@ PROBLEM_ROWS = pa.schema([*parse_columns("file text, error text, unread bool, me
 """Columns of the table `problems`, a row of which is an input that was not read to its end, or not at all."""
 
 COMMENTS = {
+    "event_id": "Id of the connection's line: a hash of connection_id",
     EXCHANGE_ID: "Hash of the connection, and the message's direction and place in it; joins tables, stable over runs",
     "timestamp_ns": "First byte of the earliest message present, nanoseconds since the epoch",
     "timestamp": "timestamp_ns in microseconds",
@@ -152,7 +153,7 @@ def schema_of(name: str, fields: Collection[str] | None) -> pa.Schema:
 
 def _pruned(fields: ColumnTypes, tree: projection.Tree) -> Iterator[tuple[str, pa.DataType]]:
     for name, kind in fields:
-        key = name.removesuffix("_ns")
+        key = "event_id" if name == EXCHANGE_ID else name.removesuffix("_ns")
         if key not in tree:
             continue
         below = tree[key]

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import date
-from hashlib import blake2b
 from struct import Struct
 from typing import Any, NamedTuple
 
-import orjson
 import pyarrow as pa
 
 from kinspect.errors import CaptureError
+from kinspect.jsontext import json_text
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.kafka.fields.entities import PARTITION_NAMES, TOPIC_ID
+from kinspect.kafka.view.forms import TEXT
 from kinspect.kafka.view.view import SCHEMA_VERSION, View
 from kinspect.kafka.wire.order import LineKey
 from kinspect.model import NS_PER_DAY, REQUEST, RESPONSE
-from kinspect.output.escape import escape_json
 from kinspect.tables.columns import DATE, EXCHANGE_ID, schema_of
 from kinspect.tables.names import CONNECTIONS, EXCHANGES, RECORDS
 
@@ -80,28 +79,20 @@ def _micros(nanoseconds: int | None) -> int | None:
 
 
 def _text(value: Any) -> str | None:
-    return None if value is None else escape_json(orjson.dumps(value)).decode()
-
-
-def exchange_id(exchange: Exchange) -> str:
-    """Id of the exchange, the same in every run over its packets: a hash of connection, direction and offset of its
-    earliest message, as 32 hex digits."""
-    message = exchange.request or exchange.response
-    assert message is not None
-    text = f"{exchange.connection.connection_id}|{message.direction}|{message.offset}"
-    return blake2b(text.encode(), digest_size=16).hexdigest()
+    return None if value is None else json_text(value)
 
 
 def _exchange_rows(view: View) -> Callable[[Exchange], Iterable[TableRow]]:
+    view = replace(view, body=TEXT)
+
     def rows(exchange: Exchange) -> Iterable[TableRow]:
         row = view.exchange(exchange)
         _put_times(row, exchange.timestamp, exchange.completed_at)
-        row[EXCHANGE_ID] = exchange_id(exchange)
+        row[EXCHANGE_ID] = row.get("event_id")
         for side, message in ((REQUEST, exchange.request), (RESPONSE, exchange.response)):
             shown = row.get(side)
             if shown is not None and message is not None:
                 shown["timestamp_ns"], shown["timestamp"] = message.first_time, _micros(message.first_time)
-                shown["body"] = _text(shown.get("body"))
         return (row,)
 
     return rows
@@ -117,7 +108,7 @@ def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[Tabl
     def rows(exchange: Exchange) -> Iterator[TableRow]:
         line = view.exchange(exchange)
         around: TableRow = {
-            EXCHANGE_ID: exchange_id(exchange),
+            EXCHANGE_ID: line["event_id"],
             "client_ip": line["client"]["ip"],
             "client_id": line["client"]["id"],
             "broker_ip": line["broker"]["ip"],

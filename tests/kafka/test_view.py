@@ -63,8 +63,9 @@ def body(line: dict[str, Any], side: str = RESPONSE) -> Any:
 def test_keys_and_their_order() -> None:
     line = DEFAULT.exchange(exchange(1, 17, {"max_wait_ms": 500}, {"throttle_time_ms": 3}))
     assert " ".join(line) == (
-        "type schema_version timestamp completed_at client broker connection_id community_id tls kind api api_key"
-        " api_version correlation_id outcome outcome_reason api_candidates latency_ms service_ms in_flight max_wait_ms"
+        "type schema_version event_id timestamp completed_at client broker connection_id community_id tls kind api"
+        " api_key api_version correlation_id outcome outcome_reason api_candidates latency_ms service_ms in_flight"
+        " max_wait_ms"
         " throttle_time_ms wait topics topic_ids partitions groups transactional_ids truncated_lists record_count"
         " record_bytes error_codes error_names error_count problem_count request response problems"
     )
@@ -108,8 +109,12 @@ def test_an_exchange_shows_itself() -> None:
 
 
 def test_missing_sides_are_null_and_lists_empty() -> None:
-    line = DEFAULT.exchange(bare(1, 17))
-    assert line["request"] is line["response"] is line["timestamp"] is line["latency_ms"] is None
+    made = bare(1, 17)
+    made.request = WireMessage(REQUEST, b"", 0, 0, None, None, 1, 1, 1, True)
+    line = DEFAULT.exchange(made)
+    assert line["response"] is line["timestamp"] is line["latency_ms"] is None
+    made.request, made.response = None, made.request
+    assert DEFAULT.exchange(made)["request"] is None
     assert line["topics"] == line["problems"] == line["error_codes"] == line["api_candidates"] == []
     assert (line["record_count"], line["record_bytes"], line["truncated_lists"]) == (None, None, False)
 

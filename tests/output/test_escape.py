@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinspect.output.escape import escape, escape_json
+from kinspect.jsontext import escape_json
+from kinspect.output.escape import escape
 
 
 @pytest.mark.parametrize(

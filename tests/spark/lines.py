@@ -33,8 +33,10 @@ def lines(paths, emit="exchange", view=WHOLE, caps=None, keylog=b""):
 def line_of(row, kind="exchange"):
     """A row of `exchanges` or `connections` as the line it was made of."""
     line = {"type": kind, **row}
-    for name in ("completion", "date", "exchange_id", "run_id", "capture_point"):
+    for name in ("completion", "date", "run_id", "capture_point"):
         line.pop(name, None)
+    if "exchange_id" in line:
+        line["event_id"] = line.pop("exchange_id")
     _to_text(line, "timestamp")
     _to_text(line, "completed_at")
     for side in ("request", "response"):

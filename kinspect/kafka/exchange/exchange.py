@@ -6,7 +6,7 @@ from typing import Any
 
 from kinspect.kafka import summary
 from kinspect.kafka.view import view
-from kinspect.kafka.wire import wait
+from kinspect.kafka.wire import eventid, wait
 from kinspect.kafka.wire.pair import Pair
 from kinspect.model import Problem
 
@@ -15,6 +15,12 @@ class Exchange(Pair):
     """A request with its response (see `Pair`), the names and counts in their bodies, and the JSON line."""
 
     __slots__ = ()
+
+    @property
+    def event_id(self) -> str:
+        """Id of the exchange, the same in every run over its packets: a hash of connection, direction and stream offset
+        of its earliest message, as 32 hex digits."""
+        return eventid.exchange_id(self)
 
     @property
     def latency_ms(self) -> float | None:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time
+from kinspect.kafka.wire.eventid import event_id
 from kinspect.kafka.wire.order import LineKey
 
 
@@ -33,6 +34,7 @@ class Gap:
         return {
             "type": "gap",
             "schema_version": SCHEMA_VERSION,
+            "event_id": event_id(f"gap|{self.connection_id}|{self.direction}|{self.offset}"),
             "connection_id": self.connection_id,
             "direction": self.direction,
             "timestamp": iso_time(self.time),
@@ -94,6 +96,7 @@ class ConnectionLine:
         return {
             "type": "connection",
             "schema_version": SCHEMA_VERSION,
+            "event_id": event_id(f"connection|{self.connection_id}"),
             "timestamp": iso_time(self.start_time),
             "completed_at": iso_time(self.end_time),
             "client": {

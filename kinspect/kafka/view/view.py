@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 from kinspect.errors import KinspectError
 from kinspect.kafka.summary import problems as all_problems
 from kinspect.kafka.summary import problems_of, summary_of
-from kinspect.kafka.view import fieldnames, projection
+from kinspect.kafka.view import fieldnames, forms, projection
 from kinspect.kafka.view.body import BodyView
+from kinspect.kafka.view.forms import BODY, BODY_FORMS, Form, Line
 from kinspect.kafka.view.recordview import PAYLOADS, RecordView
+from kinspect.kafka.wire.eventid import exchange_id
 from kinspect.kafka.wire.message import NOTHING_DECODED, WireMessage
 from kinspect.kafka.wire.pair import Pair
 from kinspect.kafka.wire.wait import wait
@@ -78,6 +80,7 @@ def line(exchange: Pair, view: View) -> dict[str, Any]:
     return {
         "type": "exchange",
         "schema_version": SCHEMA_VERSION,
+        "event_id": exchange_id(exchange),
         "timestamp": iso_time(exchange.timestamp),
         "completed_at": iso_time(exchange.completed_at),
         "client": {
@@ -161,7 +164,7 @@ def _line_of(keys: Iterable[str]) -> MakeLine:
 
 
 MESSAGE_KEYS = ("timestamp", "duration_ms", "size", "frames", "layout", "complete", "inferred", "body")
-BODY, ERRORS = "body", "errors"
+ERRORS = "errors"
 BODY_KEYS = frozenset({"layout", "complete"})
 """Keys of a message that need its whole body."""
 
@@ -185,7 +188,9 @@ class View:
     `records`: record sets with their records; a payload, or a field of records, implies it. `payload`: how keys, values
     and header values are shown (`none`, `text`, `base64`, `hex`). `show_secrets`: nothing is redacted. `int64`:
     `number`, or `string` for tools that round. `fields`: the dotted paths to show, through arrays, or None for all; a
-    line then has these alone, each key of the top level at least as null. Raises KinspectError for other values.
+    line then has these alone, each key of the top level at least as null. `body`: bodies as `json`, as one `text` that
+    is JSON, or `none`: there is no key `body`. `nulls`: if False, null keys and empty lists are left out, but for those
+    of bodies. Raises KinspectError for other values.
 
     `request_fields` and `response_fields` are the body fields that the view takes: None for the whole body, an empty
     set for none of it.
@@ -196,31 +201,40 @@ class View:
     show_secrets: bool = False
     int64: str = "number"
     fields: Collection[str] | None = None
+    body: str = forms.JSON
+    nulls: bool = True
     request_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
     response_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
-    _bodies: BodyView = field(init=False, repr=False, compare=False)
+    _bodies: BodyView | None = field(init=False, repr=False, compare=False)
     _line: MakeLine = field(init=False, repr=False, compare=False)
     _below: tuple[tuple[str, projection.Tree], ...] = field(init=False, repr=False, compare=False)
+    _forms: tuple[Form, ...] = field(init=False, repr=False, compare=False)
     _summarises: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _one_of("payload", self.payload, PAYLOADS)
         _one_of("int64", self.int64, INT64_FORMS)
+        _one_of("body", self.body, BODY_FORMS)
         tree = {} if self.fields is None else projection.parse_paths(self.fields)
         _check(tree)
+        if self.body == forms.NONE:
+            _check_without_bodies(tree)
         int64_text = self.int64 == "string"
         summarises = not tree or _summarises(tree) or _asks(tree, RESPONSE, ERRORS)
         asks_for_records = any(RECORDS_PATH in f".{path}." for path in self.fields or ())
         records = self.records or self.payload != "none" or asks_for_records
         settled: dict[str, Any] = {
             "records": records,
-            "_bodies": BodyView(
+            "_bodies": None
+            if self.body == forms.NONE
+            else BodyView(
                 RecordView(records, self.payload, self.show_secrets, int64_text),
                 self.show_secrets,
                 int64_text,
             ),
             "_line": _line_of(key for key in source().keys if key in tree) if tree else line,
             "_below": tuple((key, below) for key, below in tree.items() if below),
+            "_forms": self._own_forms(),
             "_summarises": summarises,
             "request_fields": _needed(tree, REQUEST, summarises),
             "response_fields": _needed(tree, RESPONSE, summarises),
@@ -230,14 +244,29 @@ class View:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle a view as its options, without its parts."""
-        return View, (self.records, self.payload, self.show_secrets, self.int64, self.fields)
+        given = self.records, self.payload, self.show_secrets, self.int64, self.fields, self.body, self.nulls
+        return View, given
+
+    def _own_forms(self) -> tuple[Form, ...]:
+        bodies: dict[str, tuple[Form, ...]] = {
+            forms.JSON: (),
+            forms.TEXT: (forms.text_bodies,),
+            forms.NONE: (forms.no_bodies,),
+        }
+        return bodies[self.body] if self.nulls else (*bodies[self.body], forms.no_nulls)
 
     def exchange(self, exchange: Pair) -> dict[str, Any]:
         """The exchange's line, ready for JSON. It shares parts of the decoded bodies: do not change it."""
         shown = self._line(exchange, self)
         for key, below in self._below:
             shown[key] = projection.project(shown[key], below)
+        for form in self._forms:
+            shown = form(shown)
         return shown
+
+    def other(self, line: Line) -> Line:
+        """The object of a line of another type, as the options ask for it."""
+        return line if self.nulls else forms.no_nulls(line)
 
     def request(self, exchange: Pair) -> dict[str, Any] | None:
         """The line's `request`."""
@@ -259,7 +288,9 @@ class View:
         label = None
         if layout is not None:
             label = layout.label
-            if body is not None:
+            if self._bodies is None:
+                body = None
+            elif body is not None:
                 body = self._bodies.body(layout, body, message, exchange, self._summarises)
         first, begin, end = message.first_frame, message.first_time, message.last_time
         return {
@@ -300,6 +331,13 @@ def _check(tree: projection.Tree) -> None:
                 raise KinspectError(f"unknown field '{key}.{name}'; {known}")
             if name == BODY and below[name]:
                 fieldnames.check_names(below[name], f"{key}.{name}")
+
+
+def _check_without_bodies(tree: projection.Tree) -> None:
+    """Raise KinspectError for a requested body, where there are none."""
+    for side in (REQUEST, RESPONSE):
+        if BODY in tree.get(side, {}):
+            raise KinspectError(f"fields ask for '{side}.{BODY}', and body is '{forms.NONE}'")
 
 
 def _nearest(name: str) -> str:

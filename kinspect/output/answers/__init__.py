@@ -10,8 +10,9 @@ from typing import Any, TextIO
 
 import orjson
 
+from kinspect.jsontext import escape_json
 from kinspect.output import Style
-from kinspect.output.escape import escape, escape_json
+from kinspect.output.escape import escape
 
 TABLE, JSON, JSONL, CSV = "table", "json", "jsonl", "csv"
 SCHEMA_VERSION = 1

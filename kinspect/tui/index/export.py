@@ -13,9 +13,9 @@ from kinspect.capture.places import has_places
 from kinspect.capture.source import can_reopen
 from kinspect.capture.writer import PcapngWriter
 from kinspect.errors import KinspectError
+from kinspect.jsontext import escape_json
 from kinspect.link import Dissector
 from kinspect.model import FRAME_BITS, FRAME_MASK, Block, Caps, Counts
-from kinspect.output.escape import escape_json
 from kinspect.tui.index import reread, row
 from kinspect.tui.index.row import Row
 from kinspect.tui.index.store import Store, never

@@ -1,0 +1,39 @@
+"""JSON text that is harmless on a terminal."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import orjson
+
+_BEYOND_ASCII = re.compile(r"[^\n -~]+")
+DELETE = b"\x7f"
+"""The one control character of ASCII that JSON allows as itself."""
+
+
+def json_text(value: Any) -> str:
+    """The value as JSON in one line."""
+    return escape_json(orjson.dumps(value)).decode()
+
+
+def escape_json(text: bytes) -> bytes:
+    """Equivalent JSON with `\\u009b` for each character that is not printable (`kinspect.output.escape.escape`); line
+    feeds between its tokens stay."""
+    if text.isascii() and DELETE not in text:
+        return text
+    decoded = text.decode()
+    # A line ends with its line feed.
+    if decoded[:-1].isprintable():
+        return text
+    return _BEYOND_ASCII.sub(lambda found: _in_json(found[0]), decoded).encode()
+
+
+def _in_json(run: str) -> str:
+    return "".join(c if c.isprintable() else _surrogates(c) for c in run)
+
+
+def _surrogates(character: str) -> str:
+    """JSON escape of a character; beyond U+FFFF it is two."""
+    pair = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{pair[at : at + 4]}" for at in range(0, len(pair), 4))
