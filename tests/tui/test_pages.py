@@ -322,6 +322,48 @@ def test_what_goes_wrong_is_told_on_the_page(explore, monkeypatch):
     explore(script, ERRORS)
 
 
+def test_the_key_of_a_page_that_could_not_be_counted_tries_again(explore, monkeypatch):
+    tried = []
+
+    def broken(*_):
+        tried.append(True)
+        raise KinspectError(f"try {len(tried)}")
+
+    async def script(explorer):
+        monkeypatch.setattr(AnswerProcess, "answer", broken)
+        await explorer.press("2", "2")
+        assert "try 2" in explorer.read()
+        monkeypatch.undo()
+        await explorer.press("2")
+        assert "topics 1/8 rows" in explorer.read()
+
+    explore(script, ERRORS)
+
+
+def test_the_key_of_a_page_that_is_being_counted_does_not_begin_anew(explore, monkeypatch):
+    asked, go_on = [], threading.Event()
+    answer = AnswerProcess.answer
+
+    def waits(*arguments):
+        asked.append(True)
+        go_on.wait()
+        return answer(*arguments)
+
+    async def script(explorer):
+        monkeypatch.setattr(AnswerProcess, "answer", waits)
+        explorer.main.action_page("topics")
+        explorer.main.action_page("topics")
+        await explorer.pilot.pause()
+        shown = explorer.read()
+        go_on.set()
+        await explorer.rest()
+        assert "counting all 95 exchanges" in shown
+        assert "topics 1/8 rows" in explorer.read()
+        assert len(asked) == 1
+
+    explore(script, ERRORS)
+
+
 def test_a_capture_that_changed_is_told(explore, plain):
     path = plain(ERRORS)
 
