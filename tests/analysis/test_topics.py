@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from functools import partial
 
 import pytest
+from analysis.runs import Talk
 from support.captures import CAPTURES, captures, each_folder
 
 
@@ -111,3 +112,17 @@ def test_counts_are_plain_sums_over_the_lines(lines, rows, folder):
         assert {key: value for key, value in counted.items() if value and key not in share} == expected, (
             capture
         )
+
+
+def test_a_topic_may_have_an_empty_name(kinspect, tmp_path):
+    talk = Talk()
+    topic = {"topic": "", "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 9}]}
+    asked = {"replica_id": -1, "max_wait_ms": 9, "min_bytes": 1, "max_bytes": 9, "isolation_level": 0}
+    talk.answers(talk.asks(1, 4, {**asked, "topics": [topic]}), {"throttle_time_ms": 0, "responses": []})
+    talk.read(tmp_path)
+    found = json.loads(kinspect("topics", tmp_path / "talk.pcap").out)
+    assert [row["topic"] for row in found["rows"]] == [""]
+    assert found["capture"]["unresolved_topic_ids"] == 0
+    _, row, following = kinspect("topics", "--format", "table", tmp_path / "talk.pcap").out.splitlines()
+    assert row.split()[:2] == ['""', "consume"]
+    assert "--topic" not in following

@@ -8,6 +8,7 @@ import time
 from array import array
 
 import pytest
+from analysis.runs import Talk
 from support.hostile import dangerous, hostile
 from support.tui import CAPTURES, ERRORS, indexed
 
@@ -180,6 +181,41 @@ def test_enter_lists_the_exchanges_of_a_row_and_escape_goes_back_to_it(explore, 
     explore(script, path, text="since=+0s", size=(120, 40))
 
 
+def test_enter_on_a_topic_lists_exchanges_from_before_its_name_was_told(explore):
+    row = next(row for row in kinspect.answer("topics", CLUSTER)["rows"] if row["topic"] == "pc-rep-x")
+    name, topic_id, client = row["topic"], row["topic_id"], row["client_id"]
+    of_client = [exchange for exchange in kinspect.read(CLUSTER) if exchange.client_id == client]
+    named = {e.order for e in of_client if {name, topic_id} & {*e.summary.topics, *e.summary.topic_ids}}
+    assert any(topic_id in exchange.summary.topics for exchange in of_client)
+
+    async def script(explorer):
+        await explorer.press("2")
+        rows = explorer.main.page.rows
+        rows.move_to(rows.sheet.place(rows.sheet.rows.index(row)))
+        await explorer.press("enter")
+        assert f"topic={name},{topic_id} client-id={client}" in explorer.main.selection.text
+        assert {place + 1 for place in explorer.main.selection.listing.passed} == named
+
+    explore(script, CLUSTER, size=(120, 40))
+
+
+def test_enter_on_a_topic_without_a_name_finds_nothing(explore, tmp_path):
+    talk = Talk()
+    topic = {"topic": "", "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 9}]}
+    asked = {"replica_id": -1, "max_wait_ms": 9, "min_bytes": 1, "max_bytes": 9, "isolation_level": 0}
+    talk.answers(talk.asks(1, 4, {**asked, "topics": [topic]}), {"throttle_time_ms": 0, "responses": []})
+    talk.read(tmp_path)
+
+    async def script(explorer):
+        await explorer.press("2")
+        assert '""' in explorer.read()
+        await explorer.press("enter")
+        assert explorer.said() == ["no filter finds the exchanges of this row"]
+        assert explorer.main.pages.shown == "topics"
+
+    explore(script, tmp_path / "talk.pcap")
+
+
 def test_enter_on_a_finding_opens_its_page(explore):
     async def script(explorer):
         await explorer.press("1", "enter")
@@ -318,6 +354,48 @@ def test_what_goes_wrong_is_told_on_the_page(explore, monkeypatch):
         assert "topics 1/8 rows" in explorer.read()
         assert [type(failure) for failure in explorer.app.failures] == [LookupError]
         explorer.app.failures.clear()
+
+    explore(script, ERRORS)
+
+
+def test_the_key_of_a_page_that_could_not_be_counted_tries_again(explore, monkeypatch):
+    tried = []
+
+    def broken(*_):
+        tried.append(True)
+        raise KinspectError(f"try {len(tried)}")
+
+    async def script(explorer):
+        monkeypatch.setattr(AnswerProcess, "answer", broken)
+        await explorer.press("2", "2")
+        assert "try 2" in explorer.read()
+        monkeypatch.undo()
+        await explorer.press("2")
+        assert "topics 1/8 rows" in explorer.read()
+
+    explore(script, ERRORS)
+
+
+def test_the_key_of_a_page_that_is_being_counted_does_not_begin_anew(explore, monkeypatch):
+    asked, go_on = [], threading.Event()
+    answer = AnswerProcess.answer
+
+    def waits(*arguments):
+        asked.append(True)
+        go_on.wait()
+        return answer(*arguments)
+
+    async def script(explorer):
+        monkeypatch.setattr(AnswerProcess, "answer", waits)
+        explorer.main.action_page("topics")
+        explorer.main.action_page("topics")
+        await explorer.pilot.pause()
+        shown = explorer.read()
+        go_on.set()
+        await explorer.rest()
+        assert "counting all 95 exchanges" in shown
+        assert "topics 1/8 rows" in explorer.read()
+        assert len(asked) == 1
 
     explore(script, ERRORS)
 

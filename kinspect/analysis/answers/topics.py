@@ -283,7 +283,7 @@ class Topics(Answer):
         uses: dict[tuple[Any, ...], Use] = {}
         ids: dict[tuple[Any, ...], str | None] = {}
         for ((name, topic_id), direction, *client), use in self._uses.items():
-            key = name or told.topic(topic_id) or topic_id, direction, *client
+            key = name or told.topic_name((None, topic_id)) or "", direction, *client
             uses.setdefault(key, Use()).merge(use)
             ids[key] = topic_id or ids.get(key)
         rows = [_row(key, ids[key], use, groups) for key, use in uses.items()]

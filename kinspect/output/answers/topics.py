@@ -12,9 +12,14 @@ def _software(row: dict[str, Any]) -> str:
     return " ".join(filter(None, (row["software_name"], row["software_version"])))
 
 
+def _more(file: str, rows: list[dict[str, Any]]) -> str:
+    named = [row["topic"] for row in rows if row["topic"]]
+    return f"kinspect read {file}" + (f" --topic {quote(named[0])}" if named else "")
+
+
 LAYOUT = Layout(
     (
-        Column("TOPIC", lambda row: row["topic"]),
+        Column("TOPIC", lambda row: known(row["topic"])),
         Column("DIRECTION", lambda row: row["direction"]),
         Column("CLIENT ID", lambda row: known(row["client_id"])),
         Column("ADDRESS", lambda row: row["client_ip"], rank=2),
@@ -29,5 +34,5 @@ LAYOUT = Layout(
         Column("SOFTWARE", _software, rank=3),
     ),
     "no topic was produced to or consumed from",
-    lambda file, rows: f"kinspect read {file} --topic {quote(rows[0]['topic'])}",
+    _more,
 )

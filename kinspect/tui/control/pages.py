@@ -71,17 +71,21 @@ class Pages:
         self._changed = changed
         self._results: dict[str, Result] = {}
         self._counting: Counting | None = None
+        # None for what could not be counted.
         self._percent: int | None = 0
         self.shown: str | None = None
         """The answer on the screen; None: the list is."""
 
     def open(self, name: str, row: int = 0) -> None:
-        """Show an answer, with the cursor on a row; if it is on the screen, count anew what came meanwhile."""
+        """Show an answer, with the cursor on a row; if it is on the screen, count anew what came meanwhile, or
+        what could not be counted."""
         again = name == self.shown
+        if again and self._counting is not None and self._percent is not None:
+            return
+        self._stop()
         self.shown = name
         result = self._results.get(name)
         if result is not None and self._is_of_now(result.of) and not (again and self._has_more(result.of)):
-            self._stop()
             self._show(result, row)
         else:
             self._results.pop(name, None)
@@ -144,7 +148,7 @@ class Pages:
         self._changed()
 
     def _stop(self) -> None:
-        self._counting = None
+        self._counting, self._percent = None, 0
         self._rows.screen.workers.cancel_group(self._rows.screen, COUNTING)
 
     def _count(self, counting: Counting, listed: array[int], options: Sequence[str]) -> None:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
 from typing import Any
 
 from kinspect.analysis.names import ANSWERS
 from kinspect.tui.index.complete import written
 
+IDS_MOST = 10
+"""Most ids of a topic in a filter; a topic has another one each time that it is made anew."""
+
 Row = dict[str, Any]
 Words = Iterator[tuple[str, str | None]]
 """Names of filters, each with its value; None for one that takes none."""
 
 
-def row_filter(answer: str, row: Row) -> dict[str, str | None]:
-    """The filters for a row, with values as they are typed; empty if there are none for it."""
-    return dict(_FILTERS[answer](row)) if answer in _FILTERS else {}
+def row_filter(answer: str, row: Row, ids: Callable[[str], Sequence[str]]) -> dict[str, str | None]:
+    """The filters for a row, with values as they are typed; empty if there are none for it. `ids`: gives the ids by
+    which exchanges name a topic (`Store.nameless`)."""
+    words = dict(_FILTERS[answer](row)) if answer in _FILTERS else {}
+    if "topic" in words:
+        topic = row["topic"]
+        words["topic"] = ",".join([written(topic), *ids(topic)[:IDS_MOST]])
+    return words
 
 
 def page_of(answer: str, row: Row) -> str | None:
@@ -36,9 +44,10 @@ def _client(row: Row) -> Words:
 
 
 def _topic(row: Row) -> Words:
-    if row["topic"] is not None:
+    """Nothing for an empty name, which no filter takes."""
+    if row["topic"]:
         yield "topic", written(row["topic"])
-    yield from _client(row)
+        yield from _client(row)
 
 
 def _group(row: Row) -> Words:

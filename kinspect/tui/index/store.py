@@ -83,6 +83,12 @@ class Store:
             self.errors += batch.errors
             self.unread += batch.unread
 
+    def nameless(self, topic: str) -> list[str]:
+        """Ids of a topic that stand in exchanges from before its name was told."""
+        told, _ = self.names.all()
+        ids = {topic_id for topic_id, name, _ in told if name == topic}
+        return [seen for seen in self.seen.get("topic", ()) if seen in ids]
+
     def whole(self) -> RowBatch:
         """All that was added so far and that another process needs to make exchanges of rows whose messages are in the
         spool."""

@@ -281,7 +281,7 @@ class Main(Screen[None]):
         if name is None or row is None or place is None:
             return
         following = page_of(name, row)
-        words = row_filter(name, row)
+        words = row_filter(name, row, self.selection.store.nameless)
         if following is not None:
             self.action_page(following)
         elif words:
