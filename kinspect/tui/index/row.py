@@ -56,7 +56,8 @@ EXPECTED = 1 << 30
 
 class MessageRow(NamedTuple):
     """A message of a row: times in nanoseconds or NONE, frame references, its announced size, the number of its bytes
-    that were kept, their CRC-32, and the body's offset in them."""
+    that were kept, their CRC-32, the body's offset in them, the number of its packets, and its own offset in the
+    stream."""
 
     first_time: int
     last_time: int
@@ -67,11 +68,12 @@ class MessageRow(NamedTuple):
     crc: int
     body_start: int
     packets: int
+    offset: int
 
 
-NO_SIDE = MessageRow(NONE, NONE, 0, 0, 0, 0, 0, 0, 0)
+NO_SIDE = MessageRow(NONE, NONE, 0, 0, 0, 0, 0, 0, 0, 0)
 SIDE_FIELDS = len(NO_SIDE)
-_SIDE = "qqQQiIIII"
+_SIDE = "qqQQiIIIIQ"
 
 
 class Row(NamedTuple):
@@ -288,6 +290,7 @@ def _side(message: WireMessage | None) -> MessageRow:
         crc32(raw),
         message.body_start,
         message.packets,
+        message.offset,
     )
 
 

@@ -269,6 +269,7 @@ def _message(
         side.last_frame,
         side.packets,
         bool(bits & row.COMPLETE),
+        side.offset,
     )
     message.inferred = bool(bits & row.INFERRED)
     if bits & row.LAID_OUT:
