@@ -30,7 +30,7 @@ from kinspect.kafka.wire.pair import Pair
 from kinspect.kafka.wire.wait import wait
 from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_MS, NS_PER_SECOND, REQUEST, RESPONSE, Problem
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LISTED = 100
 """Largest number of entries of a list at the top level."""
 MEANT = 4
