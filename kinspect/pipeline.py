@@ -257,7 +257,7 @@ class Inspector:
         return self._ledger.totals()
 
     def summary(self) -> dict[str, Any]:
-        """The `summary` line's object: what was read, what it was, and everything that could not be determined."""
+        """What was read, what it was, and everything that could not be determined: see `summary_line`."""
         return summary_line(self.files, self.counts, self.totals(), len(self.names.unresolved))
 
 
@@ -275,8 +275,9 @@ def _state_damage() -> Iterator[None]:
 def summary_line(
     files: Sequence[str], counts: Counts, totals: dict[str, Any], unresolved: int
 ) -> dict[str, Any]:
-    """The `summary` line's object. `counts`: of the packets; `totals`: sum of `Ledger.totals` (empty if there are
-    none); `unresolved`: number of topic ids without a name."""
+    """The `summary` line's object as `Tally.completed` takes it, with dicts for numbers by name. `counts`: of the
+    packets; `totals`: sum of `Ledger.totals` (empty if there are none); `unresolved`: number of topic ids without a
+    name."""
 
     def of_all(key: str, kinds: tuple[str, ...]) -> dict[str, int]:
         return {kind: totals.get(key, {}).get(kind, 0) for kind in kinds}

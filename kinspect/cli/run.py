@@ -259,7 +259,7 @@ class ReadRun(Run):
         if self.keylog is not None and self.begun:
             self.note_secrets(0)
         if not self.options.values["quiet"] and not self.nothing_read:
-            click.echo(summary_text(summary, self.tally), nl=False, err=True)
+            click.echo(summary_text(found, self.tally), nl=False, err=True)
         return max((error.status for error in self.packets.errors), default=0)
 
     @property

@@ -5,7 +5,7 @@ A layout is compiled once into steps that look only at the fields of interest; a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import islice
@@ -143,12 +143,23 @@ def _count(batches: RecordSet) -> int | None:
     return total
 
 
+def _record_count(fields: Iterable[RecordField]) -> int | None:
+    """Number of records in the record sets; None if that of one is unknown."""
+    total = 0
+    for field in fields:
+        count = field.count
+        if count is None:
+            return None
+        total += count
+    return total
+
+
 class _Found:
     """Names and counts that the steps collect; dicts for sets in order of appearance."""
 
     __slots__ = (
         *("codes", "ends", "erring", "groups", "inners", "key", "key_type", "partitions", "record_bytes"),
-        *("record_fields", "room", "topic_ids", "topics", "transactional_ids", "unresolved"),
+        *("record_fields", "record_topics", "room", "topic_ids", "topics", "transactional_ids", "unresolved"),
     )
 
     def __init__(self, exchange: Pair) -> None:
@@ -164,6 +175,7 @@ class _Found:
         self.erring: dict[int, dict[str, None]] = {}
         self.record_bytes = 0
         self.record_fields: dict[int, RecordField] = {}
+        self.record_topics: dict[str | None, list[RecordField]] = {}
         self.room: RecordRoom | None = None
         self.key_type: int | None = None
         self.inners: dict[str, tuple[bytes, envelope.Inner | None]] = {}
@@ -181,7 +193,15 @@ class Summary:
     """
 
     __slots__ = (
-        *("_inners", "_layout", "_record_fields", "_response", "error_codes", "error_count"),
+        *(
+            "_inners",
+            "_layout",
+            "_record_fields",
+            "_record_topics",
+            "_response",
+            "error_codes",
+            "error_count",
+        ),
         *(
             "error_counts",
             "error_names",
@@ -216,6 +236,7 @@ class Summary:
         self.max_wait_ms: int | None = request.get("max_wait_ms")
         self.refusal = _refusal(exchange, response)
         self._record_fields = found.record_fields
+        self._record_topics = found.record_topics
         self._inners = found.inners
         self._layout = layout
         self._response = response
@@ -225,18 +246,26 @@ class Summary:
         """Number of records in all record sets; None if a set is missing or its number is unknown."""
         if self.record_bytes is None:
             return None
-        total = 0
-        for field in self._record_fields.values():
-            count = field.count
-            if count is None:
-                return None
-            total += count
-        return total
+        return _record_count(self._record_fields.values())
+
+    @property
+    def topic_records(self) -> list[dict[str, Any]]:
+        """Records and bytes of the record sets by topic, without sets of no bytes; empty if a set is missing."""
+        if self.record_bytes is None or not self._record_topics:
+            return []
+        return [
+            {
+                "topic": topic,
+                "count": _record_count(sets),
+                "bytes": sum([len(field.value) for field in sets]),
+            }
+            for topic, sets in self._record_topics.items()
+        ]
 
     @property
     def longest_list(self) -> int:
         """The length of the longest of the lists."""
-        topics = len(self.topics), len(self.topic_ids), len(self.partitions)
+        topics = len(self.topics), len(self.topic_ids), len(self.partitions), len(self._record_topics)
         return max(*topics, len(self.groups), len(self.transactional_ids), len(self.error_codes))
 
     def has_damaged_records(self, with_records: bool) -> bool:
@@ -635,7 +664,10 @@ def _records(field: Field) -> Walk:
             found.record_bytes += len(value)
             found.room = found.room or RecordRoom(found.ends.caps)
             # By identity: hashing the bytes would read them all, and the body keeps them alive.
-            found.record_fields[id(value)] = RecordField(value, aligned, found.room, found.ends.counts)
+            records = RecordField(value, aligned, found.room, found.ends.counts)
+            found.record_fields[id(value)] = records
+            if value:
+                found.record_topics.setdefault(topic, []).append(records)
 
     return step
 

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 
+OPEN_ENDED = (
+    *("packets_without_tcp", "server_names", "tls_not_decrypted", "caps_hit"),
+    *("error_counts", "unknown_to_filters"),
+)
+"""Keys of the `summary` line with numbers by names that no list tells beforehand."""
+
 SHOWN, PASSED, LOOKED_AT = "shown", "passed the filters", "looked at"
 """Words for the exchanges that passed the filters; `LOOKED_AT` if nothing is written or filtered."""
 
@@ -77,8 +83,10 @@ class Tally:
             **summary,
             "shown": self.shown,
             "error_counts": self.named_errors(),
-            "unknown_to_filters": dict(sorted(self.unknown.items())),
+            "unknown_to_filters": self.unknown,
         }
+        for key in OPEN_ENDED:
+            line[key] = [{"name": name, "count": count} for name, count in sorted(line[key].items())]
         return {**line, "event_id": event_id(f"summary|{line}")}
 
     def add(self, other: Tally) -> None:

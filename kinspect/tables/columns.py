@@ -56,6 +56,7 @@ _MESSAGE = """timestamp time, duration_ms double, size long, frames frames, layo
 
 define_kind("frames", "file text, first long, last long, packets long")
 define_kind("error", "path text, code int, name text, retriable bool")
+define_kind("topic_record", "topic text, count long, bytes long")
 define_kind("problem", "side text, code text, offset long, bytes long, path text, message text")
 define_kind("client", _CLIENT.format(role="role text, "))
 define_kind("broker", "ip text, port int, node_id int")
@@ -70,7 +71,8 @@ _EXCHANGE = parse_columns(
     community_id text, tls bool, kind text, api text, api_key int, api_version int, correlation_id int, outcome text,
     outcome_reason text, api_candidates texts, latency_ms double, service_ms double, in_flight int, max_wait_ms long,
     throttle_time_ms long, wait text, topics texts, topic_ids texts, partitions texts, groups texts,
-    transactional_ids texts, truncated_lists bool, record_count long, record_bytes long, error_codes ints,
+    transactional_ids texts, truncated_lists bool, record_count long, record_bytes long,
+    topic_records topic_records, error_codes ints,
     error_names texts, error_count long, problem_count long, request request, response response, problems problems"""
 )
 _CONNECTION = parse_columns(

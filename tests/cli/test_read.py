@@ -154,14 +154,14 @@ def test_the_summary_alone_tells_what_it_tells_beside_exchanges(kinspect, name, 
     codes = Counter(
         error["name"] for line in exchanges if line["response"] for error in line["response"]["errors"]
     )
-    assert alone["error_counts"] == codes
+    assert {each["name"]: each["count"] for each in alone["error_counts"]} == codes
 
 
 def test_the_summary_tells_errors_where_lines_show_no_body(kinspect):
     path = "captures/4.4.0/errors_java.pcap.gz"
     asked = ["read", "--emit", "exchange,summary", "--fields", "api,latency_ms"]
     result = kinspect(*asked, path)
-    assert lines(result)[-1]["error_counts"]["UNKNOWN_TOPIC_OR_PARTITION"] == 4
+    assert {"name": "UNKNOWN_TOPIC_OR_PARTITION", "count": 4} in lines(result)[-1]["error_counts"]
     assert "problems not looked for" in result.err
 
 
@@ -192,7 +192,7 @@ def test_the_summary_counts_what_filters_could_not_tell(kinspect, capture):
     result = kinspect("read", "--min-latency", "0", "--emit", "exchange,summary", capture)
     summary = lines(result)[-1]
     assert summary["shown"] == 5
-    assert summary["unknown_to_filters"] == {}
+    assert summary["unknown_to_filters"] == []
 
 
 @pytest.mark.parametrize("format_name", ["jsonl", "detail", "table"])

@@ -117,4 +117,4 @@ def test_what_a_limit_on_their_bytes_leaves_out_is_counted(kinspect, capture, mo
     result = kinspect("read", "--sort", "size", "--limit", "5", "--emit", "exchange,summary", capture)
     first, summary = map(json.loads, result.out.splitlines())
     assert size(first) == max(size(json.loads(line)) for line in kinspect("read", capture).out.splitlines())
-    assert summary["caps_hit"] == {"sorted_bytes": 4}
+    assert summary["caps_hit"] == [{"name": "sorted_bytes", "count": 4}]

@@ -67,7 +67,7 @@ def test_keys_and_their_order() -> None:
         " api_key api_version correlation_id outcome outcome_reason api_candidates latency_ms service_ms in_flight"
         " max_wait_ms"
         " throttle_time_ms wait topics topic_ids partitions groups transactional_ids truncated_lists record_count"
-        " record_bytes error_codes error_names error_count problem_count request response problems"
+        " record_bytes topic_records error_codes error_names error_count problem_count request response problems"
     )
     assert list(line["client"]) == [
         "ip",
@@ -88,7 +88,7 @@ def test_keys_and_their_order() -> None:
     assert line["request"]["duration_ms"] == 0.01
     assert line["latency_ms"] == line["service_ms"] == 1.99
     assert (line["max_wait_ms"], line["throttle_time_ms"]) == (500, 3)
-    assert (line["api"], line["type"], line["schema_version"]) == ("Fetch", "exchange", 1)
+    assert (line["api"], line["type"], line["schema_version"]) == ("Fetch", "exchange", 2)
 
 
 def test_any_key_alone_is_as_in_the_whole_line() -> None:

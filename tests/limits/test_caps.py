@@ -202,10 +202,10 @@ def test_no_cap_is_left_out():
 @pytest.mark.parametrize(("cap", "value", "source"), HITS, ids=ids)
 def test_a_hit_is_counted_and_told(read, cap, value, source):
     lines, text = read(source)
-    assert json.loads(lines.splitlines()[-1])["caps_hit"] == {}
+    assert json.loads(lines.splitlines()[-1])["caps_hit"] == []
     assert "caps hit" not in text
     lines, text = read(source, option(cap), value)
-    hit = json.loads(lines.splitlines()[-1])["caps_hit"]
+    hit = {each["name"]: each["count"] for each in json.loads(lines.splitlines()[-1])["caps_hit"]}
     assert hit[cap] >= 1
     (told,) = (line for line in text.splitlines() if line.startswith("caps hit: "))
     assert f"{cap} {hit[cap]:,}" in told

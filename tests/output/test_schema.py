@@ -1,6 +1,8 @@
 """JSON lines follow the schemas in docs/schema."""
 
 import json
+import re
+import subprocess
 from itertools import islice
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from jsonschema_rs import Draft202012Validator, meta
 from kinspect.api import read
 from kinspect.kafka.view.view import View, source
 from kinspect.model import PROBLEM_CODES
-from kinspect.output.tally import Tally
+from kinspect.output.tally import OPEN_ENDED, Tally
 from kinspect.pipeline import Inspector
 
 ROOT = Path(__file__).parents[2]
@@ -87,3 +89,26 @@ def test_the_summary_of_the_pipeline():
     summary = Tally().completed(Inspector(files=["a.pcap"]).summary())
     validator("summary").validate(summary)
     assert list(summary) == list(schema("summary")["properties"])
+
+
+@pytest.mark.tools
+def test_old_lines_are_read_as_the_page_says():
+    """The programs of docs/schema-2.md, with jq."""
+    page = (ROOT / "docs" / "schema-2.md").read_text()
+    first, second = re.findall(r"```sh\njq (?:-c )?'(.*?)'", page, re.DOTALL)
+    summary = Tally().completed(Inspector(files=["a.pcap"]).summary())
+    new = {**summary, "caps_hit": [{"name": "a b", "count": 1}, {"name": "c", "count": 2}]}
+    counts = {key: value for key, value in new.items() if key in OPEN_ENDED}
+    old = {**new, **{key: {each["name"]: each["count"] for each in value} for key, value in counts.items()}}
+    assert jq(first, {**old, "schema_version": 1}) == new
+    assert jq(first, new) == new
+    assert jq(first, {"type": "gap", "schema_version": 1}) == {"type": "gap", "schema_version": 1}
+    assert jq(second, new) == old["caps_hit"]
+    assert jq(second, {"caps_hit": []}) == {}
+
+
+def jq(program, line):
+    found = subprocess.run(
+        ["jq", program], input=json.dumps(line), capture_output=True, text=True, check=True
+    )
+    return json.loads(found.stdout)

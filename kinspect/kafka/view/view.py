@@ -30,7 +30,7 @@ from kinspect.kafka.wire.pair import Pair
 from kinspect.kafka.wire.wait import wait
 from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_MS, NS_PER_SECOND, REQUEST, RESPONSE, Problem
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LISTED = 100
 """Largest number of entries of a list at the top level."""
 MEANT = 4
@@ -122,6 +122,7 @@ def line(exchange: Pair, view: View) -> dict[str, Any]:
         "truncated_lists": summary.longest_list > LISTED or len(problems) > LISTED,
         "record_count": summary.record_count,
         "record_bytes": summary.record_bytes,
+        "topic_records": summary.topic_records[:LISTED],
         "error_codes": summary.error_codes[:LISTED],
         "error_names": summary.error_names[:LISTED],
         "error_count": summary.error_count,
@@ -171,6 +172,7 @@ BODY_KEYS = frozenset({"layout", "complete"})
 SHAPES: dict[str, tuple[str, ...]] = {
     "client": ("ip", "port", "id", "role", "principal", "software_name", "software_version"),
     "broker": ("ip", "port", "node_id"),
+    "topic_records": ("topic", "count", "bytes"),
     "request": MESSAGE_KEYS,
     "response": (*MESSAGE_KEYS, ERRORS),
     "problems": ("side", "code", "offset", "bytes", "path", "message"),
