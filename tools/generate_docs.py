@@ -1,23 +1,33 @@
 """`make docs`: write the pages that are made from the code.
 
-`docs/cli.md` comes from the commands' own options, `docs/protocol-support.md` from the schema table. With `--check`
-nothing is written; the differences are printed, and the exit status is 1 if there are any. With `--examples` the
-console examples of the pages written by hand are run too, and those shown whole are brought up to date.
+`docs/cli.md` and `docs/man/kinspect.1` come from the commands' own options, `docs/protocol-support.md` from the
+schema table. With `--check` nothing is written; the differences are printed, and the exit status is 1 if there are
+any. With `--examples` the console examples of the pages written by hand are run too, and those shown whole are
+brought up to date.
 """
 
 from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-import click
+from command_line import (
+    EXIT_STATUSES,
+    Row,
+    commands,
+    limits,
+    options,
+    paragraph,
+    shared_options,
+    usage,
+)
 from console_blocks import ELLIPSIS, ROOT, Example, examples, matches, run
+from man_page import man_page
 
 from kinspect.analysis.names import ANSWERS
 from kinspect.cli import group
-from kinspect.cli.options import ABOUT_LIMITS, CAPS
-from kinspect.cli.read import read
+from kinspect.cli.options import ABOUT_LIMITS
 from kinspect.protocol import schema
 from kinspect.protocol.schema import Api
 from kinspect.protocol.versions import format_versions
@@ -27,27 +37,6 @@ from kinspect.records.compression import CODECS
 DOCS = ROOT / "docs"
 NOTE = "<!-- Made by `make docs`. Do not edit. -->\n\n"
 HAND_WRITTEN = (ROOT / "README.md", DOCS / "guide.md")
-EXIT_STATUSES = (
-    ("0", "All input was read. `read` also ends with it if a reader such as `head` closed its pipe."),
-    (
-        "1",
-        "An input could not be read at all; the others were. Or one is damaged: what comes before the damage was"
-        " printed. Or the output could not be written; for `live`, a reader that closed the pipe counts as that. Or a"
-        " process of `--jobs` died. Or `decode` could not read its message to the end.",
-    ),
-    ("2", "The command line is wrong, or needs a library that is [not installed](install.md#elsewhere)."),
-    ("3", "An input ends in the middle of a packet or block. Everything before it was printed."),
-    ("4", "An [answer](answers.md) has rows that `--fail-on` names."),
-    ("129", "SIGHUP stopped `live` or `explore`: the terminal went away."),
-    (
-        "130, 143",
-        "Ctrl-C or SIGTERM stopped it. What was decoded until then was printed, with the summary. Where `--jobs` had"
-        " no time for that, the output is cut, and a line says so. `live` ends with 0.",
-    ),
-)
-"""Each exit status and its meaning."""
-
-
 # ---------------------------------------------------------------------- Markdown
 
 
@@ -56,30 +45,22 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
-def paragraph(text: str) -> str:
-    """A help text as one line."""
-    return " ".join(text.split())
-
-
 # ---------------------------------------------------------------------- cli.md
 
 
 def cli_page() -> str:
-    context = click.Context(group, info_name="kinspect")
     parts = [
         NOTE,
         "# Commands\n\n",
         f"{paragraph(group.help or '')}\n\n",
-        table(("option of `kinspect` itself", "meaning"), _options(group)),
+        option_table(options(group), "option of `kinspect` itself"),
     ]
-    commands = [*_commands(group, context)]
-    answers = [[*_options(command)] for _, command in commands if command.name in ANSWERS]
-    shared = [row for row in answers[0] if all(row in rows for rows in answers)]
-    for name, command in commands:
+    shared = shared_options()
+    for name, command in commands():
         parts.append(f"\n## {name}\n\n")
-        parts.append(f"`{name} {_usage(command)}`\n\n")
+        parts.append(f"`{name} {usage(command)}`\n\n")
         parts += [f"{paragraph(text)}\n\n" for text in (command.help or "").split("\n\n")]
-        rows = [*_options(command)]
+        rows = options(command)
         if command.name in ANSWERS:
             rows = [row for row in rows if row not in shared]
             parts.append(
@@ -87,68 +68,15 @@ def cli_page() -> str:
             )
             parts += ["\n"] if rows else []
         if rows:
-            parts.append(table(("option", "meaning"), rows))
-    parts += ["\n## Options of all answers\n\n", table(("option", "meaning"), shared)]
-    parts += ["\n## Limits\n\n", f"{ABOUT_LIMITS} `--help-limits` shows them.\n\n"]
-    # A command that has limits has all of them.
-    parts.append(table(("option", "meaning"), _rows(read, lambda name: name in CAPS)))
+            parts.append(option_table(rows))
+    parts += ["\n## Options of all answers\n\n", option_table(shared)]
+    parts += ["\n## Limits\n\n", f"{ABOUT_LIMITS} `--help-limits` shows them.\n\n", option_table(limits())]
     parts += ["\n## Exit status\n\n", "The highest wins.\n\n", table(("status", "meaning"), EXIT_STATUSES)]
     return "".join(parts)
 
 
-def _commands(above: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command]]:
-    """The commands of a group with their whole names, each group followed by its own commands."""
-    for name in above.list_commands(context):
-        command = above.get_command(context, name)
-        assert command is not None
-        inner = click.Context(command, context, name)
-        yield inner.command_path, command
-        if isinstance(command, click.Group):
-            yield from _commands(command, inner)
-
-
-def _usage(command: click.Command) -> str:
-    words = ["[OPTIONS]"]
-    for parameter in command.params:
-        if isinstance(parameter, click.Argument):
-            name = (parameter.metavar or (parameter.name or "").upper()).strip("[]")
-            words.append(name if parameter.required else f"[{name}]")
-    return " ".join(words)
-
-
-def _options(command: click.Command) -> Iterator[tuple[str, str]]:
-    yield from _rows(command, lambda name: name not in CAPS)
-    yield "`-h, --help`", "Show the help and exit."
-
-
-def _rows(command: click.Command, chosen: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-    for option in command.params:
-        if isinstance(option, click.Option) and not option.hidden and chosen(option.name or ""):
-            names = ", ".join((*option.opts, *option.secondary_opts))
-            value = _value(option)
-            yield (
-                f"`{names} {value}`" if value else f"`{names}`",
-                paragraph(option.help or "") + _default(option),
-            )
-
-
-def _value(option: click.Option) -> str:
-    if option.is_flag or option.count:
-        return ""
-    if isinstance(option.type, click.Choice):
-        return "|".join(map(str, option.type.choices))
-    if option.metavar:
-        return option.metavar
-    return (
-        "N"
-        if isinstance(option.type, (click.types.IntParamType, click.IntRange))
-        else option.type.name.upper()
-    )
-
-
-def _default(option: click.Option) -> str:
-    known = option.show_default or (isinstance(option.type, click.Choice) and isinstance(option.default, str))
-    return f" Default: `{option.default}`." if known else ""
+def option_table(rows: Iterable[Row], title: str = "option") -> str:
+    return table((title, "meaning"), ((f"`{typed}`", text) for typed, text in rows))
 
 
 # ---------------------------------------------------------------------- protocol-support.md
@@ -241,7 +169,11 @@ def _internal_topics() -> Iterator[tuple[str, str]]:
 
 def pages() -> dict[str, str]:
     """The generated pages by name."""
-    return {"cli.md": cli_page(), "protocol-support.md": protocol_page()}
+    return {
+        "cli.md": cli_page(),
+        "man/kinspect.1": man_page(),
+        "protocol-support.md": protocol_page(),
+    }
 
 
 def differences() -> str:
@@ -290,6 +222,7 @@ def main(arguments: Sequence[str]) -> int:
         print(found, end="")
         return 1 if found else 0
     for name, text in pages().items():
+        (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(text, "utf-8")
     if "--examples" in arguments:
         refresh_examples()

@@ -10,15 +10,20 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from typing import IO, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 import click
 
 from kinspect import __version__
 from kinspect.analysis.names import ANSWERS
+from kinspect.cli import completed
 from kinspect.errors import KinspectError, shortened
 from kinspect.form import COMPILED
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+PROGRAM = "kinspect"
 FAILED, INTERRUPTED = 1, 130
 SUMMARY = "summary"
 """The command of captures alone."""
@@ -34,6 +39,9 @@ SECTIONS = {
     "Answers": ANSWERS,
     "Many captures": {
         "pipeline": "Decode many captures into Parquet tables, on Apache Spark.",
+    },
+    "Shell": {
+        "completion": "Print the script that completes kinspect's commands, options and values in a shell.",
     },
 }
 COMMANDS = {name: line for commands in SECTIONS.values() for name, line in commands.items()}
@@ -89,16 +97,20 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and _may_be_capture(args[0]):
+            return SUMMARY, self.get_command(ctx, SUMMARY), args
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            if _may_be_capture(args[0]):
-                return SUMMARY, self.get_command(ctx, SUMMARY), args
             close = difflib.get_close_matches(args[0], COMMANDS)
             if not close:
                 raise
             hint = f"Did you mean {' or '.join(close)}?"
             raise click.UsageError(f"{error.message} {hint}", ctx) from None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands and options; else files, as captures may stand alone."""
+        return super().shell_complete(ctx, incomplete) or completed.files(ctx, None, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # One column of names for all sections.
@@ -136,7 +148,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
     try:
-        status = _execute(sys.argv[1:] if arguments is None else list(arguments))
+        asked = os.environ.get(completed.VARIABLE)
+        status = (
+            _execute(sys.argv[1:] if arguments is None else list(arguments))
+            if asked is None
+            else _complete(asked)
+        )
         # Here and not at interpreter exit, where a closed pipe could no longer be caught.
         sys.stdout.flush()
     except BrokenPipeError:
@@ -149,10 +166,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def _complete(asked: str) -> int:
+    """Print the words that a shell asks for; it has put the line into the environment too."""
+    from click.shell_completion import shell_complete
+
+    return shell_complete(group, {}, PROGRAM, completed.VARIABLE, asked)
+
+
 def _execute(arguments: list[str]) -> int:
     debug = False
     try:
-        with group.make_context("kinspect", arguments) as context:
+        with group.make_context(PROGRAM, arguments) as context:
             debug = context.params["debug"]
             return group.invoke(context) or 0
     except click.exceptions.Exit as end:

@@ -12,6 +12,7 @@ from kinspect.analysis.answer import Answer, Row, answer_class, open_answer
 from kinspect.analysis.names import ANSWERS
 from kinspect.answers import Counted
 from kinspect.capture import Timeline, open_timeline
+from kinspect.cli.completed import files, one_of, releases, words
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.jobs import read_shared
 from kinspect.cli.options import (
@@ -56,6 +57,7 @@ OWN = {
         "by": click.option(
             "--by",
             metavar="KEYS",
+            shell_complete=one_of("api", "client", "broker", "topic", "minute"),
             default="api",
             help="A row for each api, client, broker, topic or minute, or several of them: client,api.  [default: api]",
         ),
@@ -68,7 +70,10 @@ OWN = {
     },
     "upgrade": {
         "to": click.option(
-            "--to", metavar="RELEASE", help="The release (4.1, 3.9.2); else the newest known."
+            "--to",
+            metavar="RELEASE",
+            shell_complete=words(releases),
+            help="The release (4.1, 3.9.2); else the newest known.",
         ),
     },
 }
@@ -100,7 +105,7 @@ def answer_command(name: str) -> click.Command:
     """
     asked = [*own.values(), fail_on] if failures else [*own.values()]
     decorated = options(asked, OUTPUT_FILE, SHOWN, FILTERS, INPUT, JOBS, LIMITS)(command)
-    argument = click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+    argument = click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
     return click.command(name, cls=Sectioned)(argument(decorated))
 
 

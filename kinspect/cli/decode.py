@@ -14,6 +14,7 @@ import orjson
 
 from kinspect.cli import candidates, complain
 from kinspect.cli.candidates import BROKEN, CUT, FITS, MOST_MEMORY, TRAILING, Guess, MessageOptions
+from kinspect.cli.completed import apis, files, words
 from kinspect.cli.options import payload_option
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.types import SIZE
@@ -65,10 +66,16 @@ class Dissection(NamedTuple):
 
 @click.command()
 @click.argument("message", required=False)
-@click.option("--file", "path", metavar="FILE", help="Read the message from FILE, as bytes or as text.")
+@click.option(
+    "--file",
+    "path",
+    metavar="FILE",
+    shell_complete=files,
+    help="Read the message from FILE, as bytes or as text.",
+)
 @click.option("--request", is_flag=True, help="The message is a request.")
 @click.option("--response", is_flag=True, help="The message is a response.")
-@click.option("--api", metavar="API", help="The API, by name or key.")
+@click.option("--api", metavar="API", shell_complete=words(apis), help="The API, by name or key.")
 @click.option("--api-version", type=int, metavar="N", help="The version; needs --api.")
 @click.option(
     "--size-prefix",

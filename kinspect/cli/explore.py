@@ -11,6 +11,7 @@ import click
 
 from kinspect.capture.keylog import KeyLogFile
 from kinspect.cli import complain, topicnames
+from kinspect.cli.completed import files
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.options import (
     FILTERS,
@@ -50,7 +51,7 @@ SHOWN = (
 
 
 @click.command(cls=Sectioned)
-@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
 @options(SHOWN, FILTERS, INPUT, JOBS, LIMITS)
 def explore(
     captures: tuple[str, ...],

@@ -23,6 +23,7 @@ from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
 from kinspect.capture.save import Rotation, Saving
 from kinspect.capture.worker import Plan
 from kinspect.cli import FAILED, complain, outfile
+from kinspect.cli.completed import files, interfaces, one_of, words
 from kinspect.cli.interrupt import ENDING, Interrupt
 from kinspect.cli.liveanswers import (
     ALONE,
@@ -81,6 +82,7 @@ CAPTURE = (
         "interfaces",
         multiple=True,
         metavar="IFACE",
+        shell_complete=words(interfaces),
         help="Capture from this interface; repeatable; any: from all of them.  [required]",
     ),
     click.option("--duration", type=DURATION, help="Stop after this time: 60, 90s, 10m."),
@@ -116,6 +118,7 @@ CAPTURE = (
         "-w",
         "--save",
         metavar="FILE",
+        shell_complete=files,
         help="Keep the packets too, in a pcapng file with the secrets of --keylog, readable by its owner alone.",
     ),
     click.option("--rotate-size", type=SIZE, help="Begin a new file before one gets larger."),
@@ -126,6 +129,7 @@ CAPTURE = (
         "--answer",
         multiple=True,
         metavar="NAMES",
+        shell_complete=one_of(*ANSWERS),
         help="Print no exchanges, but these answers at the end: groups,errors. See `kinspect groups --help`.",
     ),
     click.option(

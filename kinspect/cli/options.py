@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from kinspect.cli import completed
+from kinspect.cli.completed import files, one_of, words
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Number, Size
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, Filter
@@ -35,7 +37,9 @@ PATTERN = "PATTERN"
 _MANY: dict[str, Any] = {"multiple": True, "metavar": PATTERN}
 
 FILTERS = (
-    click.option("--api", **_MANY, help="APIs, by name in any case or by key."),
+    click.option(
+        "--api", **_MANY, shell_complete=words(completed.apis), help="APIs, by name in any case or by key."
+    ),
     click.option("--topic", **_MANY, help="Topics, by name or whole id, in the request or the response."),
     click.option("--group", **_MANY, help="Groups, in the request or the response."),
     click.option("--client-id", **_MANY, help="Client ids."),
@@ -45,15 +49,23 @@ FILTERS = (
         **_MANY,
         help="Clients' software as they tell it, by name or name/version (apache-kafka-java/4.*).",
     ),
-    click.option("--role", **_MANY, help=f"Clients' roles: {', '.join(ROLES)}."),
+    click.option(
+        "--role", **_MANY, shell_complete=one_of(*ROLES), help=f"Clients' roles: {', '.join(ROLES)}."
+    ),
     click.option("--host", **_MANY, help="Addresses or networks (10.0.0.0/8) of either side."),
     click.option("--client-host", **_MANY, help="Addresses or networks of the client."),
     click.option("--broker-host", **_MANY, help="Addresses or networks of the broker."),
     click.option("--port", **_MANY, help="Ports of either side."),
-    click.option("--error", **_MANY, help="Error codes in the response, by name in any case or by code."),
+    click.option(
+        "--error",
+        **_MANY,
+        shell_complete=words(completed.errors),
+        help="Error codes in the response, by name in any case or by code.",
+    ),
     click.option(
         "--wait",
         **_MANY,
+        shell_complete=one_of(*CAUSES),
         help=f"Causes of the wait for the answer: {', '.join(CAUSES)}.",
     ),
     click.option(
@@ -104,6 +116,7 @@ OUTPUT_FILE = (
         "-o",
         "--output",
         metavar="FILE",
+        shell_complete=files,
         help="Write to FILE, readable by its owner alone; -: standard output.",
     ),
     click.option("--force", is_flag=True, help="Overwrite FILE."),
@@ -113,6 +126,7 @@ SHOWN = (
         "--emit",
         multiple=True,
         metavar="TYPES",
+        shell_complete=one_of(*LINE_TYPES),
         help=f"Line types of jsonl: {', '.join(LINE_TYPES)}.  [default: {EXCHANGE}]",
     ),
     click.option(
@@ -201,8 +215,18 @@ CAPS: dict[str, tuple[str, Size | Duration | Count, str]] = {
 """Options that are caps: the field of `Caps`, type, help."""
 
 INPUT = (
-    click.option("--keylog", metavar="FILE", help="TLS secrets (NSS key log format, SSLKEYLOGFILE)."),
-    click.option("--topic-names", metavar="FILE", help="Topic names: a JSON object, or lines `id name`."),
+    click.option(
+        "--keylog",
+        metavar="FILE",
+        shell_complete=files,
+        help="TLS secrets (NSS key log format, SSLKEYLOGFILE).",
+    ),
+    click.option(
+        "--topic-names",
+        metavar="FILE",
+        shell_complete=files,
+        help="Topic names: a JSON object, or lines `id name`.",
+    ),
     click.option(
         "--decode-as",
         multiple=True,

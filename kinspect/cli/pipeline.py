@@ -15,6 +15,7 @@ import click
 from kinspect.analysis.names import ANSWERS
 from kinspect.capture.keylog import KeyLogFile
 from kinspect.cli import complain, topicnames
+from kinspect.cli.completed import files, folders, one_of
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL, SIGNALS, Interrupt
 from kinspect.cli.options import (
     FILTERS,
@@ -71,12 +72,19 @@ def refused(option: str, why: str) -> Callable[[Any], Any]:
 
 
 TABLES_OUT = (
-    click.option("--out", metavar="DIR", required=True, help="Where the tables go: a folder or a URL."),
+    click.option(
+        "--out",
+        metavar="DIR",
+        required=True,
+        shell_complete=folders,
+        help="Where the tables go: a folder or a URL.",
+    ),
     click.option(
         "--tables",
         default=",".join(DEFAULT_TABLES),
         show_default=True,
         metavar="NAMES",
+        shell_complete=one_of(*TABLES),
         help=f"Which of {', '.join(TABLES)}.",
     ),
 )
@@ -92,11 +100,12 @@ SPARK = (
 
 
 @pipeline.command(cls=Sectioned)
-@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
 @options(TABLES_OUT, SPARK, FILTERS, INPUT, LIMITS)
 @click.option(
     "--answers",
     metavar="NAMES",
+    shell_complete=one_of(*ANSWERS),
     help=f"Answers as tables too (alone: --tables {NONE}). Which of {', '.join(ANSWERS)}.",
 )
 @click.option(
@@ -162,7 +171,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
 
 
 @pipeline.command(cls=Sectioned)
-@click.argument("folder", metavar="DIR")
+@click.argument("folder", metavar="DIR", shell_complete=folders)
 @options(TABLES_OUT)
 @click.option(
     "--settle",

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from kinspect.cli import completed
+from kinspect.cli.completed import words
 from kinspect.cli.textable import fits_in_columns, in_columns
 from kinspect.errors import KinspectError
 from kinspect.model import REQUEST, RESPONSE
@@ -35,9 +37,18 @@ HEADERS = {"requestheader": REQUEST, "responseheader": RESPONSE}
 ApiRow = dict[str, Any]
 
 
+def _first() -> list[str]:
+    """What `kinspect schema` takes, but for what stands alone, as keys of APIs and error codes."""
+    return [ERRORS, RELEASES, *completed.apis(), *table.record_names()]
+
+
+def _second() -> list[str]:
+    return [*completed.errors(), *completed.releases()]
+
+
 @click.command()
-@click.argument("name", metavar="[API]", required=False)
-@click.argument("which", metavar="[CODE|RELEASE]", required=False)
+@click.argument("name", metavar="[API]", required=False, shell_complete=words(_first))
+@click.argument("which", metavar="[CODE|RELEASE]", required=False, shell_complete=words(_second))
 @click.option("--version", type=int, metavar="N", help="The layout of this version.")
 @click.option("--request", is_flag=True, help="The request alone.")
 @click.option("--response", is_flag=True, help="The response alone.")
