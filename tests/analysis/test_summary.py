@@ -5,6 +5,8 @@ from support.captures import CAPTURES
 
 from kinspect.analysis.answers.summary import SEVERITIES
 
+from .runs import Talk
+
 SOME = [
     "4.4.0/errors_java.pcap.gz",
     "4.4.0/txn_java.pcap.gz",
@@ -69,3 +71,27 @@ def test_each_command_is_one(kinspect, rows, capture):
 
 def test_a_capture_alone_is_summed_up(kinspect, capture):
     assert kinspect(capture, "--format", "json").out == kinspect("summary", capture, "--format", "json").out
+
+
+PORT_AT = slice(34, 36)
+
+
+@pytest.mark.parametrize(("side", "port"), [("client", 40000), ("broker", 9092)])
+def test_a_capture_of_one_side_is_told(rows, tmp_path, side, port):
+    whole, half = Talk(), Talk(client=("10.0.0.2", 40000))
+    broker = {"node_id": 1, "host": "10.0.0.9", "port": 9092, "rack": None}
+    for talk in (whole, half):
+        for _ in range(5):
+            answer = {"brokers": [broker], "controller_id": 1, "topics": []}
+            talk.answers(talk.asks(3, 1, {"topics": None}), answer)
+    packets = half.conversation.packets
+    packets[:] = [packet for packet in packets if int.from_bytes(packet.data[PORT_AT]) != port]
+    assert "one_sided" not in found(rows, saved(whole, tmp_path))
+    finding = found(rows, saved(whole, tmp_path, half))["one_sided"]
+    assert finding["count"] == 1
+    assert finding["text"] == f"1 without the {side}'s packets, of 2 connections"
+
+
+def saved(talk, folder, *others):
+    talk.read(folder, *others)
+    return folder / "talk.pcap"

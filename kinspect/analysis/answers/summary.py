@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from kinspect import state
@@ -20,6 +20,7 @@ from kinspect.analysis.answers.upgrade import Upgrade
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import Record
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.wire.pair import KAFKA
 from kinspect.model import NS_PER_MS
 from kinspect.protocol.apikeys import FETCH, PRODUCE, SHARE_FETCH
 
@@ -99,6 +100,42 @@ class _Latency(Latency):
         pass
 
 
+SIDES = ("client", "broker")
+"""Sides of a connection."""
+
+
+@dataclass(slots=True)
+class _Seen(Record):
+    """Connections, and those without a packet of one side."""
+
+    connections: int = 0
+    missing: dict[str, int] = field(default_factory=dict)
+
+
+class _Sides(Answer):
+    """Connections of which the capture has one side."""
+
+    lines = frozenset({"connection"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen = self.records(_Seen)
+
+    def add(self, exchange: Exchange) -> None:
+        """Its connection's line tells."""
+
+    def add_connection(self, line: dict[str, Any]) -> None:
+        seen = self._seen.of()
+        if seen is not None and line["kind"] == KAFKA:
+            seen.connections += 1
+            for side in SIDES:
+                if not line[side]["packets"]:
+                    self.count(seen.missing, side)
+
+    def result(self, told: Told) -> list[Row]:
+        return [{"connections": seen.connections, "missing": seen.missing} for _, seen in self._seen.items()]
+
+
 PARTS: dict[str, type[Answer]] = {
     "topics": _Topics,
     "clients": _Clients,
@@ -109,6 +146,7 @@ PARTS: dict[str, type[Answer]] = {
     "auth": Auth,
     "transactions": Transactions,
     "upgrade": Upgrade,
+    "sides": _Sides,
 }
 """The answers that findings are taken from."""
 
@@ -243,6 +281,15 @@ def _speed(rows: Rows) -> Iterator[Finding]:
     yield Finding("storms", WARNING, len(storms), text, "clients")
 
 
+def _one_sided(rows: Rows) -> Iterator[Finding]:
+    for row in rows["sides"]:
+        missing = [
+            f"{row['missing'][side]:,} without the {side}'s" for side in SIDES if side in row["missing"]
+        ]
+        text = f"{' and '.join(missing)} packets, of {row['connections']:,} connections"
+        yield Finding("one_sided", WARNING, sum(row["missing"].values()), text, "read --emit connection")
+
+
 def _brokers(rows: Rows) -> Iterator[Finding]:
     # One change stands in the rows of both nodes.
     changes = {
@@ -258,6 +305,7 @@ def _brokers(rows: Rows) -> Iterator[Finding]:
 
 
 _FINDERS: tuple[Callable[[Rows], Iterator[Finding]], ...] = (
+    _one_sided,
     _failures,
     _groups,
     _transactions,

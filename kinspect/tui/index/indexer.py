@@ -90,8 +90,9 @@ class Inputs:
         return inspector
 
 
-ClosedConnection = tuple[int, str, str, bool]
-"""Number of rows before a connection's end; its id, the reason, and true if its begin was captured."""
+ClosedConnection = tuple[int, str, str, bool, str, int, int]
+"""Number of rows before a connection's end; its id, the reason, and true if its begin was captured; its kind, and the
+packets of the client and of the broker."""
 
 
 class RowBatch(NamedTuple):
@@ -314,7 +315,8 @@ class Pile:
 
     def close(self, line: ConnectionLine) -> None:
         """Add a connection that ended."""
-        self._closed.append((self._count, line.connection_id, line.end_reason, line.handshake_seen))
+        told = line.connection_id, line.end_reason, line.handshake_seen, line.kind
+        self._closed.append((self._count, *told, *line.packets))
 
     def take(
         self,
