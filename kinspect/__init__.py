@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from kinspect.form import VERSION
+
 if TYPE_CHECKING:
     from kinspect import protocol, records
     from kinspect.api import Reading, answer, read
@@ -40,7 +42,7 @@ __all__ = [
     "read",
     "records",
 ]
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _MODULES = {
     "api": ("Reading", "answer", "read"),

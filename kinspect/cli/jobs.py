@@ -14,10 +14,8 @@ from kinspect.jobs import processes, run_shared
 from kinspect.jobs.worker import own_islands
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
-from kinspect.kafka.view.view import View
 from kinspect.model import Block
-from kinspect.output import JSONL, NONE, NULL_WRITER, TABLE
-from kinspect.output.jsonl import text
+from kinspect.output import LINE_FORMATS, NONE, TABLE, LineTexts, line_texts
 from kinspect.output.ordered import Ordered
 from kinspect.output.tally import Tally
 from kinspect.pipeline import summary_line
@@ -30,7 +28,7 @@ def process_count(asked: int | None, options: RunOptions, timeline: Timeline) ->
     """Number of processes to read with, given the requested number. It is 1 if lines depend on earlier ones: with a
     limit on those in the order of completion, and in formats for people, which have numbers and days; sorted rows of a
     table have no days yet."""
-    formats = (JSONL, NONE, TABLE) if options.sort else (JSONL, NONE)
+    formats = (*LINE_FORMATS, NONE, TABLE) if options.sort else (*LINE_FORMATS, NONE)
     if options.stops_at is not None or options.format_name not in formats:
         return 1
     return processes(asked, timeline)
@@ -82,8 +80,8 @@ class _Reading:
         self.inspector = run.inspector = make_inspector(
             run.options, run.packets, **own_islands(number, count)
         )
-        self._kept = _Kept(run.options.view)
-        run.writer = self._kept if run.options.format_name == JSONL else NULL_WRITER
+        name, view = run.options.format_name, run.options.view
+        run.writer = self._kept = _Kept(line_texts(name, view) if name in LINE_FORMATS else None)
         run.follow()
         run.prepare()
         self._shown = EXCHANGE in self.inspector.emit
@@ -134,17 +132,19 @@ class _Counting(_Reading):
 
 
 class _Kept:
-    """The writer of one line at a time."""
+    """The writer of one line at a time. `texts`: those of its format; None: it has no lines."""
 
-    def __init__(self, view: View) -> None:
-        self._view = view
+    def __init__(self, texts: LineTexts | None) -> None:
+        self._texts = texts
         self.text = b""
 
     def exchange(self, exchange: Exchange) -> None:
-        self.text = text(self._view.exchange(exchange))
+        if self._texts is not None:
+            self.text = self._texts.exchange(exchange)
 
     def line(self, line: dict[str, Any]) -> None:
-        self.text = text(self._view.other(line))
+        if self._texts is not None:
+            self.text = self._texts.line(line)
 
     def flush(self) -> None:
         """Nothing is buffered: each line is whole."""

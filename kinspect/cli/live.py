@@ -58,7 +58,7 @@ from kinspect.cli.options import (
 from kinspect.cli.run import ReadRun, open_run, run_options
 from kinspect.cli.types import COUNT, DURATION, SIZE, Number, Size
 from kinspect.model import Block
-from kinspect.output import FORMATS, JSONL, NONE, TABLE
+from kinspect.output import FORMATS, JSONL, LINE_FORMATS, TABLE
 from kinspect.output.answers import JSON
 from kinspect.output.summary import COUNTED, DROPS
 
@@ -66,7 +66,8 @@ if TYPE_CHECKING:
     from kinspect.tui.live.view import LiveView
 
 LOADED_LATE = (
-    *(f"kinspect.output.{name}" for name in ("console", *FORMATS) if name != NONE),
+    *(f"kinspect.output.{name}" for name in ("console", "table", "detail")),
+    *(module for module, _ in LINE_FORMATS.values()),
     *("kinspect.tls.protection", "kinspect.tls.keys"),
     *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
     *("cramjam", "crc32c", "rich.progress", "scapy.arch.common"),

@@ -18,7 +18,7 @@ from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import INT64_FORMS, View
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.model import Caps
-from kinspect.output import DETAIL, FORMATS, JSONL, NONE, TABLE, Style
+from kinspect.output import DETAIL, ECS, FORMATS, JSONL, NONE, TABLE, Style
 from kinspect.output.escape import escape
 from kinspect.output.ordered import ORDERS
 
@@ -101,8 +101,8 @@ def format_option(formats: Sequence[str], auto: str) -> Option:
         "format_name",
         type=click.Choice([AUTO, *formats]),
         default=AUTO,
-        help=f"auto: {auto}; {DETAIL}: every field, as a tree; {NONE}: the closing summary alone, which then tells no"
-        " problems.",
+        help=f"auto: {auto}; {DETAIL}: every field, as a tree; {ECS}: keys of the Elastic Common Schema;"
+        f" {NONE}: the closing summary alone, which then tells no problems.",
     )
 
 
@@ -127,7 +127,7 @@ SHOWN = (
         multiple=True,
         metavar="TYPES",
         shell_complete=one_of(*LINE_TYPES),
-        help=f"Line types of jsonl: {', '.join(LINE_TYPES)}.  [default: {EXCHANGE}]",
+        help=f"Line types of {JSONL} and {ECS}: {', '.join(LINE_TYPES)}.  [default: {EXCHANGE}]",
     ),
     click.option(
         "--fields",
@@ -138,7 +138,7 @@ SHOWN = (
     click.option(
         "--body",
         type=click.Choice(BODY_FORMS),
-        help="Bodies in jsonl: as objects; as one text, which is JSON; or not at all.  [default: json]",
+        help=f"Bodies: as objects; as one text, which is JSON; or not at all.  [default: {JSON}; {ECS}: none]",
     ),
     click.option(
         "--no-nulls",
@@ -148,6 +148,11 @@ SHOWN = (
     click.option("--records", is_flag=True, help="Decode records."),
     payload_option("Show records' keys and values; none: their sizes only."),
     click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like."),
+    click.option(
+        "--no-users",
+        is_flag=True,
+        help=f"Leave out who logged in with SASL ({JSONL}, {ECS}). Bodies keep the names in them.",
+    ),
     click.option(
         "--int64",
         type=click.Choice(INT64_FORMS),
@@ -162,8 +167,16 @@ SHOWN = (
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
 )
 
-LINES_ALONE: dict[str, Any] = {"emit": (), "fields": (), "body": None, "no_nulls": False}
-"""Options that only JSON lines have, with their defaults."""
+LINES_ALONE: dict[str, Any] = {"emit": (), "fields": (), "body": None, "no_nulls": False, "no_users": False}
+"""Options that only lines for programs have, with their defaults."""
+FORMATS_OF = {
+    "emit": (JSONL, ECS),
+    "fields": (JSONL,),
+    "body": (JSONL, ECS),
+    "no_nulls": (JSONL,),
+    "no_users": (JSONL, ECS),
+}
+"""The formats that have these options."""
 
 SORTED_MOST = 10_000
 """Largest `--limit` of `--sort`."""
@@ -333,6 +346,7 @@ def make_view(values: dict[str, Any]) -> View:
             int64=values["int64"],
             body=values["body"] or JSON,
             nulls=not values["no_nulls"],
+            users=not values["no_users"],
         )
     )
 
@@ -363,11 +377,17 @@ def make_style(values: dict[str, Any]) -> Style:
 def choose_format(values: dict[str, Any], terminal: bool, shown: str = TABLE) -> str:
     """The format meant by `auto`: `shown` on a terminal; options that only JSON lines have choose those."""
     name: str = values["format_name"]
-    lines_only = [f"--{option.replace('_', '-')}" for option in LINES_ALONE if values[option]]
+    given = {option: formats for option, formats in FORMATS_OF.items() if values[option]}
     if name == AUTO:
-        return shown if terminal and not lines_only else JSONL
-    if name != JSONL and lines_only:
-        raise click.UsageError(f"{lines_only[0]} is for --format {JSONL}, not {name}")
+        return shown if terminal and not given else JSONL
+    if name == ECS and values["body"] == JSON:
+        raise click.UsageError(
+            f"--body {JSON} is for --format {JSONL}: a body in {ECS} is text, or there is none"
+        )
+    for option, formats in given.items():
+        if name not in formats:
+            flag = f"--{option.replace('_', '-')}"
+            raise click.UsageError(f"{flag} is for --format {' or '.join(formats)}, not {name}")
     return name
 
 

@@ -23,7 +23,7 @@ from kinspect.protocol.versions import format_versions
 from kinspect.protocol.wire import ZERO_UUID
 
 TEXT, JSON = "text", "json"
-ERRORS, RELEASES = "errors", "releases"
+ERRORS, RELEASES, ECS_TEMPLATE = "errors", "releases", "ecs-template"
 NUMBERS = ("min_version", "max_version")
 """Keys of rows without columns in the text: `versions` says the same."""
 LEFT_OUT = ("releases", "flexible", "since", "removed")
@@ -52,6 +52,7 @@ def _second() -> list[str]:
 @click.option("--version", type=int, metavar="N", help="The layout of this version.")
 @click.option("--request", is_flag=True, help="The request alone.")
 @click.option("--response", is_flag=True, help="The response alone.")
+@click.option("--legacy", is_flag=True, help=f"{ECS_TEMPLATE} for Elasticsearch 6.")
 @click.option(
     "--format", "format_name", type=click.Choice([TEXT, JSON]), default=TEXT, help="How to print it."
 )
@@ -62,6 +63,7 @@ def schema(
     version: int | None,
     request: bool,
     response: bool,
+    legacy: bool,
     format_name: str,
 ) -> None:
     """Show what Kafka's messages look like.
@@ -72,10 +74,17 @@ def schema(
 
     `errors` lists every error code, `errors CODE` those of a number or a name, one with its meaning and what to do; the
     name alone will do too. `releases` lists the releases, `releases RELEASE` what one of them speaks.
+
+    `ecs-template` is the index template, in JSON, that Elasticsearch needs for the lines of `--format ecs`.
     """
     if which is not None and name not in (ERRORS, RELEASES):
         raise click.UsageError(f"unexpected argument {which!r}")
+    if legacy and name != ECS_TEMPLATE:
+        raise click.UsageError(f"--legacy is for {ECS_TEMPLATE}")
     _check_options(name, {"--version": version is not None, "--request": request, "--response": response})
+    if name == ECS_TEMPLATE:
+        click.echo(json.dumps(_ecs_template(legacy), indent=2))
+        return
     wanted = [direction for direction, asked in ((REQUEST, request), (RESPONSE, response)) if asked]
     wanted = wanted or [REQUEST, RESPONSE]
     if name is None:
@@ -98,12 +107,20 @@ def schema(
 
 def _check_options(name: str | None, given: dict[str, bool]) -> None:
     """Raise click.UsageError for options without effect: only APIs have two sides, and lists have no versions."""
-    if name not in (None, ERRORS, RELEASES) and table.api(name or "") is not None:
+    named = name not in (None, ERRORS, RELEASES, ECS_TEMPLATE)
+    if named and table.api(name or "") is not None:
         return
-    layouts = name not in (None, ERRORS, RELEASES) and _error(name or "") is None
+    layouts = named and _error(name or "") is None
     for option, is_given in given.items():
         if is_given and not (layouts and option == "--version"):
             raise click.UsageError(f"{option} is for {'an API' if layouts else 'the name of a message'}")
+
+
+def _ecs_template(legacy: bool) -> dict[str, Any]:
+    # Loaded only if it is asked for.
+    from kinspect.output import ecs
+
+    return ecs.legacy_template() if legacy else ecs.template()
 
 
 def _rows(rows: list[ApiRow]) -> tuple[list[ApiRow], str]:
@@ -321,7 +338,8 @@ def _record(name: str) -> MessageDefinition:
     if message is not None:
         return message
     errors = [error.name for error in table.errors().values()]
-    others = (*table.api_names().values(), "RequestHeader", "ResponseHeader", ERRORS, RELEASES, *errors)
+    commands = ERRORS, RELEASES, ECS_TEMPLATE
+    others = (*table.api_names().values(), "RequestHeader", "ResponseHeader", *commands, *errors)
     known = {**names, **{other.lower(): other for other in others}}
     raise KinspectError(
         f"there is no API, record message or error {name!r}: {_hint(name, known, 'kinspect schema')}"

@@ -1,4 +1,4 @@
-"""Output formats: exchanges as JSON lines, a table or trees, and the closing summary."""
+"""Output formats: exchanges as lines for programs, a table or trees, and the closing summary."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 
 JSONL, TABLE, DETAIL, NONE = "jsonl", "table", "detail", "none"
+ECS = "ecs"
 
 
 class Writer(Protocol):
@@ -37,6 +38,16 @@ class PieceWriter(Writer, Protocol):
 
     def put(self, piece: Piece) -> None:
         """Write a piece; it may be buffered until `flush`."""
+
+
+class LineTexts(Protocol):
+    """A format of lines: the text of each, with its line feed."""
+
+    def exchange(self, exchange: Exchange) -> bytes:
+        """The exchange's line."""
+
+    def line(self, line: dict[str, Any]) -> bytes:
+        """A line of another type; empty if the format has no such lines."""
 
 
 class Style(NamedTuple):
@@ -72,9 +83,21 @@ class _NullWriter:
 NULL_WRITER = _NullWriter()
 
 
-def _jsonl(stream: TextIO, view: View, style: Style) -> PieceWriter:
-    writer: PieceWriter = import_module("kinspect.output.jsonl").JsonLines(stream.buffer, view)
-    return writer
+def line_texts(name: str, view: View) -> LineTexts:
+    """The texts of format `name`, one of `LINE_FORMATS`."""
+    module, made = LINE_FORMATS[name]
+    texts: LineTexts = getattr(import_module(module), made)(view)
+    return texts
+
+
+def _lines(name: str) -> Callable[[TextIO, View, Style], PieceWriter]:
+    def opened(stream: TextIO, view: View, style: Style) -> PieceWriter:
+        writer: PieceWriter = import_module("kinspect.output.jsonl").LineWriter(
+            stream.buffer, line_texts(name, view)
+        )
+        return writer
+
+    return opened
 
 
 def _table(stream: TextIO, view: View, style: Style) -> PieceWriter:
@@ -97,10 +120,16 @@ def _console(stream: TextIO, style: Style) -> Any:
     return import_module("kinspect.output.console").make_console(stream, style.color)
 
 
+LINE_FORMATS = {
+    JSONL: ("kinspect.output.jsonl", "JsonTexts"),
+    ECS: ("kinspect.output.ecs", "EcsTexts"),
+}
+"""Formats of lines: the module and the class of their `LineTexts`."""
+
 _WRITERS: dict[str, Callable[[TextIO, View, Style], PieceWriter]] = {
     TABLE: _table,
     DETAIL: _detail,
-    JSONL: _jsonl,
+    **{name: _lines(name) for name in LINE_FORMATS},
     NONE: _none,
 }
 FORMATS = tuple(_WRITERS)

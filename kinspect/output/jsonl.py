@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, UTF-8, written in batches."""
+"""JSON lines: one object a line, UTF-8; lines of any form, written in batches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import orjson
 from kinspect.jsontext import escape_json
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
+from kinspect.output import LineTexts
 
 BATCH_BYTES = 32 * 1024
 """Bytes that are buffered at most. With more, malloc returns memory to the system after each batch and takes it again:
@@ -21,26 +22,39 @@ def text(line: dict[str, Any]) -> bytes:
     return escape_json(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
-class JsonLines:
-    """Writes exchanges, and the other line types, to a binary stream."""
+class JsonTexts:
+    """Exchanges, and the other line types, as JSON."""
 
-    def __init__(self, stream: BinaryIO, view: View) -> None:
-        self._stream = stream
+    def __init__(self, view: View) -> None:
         self._view = view
+
+    def exchange(self, exchange: Exchange) -> bytes:
+        return text(self._view.exchange(exchange))
+
+    def line(self, line: dict[str, Any]) -> bytes:
+        return text(self._view.other(line))
+
+
+class LineWriter:
+    """Writes exchanges, and the other line types, to a binary stream, in the text that `texts` makes of them."""
+
+    def __init__(self, stream: BinaryIO, texts: LineTexts) -> None:
+        self._stream = stream
+        self._texts = texts
         self._lines: list[bytes] = []
         self._waiting = 0
 
     def exchange(self, exchange: Exchange) -> None:
         """Write the exchange's line."""
-        self._put(text(self._view.exchange(exchange)))
+        self._put(self._texts.exchange(exchange))
 
     def line(self, line: dict[str, Any]) -> None:
-        """Write one object."""
-        self._put(text(self._view.other(line)))
+        """Write a line of another type."""
+        self._put(self._texts.line(line))
 
     def piece(self, exchange: Exchange) -> tuple[str, bytes]:
         """The exchange's line."""
-        return "", text(self._view.exchange(exchange))
+        return "", self._texts.exchange(exchange)
 
     def put(self, piece: tuple[str, bytes]) -> None:
         """Write a line given as text."""

@@ -424,7 +424,7 @@ import os, sys
 from kinspect import cli
 from kinspect.output import jsonl
 
-first = jsonl.JsonLines.exchange
+first = jsonl.LineWriter.exchange
 
 def exchange(writer, one):
     if one.correlation_id == 1:
@@ -434,7 +434,7 @@ def exchange(writer, one):
     while True:
         pass
 
-jsonl.JsonLines.exchange = exchange
+jsonl.LineWriter.exchange = exchange
 sys.exit(cli.main())
 """
 """The command, which gets signals when it begins to write its second exchange, and would never be done with that."""

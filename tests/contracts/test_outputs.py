@@ -14,7 +14,7 @@ import pytest
 from support.hostile import dangerous, hostile
 
 from kinspect.kafka.view.view import View
-from kinspect.output import FORMATS, JSONL, NONE, Style, open_writer
+from kinspect.output import ECS, FORMATS, JSONL, NONE, Style, open_writer
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 PLAIN = CAPTURES / "4.4.0" / "sasl_plain.pcap.gz"
@@ -34,16 +34,11 @@ def read(kinspect):
     return lambda name, *arguments: kinspect("read", "--format", name, *PLAINLY, *arguments)
 
 
-def answers(read, capture):
-    """API and correlation id of each exchange."""
-    lines = map(json.loads, read(JSONL, "-q", capture).out.splitlines())
-    return [(line["api"], line["correlation_id"]) for line in lines]
-
-
 HEADING = {
     "table": r" (APIS) v\d",
     "detail": r"(?m)^#\d+ (APIS) v\d",
     "jsonl": r'"api":"(APIS)"',
+    "ecs": r'"action":"(APIS)"',
 }
 """A pattern for each format that finds the API of each exchange once."""
 
@@ -52,9 +47,10 @@ HEADING = {
 def test_every_exchange_is_there_in_order(read, name):
     assert name in HEADING, f"where does {name} show an exchange's API? A pattern in HEADING above"
     out = read(name, "-q", PRODUCED).out
-    known = "|".join(sorted({api for api, _ in answers(read, PRODUCED)}))
-    found = re.findall(HEADING[name].replace("APIS", known), out)
-    assert found == [api for api, _ in answers(read, PRODUCED)]
+    lines = [json.loads(line) for line in read(JSONL, "-q", PRODUCED).out.splitlines()]
+    wanted = [line["api"] for line in lines]
+    found = re.findall(HEADING[name].replace("APIS", "|".join(sorted(set(wanted)))), out)
+    assert found == wanted
 
 
 LATE = """
@@ -93,7 +89,8 @@ def test_lines_of_other_types_are_taken(name):
     writer.line({"type": "gap"})
     writer.flush()
     stream.flush()
-    assert (b'"gap"' in stream.buffer.getvalue()) == (name == JSONL)
+    assert stream.buffer.getvalue().count(b'"gap"') == (name == JSONL)
+    assert stream.buffer.getvalue().count(b'"kinspect.gap"') == (name == ECS)
 
 
 @each_format

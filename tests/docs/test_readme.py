@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from console_blocks import ROOT, Example, examples, fences, matches, run
 
-PAGES = [ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "answers.md"]
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("guide", "answers", "ecs")),
+]
 OF_PYTHON = [ROOT / "README.md", ROOT / "docs" / "python.md"]
 EXAMPLES = [example for page in PAGES for example in examples(page)]
 MAKE = re.compile(r"^make ([a-z-]+)", re.MULTILINE)

@@ -10,7 +10,7 @@ import pytest
 from kinspect.capture import live, ring
 from kinspect.cli import main
 from kinspect.cli.liveview import format_for_terminal
-from kinspect.cli.options import choose_format
+from kinspect.cli.options import LINES_ALONE, choose_format
 
 
 def test_without_an_interface_those_there_are_are_listed(capsys):
@@ -193,5 +193,5 @@ def test_what_auto_means(monkeypatch, term, options, terminal, name):
         monkeypatch.delenv("TERM", raising=False)
     else:
         monkeypatch.setenv("TERM", term)
-    values = {"format_name": "auto", "emit": (), "fields": (), **options}
+    values = {"format_name": "auto", **LINES_ALONE, **options}
     assert choose_format(values, terminal, format_for_terminal()) == name

@@ -2,7 +2,7 @@ import json
 from io import BytesIO
 
 from kinspect.kafka.view.view import View
-from kinspect.output.jsonl import BATCH_BYTES, JsonLines
+from kinspect.output.jsonl import BATCH_BYTES, JsonTexts, LineWriter
 
 HEARTBEAT = 12
 
@@ -26,7 +26,7 @@ class Pipe(BytesIO):
 def test_one_object_a_line(exchanges):
     request = {"group_id": "g\n\x1b", "generation_id": 1, "member_id": "m"}
     pipe = Pipe()
-    writer = JsonLines(pipe, View())
+    writer = LineWriter(pipe, JsonTexts(View()))
     for exchange in exchanges((HEARTBEAT, 0, request, {"error_code": 27}), (HEARTBEAT, 0, request, None)):
         writer.exchange(exchange)
     assert pipe.writes == 0
@@ -43,13 +43,13 @@ def test_one_object_a_line(exchanges):
 
 def test_a_flush_with_nothing_to_write_touches_nothing():
     pipe = Pipe()
-    JsonLines(pipe, View()).flush()
+    LineWriter(pipe, JsonTexts(View())).flush()
     assert (pipe.writes, pipe.flushes) == (0, 0)
 
 
 def test_large_lines_are_not_held_back():
     pipe = Pipe()
-    writer = JsonLines(pipe, View())
+    writer = LineWriter(pipe, JsonTexts(View()))
     writer.line({"text": "x" * BATCH_BYTES})
     assert pipe.writes == 1
     assert pipe.getvalue().endswith(b"}\n")

@@ -88,7 +88,7 @@ def line(exchange: Pair, view: View) -> dict[str, Any]:
             "port": connection.client_port,
             "id": exchange.client_id,
             "role": exchange.role,
-            "principal": exchange.principal,
+            "principal": exchange.principal if view.users else None,
             "software_name": exchange.software_name,
             "software_version": exchange.software_version,
         },
@@ -192,7 +192,7 @@ class View:
     `number`, or `string` for tools that round. `fields`: the dotted paths to show, through arrays, or None for all; a
     line then has these alone, each key of the top level at least as null. `body`: bodies as `json`, as one `text` that
     is JSON, or `none`: there is no key `body`. `nulls`: if False, null keys and empty lists are left out, but for those
-    of bodies. Raises KinspectError for other values.
+    of bodies. `users`: a client's `principal` is shown. Raises KinspectError for other values.
 
     `request_fields` and `response_fields` are the body fields that the view takes: None for the whole body, an empty
     set for none of it.
@@ -205,6 +205,7 @@ class View:
     fields: Collection[str] | None = None
     body: str = forms.JSON
     nulls: bool = True
+    users: bool = True
     request_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
     response_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
     _bodies: BodyView | None = field(init=False, repr=False, compare=False)
@@ -246,8 +247,8 @@ class View:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle a view as its options, without its parts."""
-        given = self.records, self.payload, self.show_secrets, self.int64, self.fields, self.body, self.nulls
-        return View, given
+        texts = self.payload, self.show_secrets, self.int64
+        return View, (self.records, *texts, self.fields, self.body, self.nulls, self.users)
 
     def _own_forms(self) -> tuple[Form, ...]:
         bodies: dict[str, tuple[Form, ...]] = {
@@ -268,6 +269,8 @@ class View:
 
     def other(self, line: Line) -> Line:
         """The object of a line of another type, as the options ask for it."""
+        if not self.users and line.get("client"):
+            line = {**line, "client": {**line["client"], "principal": None}}
         return line if self.nulls else forms.no_nulls(line)
 
     def request(self, exchange: Pair) -> dict[str, Any] | None:

@@ -1,0 +1,529 @@
+"""Lines in the Elastic Common Schema: one table of keys, and the index template that is made from it.
+
+Source: ECS 9.0 (elastic.co/docs/reference/ecs). Its keys have its types, and its categorization keys its allowed
+values. What it has no key for stands below `kinspect`. Beats write into `kafka`: nothing here does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import orjson
+
+from kinspect.form import VERSION
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.forms import NONE as NO_BODY
+from kinspect.kafka.view.forms import TEXT as BODY_TEXT
+from kinspect.kafka.view.view import View, source
+from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED
+from kinspect.model import NS_PER_MS, NS_PER_SECOND
+from kinspect.output.escape import escape
+from kinspect.output.jsonl import text
+
+ECS_VERSION = "9.0.0"
+MESSAGE_MOST = 256
+"""Characters of `message` at most."""
+NAMES_SHOWN = 3
+SIZE_BYTES = 4
+"""Bytes of the size in front of each message, which `size` does not count."""
+
+Line = dict[str, Any]
+Source = str | Callable[[Line], Any]
+"""Where a value is from: the dotted path of a key of the line, or a function of the line."""
+
+DATE, KEYWORD, TEXT, LONG, IP, BOOLEAN = "date_nanos", "keyword", "match_only_text", "long", "ip", "boolean"
+KEPT = "kept"
+"""Text that an index keeps and does not search."""
+
+EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
+ENDS = (EXCHANGE, CONNECTION)
+
+
+BODIES = frozenset({"request.body", "response.body"})
+
+
+class Key(NamedTuple):
+    """A key of ECS lines: its dotted path, its type in an index, where its value is from, and the types of lines that
+    have it, none for all of them."""
+
+    path: str
+    type: str
+    source: Source
+    lines: tuple[str, ...] = ()
+
+
+# ---------------------------------------------------------------------- values
+
+
+def at(line: Line, path: str) -> Any:
+    """The value at a dotted path; None where there is none."""
+    value: Any = line
+    for name in path.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def _always(value: Any) -> Source:
+    return lambda _: value
+
+
+def _nanoseconds(path: str) -> Source:
+    """Milliseconds as whole nanoseconds, exact up to 26 days."""
+
+    def of(line: Line) -> int | None:
+        milliseconds = at(line, path)
+        return None if milliseconds is None else round(milliseconds * NS_PER_MS)
+
+    return of
+
+
+def _first(path: str) -> Source:
+    def of(line: Line) -> str | None:
+        values = at(line, path)
+        return str(values[0]) if values else None
+
+    return of
+
+
+def _bytes_on_wire(line: Line) -> int:
+    return sum(_message_bytes(line, side) or 0 for side in ("request", "response"))
+
+
+def _message_bytes(line: Line, side: str) -> int | None:
+    size = at(line, f"{side}.size")
+    return None if size is None else size + SIZE_BYTES
+
+
+def _sum(*paths: str) -> Source:
+    return lambda line: sum(at(line, path) or 0 for path in paths)
+
+
+def _frames(name: str) -> Callable[[Line], Any]:
+    """Of the request, or of an orphan."""
+
+    """Of the exchange's earliest message."""
+
+    def of(line: Line) -> Any:
+        found = at(line, f"request.frames.{name}")
+        return at(line, f"response.frames.{name}") if found is None else found
+
+    return of
+
+
+def _elapsed(line: Line) -> int | None:
+    """Nanoseconds from `timestamp` to `completed_at`."""
+    begin, end = (_epoch(at(line, path)) for path in ("timestamp", "completed_at"))
+    return None if begin is None or end is None else end - begin
+
+
+def _epoch(time: str | None) -> int | None:
+    """Nanoseconds since the epoch of a time with nine digits."""
+    if time is None:
+        return None
+    second, _, fraction = time.removesuffix("Z").partition(".")
+    return int(datetime.fromisoformat(f"{second}+00:00").timestamp()) * NS_PER_SECOND + int(fraction)
+
+
+def fails(line: Line) -> bool:
+    """True if Kafka, or the connection, failed the exchange: an error code, or a request that stays unanswered for
+    another reason than the end of the capture. Damage of the capture is no failure."""
+    unanswered = line.get("outcome") == UNANSWERED and line.get("outcome_reason") != "capture_end"
+    return bool(line.get("error_codes")) or unanswered
+
+
+def _outcome(line: Line) -> str:
+    if fails(line):
+        return "failure"
+    return "success" if line.get("outcome") == ANSWERED else "unknown"
+
+
+def _event_type(line: Line) -> list[str]:
+    return ["connection", "protocol", *(["error"] if fails(line) else [])]
+
+
+def _connection_event_type(line: Line) -> list[str]:
+    return ["connection", "info" if line.get("end_reason") == "capture_end" else "end"]
+
+
+def _action(line: Line) -> str | None:
+    return SASL_TOKEN if line.get("kind") == SASL_TOKEN else line.get("api")
+
+
+def _network_type(line: Line) -> str | None:
+    address = at(line, "client.ip")
+    return None if address is None else "ipv6" if ":" in address else "ipv4"
+
+
+def _protocol(line: Line) -> str | None:
+    kind = line.get("kind")
+    return kind if kind in ("kafka", "tls") else None
+
+
+def _addresses(line: Line) -> list[str]:
+    return [*dict.fromkeys(filter(None, (at(line, "client.ip"), at(line, "broker.ip"))))]
+
+
+def _software(line: Line) -> str | None:
+    return (
+        "/".join(filter(None, (at(line, f"client.software_{name}") for name in ("name", "version")))) or None
+    )
+
+
+def _users(line: Line) -> list[str]:
+    return [*filter(None, (at(line, "client.principal"),))]
+
+
+def _error_message(line: Line) -> str | None:
+    return ", ".join(line.get("error_names") or ()) or None
+
+
+def _established(line: Line) -> bool | None:
+    """True of a connection that was decrypted, or whose handshake was seen to end; unknown of others."""
+    return True if line.get("tls") or line.get("tls_status") == "decrypting" else None
+
+
+def _file(line: Line) -> str | None:
+    """The capture; in a live capture `file` is an interface."""
+    found: str | None = None if line.get("interface") else _frames("file")(line)
+    return found
+
+
+def _tls_version(line: Line) -> str | None:
+    version = line.get("tls_version")
+    return None if version is None else version.rpartition(" ")[2]
+
+
+def _tls_name(line: Line) -> str | None:
+    version = line.get("tls_version")
+    return None if version is None else version.partition(" ")[0].lower()
+
+
+def _problem_codes(line: Line) -> list[str]:
+    return [*dict.fromkeys(problem["code"] for problem in line.get("problems") or ())]
+
+
+def _original(line: Line) -> str:
+    return orjson.dumps(line).decode()
+
+
+# ---------------------------------------------------------------------- `message`
+
+
+def _message(line: Line) -> str:
+    parts = MESSAGES.get(line["type"], _other_parts)(line)
+    text = escape(" ".join(filter(None, parts)))
+    return text if len(text) <= MESSAGE_MOST else f"{text[: MESSAGE_MOST - 1]}…"
+
+
+def _exchange_parts(line: Line) -> Iterator[str | None]:
+    """`Produce v13 orders-0 MESSAGE_TOO_LARGE 1.17 ms`."""
+    if line["api_key"] is None:
+        yield line["api"] or "response"
+    else:
+        name = line["api"] or f"API {line['api_key']}"
+        yield f"{name} v{line['api_version']}"
+    for key in ("partitions" if line["partitions"] else "topics", "groups", "transactional_ids"):
+        yield _listed(line[key])
+    yield _listed(line["error_names"])
+    if line["outcome"] == NO_RESPONSE:
+        yield "no response due"
+    elif line["outcome"] in (UNANSWERED, ORPHAN):
+        reason = line["outcome_reason"]
+        yield f"{line['outcome']} ({reason})" if reason else line["outcome"]
+    if line["latency_ms"] is not None:
+        yield f"{line['latency_ms']:.2f} ms"
+
+
+def _connection_parts(line: Line) -> Iterator[str | None]:
+    yield f"connection {line.get('kind')} {line.get('connection_id', '').rpartition('@')[0]}"
+    yield f"{line.get('exchanges')} exchanges {line.get('end_reason')}"
+
+
+def _gap_parts(line: Line) -> Iterator[str | None]:
+    yield f"gap of {line.get('bytes')} bytes from {line.get('direction')} {line.get('cause')}"
+
+
+def _summary_parts(line: Line) -> Iterator[str | None]:
+    yield f"{line.get('packets')} packets {line.get('exchanges')} exchanges {line.get('gaps')} gaps"
+
+
+def _other_parts(line: Line) -> Iterator[str | None]:
+    yield line["type"]
+
+
+MESSAGES: dict[str, Callable[[Line], Iterable[str | None]]] = {
+    EXCHANGE: _exchange_parts,
+    CONNECTION: _connection_parts,
+    GAP: _gap_parts,
+    SUMMARY: _summary_parts,
+}
+
+
+def _listed(names: list[str]) -> str:
+    more = f" +{len(names) - NAMES_SHOWN}" if len(names) > NAMES_SHOWN else ""
+    return ",".join(names[:NAMES_SHOWN]) + more
+
+
+# ---------------------------------------------------------------------- the table
+
+
+def _side(name: str, native: str, message: str) -> tuple[Key, ...]:
+    """An end of the connection, as `client` or `server` and again as `source` or `destination`."""
+    return (
+        Key(f"{name}.ip", IP, f"{native}.ip", ENDS),
+        Key(f"{name}.port", LONG, f"{native}.port", ENDS),
+        Key(f"{name}.address", KEYWORD, f"{native}.ip", ENDS),
+        Key(f"{name}.bytes", LONG, lambda line: _message_bytes(line, message), (EXCHANGE,)),
+        Key(f"{name}.bytes", LONG, f"{native}.bytes", (CONNECTION,)),
+    )
+
+
+KEYS = (
+    Key("@timestamp", DATE, "timestamp"),
+    Key("ecs.version", KEYWORD, _always(ECS_VERSION)),
+    Key("message", TEXT, _message),
+    Key("event.kind", KEYWORD, _always("event"), (EXCHANGE, CONNECTION, GAP)),
+    Key("event.kind", KEYWORD, _always("metric"), (SUMMARY,)),
+    Key("event.category", KEYWORD, _always(["network"])),
+    Key("event.type", KEYWORD, _event_type, (EXCHANGE,)),
+    Key("event.type", KEYWORD, _connection_event_type, (CONNECTION,)),
+    Key("event.type", KEYWORD, _always(["info"]), (GAP, SUMMARY)),
+    Key("event.module", KEYWORD, _always("kinspect")),
+    Key("event.dataset", KEYWORD, lambda line: f"kinspect.{line['type']}"),
+    Key("event.action", KEYWORD, _action, (EXCHANGE,)),
+    Key("event.outcome", KEYWORD, _outcome, (EXCHANGE,)),
+    Key("event.reason", KEYWORD, "outcome_reason", (EXCHANGE,)),
+    Key("event.reason", KEYWORD, "end_reason", (CONNECTION,)),
+    Key("event.reason", KEYWORD, "cause", (GAP,)),
+    Key("event.start", DATE, "timestamp", (EXCHANGE, CONNECTION, SUMMARY)),
+    Key("event.end", DATE, "completed_at", (EXCHANGE, CONNECTION, SUMMARY)),
+    Key("event.duration", LONG, _nanoseconds("latency_ms"), (EXCHANGE,)),
+    Key("event.duration", LONG, _elapsed, (CONNECTION, SUMMARY)),
+    Key("event.id", KEYWORD, "event_id"),
+    Key("event.original", KEPT, _original, (SUMMARY,)),
+    Key("network.transport", KEYWORD, _always("tcp"), (EXCHANGE, CONNECTION, GAP)),
+    Key("network.protocol", KEYWORD, _always("kafka"), (EXCHANGE, GAP)),
+    Key("network.protocol", KEYWORD, _protocol, (CONNECTION,)),
+    Key("network.type", KEYWORD, _network_type, ENDS),
+    Key("network.community_id", KEYWORD, "community_id", ENDS),
+    Key("network.bytes", LONG, _bytes_on_wire, (EXCHANGE,)),
+    Key("network.bytes", LONG, _sum("client.bytes", "broker.bytes"), (CONNECTION,)),
+    Key("network.bytes", LONG, "bytes", (SUMMARY,)),
+    Key("network.packets", LONG, _sum("client.packets", "broker.packets"), (CONNECTION,)),
+    Key("network.packets", LONG, "packets", (SUMMARY,)),
+    *_side("client", "client", "request"),
+    *_side("source", "client", "request"),
+    *_side("server", "broker", "response"),
+    *_side("destination", "broker", "response"),
+    Key("server.domain", KEYWORD, "server_name", (CONNECTION,)),
+    Key("destination.domain", KEYWORD, "server_name", (CONNECTION,)),
+    Key("user.name", KEYWORD, "client.principal", ENDS),
+    Key("related.ip", IP, _addresses, ENDS),
+    Key("related.user", KEYWORD, _users, ENDS),
+    Key("user_agent.name", KEYWORD, "client.software_name", ENDS),
+    Key("user_agent.version", KEYWORD, "client.software_version", ENDS),
+    Key("user_agent.original", KEYWORD, _software, ENDS),
+    Key("error.code", KEYWORD, _first("error_codes"), (EXCHANGE,)),
+    Key("error.type", KEYWORD, _first("error_names"), (EXCHANGE,)),
+    Key("error.message", TEXT, _error_message, (EXCHANGE,)),
+    Key("tls.established", BOOLEAN, _established, ENDS),
+    Key("tls.version", KEYWORD, _tls_version, (CONNECTION,)),
+    Key("tls.version_protocol", KEYWORD, _tls_name, (CONNECTION,)),
+    Key("tls.cipher", KEYWORD, "tls_cipher_suite", (CONNECTION,)),
+    Key("tls.client.server_name", KEYWORD, "server_name", (CONNECTION,)),
+    Key("observer.type", KEYWORD, _always("sensor")),
+    Key("observer.product", KEYWORD, _always("kinspect")),
+    Key("observer.version", KEYWORD, _always(VERSION)),
+    Key("observer.hostname", KEYWORD, "host"),
+    Key("observer.ingress.interface.name", KEYWORD, "interface"),
+    Key("file.path", KEYWORD, _file, (EXCHANGE,)),
+    Key("kinspect.frame.first", LONG, _frames("first"), (EXCHANGE,)),
+    Key("kinspect.frame.last", LONG, _frames("last"), (EXCHANGE,)),
+    Key("kinspect.connection_id", KEYWORD, "connection_id", (EXCHANGE, CONNECTION, GAP)),
+    Key("kinspect.correlation_id", LONG, "correlation_id", (EXCHANGE,)),
+    Key("kinspect.in_flight", LONG, "in_flight", (EXCHANGE,)),
+    Key("kinspect.outcome", KEYWORD, "outcome", (EXCHANGE,)),
+    Key("kinspect.api.name", KEYWORD, "api", (EXCHANGE,)),
+    Key("kinspect.api.key", LONG, "api_key", (EXCHANGE,)),
+    Key("kinspect.api.version", LONG, "api_version", (EXCHANGE,)),
+    Key("kinspect.client.id", KEYWORD, "client.id", ENDS),
+    Key("kinspect.client.role", KEYWORD, "client.role", (EXCHANGE,)),
+    Key("kinspect.broker.id", LONG, "broker.node_id", (EXCHANGE,)),
+    Key("kinspect.topic.name", KEYWORD, "topics", (EXCHANGE,)),
+    Key("kinspect.topic.id", KEYWORD, "topic_ids", (EXCHANGE,)),
+    Key("kinspect.partition", KEYWORD, "partitions", (EXCHANGE,)),
+    Key("kinspect.group.id", KEYWORD, "groups", (EXCHANGE,)),
+    Key("kinspect.transactional_id", KEYWORD, "transactional_ids", (EXCHANGE,)),
+    Key("kinspect.truncated_lists", BOOLEAN, "truncated_lists", (EXCHANGE,)),
+    Key("kinspect.records.count", LONG, "record_count", (EXCHANGE,)),
+    Key("kinspect.records.bytes", LONG, "record_bytes", (EXCHANGE,)),
+    Key("kinspect.error.codes", LONG, "error_codes", (EXCHANGE,)),
+    Key("kinspect.error.names", KEYWORD, "error_names", (EXCHANGE,)),
+    Key("kinspect.error.count", LONG, "error_count", (EXCHANGE,)),
+    Key("kinspect.service_time", LONG, _nanoseconds("service_ms"), (EXCHANGE,)),
+    Key("kinspect.throttle_time", LONG, _nanoseconds("throttle_time_ms"), (EXCHANGE,)),
+    Key("kinspect.max_wait", LONG, _nanoseconds("max_wait_ms"), (EXCHANGE,)),
+    Key("kinspect.wait", KEYWORD, "wait", (EXCHANGE,)),
+    Key("kinspect.problem.codes", KEYWORD, _problem_codes, (EXCHANGE,)),
+    Key("kinspect.problem.count", LONG, "problem_count", (EXCHANGE,)),
+    *(Key(f"kinspect.{path}", TEXT, path, (EXCHANGE,)) for path in sorted(BODIES)),
+    Key("kinspect.kind", KEYWORD, "kind", ENDS),
+    Key("kinspect.tls.status", KEYWORD, "tls_status", (CONNECTION,)),
+    Key("kinspect.gap.direction", KEYWORD, "direction", (GAP,)),
+    Key("kinspect.gap.offset", LONG, "offset", (GAP,)),
+    Key("kinspect.gap.bytes", LONG, "bytes", (GAP,)),
+    Key("kinspect.gap.bytes", LONG, "gap_bytes", (CONNECTION, SUMMARY)),
+    Key("kinspect.gap.count", LONG, "gaps", (CONNECTION, SUMMARY)),
+    Key("kinspect.exchanges", LONG, "exchanges", (CONNECTION, SUMMARY)),
+    Key("kinspect.exchanges", LONG, "exchanges_hit", (GAP,)),
+    Key("kinspect.undecoded_bytes", LONG, "undecoded_bytes", (CONNECTION, SUMMARY)),
+    Key("kinspect.drops.kernel", LONG, "kernel_drops", (SUMMARY,)),
+    Key("kinspect.drops.queue", LONG, "queue_drops", (SUMMARY,)),
+)
+
+_MADE_OF = frozenset(
+    {
+        *(
+            "type",
+            "kind",
+            "api",
+            "api_key",
+            "api_version",
+            "outcome",
+            "outcome_reason",
+            "latency_ms",
+            "service_ms",
+        ),
+        *(
+            "throttle_time_ms",
+            "max_wait_ms",
+            "topics",
+            "partitions",
+            "groups",
+            "transactional_ids",
+            "error_codes",
+        ),
+        *("error_names", "tls", "client", "broker.ip", "problems.code", "request.size", "request.frames"),
+        *("response.size", "response.frames"),
+    }
+)
+"""Keys of an exchange's line that the functions of `KEYS` read."""
+
+
+def _of(kind: str) -> list[Key]:
+    """The keys of this type of line."""
+    return [key for key in KEYS if not key.lines or kind in key.lines]
+
+
+def _fields(keys: Iterable[Key]) -> frozenset[str]:
+    """The keys of an exchange's line that these keys are made of."""
+    paths = {key.source for key in keys if isinstance(key.source, str)} - BODIES
+    return frozenset(path for path in paths | _MADE_OF if path.partition(".")[0] in source().keys)
+
+
+# ---------------------------------------------------------------------- lines
+
+
+class EcsTexts:
+    """Exchanges, and the other line types, in ECS: an object a line."""
+
+    def __init__(self, view: View) -> None:
+        asks = view.body == BODY_TEXT
+        fields = _fields(_of(EXCHANGE)) | (BODIES if asks else frozenset())
+        self._view = replace(view, fields=fields, body=BODY_TEXT if asks else NO_BODY, nulls=True)
+        self._plans: dict[str, Plan] = {}
+
+    def exchange(self, exchange: Exchange) -> bytes:
+        return self._text(self._view.exchange(exchange))
+
+    def line(self, line: Line) -> bytes:
+        return self._text(self._view.other(line))
+
+    def _text(self, line: Line) -> bytes:
+        kind = line["type"]
+        plan = self._plans.get(kind)
+        if plan is None:
+            plan = self._plans[kind] = [(key.path.split("."), _reader(key.source)) for key in _of(kind)]
+        return text(_nested(plan, line))
+
+
+Plan = list[tuple[list[str], Callable[[Line], Any]]]
+
+
+def _reader(where: Source) -> Callable[[Line], Any]:
+    return where if callable(where) else lambda line: at(line, where)
+
+
+def _nested(plan: Plan, line: Line) -> Line:
+    """The line in ECS: absent rather than null or an empty list."""
+    shown: Line = {}
+    for (*above, name), read in plan:
+        value = read(line)
+        if value is None or value == []:
+            continue
+        node = shown
+        for step in above:
+            node = node.setdefault(step, {})
+        node[name] = value
+    return shown
+
+
+# ---------------------------------------------------------------------- the index template
+
+PATTERN = "kinspect-*"
+PRIORITY = 200
+"""Above those of Elasticsearch's own templates, which are 100 at most."""
+IGNORE_ABOVE = 1024
+"""Characters of a keyword that is still searched; a longer one is kept. ECS has the same number."""
+
+TYPES: dict[str, dict[str, Any]] = {
+    **{name: {"type": name} for name in (DATE, TEXT, LONG, IP, BOOLEAN)},
+    KEYWORD: {"type": "keyword", "ignore_above": IGNORE_ABOVE},
+    KEPT: {"type": "keyword", "index": False, "doc_values": False},
+}
+LEGACY_TYPES = {**TYPES, DATE: {"type": "date"}, TEXT: {"type": "text"}}
+"""Types of Elasticsearch 6, which has neither nanoseconds nor `match_only_text`."""
+
+STRINGS = {"strings": {"match_mapping_type": "string", "mapping": TYPES[KEYWORD]}}
+"""Of keys that a shipper adds."""
+
+
+def template() -> dict[str, Any]:
+    """A composable index template, for Elasticsearch from 7.14 on (`PUT _index_template/kinspect`)."""
+    return {
+        "index_patterns": [PATTERN],
+        "priority": PRIORITY,
+        "template": {"settings": _settings(), "mappings": _mappings(TYPES)},
+        "_meta": {"description": f"kinspect {VERSION}", "ecs_version": ECS_VERSION},
+    }
+
+
+def legacy_template() -> dict[str, Any]:
+    """An index template for Elasticsearch 6 (`PUT _template/kinspect`), where mappings stand below a type."""
+    return {
+        "index_patterns": [PATTERN],
+        "order": PRIORITY,
+        "settings": _settings(),
+        "mappings": {"_doc": _mappings(LEGACY_TYPES)},
+    }
+
+
+def _settings() -> dict[str, Any]:
+    # A capture may hold any time: one beyond the range of an index must not cost the line.
+    return {"index": {"mapping": {"ignore_malformed": True}}}
+
+
+def _mappings(types: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    for key in KEYS:
+        *above, name = key.path.split(".")
+        node = properties
+        for step in above:
+            node = node.setdefault(step, {"properties": {}})["properties"]
+        node[name] = types[key.type]
+    return {"date_detection": False, "dynamic_templates": [STRINGS], "properties": properties}
