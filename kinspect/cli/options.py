@@ -18,7 +18,7 @@ from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import INT64_FORMS, View
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.model import Caps
-from kinspect.output import DETAIL, ECS, FORMATS, JSONL, NONE, TABLE, Style
+from kinspect.output import DETAIL, ECS, FORMATS, JSONL, NONE, REQUEST_LOG, TABLE, Style
 from kinspect.output.escape import escape
 from kinspect.output.ordered import ORDERS
 
@@ -102,7 +102,7 @@ def format_option(formats: Sequence[str], auto: str) -> Option:
         type=click.Choice([AUTO, *formats]),
         default=AUTO,
         help=f"auto: {auto}; {DETAIL}: every field, as a tree; {ECS}: keys of the Elastic Common Schema;"
-        f" {NONE}: the closing summary alone, which then tells no problems.",
+        f" {REQUEST_LOG}: as brokers log requests; {NONE}: the closing summary alone, which then tells no problems.",
     )
 
 
@@ -151,7 +151,7 @@ SHOWN = (
     click.option(
         "--no-users",
         is_flag=True,
-        help=f"Leave out who logged in with SASL ({JSONL}, {ECS}). Bodies keep the names in them.",
+        help=f"Leave out who logged in with SASL ({JSONL}, {ECS}, {REQUEST_LOG}). Bodies keep the names in them.",
     ),
     click.option(
         "--int64",
@@ -174,7 +174,7 @@ FORMATS_OF = {
     "fields": (JSONL,),
     "body": (JSONL, ECS),
     "no_nulls": (JSONL,),
-    "no_users": (JSONL, ECS),
+    "no_users": (JSONL, ECS, REQUEST_LOG),
 }
 """The formats that have these options."""
 

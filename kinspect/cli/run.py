@@ -34,7 +34,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
 from kinspect.model import Block
-from kinspect.output import NONE, TABLE, PieceWriter, Writer, open_writer
+from kinspect.output import NONE, TABLE, PieceWriter, Writer, has_line, open_writer
 from kinspect.output.escape import printable
 from kinspect.output.ordered import BYTES_HIT, Ordered
 from kinspect.output.summary import summary_text
@@ -301,6 +301,9 @@ class ReadRun(Run):
         if not self.filter.matches(line):
             return False
         written = EXCHANGE in self.options.emit
+        if written and not has_line(self.options.format_name, line):
+            self.tally.without_line += 1
+            written = False
         if written:
             self.writer.exchange(line)
         self.tally.shown += 1

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, Protocol, TextIO
 
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
+from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE
 
 JSONL, TABLE, DETAIL, NONE = "jsonl", "table", "detail", "none"
-ECS = "ecs"
+ECS, REQUEST_LOG = "ecs", "request-log"
 
 
 class Writer(Protocol):
@@ -44,7 +45,7 @@ class LineTexts(Protocol):
     """A format of lines: the text of each, with its line feed."""
 
     def exchange(self, exchange: Exchange) -> bytes:
-        """The exchange's line."""
+        """The line of an exchange that has one (`has_line`)."""
 
     def line(self, line: dict[str, Any]) -> bytes:
         """A line of another type; empty if the format has no such lines."""
@@ -81,6 +82,14 @@ class _NullWriter:
 
 
 NULL_WRITER = _NullWriter()
+
+
+def has_line(name: str, exchange: Exchange) -> bool:
+    """True if format `name` has something for the exchange. A request log has completed requests with a Kafka header:
+    those that were answered, or that no answer is due for."""
+    return name != REQUEST_LOG or (
+        exchange.outcome in (ANSWERED, NO_RESPONSE) and exchange.api_key is not None
+    )
 
 
 def line_texts(name: str, view: View) -> LineTexts:
@@ -123,6 +132,7 @@ def _console(stream: TextIO, style: Style) -> Any:
 LINE_FORMATS = {
     JSONL: ("kinspect.output.jsonl", "JsonTexts"),
     ECS: ("kinspect.output.ecs", "EcsTexts"),
+    REQUEST_LOG: ("kinspect.output.requestlog", "RequestLogTexts"),
 }
 """Formats of lines: the module and the class of their `LineTexts`."""
 

@@ -51,6 +51,8 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     lines.append(_connections(summary))
     if summary["connections"]["kafka"] or summary["exchanges"]:
         lines.append(_exchanges(summary, tally))
+    if tally.without_line:
+        lines.append(f"not written, as a request log has completed requests alone: {tally.without_line:,}")
     if not tally.shown and tally.seen:
         lines.append(instead(tally))
     if tally.unknown:

@@ -36,7 +36,8 @@ class Tally:
     value that it tests is not known. `stopped`: the reason, if the reading ended before the captures did. `interface`:
     the source of the packets, if not files. `unread`: files that could not be read at all. `options`: the filters, in
     the order in which they are applied; `seen`: values of the exchanges that they left out; `first`, `last`: the times
-    of the first and the last packet, in nanoseconds; `utc`: times are not told in local time.
+    of the first and the last packet, in nanoseconds; `utc`: times are not told in local time. `without_line`: exchanges
+    that passed the filters, of a kind that the format has no lines for.
     """
 
     shown: int = 0
@@ -55,6 +56,7 @@ class Tally:
     first: int | None = None
     last: int | None = None
     utc: bool = False
+    without_line: int = 0
 
     def count(self, exchange: Exchange) -> None:
         """Add the problems and the error codes of an exchange that passed the filters; decodes bodies for it."""
@@ -94,6 +96,7 @@ class Tally:
         self.shown += other.shown
         self.problems += other.problems
         self.errors += other.errors
+        self.without_line += other.without_line
         _add(self.error_counts, other.error_counts)
         _add(self.unknown, other.unknown)
         seen.add(self.seen, other.seen)
