@@ -34,7 +34,8 @@ Clock = Callable[[str | None], str]
 class Column(NamedTuple):
     """A column of a table. `text`: a row's cell; `right`: it holds numbers; `rank`: columns of higher rank are left out
     first where room is little; `style`: of the cell, by its row; `least`: width to which a text is cut at most before
-    columns are left out; `time`: `TIME_OF_DAY` or `MINUTE`, of a row's time, which `text` gives then."""
+    columns are left out; `time`: `TIME_OF_DAY` or `MINUTE`, of a row's time, which `text` gives then; `spare`: it is
+    left out before any text is cut."""
 
     title: str
     text: Callable[[Row], str]
@@ -43,6 +44,7 @@ class Column(NamedTuple):
     style: Callable[[Row], str] = lambda _: ""
     least: int = LEAST
     time: tuple[int, int] | None = None
+    spare: bool = False
 
 
 class Layout(NamedTuple):
@@ -231,7 +233,8 @@ def _local(time: str, style: Style) -> str:
 
 def _fitted(widths: dict[Column, int], most: int) -> dict[Column, int]:
     """The widths that fit: columns are left out as long as cut texts are too wide; then the longest ones are cut."""
-    widths = dict(widths)
+    is_cut = sum(widths.values()) + GAP * (len(widths) - 1) > most
+    widths = {column: width for column, width in widths.items() if not (is_cut and column.spare)}
     while sum(_least(column, width) + GAP for column, width in widths.items()) - GAP > most:
         last = max(widths, key=lambda column: column.rank)
         if not last.rank:
