@@ -50,7 +50,8 @@ class Column(NamedTuple):
 class Layout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
     file's name and the rows; `details`: lines below a row, for what one line has no room for; `notes`: lines below the
-    table, from the rows that it shows; `folds`: true for a row of which `folded` tells, a line for all of them."""
+    table, from the rows that it shows; `folds`: true for a row of which `folded` tells, a line for all of them;
+    `subject`: of the lines below a row; rows that follow each other and have the same one have these lines once."""
 
     columns: tuple[Column, ...]
     nothing: str
@@ -59,6 +60,7 @@ class Layout(NamedTuple):
     notes: Callable[[list[Row]], list[str]] = lambda _: []
     folds: Callable[[Row], bool] = lambda _: False
     folded: Callable[[list[Row]], str] = lambda _: ""
+    subject: Callable[[Row], Any] = lambda _: None
 
     def split(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
         """Rows with a line each, and those that are folded into one."""
@@ -187,6 +189,9 @@ class Cells:
 
     def details(self, number: int) -> list[str]:
         """The lines below a row, escaped."""
+        subject = self.layout.subject(self.rows[number])
+        if number and subject is not None and subject == self.layout.subject(self.rows[number - 1]):
+            return []
         lines = self.layout.details(self.rows[number], lambda time: clock(time, self._style))
         return [escape(line) for line in lines]
 
