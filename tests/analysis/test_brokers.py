@@ -1,5 +1,6 @@
 """Brokers: rows equal plain sums over the lines of `kinspect read`, and what is known of the clusters."""
 
+import json
 from collections import Counter, defaultdict
 from functools import partial
 
@@ -366,3 +367,15 @@ def test_damaged_messages_are_read_as_far_as_they_go(rows, tmp_path):
         part.talk.packets = data
         path.write_bytes(recorded(part))
         assert all(row["requests"] <= 3 for row in rows(path))
+
+
+def test_tables_tell_changes_of_leaders_once_for_all_listeners_of_a_node(kinspect):
+    capture = CAPTURES / "4.4.0" / "cluster_kraft.pcap.gz"
+    changes = {
+        (change["at"], change["partition"])
+        for row in json.loads(kinspect("brokers", "--format", "json", capture).out)["rows"]
+        for change in row["leader_changes"]
+    }
+    lines = kinspect("brokers", "--format", "table", "--wide", capture).out.splitlines()
+    assert sum(" leads " in line and ", before " in line for line in lines) == len(changes) > 1
+    assert sum("127.0.0.1:39101" in line for line in lines) == 1

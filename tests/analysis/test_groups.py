@@ -907,6 +907,19 @@ def test_tables_lead_with_what_is_behind_and_who_was_lost(kinspect, tmp_path):
     assert shlex.split(out.splitlines()[-1])[-2:] == ["--group", "it's"]
 
 
+def test_a_new_member_stands_still_from_its_first_join_which_begins_no_rebalance(lines, answer_rows):
+    """KIP-394: the coordinator gives it an id with MEMBER_ID_REQUIRED, and goes on as before."""
+    capture = CAPTURES / "2.8.2" / "sasl-plain.pcap"
+    refused, joined, synced, *_ = lines("--api", "JoinGroup,SyncGroup", capture)
+    assert (refused["error_names"], joined["error_names"]) == (["MEMBER_ID_REQUIRED"], [])
+    (row,) = answer_rows("groups", "--group", refused["groups"][0], capture)
+    found = row["rebalances"][0]
+    assert found["started"] == joined["request"]["timestamp"]
+    (stop,) = found["stopped_ms"].values()
+    assert stop == pytest.approx(millis(synced["completed_at"]) - millis(refused["timestamp"]), abs=0.01)
+    assert stop > millis(synced["completed_at"]) - millis(found["started"])
+
+
 def test_tables_fold_groups_that_are_only_named(kinspect):
     capture = CAPTURES / "3.9.2" / "admin_cli.pcap.gz"
     lines = kinspect("groups", "--format", "table", capture).out.splitlines()

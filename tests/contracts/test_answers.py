@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 from support.hostile import dangerous, hostile
 
+import kinspect
 from kinspect import pipeline
 from kinspect.analysis.answer import Told, open_answer
 from kinspect.analysis.names import ANSWERS
 from kinspect.capture import open_timeline
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
+from kinspect.output import Style
+from kinspect.output.answers import layout
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SOME = ["0.10.2.2", "2.8.2", "4.4.0", "variants"]
@@ -205,3 +208,33 @@ def test_a_damaged_part_is_refused(name):
     data = open_answer(name).to_bytes()
     with pytest.raises(StateError):
         type(open_answer(name)).from_bytes(data[:-1] + b"x")
+
+
+WANTED = {
+    "summary": "FINDING COUNT WHICH SHOWN BY",
+    "errors": "ERROR COUNT EXPECTED API CLIENT ID",
+    "latency": "API COUNT P50 P95 P99 MAX WAITS FRAME",
+}
+
+
+@pytest.mark.parametrize("name", WANTED)
+@pytest.mark.parametrize("capture", ["cluster_kraft", "groups_classic", "errors_java"])
+def test_what_one_looks_for_first_is_in_narrow_tables(name, capture):
+    found = kinspect.answer(name, CAPTURES / "4.4.0" / f"{capture}.pcap.gz")
+    titles, *lines = layout.parts(found, 80, Style(utc=True))
+    assert {*WANTED[name].split()} <= {*titles.plain.split()}
+    assert all(line.cell_len <= 80 for line in lines[: len(found["rows"])])
+
+
+def test_slow_exchanges_have_their_frames_in_narrow_tables():
+    found = kinspect.answer("latency", CAPTURES / "4.4.0" / "cluster_kraft.pcap.gz", slow="100ms")
+    titles, *_ = layout.parts(found, 80, Style(utc=True))
+    assert titles.plain.split() == ["API", "CLIENT", "ID", "BROKER", "WAIT", "LATENCY", "SERVICE", "FRAME"]
+
+
+def test_files_are_left_out_rather_than_that_a_text_is_cut():
+    found = kinspect.answer("latency", CAPTURES / "4.4.0" / "groups_classic.pcap.gz")
+    for width in range(80, 300):
+        titles, *rows = (line.plain for line in layout.parts(found, width, Style(utc=True)))
+        assert "FILE" not in titles or not any("…" in row for row in rows[: len(found["rows"])])
+    assert "FILE" in titles

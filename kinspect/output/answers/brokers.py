@@ -47,6 +47,11 @@ def _details(row: Row, clock: Clock) -> list[str]:
     ]
 
 
+def _subject(row: Row) -> tuple[str, int] | None:
+    """The node: it may have several listeners, each with a row."""
+    return None if row["node_id"] is None else (row["cluster_id"], row["node_id"])
+
+
 def _node(node_id: int | None) -> str:
     return "nobody" if node_id is None else f"node {node_id}"
 
@@ -77,6 +82,7 @@ LAYOUT = Layout(
     lambda file, rows: f"kinspect read {file} {_ends(rows[0])} --errors-only",
     _details,
     _notes,
+    subject=_subject,
 )
 
 

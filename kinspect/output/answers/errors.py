@@ -6,8 +6,8 @@ from typing import Any
 
 from kinspect.output.answers.layout import DIM, ERROR, TIME_OF_DAY, Column, Layout, known, listed
 
-NAMES = 40
-"""Width to which names of errors are not cut."""
+NAMES, WORDS = 28, 12
+"""Widths to which names of errors, and those of APIs and clients, are not cut."""
 
 Row = dict[str, Any]
 
@@ -30,14 +30,14 @@ LAYOUT = Layout(
     (
         Column("ERROR", lambda row: row["error"], style=_style, least=NAMES),
         Column("COUNT", lambda row: known(row["count"]), True),
-        Column("EXPECTED", lambda row: "yes" if row["expected"] else "no", rank=1),
-        Column("API", lambda row: known(row["api"])),
-        Column("CLIENT ID", lambda row: known(row["client_id"])),
-        Column("ADDRESS", lambda row: row["client_ip"], rank=4),
-        Column("TOPICS", lambda row: listed(row["topics"]), rank=2),
-        Column("GROUPS", lambda row: listed(row["groups"]), rank=3),
-        Column("FIRST", lambda row: known(row["first"]), rank=6, time=TIME_OF_DAY),
-        Column("LAST", lambda row: known(row["last"]), rank=5, time=TIME_OF_DAY),
+        Column("EXPECTED", lambda row: "yes" if row["expected"] else "no"),
+        Column("API", lambda row: known(row["api"]), least=WORDS),
+        Column("CLIENT ID", lambda row: known(row["client_id"]), least=WORDS),
+        Column("ADDRESS", lambda row: row["client_ip"], rank=3),
+        Column("TOPICS", lambda row: listed(row["topics"]), rank=1),
+        Column("GROUPS", lambda row: listed(row["groups"]), rank=2),
+        Column("FIRST", lambda row: known(row["first"]), rank=5, time=TIME_OF_DAY),
+        Column("LAST", lambda row: known(row["last"]), rank=4, time=TIME_OF_DAY),
     ),
     "no error code, and every request was answered",
     _more,

@@ -7,8 +7,8 @@ from typing import Any
 
 from kinspect.output.answers.layout import MINUTE, TIME_OF_DAY, Column, Layout, known, listed
 
-WAITS = 80
-"""Width to which causes are not cut."""
+WORDS, WAITS = 14, 22
+"""Widths to which names of APIs and clients, and causes, are not cut."""
 
 IDLE = "long_poll", "group_wait"
 """Causes that `--slow` leaves out."""
@@ -55,9 +55,9 @@ LAYOUT = Layout(
     (
         Column("MINUTE", _where("minute"), least=16, time=MINUTE),
         Column("TIME", _where("timestamp"), rank=3, time=TIME_OF_DAY),
-        Column("API", _where("api")),
-        Column("CLIENT ID", _where("client_id")),
-        Column("ADDRESS", _where("client_ip"), rank=2),
+        Column("API", _where("api"), least=WORDS),
+        Column("CLIENT ID", _where("client_id"), least=WORDS),
+        Column("ADDRESS", _where("client_ip"), rank=4),
         Column("BROKER", _where("broker")),
         Column("TOPIC", _where("topic")),
         Column("COUNT", _where("count"), True),
@@ -66,11 +66,11 @@ LAYOUT = Layout(
         Column("SERVICE", lambda row: _ms(row["service_ms"]) if "wait" in row else "", True),
         *(Column(name.upper(), _service(name), True) for name in ("p50", "p95", "p99", "max")),
         Column("LATENCY P99", lambda row: "" if "wait" in row else _ms(row["latency_ms"]["p99"]), True, 5),
-        Column("WAITS", _where("waits", _waits), rank=1, least=WAITS),
-        Column("TOPICS", _where("topics", listed), rank=4),
-        Column("GROUPS", _where("groups", listed), rank=5),
-        Column("FRAME", lambda row: known(_frames(row).get("first")), True, 6),
-        Column("FILE", lambda row: _frames(row).get("file", ""), rank=7),
+        Column("WAITS", _where("waits", _waits), rank=2, least=WAITS),
+        Column("TOPICS", _where("topics", listed), rank=6),
+        Column("GROUPS", _where("groups", listed), rank=7),
+        Column("FRAME", lambda row: known(_frames(row).get("first")), True, 1),
+        Column("FILE", lambda row: _frames(row).get("file", ""), rank=8, spare=True),
     ),
     "no such exchange",
     _more,

@@ -34,7 +34,8 @@ Clock = Callable[[str | None], str]
 class Column(NamedTuple):
     """A column of a table. `text`: a row's cell; `right`: it holds numbers; `rank`: columns of higher rank are left out
     first where room is little; `style`: of the cell, by its row; `least`: width to which a text is cut at most before
-    columns are left out; `time`: `TIME_OF_DAY` or `MINUTE`, of a row's time, which `text` gives then."""
+    columns are left out; `time`: `TIME_OF_DAY` or `MINUTE`, of a row's time, which `text` gives then; `spare`: it is
+    left out before any text is cut."""
 
     title: str
     text: Callable[[Row], str]
@@ -43,12 +44,14 @@ class Column(NamedTuple):
     style: Callable[[Row], str] = lambda _: ""
     least: int = LEAST
     time: tuple[int, int] | None = None
+    spare: bool = False
 
 
 class Layout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
     file's name and the rows; `details`: lines below a row, for what one line has no room for; `notes`: lines below the
-    table, from the rows that it shows; `folds`: true for a row of which `folded` tells, a line for all of them."""
+    table, from the rows that it shows; `folds`: true for a row of which `folded` tells, a line for all of them;
+    `subject`: of the lines below a row; rows that follow each other and have the same one have these lines once."""
 
     columns: tuple[Column, ...]
     nothing: str
@@ -57,6 +60,7 @@ class Layout(NamedTuple):
     notes: Callable[[list[Row]], list[str]] = lambda _: []
     folds: Callable[[Row], bool] = lambda _: False
     folded: Callable[[list[Row]], str] = lambda _: ""
+    subject: Callable[[Row], Any] = lambda _: None
 
     def split(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
         """Rows with a line each, and those that are folded into one."""
@@ -185,6 +189,9 @@ class Cells:
 
     def details(self, number: int) -> list[str]:
         """The lines below a row, escaped."""
+        subject = self.layout.subject(self.rows[number])
+        if number and subject is not None and subject == self.layout.subject(self.rows[number - 1]):
+            return []
         lines = self.layout.details(self.rows[number], lambda time: clock(time, self._style))
         return [escape(line) for line in lines]
 
@@ -231,7 +238,8 @@ def _local(time: str, style: Style) -> str:
 
 def _fitted(widths: dict[Column, int], most: int) -> dict[Column, int]:
     """The widths that fit: columns are left out as long as cut texts are too wide; then the longest ones are cut."""
-    widths = dict(widths)
+    is_cut = sum(widths.values()) + GAP * (len(widths) - 1) > most
+    widths = {column: width for column, width in widths.items() if not (is_cut and column.spare)}
     while sum(_least(column, width) + GAP for column, width in widths.items()) - GAP > most:
         last = max(widths, key=lambda column: column.rank)
         if not last.rank:

@@ -6,7 +6,20 @@ from typing import Any
 
 from kinspect.output.answers.layout import ERROR, NOTE, Column, Layout, known
 
+_WORDS = {
+    "lag": "lag in records",
+    "one_sided": "one-sided connections",
+    "slow": "slow exchanges",
+    "throttled": "throttled exchanges",
+    "unanswered": "unanswered requests",
+}
+"""Findings whose names alone do not say what is counted."""
 _STYLES = {"error": ERROR, "warning": NOTE}
+
+
+def _finding(row: dict[str, Any]) -> str:
+    name: str = row["finding"]
+    return _WORDS.get(name) or name.replace("_", " ")
 
 
 def _style(row: dict[str, Any]) -> str:
@@ -20,10 +33,10 @@ def _next(file: str, rows: list[dict[str, Any]]) -> str:
 
 LAYOUT = Layout(
     (
-        Column("FINDING", lambda row: row["finding"].replace("_", " "), style=_style),
+        Column("FINDING", _finding, style=_style),
         Column("COUNT", lambda row: known(row["count"]), True),
-        Column("", lambda row: row["text"]),
-        Column("SHOWN BY", lambda row: f"kinspect {row['command']}", rank=1),
+        Column("WHICH", lambda row: row["text"]),
+        Column("SHOWN BY", lambda row: row["command"]),
     ),
     "no Kafka traffic",
     _next,
