@@ -20,7 +20,8 @@ from kinspect.capture.keylog import KeyLogFile
 from kinspect.capture.live import Live, Settings, interface_names, open_rings
 from kinspect.capture.privileges import drop
 from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
-from kinspect.capture.save import Rotation, Saving
+from kinspect.capture.rotation import Rotation
+from kinspect.capture.save import Saving
 from kinspect.capture.worker import Plan
 from kinspect.cli import FAILED, complain, outfile
 from kinspect.cli.completed import files, interfaces, one_of, words
@@ -55,6 +56,7 @@ from kinspect.cli.options import (
     options,
     usage,
 )
+from kinspect.cli.placing import PLACING, ROTATION
 from kinspect.cli.run import ReadRun, open_run, run_options
 from kinspect.cli.types import COUNT, DURATION, SIZE, Number, Size
 from kinspect.model import Block
@@ -138,6 +140,8 @@ CAPTURE = (
 )
 OUTPUT = (
     *OUTPUT_FILE,
+    *PLACING,
+    *ROTATION,
     format_option(
         [VIEW, *FORMATS, *ALONE],
         f"{VIEW} on a terminal ({TABLE} where TERM=dumb), else {JSONL}; {VIEW}: the whole terminal, drawn anew as it"

@@ -28,6 +28,7 @@ from kinspect.cli.options import (
     needs_waits,
     usage,
 )
+from kinspect.cli.placing import check_placing, open_placed
 from kinspect.cli.progress import ProgressBar
 from kinspect.filters import Filter
 from kinspect.kafka.exchange.exchange import Exchange
@@ -71,15 +72,15 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), shown: str =
     """Check the options before anything is opened. `inputs`: files that the output must not overwrite; `shown`: the
     format for a terminal."""
     path = None if values["output"] == outfile.STANDARD else values["output"]
-    if path is not None:
-        read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
-        usage(lambda: outfile.check_overwrite(path, values["force"], read))
+    format_name = choose_format(values, path is None and sys.stdout.isatty(), shown)
+    read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
+    check_placing(values, path, format_name, read)
     emit = line_types(values)
     check_sort(values, emit)
     return RunOptions(
         values,
         path,
-        choose_format(values, path is None and sys.stdout.isatty(), shown),
+        format_name,
         emit,
         make_filter(values),
         make_view(values),
@@ -102,7 +103,7 @@ def open_run(
     values = options.values
     gc.freeze()
     relax_collector()
-    stream = usage(lambda: outfile.open_output(options.path, values["force"]))
+    stream = open_placed(values, options.path)
     run = ReadRun(
         packets,
         make_inspector(options, packets, taken),
@@ -272,7 +273,7 @@ class ReadRun(Run):
         if not self.begun:
             self.begun = True
             if self.options.path is not None:
-                outfile.begin(self.stream)
+                self.stream.file.begin()
 
     def note_secrets(self, new: int) -> None:
         """Complain of a key log that begins without secrets, or stays without them."""

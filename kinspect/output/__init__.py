@@ -10,6 +10,8 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 
 JSONL, TABLE, DETAIL, NONE = "jsonl", "table", "detail", "none"
+LINE_FORMATS = (JSONL,)
+"""Formats in which every line stands for itself: they can go on in another file."""
 
 
 class Writer(Protocol):
