@@ -10,7 +10,7 @@ WORKERS := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 # Tests start Python hundreds of times: what it compiled stays, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-live compiled lint docs screenshots fuzz bench bench-spark clean
+.PHONY: demo test test-all test-live compiled lint docs screenshots fuzz bench bench-spark soak clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -67,6 +67,13 @@ bench: $(INSTALLED) $(COMPILED)/.installed
 bench-spark: $(SPARK_INSTALLED)
 	$(BIN)/python tests/bench/spark.py $(addprefix --,$(BENCH))
 
+# `live` at 5,000 exchanges a second for SOAK_SECONDS: memory that grows or lines that are missing fail it. Needs root.
+SOAK_SECONDS ?= 3600
+SOAK_RATE ?= 5000
+
+soak: $(INSTALLED)
+	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --rate $(SOAK_RATE)
+
 # The pages of docs/ that are made from the code.
 docs: $(INSTALLED)
 	$(BIN)/python tools/generate_docs.py
@@ -82,7 +89,7 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 $(SPARK_INSTALLED): $(LIVE_INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test,service-test]"
 	touch $@
 
 $(LIVE_INSTALLED): $(INSTALLED)

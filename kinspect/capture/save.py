@@ -10,12 +10,12 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from io import FileIO
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+from kinspect.capture.rotation import Rotation, numbered
 from kinspect.capture.writer import secrets_block, statistics_block
 from kinspect.errors import CaptureError
 
@@ -27,21 +27,6 @@ SECRETS_KEPT = 8 * 1024 * 1024
 
 # A line of a key log. Nothing else of the file given as key log gets into a capture.
 _SECRET = re.compile(rb"[A-Z][A-Z0-9_]+ [0-9A-Fa-f]+ [0-9A-Fa-f]+\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Rotation:
-    """Limits of one file in bytes, nanoseconds and packets, and the number of files kept, of which the oldest is
-    deleted. None: no limit."""
-
-    size: int | None = None
-    time_ns: int | None = None
-    packets: int | None = None
-    keep: int | None = None
-
-    @property
-    def limited(self) -> bool:
-        return any((self.size, self.time_ns, self.packets))
 
 
 class Saving(NamedTuple):
@@ -145,7 +130,8 @@ class SaveFiles:
 
     def _open(self) -> None:
         self._made += 1
-        name = self._saving.path if not self._saving.rotation.limited else self._numbered()
+        path = self._saving.path
+        name = numbered(path, self._made) if self._saving.rotation.limited else path
         over = self._saving.force or (os.path.exists(name) and not os.path.isfile(name))
         with _file_errors(name):
             # Existing content is kept until the file is private.
@@ -167,11 +153,6 @@ class SaveFiles:
                 with suppress(OSError):
                     os.unlink(name)
             raise
-
-    def _numbered(self) -> str:
-        """Name of the next file: `trace_00001_20261121151919.pcapng` for `trace.pcapng`; names sort in order."""
-        base, extension = os.path.splitext(self._saving.path)
-        return f"{base}_{self._made:05}_{time.strftime('%Y%m%d%H%M%S', time.gmtime())}{extension}"
 
     def _write(self, *blocks: bytes) -> None:
         _, error = self._written(blocks)

@@ -33,13 +33,17 @@ class Interrupt:
     as at a second signal, it is broken off by LateError. Outside of `breakable`, a second signal raises
     KeyboardInterrupt.
 
-    SIGHUP stays ignored where it is (as by nohup).
+    SIGHUP stays ignored where it is (as by nohup). `hangup`: called first for SIGHUP; nothing ends if it returns True.
     """
 
     def __init__(
-        self, stop: Callable[[], None] | None = None, signals: tuple[signal.Signals, ...] = ENDING
+        self,
+        stop: Callable[[], None] | None = None,
+        signals: tuple[signal.Signals, ...] = ENDING,
+        hangup: Callable[[], bool] | None = None,
     ) -> None:
         self.received: signal.Signals | None = None
+        self._hangup = hangup
         self._stop = stop
         self._signals = signals
         self._late = False
@@ -50,7 +54,7 @@ class Interrupt:
         self._previous = {
             number: signal.signal(number, self._handle)
             for number in self._signals
-            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+            if number != signal.SIGHUP or self._hangup or signal.getsignal(number) is not signal.SIG_IGN
         }
         self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._hurry)
         return self
@@ -102,6 +106,8 @@ class Interrupt:
         return self._late if self._stop is not None else self.received is not None
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP and self._hangup is not None and self._hangup():
+            return
         if self.received is not None:
             first = not self._late
             self._hurry()

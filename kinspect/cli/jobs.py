@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from kinspect.analysis.answer import Answer
 from kinspect.capture import Timeline
@@ -165,7 +165,7 @@ class _Written:
             self._run.progress.update(bytes_read)
 
     def write(self, pieces: list[tuple[int, memoryview, bool]]) -> None:
-        stream = cast(BinaryIO, self._run.stream.buffer)
+        stream = self._run.stream.file
         views: list[memoryview] | list[bytes] = [piece for _, piece, _ in pieces]
         if sum(map(len, views)) < _LARGE_PIECE * len(views):
             views = [b"".join(views)]

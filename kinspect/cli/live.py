@@ -20,7 +20,8 @@ from kinspect.capture.keylog import KeyLogFile
 from kinspect.capture.live import Live, Settings, interface_names, open_rings
 from kinspect.capture.privileges import drop
 from kinspect.capture.ring import BLOCK_BYTES, MOST_RING_BYTES, RING_BYTES
-from kinspect.capture.save import Rotation, Saving
+from kinspect.capture.rotation import Rotation
+from kinspect.capture.save import Saving
 from kinspect.capture.worker import Plan
 from kinspect.cli import FAILED, complain, outfile
 from kinspect.cli.completed import files, interfaces, one_of, words
@@ -48,14 +49,21 @@ from kinspect.cli.options import (
     FILTERS,
     INPUT,
     LIMITS,
+    LINE_TYPES,
     OUTPUT_FILE,
     SHOWN,
+    STATS,
     Sectioned,
+    emit_option,
     format_option,
     options,
     usage,
 )
+from kinspect.cli.placing import PLACING, ROTATION
 from kinspect.cli.run import ReadRun, open_run, run_options
+from kinspect.cli.sdnotify import Notifier
+from kinspect.cli.service import Hangup, Service
+from kinspect.cli.stats import STATS_INTERVAL, stats_interval
 from kinspect.cli.types import COUNT, DURATION, SIZE, Number, Size
 from kinspect.model import Block
 from kinspect.output import FORMATS, JSONL, LINE_FORMATS, TABLE
@@ -139,11 +147,15 @@ CAPTURE = (
 )
 OUTPUT = (
     *OUTPUT_FILE,
+    *PLACING,
+    *ROTATION,
     format_option(
         [VIEW, *FORMATS, *ALONE],
         f"{VIEW} on a terminal ({TABLE} where TERM=dumb), else {JSONL}; {VIEW}: the whole terminal, drawn anew as it"
         f" goes on; of answers {TABLE} on a terminal, else {JSON}, an object a line",
     ),
+    emit_option([*LINE_TYPES, STATS]),
+    *STATS_INTERVAL,
     *SHOWN,
 )
 
@@ -162,6 +174,8 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
 
     The right to capture is needed: sudo, or CAP_NET_RAW. It is given up once the interfaces are open. Files are
     read and written as the user who called sudo.
+
+    SIGHUP opens the FILE of -o anew, as logrotate asks for; without -o it ends the capture.
     """
     if not interfaces:
         raise click.UsageError(f"say which interface with -i: there are {', '.join(interface_names())}")
@@ -176,6 +190,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     drop()
     if values["explore"]:
         check_explorer(values)
+    every = stats_interval(values)
     shown = format_for_terminal()
     requested = answer_options(counted, values) if counted else run_options(values, shown=shown)
     check_view(requested)
@@ -189,7 +204,9 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     )
     if values["explore"]:
         return explore_live(capture, requested)
-    interrupt = Interrupt(capture.stop, (*ENDING, signal.SIGHUP))
+    into_file = requested.path is not None
+    hangup = Hangup(into_file, signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)
+    interrupt = Interrupt(capture.stop, (*ENDING, signal.SIGHUP), hangup.taken if into_file else None)
     view = open_view(requested, capture)
     # Pages count connections too.
     taken = frozenset({CONNECTION}) if view is not None else frozenset()
@@ -199,13 +216,17 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     run.tally.interface = come_from(capture, values)
     if values["keylog"] is not None:
         run.inspector.expect_secrets()
+    service = Service(capture, run, hangup, Notifier(), every)
+    run.between = service.attend
     with interrupt:
         capture.start()
+        service.ready()
         status = FAILED
         try:
             if not values["quiet"]:
                 complain(f"capturing on {', '.join(dict.fromkeys(interfaces))}, Ctrl-C ends it")
             status = _shown(run, capture, view)
+            service.end()
             if counted is not None and not status:
                 print_answers(counted, run, values, saving)
             status = max(status, run.close())

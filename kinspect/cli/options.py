@@ -29,6 +29,8 @@ Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 AUTO = "auto"
 EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
 LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
+STATS = "stats"
+"""A type of lines that `live` alone has."""
 
 KEYS_FROM_BODIES = frozenset({"api_candidates", "broker", "broker.node_id"})
 """Fields outside of bodies that need bodies: the APIs an orphan may belong to, and the node at an address."""
@@ -121,14 +123,20 @@ OUTPUT_FILE = (
     ),
     click.option("--force", is_flag=True, help="Overwrite FILE."),
 )
-SHOWN = (
-    click.option(
+
+
+def emit_option(types: Sequence[str]) -> Option:
+    """`--emit`, some of `types`."""
+    return click.option(
         "--emit",
         multiple=True,
         metavar="TYPES",
-        shell_complete=one_of(*LINE_TYPES),
-        help=f"Line types of {JSONL} and {ECS}: {', '.join(LINE_TYPES)}.  [default: {EXCHANGE}]",
-    ),
+        shell_complete=one_of(*types),
+        help=f"Line types of {JSONL} and {ECS}: {', '.join(types)}.  [default: {EXCHANGE}]",
+    )
+
+
+SHOWN = (
     click.option(
         "--fields",
         multiple=True,
@@ -189,7 +197,12 @@ SORT = (
     ),
 )
 
-OUTPUT = (*OUTPUT_FILE, format_option(FORMATS, f"{TABLE} on a terminal, else {JSONL}"), *SHOWN)
+OUTPUT = (
+    *OUTPUT_FILE,
+    format_option(FORMATS, f"{TABLE} on a terminal, else {JSONL}"),
+    emit_option(LINE_TYPES),
+    *SHOWN,
+)
 
 CAPS: dict[str, tuple[str, Size | Duration | Count, str]] = {
     "idle_timeout": ("idle_timeout_ns", DURATION, "Flush connections after this much silence (capture time)"),
@@ -394,8 +407,9 @@ def choose_format(values: dict[str, Any], terminal: bool, shown: str = TABLE) ->
 def line_types(values: dict[str, Any]) -> frozenset[str]:
     """The line types of `--emit`."""
     types = split("--emit", values["emit"])
-    if unknown := types - set(LINE_TYPES):
-        raise click.UsageError(f"--emit: {sorted(unknown)[0]!r} is not one of {', '.join(LINE_TYPES)}")
+    known = (*LINE_TYPES, STATS) if "stats_interval" in values else LINE_TYPES
+    if unknown := types - set(known):
+        raise click.UsageError(f"--emit: {sorted(unknown)[0]!r} is not one of {', '.join(known)}")
     if types and EXCHANGE not in types and values["fields"]:
         raise click.UsageError(f"--fields is for {EXCHANGE} lines, and --emit leaves them out")
     return types or frozenset({EXCHANGE})

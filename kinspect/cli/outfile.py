@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
+import select
 import stat
 import sys
 import time
 from collections.abc import Sequence
-from io import BufferedWriter, FileIO, TextIOWrapper
-from typing import TYPE_CHECKING, TextIO
+from io import BufferedIOBase, TextIOWrapper
+from typing import Any, NamedTuple, TextIO
 
+from kinspect.cli import complain
 from kinspect.errors import KinspectError
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 PRIVATE = 0o600
 """Mode of output files: captures hold other people's data, so only the owner may read them."""
@@ -23,36 +22,13 @@ STANDARD = "-"
 """The name of standard output."""
 
 
-class TimedFile(FileIO):
-    """A file descriptor that notes how long its writes took: who reads slowly holds up the writer."""
+class Placing(NamedTuple):
+    """How a file is taken: `force`: an existing one is overwritten; `append`: it is gone on with; `mode`: the file's
+    mode, None: `PRIVATE`, or what the file has that is gone on with."""
 
-    def __init__(self, descriptor: int, closefd: bool) -> None:
-        super().__init__(descriptor, "w", closefd=closefd)
-        self._blocked_ns = 0
-        self._since: int | None = None
-
-    @property
-    def blocked_ns(self) -> int:
-        """Nanoseconds spent in writes, the one under way included. May be asked in any thread."""
-        since = self._since
-        return self._blocked_ns + (0 if since is None else time.monotonic_ns() - since)
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        self._since = begin = time.monotonic_ns()
-        try:
-            return super().write(data)
-        finally:
-            self._since = None
-            self._blocked_ns += time.monotonic_ns() - begin
-
-
-class Output(TextIOWrapper):
-    """The stream of a command's output, as text or (its `buffer`) bytes. It is buffered: with PYTHONUNBUFFERED, the
-    rest of a write that a signal cuts short would be lost. `file`: what it writes to."""
-
-    def __init__(self, file: TimedFile, encoding: str, errors: str) -> None:
-        super().__init__(BufferedWriter(file), encoding=encoding, errors=errors)
-        self.file = file
+    force: bool = False
+    append: bool = False
+    mode: int | None = None
 
 
 def check_overwrite(path: str, force: bool, inputs: Sequence[str]) -> None:
@@ -66,34 +42,186 @@ def check_overwrite(path: str, force: bool, inputs: Sequence[str]) -> None:
         raise KinspectError(f"{path}: is one of the inputs")
 
 
-def open_output(path: str | None, force: bool) -> Output:
+class Descriptor(BufferedIOBase):
+    """A file descriptor to write bytes to, each time all of them; `closes`: it is closed with the object."""
+
+    def __init__(self, descriptor: int, closes: bool = True) -> None:
+        self._descriptor = descriptor
+        self._closes = closes
+        self._blocked_ns = 0
+        self._since: int | None = None
+
+    @property
+    def blocked_ns(self) -> int:
+        """Nanoseconds spent in writes, the one under way included: who reads slowly holds up the writer. May be asked
+        in any thread."""
+        since = self._since
+        return self._blocked_ns + (0 if since is None else time.monotonic_ns() - since)
+
+    @property
+    def name(self) -> int:
+        """What messages of the interpreter call it."""
+        return self._descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        """Write all of the bytes. Raises OSError; a file then ends with the last whole line that had room."""
+        left = memoryview(data)
+        self._since = began = time.monotonic_ns()
+        done = 0
+        try:
+            while done < len(left):
+                done += self._some(left[done:])
+        except OSError:
+            self._cut(bytes(left[:done]))
+            raise
+        finally:
+            self._since = None
+            self._blocked_ns += time.monotonic_ns() - began
+        return done
+
+    def _some(self, data: memoryview) -> int:
+        try:
+            return os.write(self._descriptor, data)
+        except BlockingIOError:
+            # Another program that has the pipe open too may have set it so.
+            select.select([], [self._descriptor], [])
+            return 0
+
+    def _cut(self, written: bytes) -> None:
+        """Take away the line that was cut; `written`: the last bytes in the file, from the start of a line."""
+        behind = len(written) - 1 - written.rfind(b"\n")
+        found = os.fstat(self._descriptor)
+        if stat.S_ISREG(found.st_mode) and behind:
+            os.ftruncate(self._descriptor, found.st_size - behind)
+
+    def begin(self) -> None:
+        """Prepare for the first byte."""
+
+    def tick(self) -> None:
+        """Do what is due though nothing is written."""
+
+    def anew(self) -> None:
+        """Open the file anew by its name; called between lines. Raises OSError, and the old one stays."""
+
+    def discard(self) -> None:
+        """Send all that is still written to the null device."""
+        to_nowhere(self._descriptor)
+
+    def close(self) -> None:
+        if not self.closed and self._closes:
+            os.close(self._descriptor)
+        super().close()
+
+
+class NamedFile(Descriptor):
+    """A file of a name. It keeps its contents until `begin`."""
+
+    def __init__(self, path: str, placing: Placing) -> None:
+        """Raises OSError."""
+        self._path = path
+        self._placing = placing
+        over = placing.force or placing.append or (os.path.exists(path) and not os.path.isfile(path))
+        super().__init__(
+            os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | (0 if over else os.O_EXCL), PRIVATE)
+        )
+
+    def begin(self) -> None:
+        """Empty the file, and set its mode; or end its last line, if it is gone on with."""
+        found = os.fstat(self._descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return
+        goes_on = self._placing.append and found.st_size
+        if not goes_on or self._placing.mode is not None:
+            # Refused for another's file, which then keeps its contents.
+            os.fchmod(self._descriptor, self._mode)
+        if not goes_on:
+            os.ftruncate(self._descriptor, 0)
+        elif not _ends_whole(self._path):
+            complain(f"{self._path}: its last line has no end, as of a run that was killed: one is put there")
+            self.write(b"\n")
+
+    @property
+    def _mode(self) -> int:
+        return PRIVATE if self._placing.mode is None else self._placing.mode
+
+    def anew(self) -> None:
+        if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            self._put_in_place(open_anew(self._path, self._mode))
+
+    def _put_in_place(self, descriptor: int) -> None:
+        """Write to another file from here on, by the same descriptor."""
+        os.dup2(descriptor, self._descriptor, inheritable=False)
+        os.close(descriptor)
+
+
+def open_anew(path: str, mode: int) -> int:
+    """The descriptor of the file at `path`, to append to, which is made of this mode if there is none.
+
+    Raises OSError.
+    """
+    # Without waiting for whoever may read: nobody should put a pipe there.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, PRIVATE)
+    except FileExistsError:
+        # Made for us, of the mode that it should have.
+        descriptor = os.open(path, flags)
+    else:
+        os.fchmod(descriptor, mode)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _ends_whole(path: str) -> bool:
+    """True if the file ends with the end of a line."""
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"
+
+
+class Output(TextIOWrapper):
+    """The stream of a command's output, as text or (its `buffer`) bytes. `file`: what it writes to."""
+
+    def __init__(self, file: Descriptor, encoding: str = "utf-8", errors: str = "strict") -> None:
+        super().__init__(file, encoding=encoding, errors=errors)
+        self.file = file
+
+
+def open_output(path: str | None, placing: Placing) -> Output:
     """The stream to write to; None is standard output.
 
     A file keeps its contents until `begin`.
     """
     if path is None:
         # A name that the terminal cannot show must not end the run.
-        return Output(TimedFile(sys.stdout.fileno(), closefd=False), sys.stdout.encoding, "backslashreplace")
+        return Output(Descriptor(sys.stdout.fileno(), closes=False), sys.stdout.encoding, "backslashreplace")
     try:
-        over = force or (os.path.exists(path) and not os.path.isfile(path))
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | (0 if over else os.O_EXCL), PRIVATE)
+        return Output(NamedFile(path, placing))
     except FileExistsError:
         raise KinspectError(f"{path}: exists; give --force to overwrite it") from None
     except OSError as error:
         raise KinspectError(f"-o: {path}: {error.strerror or error}") from None
-    return Output(TimedFile(descriptor, closefd=True), "utf-8", "strict")
 
 
 def discard(stream: TextIO) -> None:
     """Send unwritten and later output of the stream to the null device."""
+    if isinstance(stream, Output):
+        stream.file.discard()
+    else:
+        to_nowhere(stream.fileno())
+
+
+def to_nowhere(descriptor: int) -> None:
+    """Make the descriptor one of the null device."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
+    os.dup2(nowhere, descriptor)
     os.close(nowhere)
-
-
-def begin(stream: TextIO) -> None:
-    """Empty the file that was opened, and make it private, before the first byte goes into it."""
-    descriptor = stream.fileno()
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.fchmod(descriptor, PRIVATE)  # refused for another's file, which then keeps its contents
-        os.ftruncate(descriptor, 0)

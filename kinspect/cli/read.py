@@ -11,12 +11,13 @@ from kinspect.cli import complain, outfile
 from kinspect.cli.completed import files
 from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.options import FILTERS, INPUT, JOBS, LIMITS, OUTPUT, SORT, Sectioned, options
+from kinspect.cli.placing import PLACING
 from kinspect.cli.run import ReadRun, RunOptions, open_run, run_options
 
 
 @click.command(cls=Sectioned)
 @click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True, shell_complete=files)
-@options(OUTPUT, SORT, FILTERS, INPUT, JOBS, LIMITS)
+@options(OUTPUT, PLACING, SORT, FILTERS, INPUT, JOBS, LIMITS)
 def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     """Decode captures into exchanges, each a request with its response.
 

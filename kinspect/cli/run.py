@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -16,6 +16,7 @@ from kinspect.cli import complain, outfile, topicnames
 from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.options import (
     EXCHANGE,
+    STATS,
     SUMMARY,
     check_sort,
     choose_format,
@@ -28,6 +29,7 @@ from kinspect.cli.options import (
     needs_waits,
     usage,
 )
+from kinspect.cli.placing import check_placing, open_placed
 from kinspect.cli.progress import ProgressBar
 from kinspect.filters import Filter
 from kinspect.kafka.exchange.exchange import Exchange
@@ -41,6 +43,9 @@ from kinspect.output.summary import summary_text
 from kinspect.output.tally import LOOKED_AT, PASSED, SHOWN, Tally
 from kinspect.pipeline import EXCHANGES_ONLY, Inspector, one_by_one, relax_collector
 from kinspect.run import Run
+
+SUMS = frozenset({SUMMARY, STATS})
+"""Types of lines that tell of exchanges whether or not they have lines."""
 
 
 class RunOptions(NamedTuple):
@@ -71,15 +76,15 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), shown: str =
     """Check the options before anything is opened. `inputs`: files that the output must not overwrite; `shown`: the
     format for a terminal."""
     path = None if values["output"] == outfile.STANDARD else values["output"]
-    if path is not None:
-        read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
-        usage(lambda: outfile.check_overwrite(path, values["force"], read))
+    format_name = choose_format(values, path is None and sys.stdout.isatty(), shown)
+    read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
+    check_placing(values, path, format_name, read)
     emit = line_types(values)
     check_sort(values, emit)
     return RunOptions(
         values,
         path,
-        choose_format(values, path is None and sys.stdout.isatty(), shown),
+        format_name,
         emit,
         make_filter(values),
         make_view(values),
@@ -102,7 +107,7 @@ def open_run(
     values = options.values
     gc.freeze()
     relax_collector()
-    stream = usage(lambda: outfile.open_output(options.path, values["force"]))
+    stream = open_placed(values, options.path)
     run = ReadRun(
         packets,
         make_inspector(options, packets, taken),
@@ -125,7 +130,7 @@ def make_inspector(
 ) -> Inspector:
     """The inspector that the options ask for. `taken`: types of lines that it gives too."""
     # The summary covers exchanges whether or not they have lines.
-    covered = {EXCHANGE} if SUMMARY in options.emit else set()
+    covered = {EXCHANGE} if options.emit & SUMS else set()
     return Inspector(
         caps=make_caps(options.values),
         names=options.names,
@@ -142,15 +147,20 @@ class LimitReachedError(Exception):
     """`--limit` is reached: all requested lines are written."""
 
 
+def _nothing() -> None: ...
+
+
 @dataclass(slots=True)
 class ReadRun(Run):
-    """Reads packets and writes the exchanges (and other lines) that pass the filter."""
+    """Reads packets and writes the exchanges (and other lines) that pass the filter. `between`: called behind each
+    block, when its lines are written."""
 
     options: RunOptions
     interrupt: Interrupt
     stream: outfile.Output
     writer: Writer
     progress: ProgressBar | None = None
+    between: Callable[[], None] = field(init=False, default=_nothing)
     sorted: Ordered | None = field(init=False, default=None)
     tally: Tally = field(init=False)
     counts_errors: bool = field(init=False)
@@ -162,7 +172,7 @@ class ReadRun(Run):
     def __post_init__(self) -> None:
         chosen, partial = self.filter, self.options.view.fields is not None
         # Error codes in bodies that are not decoded are needed only for the summary.
-        self.counts_errors = not partial or SUMMARY in self.options.emit
+        self.counts_errors = not partial or bool(self.options.emit & SUMS)
         self.tally = Tally(
             filtered=chosen.active,
             called=_called(self.options),
@@ -180,6 +190,7 @@ class ReadRun(Run):
             with self.interrupt.breakable():
                 for block in self.interrupt.guard(blocks):
                     self.show(self.take(block))
+                    self.between()
                 self.finish()
         except LimitReachedError:
             self.give_up(f"stopped at --limit {self.options.values['limit']}")
@@ -272,7 +283,7 @@ class ReadRun(Run):
         if not self.begun:
             self.begun = True
             if self.options.path is not None:
-                outfile.begin(self.stream)
+                self.stream.file.begin()
 
     def note_secrets(self, new: int) -> None:
         """Complain of a key log that begins without secrets, or stays without them."""
@@ -314,7 +325,7 @@ class ReadRun(Run):
 
 def _called(options: RunOptions) -> str | None:
     """The summary's word for the exchanges that pass the filters; None where they are not counted."""
-    if options.emit.isdisjoint({EXCHANGE, SUMMARY}):
+    if options.emit.isdisjoint({EXCHANGE, *SUMS}):
         return None
     if EXCHANGE in options.emit and options.format_name != NONE and not options.sort:
         return SHOWN

@@ -71,11 +71,27 @@ class Count(Number):
         return str(count)
 
 
+class Mode(click.ParamType):  # type: ignore[type-arg]  # as above
+    """Permissions of a file, in octal: `640`, `0640`; its owner can read and write it."""
+
+    name = "mode"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        if re.fullmatch(r"0?[0-7]{3}", value) is None:
+            self.fail(f"{value!r} is not a mode: give three octal digits, as 0640", param, ctx)
+        mode = int(value, 8)
+        if mode & 0o600 != 0o600:
+            self.fail(f"{value}: the owner must be able to read and write the file, as with 0640", param, ctx)
+        return mode
+
+
 def _written(value: int, units: dict[str, int]) -> str:
     unit = max((unit for unit, size in units.items() if value % size == 0), key=units.__getitem__)
     return f"{value // units[unit]}{unit}"
 
 
-SIZE, DURATION = Size(), Duration()
+SIZE, DURATION, MODE = Size(), Duration(), Mode()
 PORT = Number(1, 65535)
 COUNT = Count(min=1)

@@ -134,7 +134,8 @@ LINE_FORMATS = {
     ECS: ("kinspect.output.ecs", "EcsTexts"),
     REQUEST_LOG: ("kinspect.output.requestlog", "RequestLogTexts"),
 }
-"""Formats of lines: the module and the class of their `LineTexts`."""
+"""Formats in which every line stands for itself, so that they can go on in another file: the module and the class of
+their `LineTexts`."""
 
 _WRITERS: dict[str, Callable[[TextIO, View, Style], PieceWriter]] = {
     TABLE: _table,

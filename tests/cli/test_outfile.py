@@ -1,15 +1,60 @@
-"""The stream of a command's output."""
+"""The file that lines are written to."""
 
 import os
+import resource
+import stat
 import threading
 import time
 
-from kinspect.cli.outfile import Output, TimedFile
+import pytest
+
+from kinspect.cli.outfile import Descriptor, NamedFile, Output, Placing
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def opened(path, *placing, **more):
+    file = NamedFile(str(path), Placing(*placing, **more))
+    file.begin()
+    return file
+
+
+def test_every_write_goes_behind_what_is_there(tmp_path):
+    path = tmp_path / "out"
+    with opened(path) as file:
+        file.write(b"one\n")
+        # As `copytruncate` does.
+        os.truncate(path, 0)
+        file.write(b"two\n")
+    assert path.read_bytes() == b"two\n"
+
+
+def test_a_pipe_takes_all_however_small_it_is():
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    data = os.urandom(1 << 20)
+    taken = []
+
+    def take():
+        time.sleep(0.2)
+        while piece := os.read(read, 65536):
+            taken.append(piece)
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    with Descriptor(write) as output:
+        assert output.write(data) == len(data)
+        assert output.blocked_ns > 150_000_000
+    thread.join()
+    os.close(read)
+    assert b"".join(taken) == data
 
 
 def test_a_slow_reader_is_timed_while_the_write_waits_and_after():
     told, tell = os.pipe()
-    output = Output(TimedFile(tell, closefd=True), "utf-8", "strict")
+    output = Output(Descriptor(tell))
     assert output.file.blocked_ns == 0
 
     def write():
@@ -34,16 +79,106 @@ def test_a_slow_reader_is_timed_while_the_write_waits_and_after():
 
 
 def test_a_file_is_closed_with_its_stream_and_standard_output_is_not(tmp_path):
-    for closefd in (True, False):
+    for closes in (True, False):
         descriptor = os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
-        with Output(TimedFile(descriptor, closefd), "utf-8", "strict") as output:
+        with Output(Descriptor(descriptor, closes)) as output:
             output.write("é\n")
         try:
             os.fstat(descriptor)
             is_open = True
         except OSError:
             is_open = False
-        assert is_open is not closefd
+        assert is_open is not closes
         if is_open:
             os.close(descriptor)
     assert (tmp_path / "out").read_bytes() == "é\n".encode()
+
+
+@pytest.fixture
+def limited():
+    """Limits the size of files, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize(
+    ("room", "left"),
+    [(100, b"first\n"), (6, b"first\n"), (8, b"first\n"), (13, b"first\nsecond\n"), (15, b"first\nsecond\n")],
+)
+def test_a_full_disk_holds_whole_lines(tmp_path, limited, room, left):
+    path = tmp_path / "out"
+    with opened(path) as file:
+        file.write(b"first\n")
+        limited(room)
+        with pytest.raises(OSError, match="File too large"):
+            file.write((b"second\n" if room < 100 else b"") + bytes(1000) + b"\n")
+    assert path.read_bytes() == left
+
+
+def test_a_file_is_private_or_as_asked(tmp_path):
+    for number, (asked, expected) in enumerate([(None, 0o600), (0o640, 0o640), (0o666, 0o666)]):
+        path = tmp_path / str(number)
+        opened(path, mode=asked).close()
+        assert mode(path) == expected
+
+
+def test_what_is_gone_on_with_keeps_its_mode_unless_asked(tmp_path):
+    path = tmp_path / "out"
+    path.write_bytes(b"old\n")
+    path.chmod(0o644)
+    with opened(path, append=True) as file:
+        file.write(b"new\n")
+    assert (path.read_bytes(), mode(path)) == (b"old\nnew\n", 0o644)
+    opened(path, append=True, mode=0o640).close()
+    assert mode(path) == 0o640
+
+
+def test_a_cut_line_is_ended_before_it_is_gone_on(tmp_path, capsys):
+    path = tmp_path / "out"
+    path.write_bytes(b'{"a":1}\n{"a":')
+    with opened(path, append=True) as file:
+        file.write(b"{}\n")
+    assert path.read_bytes() == b'{"a":1}\n{"a":\n{}\n'
+    assert "its last line has no end" in capsys.readouterr().err
+
+
+def test_a_file_that_was_renamed_is_made_anew(tmp_path):
+    path, old = tmp_path / "out", tmp_path / "out.1"
+    with opened(path, mode=0o640) as file:
+        number = file.fileno()
+        file.write(b"one\n")
+        path.rename(old)
+        file.anew()
+        file.write(b"two\n")
+        assert file.fileno() == number
+        assert not os.get_inheritable(number)
+    assert (old.read_bytes(), path.read_bytes(), mode(path)) == (b"one\n", b"two\n", 0o640)
+
+
+def test_a_file_made_for_the_next_lines_is_taken_as_it_is(tmp_path):
+    path = tmp_path / "out"
+    with opened(path) as file:
+        path.rename(tmp_path / "out.1")
+        path.write_bytes(b"made for you\n")
+        path.chmod(0o644)
+        file.anew()
+        file.write(b"two\n")
+    assert (path.read_bytes(), mode(path)) == (b"made for you\ntwo\n", 0o644)
+
+
+@pytest.mark.parametrize("stands_there", ["a folder", "a pipe that nobody reads", "a link to nothing"])
+def test_what_cannot_be_opened_leaves_the_old_file_open(tmp_path, stands_there):
+    path, old = tmp_path / "out", tmp_path / "out.1"
+    with opened(path) as file:
+        path.rename(old)
+        if stands_there == "a folder":
+            path.mkdir()
+        elif stands_there == "a link to nothing":
+            path.symlink_to(tmp_path / "no" / "where")
+        else:
+            os.mkfifo(path)
+        with pytest.raises(OSError):  # noqa: PT011  # which one depends on what stands there
+            file.anew()
+        file.write(b"two\n")
+    assert old.read_bytes() == b"two\n"

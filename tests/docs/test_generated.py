@@ -49,7 +49,7 @@ def test_every_problem_code_is_explained() -> None:
     assert rows.keys() - {"code"} == PROBLEM_CODES
 
 
-@pytest.mark.parametrize("line_type", ["exchange", "connection", "gap", "summary"])
+@pytest.mark.parametrize("line_type", ["exchange", "connection", "gap", "summary", "stats"])
 def test_every_key_and_every_word_is_explained(line_type: str) -> None:
     path = ROOT / "docs" / "schema" / f"{line_type}.schema.json"
     for word in _words(json.loads(path.read_text("utf-8"))):

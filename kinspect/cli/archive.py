@@ -1,0 +1,144 @@
+"""Files that are written to the end: compressed, and the oldest deleted, beside the writing of the next one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import zlib
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import NamedTuple, Protocol
+
+from kinspect.cli import complain
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_PIECE_BYTES = 1 << 20
+_LOWEST_PRIORITY = 19
+_TEMPORARY = ".tmp"
+
+
+class Compressor(Protocol):
+    """An incremental compressor of the standard library."""
+
+    def compress(self, data: bytes, /) -> bytes: ...
+    def flush(self) -> bytes: ...
+
+
+def _gzip() -> Compressor:
+    return zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+
+
+def _zstd() -> Compressor:
+    return zstd.ZstdCompressor()
+
+
+class Compression(NamedTuple):
+    """A way to compress a file: what is put behind its name, and what makes a compressor."""
+
+    ending: str
+    compressor: Callable[[], Compressor]
+
+
+COMPRESSIONS = {"gzip": Compression(".gz", _gzip), "zstd": Compression(".zst", _zstd)}
+ENDINGS = tuple(compression.ending for compression in COMPRESSIONS.values())
+
+
+class Archive:
+    """Files that are complete, the newest last, `keep` at most; None: any number. `compression`: None for none.
+
+    A thread of the lowest priority does the work, as compressing takes seconds. A file has its compressed form under
+    another name until that is whole: whenever the process is killed, one of them is complete.
+    """
+
+    def __init__(self, names: list[str], keep: int | None, compression: Compression | None) -> None:
+        """`names`: those that are there, without the endings of compression."""
+        self._names = deque(names)
+        self._keep = keep
+        self._compression = compression
+        self._complete: SimpleQueue[str | None] = SimpleQueue()
+        self._ending = False
+        self._thread: threading.Thread | None = None
+        for name in names:
+            for ending in ENDINGS:
+                with suppress(FileNotFoundError):
+                    os.unlink(name + ending + _TEMPORARY)
+            self._complete.put(name)
+
+    def start(self) -> None:
+        """Begin with the files that are there. The process must not fork any more."""
+        self._thread = threading.Thread(target=self._run, name="archive", daemon=True)
+        self._thread.start()
+
+    def add(self, name: str) -> None:
+        """Take a file that is written to the end; returns at once."""
+        self._complete.put(name)
+
+    def close(self) -> None:
+        """End. A file that is not compressed by then stays as it is; the next run goes on with it."""
+        self._ending = True
+        if self._thread is not None:
+            self._complete.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
+        while (name := self._complete.get()) is not None and not self._ending:
+            if name not in self._names:
+                self._names.append(name)
+            try:
+                self._delete_oldest()
+                if self._compression is not None and name in self._names:
+                    self._compress(name, self._compression)
+            except OSError as error:
+                complain(f"{name}: {error.strerror or error}: it stays as it is")
+
+    def _delete_oldest(self) -> None:
+        # One more is being written.
+        while self._keep is not None and len(self._names) >= self._keep:
+            oldest = self._names.popleft()
+            for ending in ("", *ENDINGS):
+                with suppress(FileNotFoundError):
+                    os.unlink(oldest + ending)
+
+    def _compress(self, name: str, compression: Compression) -> None:
+        """Put the compressed file in place of the plain one, unless the end comes first."""
+        temporary = name + compression.ending + _TEMPORARY
+        try:
+            source = os.open(name, os.O_RDONLY)
+        except FileNotFoundError:
+            # An earlier run compressed it, or somebody took it.
+            return
+        with open(source, "rb", buffering=0) as plain:
+            made = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, os.fstat(source).st_mode & 0o777)
+            try:
+                with open(made, "wb", buffering=0) as packed:
+                    compressor = compression.compressor()
+                    while piece := plain.read(_PIECE_BYTES):
+                        _write_all(packed.fileno(), compressor.compress(piece))
+                        if self._ending:
+                            os.unlink(temporary)
+                            return
+                    _write_all(packed.fileno(), compressor.flush())
+                    os.fchmod(packed.fileno(), os.fstat(source).st_mode & 0o777)
+                    os.fsync(packed.fileno())
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(temporary)
+                raise
+        os.rename(temporary, name + compression.ending)
+        os.unlink(name)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]

@@ -1,0 +1,99 @@
+"""Output that goes into one file after the other."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from kinspect.capture.rotation import Rotation, numbered, there_are
+from kinspect.cli.archive import COMPRESSIONS, ENDINGS, Archive
+from kinspect.cli.outfile import NamedFile, Output, Placing
+from kinspect.errors import KinspectError
+
+
+class RotatedFile(NamedFile):
+    """Files of whole lines, each within the limits of `rotation`; a line that is longer has one for itself.
+
+    Numbers go on behind those of the files that are there, which count for `rotation.keep`.
+    """
+
+    def __init__(self, path: str, placing: Placing, rotation: Rotation, compression: str | None) -> None:
+        """`compression`: a name of `COMPRESSIONS`, or None. Raises OSError."""
+        there = there_are(path, ENDINGS)
+        self._pattern = path
+        self._rotation = rotation
+        self._number = there[-1][0] + 1 if there else 1
+        self._archive = Archive(
+            [name for _, name in there],
+            rotation.keep,
+            None if compression is None else COMPRESSIONS[compression],
+        )
+        self._size = 0
+        self._opened = time.monotonic_ns()
+        super().__init__(numbered(path, self._number), placing)
+
+    def begin(self) -> None:
+        super().begin()
+        self._archive.start()
+
+    def write(self, data: Any, /) -> int:
+        left = memoryview(data)
+        while left:
+            fitting = self._fitting(left)
+            if not fitting:
+                self._next()
+                continue
+            super().write(left[:fitting])
+            self._size += fitting
+            left = left[fitting:]
+        return len(data)
+
+    def _fitting(self, data: memoryview) -> int:
+        """Bytes of the lines that the file has room for; at least one line if it is empty."""
+        if self._rotation.size is None:
+            return len(data)
+        room = self._rotation.size - self._size
+        if len(data) <= room:
+            return len(data)
+        lines = bytes(data)
+        fitting = lines.rfind(b"\n", 0, max(room, 0)) + 1
+        return fitting or (0 if self._size else lines.find(b"\n") + 1 or len(data))
+
+    def tick(self) -> None:
+        limit = self._rotation.time_ns
+        if limit is not None and time.monotonic_ns() >= self._opened + limit:
+            self.anew()
+
+    def anew(self) -> None:
+        """Begin the next file, unless this one is empty."""
+        if self._size:
+            self._next()
+
+    def _next(self) -> None:
+        name = numbered(self._pattern, self._number + 1)
+        descriptor = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, self._mode)
+        os.fchmod(descriptor, self._mode)
+        self._put_in_place(descriptor)
+        self._number += 1
+        self._archive.add(self._path)
+        self._path = name
+        self._size = 0
+        self._opened = time.monotonic_ns()
+
+    def discard(self) -> None:
+        """Send all that is still written to the null device: there is no next file."""
+        self._rotation = Rotation()
+        super().discard()
+
+    def close(self) -> None:
+        self._archive.close()
+        super().close()
+
+
+def open_rotated(path: str, placing: Placing, rotation: Rotation, compression: str | None) -> Output:
+    """The stream to write lines to, as bytes (its `buffer`)."""
+    try:
+        return Output(RotatedFile(path, placing, rotation, compression))
+    except OSError as error:
+        raise KinspectError(f"-o: {error.filename or path}: {error.strerror or error}") from None

@@ -1,0 +1,105 @@
+"""Lines of type `stats`: how a live run keeps up, every few seconds and at its end."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from kinspect.capture.live import Live
+from kinspect.cli.health import health
+from kinspect.cli.options import STATS, split
+from kinspect.cli.run import ReadRun
+from kinspect.cli.types import DURATION
+from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time
+from kinspect.model import NS_PER_SECOND
+
+INTERVAL_NS = 10 * NS_PER_SECOND
+STATS_INTERVAL = (
+    click.option(
+        "--stats-interval",
+        type=DURATION,
+        help=f"How often --emit {STATS} gives a line.  [default: {DURATION.written(INTERVAL_NS)}]",
+    ),
+)
+GROWING = (
+    "captured_packets",
+    "captured_bytes",
+    "kernel_drops",
+    "queue_drops",
+    "output_blocked_seconds",
+    "exchanges",
+    "shown",
+)
+"""Counts since the run began, of which a line has the growth since the line before too."""
+
+
+def stats_interval(values: dict[str, Any]) -> int | None:
+    """Nanoseconds from a line to the next; None if none are asked for. Raises click.UsageError."""
+    asked: int | None = values["stats_interval"]
+    if STATS in split("--emit", values["emit"]):
+        return asked or INTERVAL_NS
+    if asked is not None:
+        raise click.UsageError(f"--stats-interval is for --emit {STATS}")
+    return None
+
+
+class Stats:
+    """The lines of a run, each with what changed since the one before."""
+
+    def __init__(self, capture: Live, run: ReadRun) -> None:
+        self._capture = capture
+        self._run = run
+        self._before: dict[str, Any] = dict.fromkeys(GROWING, 0)
+        self._at = time.monotonic_ns()
+
+    def line(self, now: int) -> dict[str, Any]:
+        """The line of this moment; `now`: the time by `time.monotonic_ns`."""
+        run, capture = self._run, self._capture
+        found = health(capture, run)
+        checked = run.counts_errors and not run.tally.unchecked
+        counted = {
+            "captured_packets": capture.captured_packets,
+            "captured_bytes": capture.bytes_read,
+            "kernel_drops": capture.kernel_drops,
+            "queue_drops": capture.queue_drops,
+            "output_blocked_seconds": _seconds(found.blocked_ns),
+            "exchanges": run.inspector.totals()["exchanges"],
+            "shown": run.tally.shown,
+        }
+        before, self._before = self._before, counted
+        since, self._at = now - self._at, now
+        return {
+            "type": STATS,
+            "schema_version": SCHEMA_VERSION,
+            "timestamp": iso_time(time.time_ns()),
+            **counted,
+            "problems": run.tally.problems if checked else None,
+            "interfaces": [
+                {
+                    "name": name,
+                    "captured_packets": each.packets,
+                    "captured_bytes": each.bytes,
+                    "kernel_drops": each.kernel_drops,
+                    "queue_drops": each.queue_drops,
+                }
+                for name, each in found.interfaces.items()
+            ],
+            "queue_bytes": found.queue_bytes,
+            "queue_limit_bytes": found.queue_limit,
+            "decode_lag_seconds": _seconds(found.lag_ns),
+            "open_connections": found.connections,
+            "since_last": {
+                "seconds": _seconds(since),
+                **{key: _rounded(counted[key] - before[key]) for key in GROWING},
+            },
+        }
+
+
+def _seconds(nanoseconds: int) -> float:
+    return round(nanoseconds / NS_PER_SECOND, 3)
+
+
+def _rounded(number: float) -> float:
+    return round(number, 3) if isinstance(number, float) else number

@@ -1,0 +1,51 @@
+"""Options on the file that lines are written to."""
+
+import json
+import stat
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--append"], "--append is for -o FILE"),
+        (["--output-mode", "0640"], "--output-mode is for -o FILE"),
+        (["-o", "new", "--append", "--force"], "give one of them"),
+        (["-o", "new", "--append", "--format", "table"], "--append is for --format jsonl, not table"),
+        (["-o", "new", "--append", "--format", "none"], "--append is for --format jsonl, not none"),
+        (["-o", "new", "--output-mode", "rw"], "'rw' is not a mode"),
+        (["-o", "new", "--output-mode", "0440"], "the owner must be able to read and write"),
+        (["-o", "new", "--output-mode", "4755"], "'4755' is not a mode"),
+        (["-o", "made.pcap", "--append"], "is one of the inputs"),
+    ],
+)
+def test_what_is_refused_before_anything_is_written(kinspect, capture, tmp_path, monkeypatch, options, text):
+    monkeypatch.chdir(tmp_path)
+    done = kinspect("read", "made.pcap", *options)
+    assert done.status == 2
+    assert text in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["made.pcap"]
+
+
+def test_runs_append_to_a_file(kinspect, capture, tmp_path):
+    out = tmp_path / "out.jsonl"
+    once = kinspect("read", capture, "-q").out
+    for _ in range(2):
+        assert kinspect("read", capture, "-q", "-o", out, "--append", "--output-mode", "0640").status == 0
+    assert out.read_text() == once * 2
+    assert stat.S_IMODE(out.stat().st_mode) == 0o640
+
+
+def test_what_a_killed_run_cut_is_told(kinspect, capture, tmp_path):
+    out = tmp_path / "out.jsonl"
+    out.write_text('{"type":"exch')
+    done = kinspect("read", capture, "-q", "-o", out, "--append")
+    assert done.status == 0
+    assert (
+        done.err
+        == f"kinspect: {out}: its last line has no end, as of a run that was killed: one is put there\n"
+    )
+    cut, *lines = out.read_text().splitlines()
+    assert cut == '{"type":"exch'
+    assert {json.loads(line)["type"] for line in lines} == {"exchange"}
