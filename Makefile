@@ -4,13 +4,14 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 SPARK_INSTALLED := .venv/.spark-installed
 LIVE_INSTALLED := .venv/.live-installed
+PACKAGE_INSTALLED := .venv/.package-installed
 # Many tests wait, for a screen or a process.
 WORKERS := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 
 # Tests start Python hundreds of times: what it compiled stays, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-live compiled lint docs screenshots fuzz bench bench-spark soak clean
+.PHONY: demo test test-all test-live test-oldest compiled package wheels sbom lint docs screenshots fuzz bench bench-spark soak clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -20,7 +21,7 @@ test: lint
 
 # What needs programs beyond Python (tshark, tcpdump, Chromium, Java 17 for Spark), or minutes; each names what is missing.
 # The tests of a file stay together: those of Spark share a session.
-test-all: $(SPARK_INSTALLED) test-live
+test-all: $(SPARK_INSTALLED) $(PACKAGE_INSTALLED) wheels test-live test-oldest
 	$(BIN)/pytest -n auto --dist loadfile -m "(tools or big) and not broker"
 
 # Beside one real broker, of the release KAFKA_VERSION; the first time it is downloaded from Maven Central into build/.
@@ -34,13 +35,40 @@ COMPILED := .venv-compiled
 compiled: $(COMPILED)/.installed
 	PYTHONSAFEPATH=1 KINSPECT_FORM=compiled $(COMPILED)/bin/pytest -n $(WORKERS) -m "not tools and not big"
 
-$(COMPILED)/.installed: $(INSTALLED) setup.py MANIFEST.in tools/build_backend.py $(shell find kinspect -type f -not -name '*.pyc')
-	rm -rf build/wheel
-	KINSPECT_COMPILE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+$(COMPILED)/.installed: build/wheel/.built
 	test -d $(COMPILED) || $(PYTHON) -m venv $(COMPILED)
 	$(COMPILED)/bin/python -m pip install --quiet --upgrade pip
 	$(COMPILED)/bin/python -m pip install --quiet "$$(ls build/wheel/*.whl)[dev]"
 	$(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl
+	touch $@
+
+build/wheel/.built: $(INSTALLED) setup.py MANIFEST.in tools/build_backend.py $(shell find kinspect -type f -not -name '*.pyc')
+	rm -rf build/wheel
+	KINSPECT_COMPILE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	touch $@
+
+# What a release consists of, in dist/: the sdist and the wheel for every platform; the compiled wheel for this Python on
+# this platform, with the tag of the oldest systems that it runs on; and what else they bring along, as CycloneDX.
+package: $(PACKAGE_INSTALLED)
+	KINSPECT_COMPILE=0 $(BIN)/pyproject-build --outdir dist .
+
+wheels: $(PACKAGE_INSTALLED) build/wheel/.built
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel --quiet repair --wheel-dir dist build/wheel/*.whl
+
+sbom: $(PACKAGE_INSTALLED)
+	$(BIN)/python tools/sbom.py dist
+
+# Some hundred quick tests with the oldest packages that pyproject.toml allows.
+OLDEST := .venv-oldest
+QUICK := tests/capture/test_compressed.py tests/output tests/tls tests/tui/test_selection.py tests/test_api.py \
+	$(patsubst %,tests/cli/test_%.py,completion decode keylog main schema sort types)
+
+test-oldest: $(OLDEST)/.installed
+	$(OLDEST)/bin/pytest -n $(WORKERS) -m "not tools and not big" $(QUICK)
+
+$(OLDEST)/.installed: $(PACKAGE_INSTALLED) pyproject.toml
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(OLDEST)
+	KINSPECT_COMPILE=0 $(BIN)/uv pip install --quiet --python $(OLDEST)/bin/python --resolution lowest-direct --editable ".[dev]"
 	touch $@
 
 lint: $(INSTALLED)
@@ -92,9 +120,13 @@ $(SPARK_INSTALLED): $(LIVE_INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test,service-test]"
 	touch $@
 
+$(PACKAGE_INSTALLED): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[dev,package]"
+	touch $@
+
 $(LIVE_INSTALLED): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable ".[dev,live-test]"
 	touch $@
 
 clean:
-	rm -rf .venv .venv-compiled build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-compiled .venv-oldest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -160,7 +160,8 @@ def test_an_option_before_its_command(kinspect):
     result = kinspect("--format", "json", "decode", "00")
     assert (result.status, result.out) == (2, "")
     assert result.err == "kinspect: --format stands behind a command: kinspect decode --format json 00\n"
-    assert "Error: No such option '--topic'" in kinspect("--topic", "x", "decode", "00").err
+    # click 8.2 has a colon before the option, later ones have quotation marks around it.
+    assert re.search(r"Error: No such option:? '?--topic", kinspect("--topic", "x", "decode", "00").err)
 
 
 @pytest.mark.parametrize("name", ["raed", "nothing", "--wider", "--duration", "-x", "."])
