@@ -15,7 +15,9 @@ from kinspect.cli.types import COUNT, DURATION, MODE, SIZE
 from kinspect.output import LINE_FORMATS
 
 PLACING = (
-    click.option("--append", is_flag=True, help="Go on at the end of FILE, if it is there (jsonl)."),
+    click.option(
+        "--append", is_flag=True, help="Go on at the end of FILE, if it is there (formats of lines)."
+    ),
     click.option(
         "--output-mode",
         type=MODE,
@@ -27,7 +29,7 @@ ROTATION = (
     click.option(
         "--output-rotate-size",
         type=SIZE,
-        help="Write into numbered files beside FILE; begin a new one before one gets larger (jsonl).",
+        help="Write into numbered files beside FILE; begin a new one before one gets larger (formats of lines).",
     ),
     click.option("--output-rotate-time", type=DURATION, help="Begin a new one after this time."),
     click.option(
@@ -68,7 +70,8 @@ def check_placing(values: dict[str, Any], path: str | None, format_name: str, in
             raise click.UsageError(f"{(given or ['--output-mode'])[0]} is for -o FILE")
         return
     if given and format_name not in LINE_FORMATS:
-        raise click.UsageError(f"{given[0]} is for --format {' and '.join(LINE_FORMATS)}, not {format_name}")
+        *some, last = LINE_FORMATS
+        raise click.UsageError(f"{given[0]} is for --format {', '.join(some)} and {last}, not {format_name}")
     rotation = rotation_of(values)
     if not rotation.limited:
         if rotated := [name for name in given if name != "--append"]:

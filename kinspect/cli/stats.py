@@ -13,6 +13,7 @@ from kinspect.cli.options import STATS, split
 from kinspect.cli.run import ReadRun
 from kinspect.cli.types import DURATION
 from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time
+from kinspect.kafka.wire.eventid import event_id
 from kinspect.model import NS_PER_SECOND
 
 INTERVAL_NS = 10 * NS_PER_SECOND
@@ -70,9 +71,10 @@ class Stats:
         }
         before, self._before = self._before, counted
         since, self._at = now - self._at, now
-        return {
+        line = {
             "type": STATS,
             "schema_version": SCHEMA_VERSION,
+            "event_id": "",
             "timestamp": iso_time(time.time_ns()),
             **counted,
             "problems": run.tally.problems if checked else None,
@@ -95,6 +97,7 @@ class Stats:
                 **{key: _rounded(counted[key] - before[key]) for key in GROWING},
             },
         }
+        return {**line, "event_id": event_id(f"{STATS}|{line}")}
 
 
 def _seconds(nanoseconds: int) -> float:

@@ -39,6 +39,7 @@ KEPT = "kept"
 """Text that an index keeps and does not search."""
 
 EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
+STATS = "stats"
 ENDS = (EXCHANGE, CONNECTION)
 
 
@@ -252,6 +253,11 @@ def _summary_parts(line: Line) -> Iterator[str | None]:
     yield f"{line.get('packets')} packets {line.get('exchanges')} exchanges {line.get('gaps')} gaps"
 
 
+def _stats_parts(line: Line) -> Iterator[str | None]:
+    drops = line.get("kernel_drops", 0) + line.get("queue_drops", 0)
+    yield f"{line.get('captured_packets')} packets {drops} dropped {line.get('exchanges')} exchanges"
+
+
 def _other_parts(line: Line) -> Iterator[str | None]:
     yield line["type"]
 
@@ -261,6 +267,7 @@ MESSAGES: dict[str, Callable[[Line], Iterable[str | None]]] = {
     CONNECTION: _connection_parts,
     GAP: _gap_parts,
     SUMMARY: _summary_parts,
+    STATS: _stats_parts,
 }
 
 
@@ -288,11 +295,11 @@ KEYS = (
     Key("ecs.version", KEYWORD, _always(ECS_VERSION)),
     Key("message", TEXT, _message),
     Key("event.kind", KEYWORD, _always("event"), (EXCHANGE, CONNECTION, GAP)),
-    Key("event.kind", KEYWORD, _always("metric"), (SUMMARY,)),
+    Key("event.kind", KEYWORD, _always("metric"), (SUMMARY, STATS)),
     Key("event.category", KEYWORD, _always(["network"])),
     Key("event.type", KEYWORD, _event_type, (EXCHANGE,)),
     Key("event.type", KEYWORD, _connection_event_type, (CONNECTION,)),
-    Key("event.type", KEYWORD, _always(["info"]), (GAP, SUMMARY)),
+    Key("event.type", KEYWORD, _always(["info"]), (GAP, SUMMARY, STATS)),
     Key("event.module", KEYWORD, _always("kinspect")),
     Key("event.dataset", KEYWORD, lambda line: f"kinspect.{line['type']}"),
     Key("event.action", KEYWORD, _action, (EXCHANGE,)),
@@ -305,7 +312,7 @@ KEYS = (
     Key("event.duration", LONG, _nanoseconds("latency_ms"), (EXCHANGE,)),
     Key("event.duration", LONG, _elapsed, (CONNECTION, SUMMARY)),
     Key("event.id", KEYWORD, "event_id"),
-    Key("event.original", KEPT, _original, (SUMMARY,)),
+    Key("event.original", KEPT, _original, (SUMMARY, STATS)),
     Key("network.transport", KEYWORD, _always("tcp"), (EXCHANGE, CONNECTION, GAP)),
     Key("network.protocol", KEYWORD, _always("kafka"), (EXCHANGE, GAP)),
     Key("network.protocol", KEYWORD, _protocol, (CONNECTION,)),
@@ -314,8 +321,10 @@ KEYS = (
     Key("network.bytes", LONG, _bytes_on_wire, (EXCHANGE,)),
     Key("network.bytes", LONG, _sum("client.bytes", "broker.bytes"), (CONNECTION,)),
     Key("network.bytes", LONG, "bytes", (SUMMARY,)),
+    Key("network.bytes", LONG, "captured_bytes", (STATS,)),
     Key("network.packets", LONG, _sum("client.packets", "broker.packets"), (CONNECTION,)),
     Key("network.packets", LONG, "packets", (SUMMARY,)),
+    Key("network.packets", LONG, "captured_packets", (STATS,)),
     *_side("client", "client", "request"),
     *_side("source", "client", "request"),
     *_side("server", "broker", "response"),
@@ -379,11 +388,11 @@ KEYS = (
     Key("kinspect.gap.bytes", LONG, "bytes", (GAP,)),
     Key("kinspect.gap.bytes", LONG, "gap_bytes", (CONNECTION, SUMMARY)),
     Key("kinspect.gap.count", LONG, "gaps", (CONNECTION, SUMMARY)),
-    Key("kinspect.exchanges", LONG, "exchanges", (CONNECTION, SUMMARY)),
+    Key("kinspect.exchanges", LONG, "exchanges", (CONNECTION, SUMMARY, STATS)),
     Key("kinspect.exchanges", LONG, "exchanges_hit", (GAP,)),
     Key("kinspect.undecoded_bytes", LONG, "undecoded_bytes", (CONNECTION, SUMMARY)),
-    Key("kinspect.drops.kernel", LONG, "kernel_drops", (SUMMARY,)),
-    Key("kinspect.drops.queue", LONG, "queue_drops", (SUMMARY,)),
+    Key("kinspect.drops.kernel", LONG, "kernel_drops", (SUMMARY, STATS)),
+    Key("kinspect.drops.queue", LONG, "queue_drops", (SUMMARY, STATS)),
 )
 
 _MADE_OF = frozenset(

@@ -137,3 +137,19 @@ def test_sighup_stays_ignored(before, expected):
         assert signal.getsignal(signal.SIGHUP) is before
     finally:
         signal.signal(signal.SIGHUP, previous)
+
+
+@pytest.mark.parametrize("before", [signal.SIG_IGN, signal.SIG_DFL])
+def test_a_sighup_that_is_taken_ends_nothing(before):
+    previous = signal.signal(signal.SIGHUP, before)
+    taken = iter([True, True, False])
+    try:
+        with Interrupt(lambda: None, (signal.SIGHUP,), lambda: next(taken)) as asked:
+            press(signal.SIGHUP)
+            press(signal.SIGHUP)
+            assert asked.received is None
+            press(signal.SIGHUP)
+            assert asked.received == signal.SIGHUP
+        assert signal.getsignal(signal.SIGHUP) is before
+    finally:
+        signal.signal(signal.SIGHUP, previous)

@@ -280,3 +280,16 @@ def test_a_disk_that_is_full_is_one_line_and_no_cut_one(live, tmp_path):
     assert "kinspect: cannot write the output: File too large: the capture ends" in err.splitlines()
     assert 0 < out.stat().st_size <= 20_000
     assert ids(out)
+
+
+def test_stats_in_ecs_are_a_metric_with_the_whole_line_beside_it(live):
+    options = ("--format", "ecs", "--emit", "stats", "--duration", "500ms")
+    with live("-i", "lo", *options) as running:
+        out, _ = running.end(0)
+    (line,) = map(json.loads, out.splitlines())
+    whole = json.loads(line["event"]["original"])
+    jsonschema_rs.validate(json.loads(SCHEMA.read_text()), whole)
+    assert (line["event"]["kind"], line["event"]["dataset"]) == ("metric", "kinspect.stats")
+    assert line["network"]["packets"] == whole["captured_packets"]
+    assert line["kinspect"]["drops"] == {"kernel": 0, "queue": 0}
+    assert line["message"].endswith(" exchanges")
