@@ -18,6 +18,7 @@ JOIN = {
     "protocol_type": "consumer",
     "protocols": [],
 }
+BEGIN_QUORUM_EPOCH = 53
 NOT_LEADER, NO_SESSION, UNKNOWN_TOPIC, REBALANCING, NEW_MEMBER = 6, 70, 3, 27, 79
 SECOND = 1000
 
@@ -204,6 +205,27 @@ def test_a_leader_moves_for_seconds(tmp_path, codes, every, expected):
     (row,) = rows_of("errors", talk.read(tmp_path))
     assert row["expected"] is expected
     assert row["retriable"]
+
+
+@pytest.mark.parametrize(
+    ("before", "refused", "expected"), [(False, False, True), (False, True, False), (True, False, False)]
+)
+def test_a_controller_that_wins_the_election_fetches_no_more(tmp_path, before, refused, expected):
+    talk = Talk()
+
+    def begins():
+        body = {"cluster_id": None, "topics": []}
+        talk.answers(
+            talk.asks(BEGIN_QUORUM_EPOCH, 0, body), {"error_code": 41 if refused else 0, "topics": []}
+        )
+
+    if before:
+        begins()
+    fetch(talk, NOT_LEADER)
+    if not before:
+        begins()
+    row = next(row for row in rows_of("errors", talk.read(tmp_path)) if row["api"] == "Fetch")
+    assert row["expected"] is expected
 
 
 @pytest.mark.parametrize(

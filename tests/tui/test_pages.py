@@ -25,6 +25,7 @@ from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.spool import Spool
 from kinspect.tui.keys import PAGE_KEYS
+from kinspect.tui.screens.main import ON_LIST, ON_PAGE
 
 GROUPS = CAPTURES / "4.4.0" / "groups_classic.pcap.gz"
 TRANSACTIONS = CAPTURES / "4.4.0" / "txn_java.pcap.gz"
@@ -269,6 +270,24 @@ def test_the_keys_of_the_list_have_no_effect_on_a_page(explore):
         assert not explorer.app.is_running
 
     explore(script, TRANSACTIONS)
+
+
+@pytest.mark.parametrize("width", [30, 80, 97, 120, 160])
+def test_the_last_line_has_whole_keys_alone(explore, width):
+    def whole(names):
+        return [word for short in names.values() for word in short.name.split()]
+
+    async def script(explorer):
+        for key, names in (("0", ON_LIST), ("2", ON_PAGE)):
+            await explorer.press(key)
+            keys = explorer.read().splitlines()[-1]
+            shown = [word for word in keys.split() if len(word) > 1 and word[0].isalpha() and "-" not in word]
+            assert shown == whole(names)[: len(shown)]
+            assert len(keys) <= width
+            assert width < 120 or key == "0" or "u Upgrade" in keys
+            assert "? Help" in keys or width < 80
+
+    explore(script, ERRORS, size=(width, 24))
 
 
 def test_the_mouse_on_a_page(explore):

@@ -18,6 +18,7 @@ from kinspect.model import NS_PER_MS, NS_PER_SECOND
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     API_VERSIONS,
+    BEGIN_QUORUM_EPOCH,
     ELECT_LEADERS,
     FETCH,
     HEARTBEAT,
@@ -137,6 +138,9 @@ RULES = (
 PASSING = frozenset({5, 6, 14, 15, 16, 41, 51, 74, 75, 77, 78, 88, 98, 100, 108, 113, 117})
 """Codes that are expected for a moment: leaders, coordinators and controllers move, brokers register anew, topics and
 snapshots are new, transactions end, epochs of members and subscriptions to metrics go on."""
+WON: dict[int | None, int] = {FETCH: BEGIN_QUORUM_EPOCH}
+"""By API, another one whose success shows that the client goes on, too: a controller that wins the election fetches no
+more, and tells the others that it leads (KIP-595)."""
 PASSED = "it passed within seconds, and the client went on"
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
 APPEARED = "the topic was there a moment later"
@@ -274,7 +278,8 @@ class Errors(Answer):
                 after = min(((topics.get(name or "") or 0) for name, _ in fault.topics), default=None)
                 reasons |= {APPEARED: rest} if _passed(fault, after) else {}
             elif rest and _may_pass(api_key, code):
-                reasons |= {PASSED: rest} if _passed(fault, flows.get((api_key, *client))) else {}
+                went_on = max(flows.get((key, *client)) or 0 for key in (api_key, WON.get(api_key, api_key)))
+                reasons |= {PASSED: rest} if _passed(fault, went_on) else {}
             rows.append(_row(api, code, client, fault, reasons, told))
         return sorted(rows, key=_place)
 

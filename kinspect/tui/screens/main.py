@@ -69,9 +69,10 @@ ON_LIST = {
 """Actions in the last line of the screen, with their names there."""
 ON_PAGE = {
     "list": Short("List"),
-    "open": Short("Exchanges"),
+    "open": Short("Open"),
+    "help": ON_LIST["help"],
     **{f"page('{name}')": Short(name.capitalize()) for name in PAGE_KEYS},
-    **{action: ON_LIST[action] for action in ("help", "app.quit", "filter", "errors", "group", "quiet")},
+    **{action: ON_LIST[action] for action in ("app.quit", "filter", "errors", "group", "quiet")},
 }
 NOT_ON_PAGE = frozenset(
     {"order", "follow", "copy", "write", "packets", "tshark", "swap", "beside", "zoom", "find", "match"}
