@@ -81,6 +81,8 @@ def line(exchange: Pair, view: View) -> dict[str, Any]:
         "type": "exchange",
         "schema_version": SCHEMA_VERSION,
         "event_id": exchange_id(exchange),
+        "host": connection.host,
+        "interface": connection.interface,
         "timestamp": iso_time(exchange.timestamp),
         "completed_at": iso_time(exchange.completed_at),
         "client": {
