@@ -91,6 +91,7 @@ class Tally:
             "shown": self.shown,
             "error_counts": self.named_errors(),
             "unknown_to_filters": self.unknown,
+            "line_truncated": False,
         }
         for key in OPEN_ENDED:
             line[key] = [{"name": name, "count": count} for name, count in sorted(line[key].items())]

@@ -66,8 +66,8 @@ def test_keys_and_their_order() -> None:
         "type schema_version event_id host interface timestamp completed_at client broker connection_id"
         " community_id tls kind api api_key api_version correlation_id outcome outcome_reason api_candidates"
         " latency_ms service_ms in_flight max_wait_ms throttle_time_ms wait topics topic_ids partitions groups"
-        " transactional_ids truncated_lists record_count record_bytes topic_records error_codes error_names"
-        " error_count problem_count request response problems"
+        " transactional_ids truncated_lists line_truncated record_count record_bytes topic_records error_codes"
+        " error_names error_count problem_count request response problems"
     )
     assert list(line["client"]) == [
         "ip",

@@ -31,9 +31,10 @@ def lines(paths, emit="exchange", view=WHOLE, caps=None, keylog=b""):
 
 
 def _in_tables(line):
-    """The line without what live captures alone have: tables have no columns for it."""
+    """The line without what live captures and long lines alone have: tables have no columns for it."""
     for name in ("host", "interface"):
         assert line.pop(name, None) is None
+    assert not line.pop("line_truncated", False)
     return line
 
 

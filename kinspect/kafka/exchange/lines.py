@@ -47,6 +47,7 @@ class Gap:
             "bytes": self.bytes,
             "cause": self.cause,
             "exchanges_hit": self.exchanges_hit,
+            "line_truncated": False,
         }
 
 
@@ -127,6 +128,7 @@ class ConnectionLine:
             },
             **{key: getattr(self, key) for key in ALIKE},
             "alpn": list(self.alpn),
+            "line_truncated": False,
         }
 
 
