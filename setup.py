@@ -28,7 +28,17 @@ INTERPRETED = {
     # They wait for packets, or for the system.
     *(
         f"kinspect/capture/{name}.py"
-        for name in ("bpf", "handover", "live", "privileges", "ring", "rotation", "save", "worker")
+        for name in (
+            "bpf",
+            "handover",
+            "interfaces",
+            "live",
+            "privileges",
+            "ring",
+            "rotation",
+            "save",
+            "worker",
+        )
     ),
     "kinspect/protocol/codec.py",  # takes what users give it: compiled code would refuse types before it could
     "kinspect/records/recordset.py",  # a subclass of `list` cannot be compiled

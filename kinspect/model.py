@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -138,6 +139,21 @@ class Problem:
             "path": self.path,
             "message": shortened(self.message),
         }
+
+
+def _not_known(frame: int) -> str | None:
+    return None
+
+
+class Origin(NamedTuple):
+    """Where packets come from: the name of the host that captures them, and a function that gives the interface of a
+    frame reference. None stands for what is not known, as in captures that are read."""
+
+    host: str | None = None
+    interface: Callable[[int], str | None] = _not_known
+
+
+NOWHERE = Origin()
 
 
 class Progress:

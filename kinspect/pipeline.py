@@ -15,7 +15,7 @@ from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import SCHEMA_VERSION
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import LineNumbering
-from kinspect.model import Block, Caps, Counts, Segment
+from kinspect.model import NOWHERE, Block, Caps, Counts, Origin, Segment
 from kinspect.tcp import Connection, Reassembler
 from kinspect.tcp.reassembly import takes_all
 from kinspect.tls import KeyLog
@@ -99,8 +99,8 @@ class Inspector:
     bodies are not needed. `waits`: `Exchange.wait` is asked for; it is not exact without. `emit`: kinds of lines to
     give (`exchange`, `connection`, `gap`). `files`: names of the inputs, for the frame references; the list may grow
     while packets are fed. `takes`: selects the islands (`kinspect.tcp.keys.pair`) of this inspector; the rest is left
-    to others. `ordered`: if False, lines are returned by `arrived`, and names in `learned` count once they are in
-    `names`: for several inspectors of one run.
+    to others. `origin`: where the packets come from. `ordered`: if False, lines are returned by `arrived`, and names in
+    `learned` count once they are in `names`: for several inspectors of one run.
     """
 
     def __init__(
@@ -116,6 +116,7 @@ class Inspector:
         files: Sequence[str] | None = None,
         takes: Callable[[bytes], bool] = takes_all,
         ordered: bool = True,
+        origin: Origin = NOWHERE,
     ) -> None:
         self.caps = caps or Caps()
         self.emit = emit
@@ -123,7 +124,7 @@ class Inspector:
         self.files: Sequence[str] = files if files is not None else []
         self.names = names if isinstance(names, LearnedNames) else LearnedNames(names)
         self._ledger = Ledger(
-            self.caps, self.counts, self.names, emit, kafka_ports, heads_only, self.files, waits
+            self.caps, self.counts, self.names, emit, kafka_ports, heads_only, self.files, waits, origin
         )
         if keylog is not None:
             self._ledger.keylog = keylog
@@ -137,7 +138,10 @@ class Inspector:
         self._restored = False
 
     def _open(self, connection: Connection) -> KafkaConnection:
-        return KafkaConnection(connection, LineNumbering(connection.start_frame), self._ledger)
+        first, ledger = connection.start_frame, self._ledger
+        return KafkaConnection(
+            connection, LineNumbering(first), ledger, interface=ledger.origin.interface(first)
+        )
 
     @property
     def open_connections(self) -> int:

@@ -25,6 +25,7 @@ from typing import NamedTuple, NoReturn
 
 from kinspect.capture import bpf
 from kinspect.capture.handover import QUEUE_BYTES, Counters, Handover, Inbox, InterfaceCounters, Outbox
+from kinspect.capture.interfaces import Interfaces
 from kinspect.capture.pcapng import read_pcapng
 from kinspect.capture.reader import Findings, new_block
 from kinspect.capture.ring import ANY, BLOCK_BYTES, RING_BYTES, Ring, interface_error
@@ -32,7 +33,7 @@ from kinspect.capture.save import SaveFiles, Saving
 from kinspect.capture.worker import CaptureWorker, Plan
 from kinspect.capture.writer import interface_block, section
 from kinspect.errors import CaptureError
-from kinspect.model import Block
+from kinspect.model import Block, Origin
 
 
 class Settings(NamedTuple):
@@ -107,6 +108,8 @@ class Live:
         self.files = [",".join(names)]
         self.errors: list[CaptureError] = []
         self.secrets: list[bytes] = []
+        self._interfaces = Interfaces(names)
+        self.origin = Origin(socket.gethostname(), self._interfaces.of)
         self.counters = Counters(interfaces=(InterfaceCounters(),) * len(rings))
         """State of the capture when the last block was handed over."""
         self._rings = rings
@@ -267,6 +270,7 @@ class Live:
             return new_block(b"", self._next_frame)
         (block,) = read_pcapng(message.section, _NO_SOURCE, message.first, len(message.section), Findings())
         self._next_frame = message.first + len(block)
+        self._interfaces.add(block)
         return block
 
 

@@ -210,10 +210,11 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     view = open_view(requested, capture)
     # Pages count connections too.
     taken = frozenset({CONNECTION}) if view is not None else frozenset()
-    run = open_run(requested, capture, interrupt, writer=counted or view, taken=taken)
+    run = open_run(requested, capture, interrupt, writer=counted or view, taken=taken, origin=capture.origin)
     if counted is not None:
         note_counted(run)
     run.tally.interface = come_from(capture, values)
+    run.tally.host, run.tally.interfaces = capture.origin.host, capture.files[0]
     if values["keylog"] is not None:
         run.inspector.expect_secrets()
     service = Service(capture, run, hangup, Notifier(), every)

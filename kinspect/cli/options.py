@@ -20,6 +20,7 @@ from kinspect.kafka.wire.wait import CAUSES
 from kinspect.model import Caps
 from kinspect.output import DETAIL, ECS, FORMATS, JSONL, NONE, REQUEST_LOG, TABLE, Style
 from kinspect.output.escape import escape
+from kinspect.output.fit import LEAST_LINE
 from kinspect.output.ordered import ORDERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -153,6 +154,12 @@ SHOWN = (
         is_flag=True,
         help="Leave out null keys and empty lists (jsonl), but for those of bodies.",
     ),
+    click.option(
+        "--max-line",
+        type=Size(least=LEAST_LINE),
+        help="Cut lines of jsonl that have more bytes: bodies go first, then the ends of lists, then those of texts; at"
+        f" least {LEAST_LINE}.",
+    ),
     click.option("--records", is_flag=True, help="Decode records."),
     payload_option("Show records' keys and values; none: their sizes only."),
     click.option("--show-secrets", is_flag=True, help="Print passwords, tokens and the like."),
@@ -175,13 +182,21 @@ SHOWN = (
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
 )
 
-LINES_ALONE: dict[str, Any] = {"emit": (), "fields": (), "body": None, "no_nulls": False, "no_users": False}
+LINES_ALONE: dict[str, Any] = {
+    "emit": (),
+    "fields": (),
+    "body": None,
+    "no_nulls": False,
+    "max_line": None,
+    "no_users": False,
+}
 """Options that only lines for programs have, with their defaults."""
 FORMATS_OF = {
     "emit": (JSONL, ECS),
     "fields": (JSONL,),
     "body": (JSONL, ECS),
     "no_nulls": (JSONL,),
+    "max_line": (JSONL,),
     "no_users": (JSONL, ECS, REQUEST_LOG),
 }
 """The formats that have these options."""
@@ -360,6 +375,7 @@ def make_view(values: dict[str, Any]) -> View:
             body=values["body"] or JSON,
             nulls=not values["no_nulls"],
             users=not values["no_users"],
+            max_line=values["max_line"],
         )
     )
 

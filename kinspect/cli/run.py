@@ -35,7 +35,7 @@ from kinspect.filters import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import View
-from kinspect.model import Block
+from kinspect.model import NOWHERE, Block, Origin
 from kinspect.output import NONE, TABLE, PieceWriter, Writer, has_line, open_writer
 from kinspect.output.escape import printable
 from kinspect.output.ordered import BYTES_HIT, Ordered
@@ -101,16 +101,17 @@ def open_run(
     interrupt: Interrupt,
     writer: Writer | None = None,
     taken: frozenset[str] = frozenset(),
+    origin: Origin = NOWHERE,
 ) -> ReadRun:
     """Open the output and make the run. `writer`: used in place of the format's; `taken`: types of lines that it takes
-    beside those asked for."""
+    beside those asked for; `origin`: where the packets come from."""
     values = options.values
     gc.freeze()
     relax_collector()
     stream = open_placed(values, options.path)
     run = ReadRun(
         packets,
-        make_inspector(options, packets, taken),
+        make_inspector(options, packets, taken, origin=origin),
         options.filter,
         options.keylog,
         options,

@@ -15,12 +15,13 @@ SIZE_UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 class Size(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
-    """A size in bytes: `65536`, `64KiB`, `64k`, `1.5GB`; `most`: the largest one accepted."""
+    """A size in bytes: `65536`, `64KiB`, `64k`, `1.5GB`; `most`, `least`: the largest and smallest one accepted."""
 
     name = "size"
 
-    def __init__(self, most: int | None = None) -> None:
+    def __init__(self, most: int | None = None, least: int = 0) -> None:
         self._most = most
+        self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         match = _SIZE.fullmatch(str(value).strip())
@@ -31,6 +32,8 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # not generic before cli
         size = int(float(number) * base ** " KMGT".index(prefix.upper() or " "))
         if self._most is not None and size > self._most:
             self.fail(f"must be {self.written(self._most)} at most", param, ctx)
+        if 0 < size < self._least:
+            self.fail(f"must be {self._least} bytes at least", param, ctx)
         return size or self.fail("must be more than 0", param, ctx)
 
     def written(self, size: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import orjson
@@ -10,6 +11,7 @@ from kinspect.jsontext import escape_json
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.output import LineTexts
+from kinspect.output.fit import FittedText
 
 BATCH_BYTES = 32 * 1024
 """Bytes that are buffered at most. With more, malloc returns memory to the system after each batch and takes it again:
@@ -22,17 +24,23 @@ def text(line: dict[str, Any]) -> bytes:
     return escape_json(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
+def text_maker(view: View) -> Callable[[dict[str, Any]], bytes]:
+    """The function that makes text of a line's object."""
+    return text if view.max_line is None else FittedText(view.max_line, view.nulls, text)
+
+
 class JsonTexts:
     """Exchanges, and the other line types, as JSON."""
 
     def __init__(self, view: View) -> None:
         self._view = view
+        self._text = text_maker(view)
 
     def exchange(self, exchange: Exchange) -> bytes:
-        return text(self._view.exchange(exchange))
+        return self._text(self._view.exchange(exchange))
 
     def line(self, line: dict[str, Any]) -> bytes:
-        return text(self._view.other(line))
+        return self._text(self._view.other(line))
 
 
 class LineWriter:

@@ -35,9 +35,10 @@ class Tally:
     looked at, so that `problems` are unknown. `unknown`: by filter option, the number of exchanges left out because the
     value that it tests is not known. `stopped`: the reason, if the reading ended before the captures did. `interface`:
     the source of the packets, if not files. `unread`: files that could not be read at all. `options`: the filters, in
-    the order in which they are applied; `seen`: values of the exchanges that they left out; `first`, `last`: the times
-    of the first and the last packet, in nanoseconds; `utc`: times are not told in local time. `without_line`: exchanges
-    that passed the filters, of a kind that the format has no lines for.
+    the order in which they are applied; `host`: the name of the one that captures, if it is live, and `interfaces`
+    those that it captures from; `seen`: values of the exchanges that they left out; `first`, `last`: the times of the
+    first and the last packet, in nanoseconds; `utc`: times are not told in local time. `without_line`: exchanges that
+    passed the filters, of a kind that the format has no lines for.
     """
 
     shown: int = 0
@@ -50,6 +51,8 @@ class Tally:
     unknown: dict[str, int] = field(default_factory=dict)
     stopped: str | None = None
     interface: str | None = None
+    host: str | None = None
+    interfaces: str | None = None
     unread: int = 0
     options: list[str] = field(default_factory=list)
     seen: SeenValues = field(default_factory=dict)
@@ -80,12 +83,15 @@ class Tally:
             "type": summary["type"],
             "schema_version": summary["schema_version"],
             "event_id": "",
+            "host": self.host,
+            "interface": self.interfaces,
             "timestamp": iso_time(self.first),
             "completed_at": iso_time(self.last),
             **summary,
             "shown": self.shown,
             "error_counts": self.named_errors(),
             "unknown_to_filters": self.unknown,
+            "line_truncated": False,
         }
         for key in OPEN_ENDED:
             line[key] = [{"name": name, "count": count} for name, count in sorted(line[key].items())]

@@ -63,11 +63,11 @@ def body(line: dict[str, Any], side: str = RESPONSE) -> Any:
 def test_keys_and_their_order() -> None:
     line = DEFAULT.exchange(exchange(1, 17, {"max_wait_ms": 500}, {"throttle_time_ms": 3}))
     assert " ".join(line) == (
-        "type schema_version event_id timestamp completed_at client broker connection_id community_id tls kind api"
-        " api_key api_version correlation_id outcome outcome_reason api_candidates latency_ms service_ms in_flight"
-        " max_wait_ms"
-        " throttle_time_ms wait topics topic_ids partitions groups transactional_ids truncated_lists record_count"
-        " record_bytes topic_records error_codes error_names error_count problem_count request response problems"
+        "type schema_version event_id host interface timestamp completed_at client broker connection_id"
+        " community_id tls kind api api_key api_version correlation_id outcome outcome_reason api_candidates"
+        " latency_ms service_ms in_flight max_wait_ms throttle_time_ms wait topics topic_ids partitions groups"
+        " transactional_ids truncated_lists line_truncated record_count record_bytes topic_records error_codes"
+        " error_names error_count problem_count request response problems"
     )
     assert list(line["client"]) == [
         "ip",

@@ -264,6 +264,7 @@ def test_an_interface_that_is_among_all_of_them_is_seen_twice(live):
     *lines, summary = map(json.loads, out.splitlines())
     assert Counter(line["type"] for line in lines) == {"exchange": 800, "connection": 4}
     assert {line["outcome"] for line in lines if line["type"] == "exchange"} == {"answered"}
+    assert {(line["host"], line["interface"]) for line in lines} == {(socket.gethostname(), "lo")}
     assert summary["packets"] == 2 * summary["duplicate_packets"]
     assert (summary["gaps"], summary["kernel_drops"]) == (0, 0)
     assert "of them seen twice" in err

@@ -1,6 +1,7 @@
 """`kinspect live` on a pair of virtual Ethernet interfaces between two network namespaces."""
 
 import json
+import socket
 import subprocess
 import sys
 import uuid
@@ -152,6 +153,10 @@ def test_a_packet_that_passes_two_interfaces_is_one(live, pair, names):
     lines = [json.loads(line) for line in out.splitlines()]
     assert sorted(line["type"] for line in lines) == ["connection", "exchange", "summary"]
     assert lines[-1]["duplicate_packets"] == len(frames)
+    (first,) = {line["interface"] for line in lines[:-1]}
+    assert first in ("one0", "two0")
+    assert lines[-1]["interface"] == ",".join(names)
+    assert {line["host"] for line in lines} == {socket.gethostname()}
     assert f"{2 * len(frames)} packets, {len(frames)} of them seen twice" in err
 
 

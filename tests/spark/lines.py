@@ -27,7 +27,15 @@ def lines(paths, emit="exchange", view=WHOLE, caps=None, keylog=b""):
     found += inspector.finish()
     found.sort(key=lambda line: line.key)
     shown = (view.exchange(line) if isinstance(line, Exchange) else line.to_dict() for line in found)
-    return [orjson.loads(orjson.dumps(line)) for line in shown]
+    return [_in_tables(orjson.loads(orjson.dumps(line))) for line in shown]
+
+
+def _in_tables(line):
+    """The line without what live captures and long lines alone have: tables have no columns for it."""
+    for name in ("host", "interface"):
+        assert line.pop(name, None) is None
+    assert not line.pop("line_truncated", False)
+    return line
 
 
 def line_of(row, kind="exchange"):

@@ -118,12 +118,20 @@ class KafkaConnection:
     """
 
     __slots__ = (
-        *("_client", "_decryptor", "_flow", "_framers", "_held", "_inside", "_ledger", "_numbering"),
-        *("_session", "_tls", "kind"),
+        *("_client", "_decryptor", "_flow", "_framers", "_held", "_inside", "_interface", "_ledger"),
+        *("_numbering", "_session", "_tls", "kind"),
     )
 
-    def __init__(self, flow: Flow, numbering: LineNumbering, ledger: Ledger, tls: bool = False) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        numbering: LineNumbering,
+        ledger: Ledger,
+        tls: bool = False,
+        interface: str | None = None,
+    ) -> None:
         self._flow = flow
+        self._interface = interface
         self._numbering = numbering
         self._ledger = ledger
         self._tls = tls
@@ -346,7 +354,7 @@ class KafkaConnection:
         """Start decryption: held and later data goes through a decryptor."""
         self._client = client
         self._settle(TLS)
-        self._inside = KafkaConnection(self._flow, self._numbering, self._ledger, tls=True)
+        self._inside = KafkaConnection(self._flow, self._numbering, self._ledger, True, self._interface)
         self._decryptor = self._open_decryptor()
         self._replay(held)
 
@@ -384,7 +392,7 @@ class KafkaConnection:
         self._replay(held)
 
     def _open_session(self, desynchronised: frozenset[str]) -> Session:
-        named = exchange_ends(self._flow, self._client, self._ledger, self._tls)
+        named = exchange_ends(self._flow, self._client, self._ledger, self._tls, self._interface)
         session = self._session = Session(named, self._numbering, self._ledger, desynchronised)
         framers = session.framer(REQUEST), session.framer(RESPONSE)
         self._framers = framers if self._client == 0 else framers[::-1]
@@ -398,7 +406,9 @@ class KafkaConnection:
         flow, secure = self._flow, self._decryptor
         within = self._inside if session and self._inside else self
         client = within._client if self.kind in (KAFKA, TLS) else likely_client(flow)
-        named = session.ends if session else exchange_ends(flow, client, self._ledger)
+        named = (
+            session.ends if session else exchange_ends(flow, client, self._ledger, interface=self._interface)
+        )
         software = session.software if session else (None, None)
         return ConnectionLine(
             key=key,
@@ -428,4 +438,6 @@ class KafkaConnection:
             principal=session.principal if session else None,
             software_name=software[0],
             software_version=software[1],
+            host=named.host,
+            interface=named.interface,
         )

@@ -199,7 +199,21 @@ class Session:
         self.gaps += 1
         self.gap_bytes += size
         key = self._numbering.key(time, frame)
-        self._ledger.gap(Gap(key, self.ends.connection_id, SENDER[side], time, offset, size, cause, hit))
+        ends = self.ends
+        self._ledger.gap(
+            Gap(
+                key,
+                ends.connection_id,
+                SENDER[side],
+                time,
+                offset,
+                size,
+                cause,
+                hit,
+                ends.host,
+                ends.interface,
+            )
+        )
 
     def conflict(self, side: str, size: int) -> None:
         """Note `size` bytes of a direction sent again with another value: the next finished exchange reports them."""

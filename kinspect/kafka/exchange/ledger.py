@@ -11,7 +11,7 @@ from kinspect.kafka.exchange.holdings import EXCHANGE_BYTES, Holdings
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import BEHIND, LineOrder
-from kinspect.model import BEHIND_HOLES, Caps, Counts, Progress
+from kinspect.model import BEHIND_HOLES, NOWHERE, Caps, Counts, Origin, Progress
 from kinspect.tls import Decryptor, KeyLog
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Ledger:
 
     `emit` names the kinds of lines to give (`exchange`, `connection`, `gap`); `kafka_ports` are ports whose traffic
     the user declares to be Kafka's; with `heads_only` no body is needed, and none is decoded;
-    without `waits` nobody asks for an exchange's `wait`.
+    without `waits` nobody asks for an exchange's `wait`; `origin` is where the packets come from.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Ledger:
         heads_only: bool,
         files: Sequence[str],
         waits: bool = True,
+        origin: Origin = NOWHERE,
     ) -> None:
         self.caps = caps
         self.counts = counts
@@ -58,6 +59,7 @@ class Ledger:
         self.kafka_ports = kafka_ports
         self.heads_only = heads_only
         self.waits = waits
+        self.origin = origin
         self.files = files
         self.holdings = Holdings(caps.total_bytes - caps.total_bytes // BEHIND_HOLES, counts)
         self.progress = Progress()

@@ -18,6 +18,7 @@ class Gap:
 
     `direction` is their sender (`client` or `broker`); `offset` and `bytes` count that direction's stream from
     its first seen byte; `cause` is `capture_loss`, `snaplen` or `mid_start`. `key`: its place in the order of lines.
+    `host`, `interface`: as those of its connection.
     """
 
     key: LineKey
@@ -28,6 +29,8 @@ class Gap:
     bytes: int
     cause: str
     exchanges_hit: int
+    host: str | None = None
+    interface: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The gap as the JSON line's object."""
@@ -35,6 +38,8 @@ class Gap:
             "type": "gap",
             "schema_version": SCHEMA_VERSION,
             "event_id": event_id(f"gap|{self.connection_id}|{self.direction}|{self.offset}"),
+            "host": self.host,
+            "interface": self.interface,
             "connection_id": self.connection_id,
             "direction": self.direction,
             "timestamp": iso_time(self.time),
@@ -42,6 +47,7 @@ class Gap:
             "bytes": self.bytes,
             "cause": self.cause,
             "exchanges_hit": self.exchanges_hit,
+            "line_truncated": False,
         }
 
 
@@ -60,7 +66,8 @@ class ConnectionLine:
     `kind` is `kafka`, `tls`, `other` or `empty` (no payload). `packets` and `bytes` are the client's and the
     broker's; of a connection that is not Kafka "client" means the side that opened it, as far as known.
     `conflicting_bytes` were sent again with another value; the first one counts.
-    `end_reason` is the reassembly's word (docs/architecture.md). `key`: its place in the order of lines.
+    `end_reason` is the reassembly's word (docs/architecture.md). `key`: its place in the order of lines. `host`,
+    `interface`: where its first packet was captured, if known.
     """
 
     key: LineKey
@@ -90,6 +97,8 @@ class ConnectionLine:
     principal: str | None
     software_name: str | None
     software_version: str | None
+    host: str | None = None
+    interface: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The connection as the JSON line's object."""
@@ -97,6 +106,8 @@ class ConnectionLine:
             "type": "connection",
             "schema_version": SCHEMA_VERSION,
             "event_id": event_id(f"connection|{self.connection_id}"),
+            "host": self.host,
+            "interface": self.interface,
             "timestamp": iso_time(self.start_time),
             "completed_at": iso_time(self.end_time),
             "client": {
@@ -117,6 +128,7 @@ class ConnectionLine:
             },
             **{key: getattr(self, key) for key in ALIKE},
             "alpn": list(self.alpn),
+            "line_truncated": False,
         }
 
 

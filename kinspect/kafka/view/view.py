@@ -81,6 +81,8 @@ def line(exchange: Pair, view: View) -> dict[str, Any]:
         "type": "exchange",
         "schema_version": SCHEMA_VERSION,
         "event_id": exchange_id(exchange),
+        "host": connection.host,
+        "interface": connection.interface,
         "timestamp": iso_time(exchange.timestamp),
         "completed_at": iso_time(exchange.completed_at),
         "client": {
@@ -120,6 +122,7 @@ def line(exchange: Pair, view: View) -> dict[str, Any]:
         "groups": summary.groups[:LISTED],
         "transactional_ids": summary.transactional_ids[:LISTED],
         "truncated_lists": summary.longest_list > LISTED or len(problems) > LISTED,
+        "line_truncated": False,
         "record_count": summary.record_count,
         "record_bytes": summary.record_bytes,
         "topic_records": summary.topic_records[:LISTED],
@@ -192,7 +195,8 @@ class View:
     `number`, or `string` for tools that round. `fields`: the dotted paths to show, through arrays, or None for all; a
     line then has these alone, each key of the top level at least as null. `body`: bodies as `json`, as one `text` that
     is JSON, or `none`: there is no key `body`. `nulls`: if False, null keys and empty lists are left out, but for those
-    of bodies. `users`: a client's `principal` is shown. Raises KinspectError for other values.
+    of bodies. `users`: a client's `principal` is shown. `max_line`: bytes that a line of text may have, for those who
+    write it. Raises KinspectError for other values.
 
     `request_fields` and `response_fields` are the body fields that the view takes: None for the whole body, an empty
     set for none of it.
@@ -206,6 +210,7 @@ class View:
     body: str = forms.JSON
     nulls: bool = True
     users: bool = True
+    max_line: int | None = None
     request_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
     response_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
     _bodies: BodyView | None = field(init=False, repr=False, compare=False)
@@ -248,7 +253,7 @@ class View:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle a view as its options, without its parts."""
         texts = self.payload, self.show_secrets, self.int64
-        return View, (self.records, *texts, self.fields, self.body, self.nulls, self.users)
+        return View, (self.records, *texts, self.fields, self.body, self.nulls, self.users, self.max_line)
 
     def _own_forms(self) -> tuple[Form, ...]:
         bodies: dict[str, tuple[Form, ...]] = {

@@ -12,7 +12,7 @@ from struct import pack
 from typing import Protocol
 
 from kinspect.kafka.wire.names import LearnedNames
-from kinspect.model import Caps, Counts
+from kinspect.model import Caps, Counts, Origin
 
 TCP = 6
 
@@ -47,6 +47,8 @@ class Shared(Protocol):
     def caps(self) -> Caps: ...
     @property
     def counts(self) -> Counts: ...
+    @property
+    def origin(self) -> Origin: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,7 +56,7 @@ class Ends:
     """Client and broker of a connection, and the state that its exchanges share: learned `names`, input `files`, caps.
 
     Addresses are text, as `10.0.0.1`. `connection_id`: see the function of that name; `community_id`: Community ID v1.
-    `tls`: True if the connection was decrypted.
+    `tls`: True if the connection was decrypted. `host`, `interface`: where its first packet was captured, if known.
     """
 
     client_ip: str
@@ -68,10 +70,15 @@ class Ends:
     caps: Caps
     counts: Counts
     tls: bool = False
+    host: str | None = None
+    interface: str | None = None
 
 
-def exchange_ends(flow: Flow, client: int, ledger: Shared, tls: bool = False) -> Ends:
-    """The ends of `flow`. `client`: the client's direction (0 or 1); `tls`: True if the connection was decrypted."""
+def exchange_ends(
+    flow: Flow, client: int, ledger: Shared, tls: bool = False, interface: str | None = None
+) -> Ends:
+    """The ends of `flow`. `client`: the client's direction (0 or 1); `tls`: True if the connection was decrypted;
+    `interface`: that of its first packet."""
     own, other = flow.addresses[client], flow.addresses[1 - client]
     return Ends(
         client_ip=ip_text(own[0]),
@@ -85,6 +92,8 @@ def exchange_ends(flow: Flow, client: int, ledger: Shared, tls: bool = False) ->
         caps=ledger.caps,
         counts=ledger.counts,
         tls=tls,
+        host=ledger.origin.host,
+        interface=interface,
     )
 
 
