@@ -10,8 +10,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kinspect.form import VERSION
-
 if TYPE_CHECKING:
     from kinspect import protocol, records
     from kinspect.api import Reading, answer, read
@@ -42,7 +40,7 @@ __all__ = [
     "read",
     "records",
 ]
-__version__ = VERSION
+__version__: str
 
 _MODULES = {
     "api": ("Reading", "answer", "read"),
@@ -64,6 +62,8 @@ def __getattr__(name: str) -> Any:
     # Imported when first used: `kinspect --help` and scripts that only want the protocol need not load the rest.
     if name in ("protocol", "records"):
         return importlib.import_module(f"kinspect.{name}")
+    if name == "__version__":
+        return importlib.import_module("kinspect.form").VERSION
     if name in _HOMES:
         return getattr(importlib.import_module(f"kinspect.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'kinspect' has no attribute {name!r}")

@@ -94,7 +94,7 @@ def write_several(
 def _table(found: Object, stream: TextIO, style: Style) -> None:
     layout = import_module("kinspect.output.answers.layout")
     captures = found["capture"]["files"]
-    _print(lambda width: layout.parts(found, width, style, captures), stream, style)
+    _print(lambda width: layout.page(found, width, style, captures), stream, style)
 
 
 def _print(lines: Callable[[int], Iterator[Any]], stream: TextIO, style: Style) -> None:

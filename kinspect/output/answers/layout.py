@@ -51,7 +51,8 @@ class Layout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
     file's name and the rows; `details`: lines below a row, for what one line has no room for; `notes`: lines below the
     table, from the rows that it shows; `folds`: true for a row of which `folded` tells, a line for all of them;
-    `subject`: of the lines below a row; rows that follow each other and have the same one have these lines once."""
+    `subject`: of the lines below a row; rows that follow each other and have the same one have these lines once;
+    `leads`: true for a row that stands before the others; `spans`: the table stands below the capture's time span."""
 
     columns: tuple[Column, ...]
     nothing: str
@@ -61,12 +62,18 @@ class Layout(NamedTuple):
     folds: Callable[[Row], bool] = lambda _: False
     folded: Callable[[list[Row]], str] = lambda _: ""
     subject: Callable[[Row], Any] = lambda _: None
+    leads: Callable[[Row], bool] = lambda _: False
+    spans: bool = False
+
+    def ordered(self, rows: list[Row]) -> list[Row]:
+        """The rows in the order in which they are shown."""
+        return sorted(rows, key=lambda row: not self.leads(row))
 
     def split(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
         """Rows with a line each, and those that are folded into one."""
         whole: list[Row] = []
         folded: list[Row] = []
-        for row in rows:
+        for row in self.ordered(rows):
             (folded if self.folds(row) else whole).append(row)
         return whole, folded
 
@@ -100,7 +107,7 @@ def parts(
     layout = layout_of(found["answer"])
     rows = found["rows"]
     if rows:
-        whole, folded = (rows, []) if style.wide else layout.split(rows)
+        whole, folded = (layout.ordered(rows), []) if style.wide else layout.split(rows)
         shown = whole if style.wide else whole[: room.rows]
         if shown:
             yield from _table(Cells(layout, shown, style), width, style, room)
@@ -122,13 +129,30 @@ def parts(
         yield Text(f"next: {escape(layout.more(typed, rows))}", style=DIM)
 
 
+def page(found: dict[str, Any], width: int, style: Style, captures: Sequence[str] = ()) -> Iterator[Text]:
+    """The `parts` of an answer's object, below the capture's time span where its layout has that."""
+    if layout_of(found["answer"]).spans and found["capture"]["from"] is not None:
+        yield _span(found["capture"], style)
+    yield from parts(found, width, style, captures)
+
+
+def _span(capture: dict[str, Any], style: Style) -> Text:
+    first, last = (_local(capture[key], style)[: TIME_OF_DAY[1]] for key in ("from", "until"))
+    if last[: TIME_OF_DAY[0]] == first[: TIME_OF_DAY[0]]:
+        last = last[TIME_OF_DAY[0] :]
+    zone = " UTC" if style.utc else ""
+    return Text(
+        f"{first} to {last}{zone}: {counted(capture['packets'], 'packet')}, {counted(capture['exchanges'], 'exchange')}"
+    )
+
+
 def several(found: list[dict[str, Any]], width: int, style: Style, captures: Sequence[str]) -> Iterator[Text]:
     """The `parts` of several answers, each below its name."""
     for each in found:
         if each is not found[0]:
             yield Text()
         yield Text(each["answer"], style=HEAD)
-        yield from parts(each, width, style, captures)
+        yield from page(each, width, style, captures)
 
 
 def warnings(capture: dict[str, Any]) -> list[str]:

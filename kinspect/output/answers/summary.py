@@ -14,6 +14,8 @@ _WORDS = {
     "unanswered": "unanswered requests",
 }
 """Findings whose names alone do not say what is counted."""
+CONTENTS = frozenset({"brokers", "clients", "groups", "topics"})
+"""Findings that say what there is."""
 _STYLES = {"error": ERROR, "warning": NOTE}
 
 
@@ -40,4 +42,6 @@ LAYOUT = Layout(
     ),
     "no Kafka traffic",
     _next,
+    leads=lambda row: row["finding"] in CONTENTS,
+    spans=True,
 )
