@@ -7,6 +7,7 @@ messages. What only a broker knows (its queues, its listener) is left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from ipaddress import ip_address
 from typing import Any
 
@@ -38,11 +39,9 @@ class RequestLogTexts:
         self._users = view.users
 
     def exchange(self, exchange: Exchange) -> bytes:
-        told = escape_json(orjson.dumps(self._line(exchange), option=orjson.OPT_APPEND_NEWLINE))
-        return b"[%b] DEBUG Completed request:%b (kafka.request.logger)\n" % (
-            _time(exchange.completed_at).encode(),
-            told[:-1],
-        )
+        told = escape_json(orjson.dumps(self._line(exchange)))
+        before = f"[{_time(exchange.completed_at)}] DEBUG Completed request:"
+        return b"".join((before.encode(), told, b" (kafka.request.logger)\n"))
 
     def line(self, line: Struct) -> bytes:
         return b""
@@ -58,7 +57,7 @@ class RequestLogTexts:
         )
         found = {
             "totalTimeMs": milliseconds(_total_time(exchange)),
-            "throttleTimeMs": (told["response"] or {}).get("throttleTimeMs"),
+            "throttleTimeMs": told.pop("throttleTimeMs"),
         }
         told |= {name: value for name, value in found.items() if value is not None}
         told["securityProtocol"] = ("SASL_" * _is_sasl(exchange)) + ("SSL" if ends.tls else "PLAINTEXT")
@@ -83,6 +82,7 @@ def _own(exchange: Exchange, request: Struct | None, response: Struct | None) ->
         "requestHeader": _header(*header),
         "request": _body(exchange.request, request),
         "response": _body(exchange.response, response),
+        "throttleTimeMs": exchange.summary.throttle_time_ms,
     }
 
 
@@ -96,9 +96,11 @@ def _forwarded(exchange: Exchange, request: Struct, response: Struct | None) -> 
         "requestHeader": _header(own.api_key, own.api_version, own.correlation_id, own.client_id),
         "request": _decoded(inner.decoded, request["request_data_decoded"]["body"]),
         "response": None,
+        "throttleTimeMs": None,
     }
     if answer is not None and response is not None:
         told["response"] = _decoded(answer.decoded, response["response_data_decoded"]["body"])
+        told["throttleTimeMs"] = (answer.decoded.body or {}).get("throttle_time_ms")
     principal = request.get("request_principal_decoded")
     if principal is not None:
         told["principal"] = f"{principal['type']}:{principal['name']}"
@@ -158,19 +160,22 @@ def _principal(exchange: Exchange) -> str | None:
 # ---------------------------------------------------------------------- bodies
 
 
-def _body(message: WireMessage | None, shown: Struct | None) -> Struct | None:
+def _body(message: WireMessage | None, shown: Struct | None) -> orjson.Fragment | None:
     return None if message is None else _decoded(message.decode(), shown)
 
 
-def _decoded(decoded: Decoded, shown: Struct | None) -> Struct | None:
+def _decoded(decoded: Decoded, shown: Struct | None) -> orjson.Fragment | None:
     """A body by the rules of Kafka's JsonConverters. `shown`: as the view shows it, without secrets."""
     if decoded.layout is None or decoded.body is None or shown is None:
         return None
-    return _struct(decoded.layout.fields, decoded.body, shown)
+    text = BytesIO()
+    _write(text, decoded.layout.fields, decoded.body, shown)
+    return orjson.Fragment(text.getvalue())
 
 
-def _struct(fields: Sequence[Field], struct: Struct, shown: Struct) -> Struct:
-    told: Struct = {}
+def _write(text: BytesIO, fields: Sequence[Field], struct: Struct, shown: Struct) -> None:
+    """Write a struct as JSON. Field by field: of a large message, a copy in other names would take much memory."""
+    before = b"{"
     for field in fields:
         name = field.name
         # A field is absent where its message was cut.
@@ -178,18 +183,28 @@ def _struct(fields: Sequence[Field], struct: Struct, shown: Struct) -> Struct:
             continue
         key = field.kafka_name[0].lower() + field.kafka_name[1:]
         value = shown[name]
-        if value is None:
-            told[key] = HIDDEN if struct[name] is not None else None
-        elif field.type == "records":
-            told[f"{key}SizeInBytes"] = len(struct[name])
-        elif not field.fields:
-            told[key] = value
+        if field.type == "records" and value is not None:
+            key, value = f"{key}SizeInBytes", len(struct[name])
+        elif value is None and struct[name] is not None:
+            value = HIDDEN
+        text.write(b'%b"%b":' % (before, key.encode()))
+        before = b","
+        if not field.fields or value is None:
+            text.write(orjson.dumps(value))
         elif field.array:
-            pairs = zip(struct[name], value, strict=True)
-            told[key] = [_struct(field.fields, item, shown_item) for item, shown_item in pairs]
+            _write_array(text, field.fields, struct[name], value)
         else:
-            told[key] = _struct(field.fields, struct[name], value)
-    return told
+            _write(text, field.fields, struct[name], value)
+    text.write(b"}" if before == b"," else b"{}")
+
+
+def _write_array(text: BytesIO, fields: Sequence[Field], structs: list[Struct], shown: list[Struct]) -> None:
+    before = b"["
+    for struct, shown_struct in zip(structs, shown, strict=True):
+        text.write(before)
+        _write(text, fields, struct, shown_struct)
+        before = b","
+    text.write(b"]" if structs else b"[]")
 
 
 def _is_default(field: Field, value: Any) -> bool:
