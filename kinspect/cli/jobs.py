@@ -10,6 +10,7 @@ from kinspect.analysis.answer import Answer
 from kinspect.capture import Timeline
 from kinspect.cli.options import EXCHANGE
 from kinspect.cli.run import ReadRun, RunOptions, make_inspector
+from kinspect.cli.sink import SharedSink
 from kinspect.jobs import processes, run_shared
 from kinspect.jobs.worker import own_islands
 from kinspect.kafka.exchange.exchange import Exchange
@@ -28,9 +29,9 @@ _LARGE_PIECE = 16 * 1024
 def process_count(asked: int | None, options: RunOptions, timeline: Timeline) -> int:
     """Number of processes to read with, given the requested number. It is 1 if lines depend on earlier ones: with a
     limit on those in the order of completion, and in formats for people, which have numbers and days; sorted rows of a
-    table have no days yet."""
+    table have no days yet. Only one process sends (`--otlp`)."""
     formats = (*LINE_FORMATS, NONE, TABLE) if options.sort else (*LINE_FORMATS, NONE, PARQUET)
-    if options.stops_at is not None or options.format_name not in formats:
+    if options.stops_at is not None or options.otlp is not None or options.format_name not in formats:
         return 1
     return processes(asked, timeline)
 
@@ -66,7 +67,7 @@ def read_shared(
             part: Any = answer.from_bytes(own["counted"])
             answer.merge(part)
     for own in shares.own:
-        for sink, written in zip(run.sinks, own.get("written", ()), strict=True):
+        for sink, written in zip(_shared(run), own.get("written", ()), strict=True):
             sink.add_share(written)
     first, *others = [Tally(**own["tally"]) for own in shares.own]
     for tally in (first, *others):
@@ -75,10 +76,15 @@ def read_shared(
     return summary_line(run.inspector.files, shares.counts, shares.totals, shares.unresolved)
 
 
+def _shared(run: ReadRun) -> list[SharedSink]:
+    """The sinks that each process has."""
+    return [sink for sink in run.sinks if isinstance(sink, SharedSink)]
+
+
 def _job(run: ReadRun, answer: Answer | Ordered | None, number: int, count: int) -> _Reading:
     if answer is not None:
         return _Counting(run, answer, number, count)
-    return (_Writing if run.sinks else _Reading)(run, number, count)
+    return (_Writing if _shared(run) else _Reading)(run, number, count)
 
 
 class _Reading:
@@ -147,14 +153,14 @@ class _Writing(_Reading):
 
     def __init__(self, run: ReadRun, number: int, count: int) -> None:
         super().__init__(run, number, count)
-        for sink in run.sinks:
+        for sink in _shared(run):
             sink.follow(number)
 
     def wants(self, line: Line) -> bool:
         return True
 
     def share(self) -> dict[str, Any]:
-        return {**super().share(), "written": [sink.share() for sink in self._run.sinks]}
+        return {**super().share(), "written": [sink.share() for sink in _shared(self._run)]}
 
 
 class _Kept:

@@ -192,6 +192,8 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
             import_module("kinspect.tui.app")
         if values["format_name"] == PARQUET:
             _load_sink("kinspect.cli.tablefiles")
+        if values["otlp"] is not None:
+            _load_sink("kinspect.cli.otlpsink")
     drop()
     if values["explore"]:
         check_explorer(values)

@@ -23,6 +23,7 @@ from kinspect.output import DETAIL, ECS, FORMATS, JSONL, NONE, REQUEST_LOG, TABL
 from kinspect.output.escape import escape
 from kinspect.output.fit import LEAST_LINE
 from kinspect.output.ordered import ORDERS
+from kinspect.output.semconv import CONVENTIONS, DEFAULT
 from kinspect.tables.names import DEFAULT_TABLES, PARQUET, RECORDS, TABLES
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,6 +35,11 @@ EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
 LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
 STATS = "stats"
 """A type of lines that `live` alone has."""
+
+LOGS, SPANS = "logs", "spans"
+SIGNALS = (LOGS, SPANS)
+SAMPLE = 0.01
+"""Share of connections whose spans are sent, where nobody asks for another."""
 
 KEYS_FROM_BODIES = frozenset({"api_candidates", "broker", "broker.node_id"})
 """Fields outside of bodies that need bodies: the APIs an orphan may belong to, and the node at an address."""
@@ -199,7 +205,7 @@ FORMATS_OF = {
     "body": (JSONL, ECS),
     "no_nulls": (JSONL,),
     "max_line": (JSONL,),
-    "no_users": (JSONL, ECS, REQUEST_LOG, PARQUET),
+    "no_users": (JSONL, ECS, REQUEST_LOG, PARQUET, NONE),
 }
 """The formats that have these options."""
 SINKS = (
@@ -207,6 +213,27 @@ SINKS = (
         "--tables",
         metavar="NAMES",
         help=f"Which tables of {PARQUET}: {', '.join(TABLES)}.  [default: all, {RECORDS} only with --records]",
+    ),
+    click.option(
+        "--otlp",
+        metavar="URL",
+        help="Send what passes the filters to an OpenTelemetry collector too, over OTLP/HTTP: http://127.0.0.1:4318.",
+    ),
+    click.option(
+        "--otlp-signals",
+        metavar="NAMES",
+        help=f"What to send: {', '.join(SIGNALS)}.  [default: {LOGS}]",
+    ),
+    click.option(
+        "--otlp-sample",
+        type=click.FloatRange(0, 1),
+        metavar="SHARE",
+        help=f"Spans of this share of connections, and of all exchanges that failed.  [default: {SAMPLE}]",
+    ),
+    click.option(
+        "--semconv",
+        type=click.Choice([*CONVENTIONS]),
+        help=f"OpenTelemetry's semantic conventions whose names are sent.  [default: {DEFAULT}]",
     ),
 )
 

@@ -33,6 +33,7 @@ from kinspect.cli.options import (
     needs_waits,
     usage,
 )
+from kinspect.cli.otlp import Otlp, make_otlp
 from kinspect.cli.placing import check_placing, open_placed
 from kinspect.cli.progress import ProgressBar
 from kinspect.cli.sink import Input, Sink
@@ -67,6 +68,7 @@ class RunOptions(NamedTuple):
     names: dict[str, str] | None
     keylog: KeyLogFile | None
     tables: tuple[str, ...] = ()
+    otlp: Otlp | None = None
 
     @property
     def sort(self) -> str | None:
@@ -92,6 +94,9 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), shown: str =
         usage(lambda: need("parquet", f"--format {PARQUET}"))
     emit = line_types(values)
     check_sort(values, emit)
+    otlp = make_otlp(values, emit)
+    if otlp is not None:
+        usage(lambda: need("otel", "--otlp"))
     return RunOptions(
         values,
         path,
@@ -104,6 +109,7 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), shown: str =
         else None,
         usage(lambda: KeyLogFile(values["keylog"])) if values["keylog"] is not None else None,
         tables,
+        otlp,
     )
 
 
@@ -118,7 +124,9 @@ def open_run(
     """Open the output and make the run. `writer`: used in place of the format's; `taken`: types of lines that it takes
     beside those asked for; `origin`: where the packets come from."""
     values = options.values
-    sinks = _open_sinks(options, packets.bytes_total is None)
+    sinks = _open_sinks(
+        options, packets.bytes_total is None, waits=origin == NOWHERE, silent=writer is not None
+    )
     gc.freeze()
     relax_collector()
     path, shown = (os.devnull, NONE) if options.tables else (options.path, options.format_name)
@@ -152,8 +160,9 @@ def make_inspector(
         caps=make_caps(options.values),
         names=options.names,
         kafka_ports=frozenset(options.values["decode_as"]),
-        heads_only=needs_heads_only(options.view, options.filter, options.format_name),
-        waits=needs_waits(options.view, options.filter, options.format_name),
+        heads_only=options.otlp is None
+        and needs_heads_only(options.view, options.filter, options.format_name),
+        waits=options.otlp is not None or needs_waits(options.view, options.filter, options.format_name),
         emit=options.emit | taken | covered,
         files=[printable(name) for name in packets.files],
         **more,
@@ -356,8 +365,9 @@ class ReadRun(Run):
         return written
 
 
-def _open_sinks(options: RunOptions, rolls: bool) -> list[Sink]:
-    """The sinks that the options ask for. `rolls`: the input may go on for long, and what is taken counts meanwhile."""
+def _open_sinks(options: RunOptions, rolls: bool, waits: bool, silent: bool) -> list[Sink]:
+    """The sinks that the options ask for. `rolls`: the input may go on for long, and what is taken counts meanwhile;
+    `waits`: the run waits for who is slow; `silent`: nothing is told before the end."""
     sinks: list[Sink] = []
     if options.tables:
         from kinspect.cli.tablefiles import TableFiles
@@ -367,6 +377,10 @@ def _open_sinks(options: RunOptions, rolls: bool) -> list[Sink]:
         # However the command ends; nothing is left to delete once the run is closed.
         click.get_current_context().call_on_close(tables.discard)
         sinks.append(tables)
+    if options.otlp is not None:
+        from kinspect.cli.otlpsink import OtlpSink
+
+        sinks.append(OtlpSink(options.otlp, waits, silent))
     return sinks
 
 

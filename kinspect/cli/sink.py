@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from kinspect.errors import CaptureError
 from kinspect.kafka.exchange.lines import Line
@@ -35,6 +35,14 @@ class Sink(Protocol):
     def flush(self) -> None:
         """Some packets were read, or time passed."""
 
+    def close(self, read: Input) -> Closed:
+        """Let everything count that was taken. Nothing is taken any more."""
+
+
+@runtime_checkable
+class SharedSink(Sink, Protocol):
+    """A sink of which each process of `--jobs` has one."""
+
     def follow(self, number: int) -> None:
         """Be the sink of worker `number` of `--jobs`."""
 
@@ -43,6 +51,3 @@ class Sink(Protocol):
 
     def add_share(self, share: dict[str, Any]) -> None:
         """Take what a worker told."""
-
-    def close(self, read: Input) -> Closed:
-        """Let everything count that was taken. Nothing is taken any more."""
