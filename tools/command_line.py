@@ -19,7 +19,8 @@ EXIT_STATUSES = (
     (
         "1",
         "An input could not be read at all; the others were. Or one is damaged: what comes before the damage was"
-        " printed. Or the output could not be written; for `live`, a reader that closed the pipe counts as that. Or a"
+        " printed. Or the output could not be written; for `live`, a reader that closed the pipe counts as that. Or"
+        " `--otlp` lost something ([how](otel.md#what-is-lost-is-counted)). Or a"
         " process of `--jobs` died. Or `decode` could not read its message to the end.",
     ),
     ("2", "The command line is wrong, or needs a library that is [not installed](install.md#elsewhere)."),

@@ -10,6 +10,7 @@ from kinspect.analysis.answer import Answer
 from kinspect.capture import Timeline
 from kinspect.cli.options import EXCHANGE
 from kinspect.cli.run import ReadRun, RunOptions, make_inspector
+from kinspect.cli.sink import SharedSink
 from kinspect.jobs import processes, run_shared
 from kinspect.jobs.worker import own_islands
 from kinspect.kafka.exchange.exchange import Exchange
@@ -19,6 +20,7 @@ from kinspect.output import LINE_FORMATS, NONE, TABLE, LineTexts, line_texts
 from kinspect.output.ordered import Ordered
 from kinspect.output.tally import Tally
 from kinspect.pipeline import summary_line
+from kinspect.tables.names import PARQUET
 
 _LARGE_PIECE = 16 * 1024
 """Size from which pieces of text (on average over a write) are written one by one, not joined."""
@@ -27,9 +29,9 @@ _LARGE_PIECE = 16 * 1024
 def process_count(asked: int | None, options: RunOptions, timeline: Timeline) -> int:
     """Number of processes to read with, given the requested number. It is 1 if lines depend on earlier ones: with a
     limit on those in the order of completion, and in formats for people, which have numbers and days; sorted rows of a
-    table have no days yet."""
-    formats = (*LINE_FORMATS, NONE, TABLE) if options.sort else (*LINE_FORMATS, NONE)
-    if options.stops_at is not None or options.format_name not in formats:
+    table have no days yet. Only one process sends (`--otlp`)."""
+    formats = (*LINE_FORMATS, NONE, TABLE) if options.sort else (*LINE_FORMATS, NONE, PARQUET)
+    if options.stops_at is not None or options.otlp is not None or options.format_name not in formats:
         return 1
     return processes(asked, timeline)
 
@@ -49,7 +51,7 @@ def read_shared(
     try:
         with run.interrupt.breakable():
             shares = run_shared(
-                lambda *own: _Reading(run, *own) if answer is None else _Counting(run, answer, *own),
+                lambda *own: _job(run, answer, *own),
                 blocks,
                 count,
                 _Written(run),
@@ -64,11 +66,25 @@ def read_shared(
         for own in shares.own:
             part: Any = answer.from_bytes(own["counted"])
             answer.merge(part)
+    for own in shares.own:
+        for sink, written in zip(_shared(run), own.get("written", ()), strict=True):
+            sink.add_share(written)
     first, *others = [Tally(**own["tally"]) for own in shares.own]
     for tally in (first, *others):
         run.tally.add(tally)
     run.tally.first, run.tally.last = first.first, first.last
     return summary_line(run.inspector.files, shares.counts, shares.totals, shares.unresolved)
+
+
+def _shared(run: ReadRun) -> list[SharedSink]:
+    """The sinks that each process has."""
+    return [sink for sink in run.sinks if isinstance(sink, SharedSink)]
+
+
+def _job(run: ReadRun, answer: Answer | Ordered | None, number: int, count: int) -> _Reading:
+    if answer is not None:
+        return _Counting(run, answer, number, count)
+    return (_Writing if _shared(run) else _Reading)(run, number, count)
 
 
 class _Reading:
@@ -77,8 +93,9 @@ class _Reading:
     def __init__(self, run: ReadRun, number: int, count: int) -> None:
         self._run = run
         self.packets = run.packets
+        taken = frozenset[str]().union(*(sink.lines for sink in run.sinks))
         self.inspector = run.inspector = make_inspector(
-            run.options, run.packets, **own_islands(number, count)
+            run.options, run.packets, taken, **own_islands(number, count)
         )
         name, view = run.options.format_name, run.options.view
         run.writer = self._kept = _Kept(line_texts(name, view) if name in LINE_FORMATS else None)
@@ -129,6 +146,21 @@ class _Counting(_Reading):
 
     def share(self) -> dict[str, Any]:
         return {**super().share(), "counted": self._answer.to_bytes()}
+
+
+class _Writing(_Reading):
+    """A worker's `WorkerJob` where each process writes what its sinks take."""
+
+    def __init__(self, run: ReadRun, number: int, count: int) -> None:
+        super().__init__(run, number, count)
+        for sink in _shared(run):
+            sink.follow(number)
+
+    def wants(self, line: Line) -> bool:
+        return True
+
+    def share(self) -> dict[str, Any]:
+        return {**super().share(), "written": [sink.share() for sink in _shared(self._run)]}
 
 
 class _Kept:

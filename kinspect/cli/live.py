@@ -8,7 +8,7 @@ import select
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -52,6 +52,7 @@ from kinspect.cli.options import (
     LINE_TYPES,
     OUTPUT_FILE,
     SHOWN,
+    SINKS,
     STATS,
     Sectioned,
     emit_option,
@@ -69,6 +70,7 @@ from kinspect.model import Block
 from kinspect.output import FORMATS, JSONL, LINE_FORMATS, TABLE
 from kinspect.output.answers import JSON
 from kinspect.output.summary import COUNTED, DROPS
+from kinspect.tables.names import PARQUET
 
 if TYPE_CHECKING:
     from kinspect.tui.live.view import LiveView
@@ -150,13 +152,14 @@ OUTPUT = (
     *PLACING,
     *ROTATION,
     format_option(
-        [VIEW, *FORMATS, *ALONE],
+        [VIEW, *FORMATS, PARQUET, *ALONE],
         f"{VIEW} on a terminal ({TABLE} where TERM=dumb), else {JSONL}; {VIEW}: the whole terminal, drawn anew as it"
         f" goes on; of answers {TABLE} on a terminal, else {JSON}, an object a line",
     ),
     emit_option([*LINE_TYPES, STATS]),
     *STATS_INTERVAL,
     *SHOWN,
+    *SINKS,
 )
 
 
@@ -187,6 +190,10 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         _load_beforehand()
         if values["explore"]:
             import_module("kinspect.tui.app")
+        if values["format_name"] == PARQUET:
+            _load_sink("kinspect.cli.tablefiles")
+        if values["otlp"] is not None:
+            _load_sink("kinspect.cli.otlpsink")
     drop()
     if values["explore"]:
         check_explorer(values)
@@ -277,6 +284,12 @@ def _load_beforehand() -> None:
         import_module(name)
     # The widths of characters are loaded with the first one beyond ASCII.
     import_module("rich.cells").cell_len("…")
+
+
+def _load_sink(name: str) -> None:
+    # Without its extra, `open_run` says what is missing.
+    with suppress(ImportError):
+        import_module(name)
 
 
 def _saving(values: dict[str, Any]) -> Saving | None:

@@ -17,7 +17,7 @@ from kinspect.output import JSONL
 from kinspect.output import answers as output
 from kinspect.output.tally import LOOKED_AT, PASSED
 
-FOR_LINES = {**NOT_ASKED, **LINES_ALONE, **NOT_FOR_ANSWERS}
+FOR_LINES = {**NOT_ASKED, **LINES_ALONE, **NOT_FOR_ANSWERS, "otlp": None}
 """Options of printed exchanges, with their defaults."""
 ALONE = [name for name in output.FORMATS if name in (output.JSON, output.CSV)]
 """Formats that answers alone have."""

@@ -23,7 +23,7 @@ from kinspect.model import Block
 from kinspect.output.escape import escape
 from kinspect.output.summary import COUNTED, DROPS, saved_text
 
-ELSEWHERE = ("answer", "output", *LINES_ALONE, "limit", "wide", "progress")
+ELSEWHERE = ("answer", "output", *LINES_ALONE, "limit", "wide", "progress", "otlp")
 """Options for printed output."""
 
 

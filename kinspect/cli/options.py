@@ -9,6 +9,7 @@ import click
 
 from kinspect.cli import completed
 from kinspect.cli.completed import files, one_of, words
+from kinspect.cli.outfile import STANDARD
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Number, Size
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, Filter
@@ -22,6 +23,8 @@ from kinspect.output import DETAIL, ECS, FORMATS, JSONL, NONE, REQUEST_LOG, TABL
 from kinspect.output.escape import escape
 from kinspect.output.fit import LEAST_LINE
 from kinspect.output.ordered import ORDERS
+from kinspect.output.semconv import CONVENTIONS, DEFAULT
+from kinspect.tables.names import DEFAULT_TABLES, PARQUET, RECORDS, TABLES
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -32,6 +35,11 @@ EXCHANGE, CONNECTION, GAP, SUMMARY = "exchange", "connection", "gap", "summary"
 LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
 STATS = "stats"
 """A type of lines that `live` alone has."""
+
+LOGS, SPANS = "logs", "spans"
+SIGNALS = (LOGS, SPANS)
+SAMPLE = 0.01
+"""Share of connections whose spans are sent, where nobody asks for another."""
 
 KEYS_FROM_BODIES = frozenset({"api_candidates", "broker", "broker.node_id"})
 """Fields outside of bodies that need bodies: the APIs an orphan may belong to, and the node at an address."""
@@ -197,9 +205,37 @@ FORMATS_OF = {
     "body": (JSONL, ECS),
     "no_nulls": (JSONL,),
     "max_line": (JSONL,),
-    "no_users": (JSONL, ECS, REQUEST_LOG),
+    "no_users": (JSONL, ECS, REQUEST_LOG, PARQUET, NONE),
 }
 """The formats that have these options."""
+SINKS = (
+    click.option(
+        "--tables",
+        metavar="NAMES",
+        help=f"Which tables of {PARQUET}: {', '.join(TABLES)}.  [default: all, {RECORDS} only with --records]",
+    ),
+    click.option(
+        "--otlp",
+        metavar="URL",
+        help="Send what passes the filters to an OpenTelemetry collector too, over OTLP/HTTP: http://127.0.0.1:4318.",
+    ),
+    click.option(
+        "--otlp-signals",
+        metavar="NAMES",
+        help=f"What to send: {', '.join(SIGNALS)}.  [default: {LOGS}]",
+    ),
+    click.option(
+        "--otlp-sample",
+        type=click.FloatRange(0, 1),
+        metavar="SHARE",
+        help=f"Spans of this share of connections, and of all exchanges that failed.  [default: {SAMPLE}]",
+    ),
+    click.option(
+        "--semconv",
+        type=click.Choice([*CONVENTIONS]),
+        help=f"OpenTelemetry's semantic conventions whose names are sent.  [default: {DEFAULT}]",
+    ),
+)
 
 SORTED_MOST = 10_000
 """Largest `--limit` of `--sort`."""
@@ -214,9 +250,10 @@ SORT = (
 
 OUTPUT = (
     *OUTPUT_FILE,
-    format_option(FORMATS, f"{TABLE} on a terminal, else {JSONL}"),
+    format_option([*FORMATS, PARQUET], f"{TABLE} on a terminal, else {JSONL}"),
     emit_option(LINE_TYPES),
     *SHOWN,
+    *SINKS,
 )
 
 CAPS: dict[str, tuple[str, Size | Duration | Count, str]] = {
@@ -429,6 +466,26 @@ def line_types(values: dict[str, Any]) -> frozenset[str]:
     if types and EXCHANGE not in types and values["fields"]:
         raise click.UsageError(f"--fields is for {EXCHANGE} lines, and --emit leaves them out")
     return types or frozenset({EXCHANGE})
+
+
+def make_tables(values: dict[str, Any]) -> tuple[str, ...]:
+    """The tables that are written, if any. Raises click.UsageError for options that do not go with them."""
+    if values["format_name"] != PARQUET:
+        if values.get("tables") is not None:
+            raise click.UsageError(f"--tables is for --format {PARQUET}")
+        return ()
+    if values["output"] in (None, STANDARD):
+        raise click.UsageError(f"--format {PARQUET} writes tables: say where with -o DIR")
+    if values.get("output_mode") is not None:
+        raise click.UsageError(f"--output-mode is not for --format {PARQUET}: only the owner may read tables")
+    if values.get("sort"):
+        raise click.UsageError(f"--sort is not for --format {PARQUET}: the column completion sorts rows")
+    if values["tables"] is None:
+        return (*DEFAULT_TABLES, RECORDS) if values["records"] else DEFAULT_TABLES
+    asked = split("--tables", [values["tables"]])
+    if unknown := sorted(asked - {*TABLES}):
+        raise click.UsageError(f"--tables: {unknown[0]!r} is not one of {', '.join(TABLES)}")
+    return tuple(name for name in TABLES if name in asked)
 
 
 def check_sort(values: dict[str, Any], emit: frozenset[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,9 @@ from kinspect.capture.timeline import Packets
 from kinspect.cli import complain, outfile, topicnames
 from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.options import (
+    CONNECTION,
     EXCHANGE,
+    GAP,
     STATS,
     SUMMARY,
     check_sort,
@@ -24,25 +27,30 @@ from kinspect.cli.options import (
     make_caps,
     make_filter,
     make_style,
+    make_tables,
     make_view,
     needs_heads_only,
     needs_waits,
     usage,
 )
+from kinspect.cli.otlp import Otlp, make_otlp
 from kinspect.cli.placing import check_placing, open_placed
 from kinspect.cli.progress import ProgressBar
+from kinspect.cli.sink import Input, Sink
+from kinspect.extras import need
 from kinspect.filters import Filter
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.view.view import View
 from kinspect.model import NOWHERE, Block, Origin
 from kinspect.output import NONE, TABLE, PieceWriter, Writer, has_line, open_writer
-from kinspect.output.escape import printable
+from kinspect.output.escape import escape, printable
 from kinspect.output.ordered import BYTES_HIT, Ordered
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import LOOKED_AT, PASSED, SHOWN, Tally
 from kinspect.pipeline import EXCHANGES_ONLY, Inspector, one_by_one, relax_collector
 from kinspect.run import Run
+from kinspect.tables.names import PARQUET
 
 SUMS = frozenset({SUMMARY, STATS})
 """Types of lines that tell of exchanges whether or not they have lines."""
@@ -59,6 +67,8 @@ class RunOptions(NamedTuple):
     view: View
     names: dict[str, str] | None
     keylog: KeyLogFile | None
+    tables: tuple[str, ...] = ()
+    otlp: Otlp | None = None
 
     @property
     def sort(self) -> str | None:
@@ -79,8 +89,14 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), shown: str =
     format_name = choose_format(values, path is None and sys.stdout.isatty(), shown)
     read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
     check_placing(values, path, format_name, read)
+    tables = make_tables(values)
+    if tables:
+        usage(lambda: need("parquet", f"--format {PARQUET}"))
     emit = line_types(values)
     check_sort(values, emit)
+    otlp = make_otlp(values, emit)
+    if otlp is not None:
+        usage(lambda: need("otel", "--otlp"))
     return RunOptions(
         values,
         path,
@@ -92,6 +108,8 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), shown: str =
         if values["topic_names"] is not None
         else None,
         usage(lambda: KeyLogFile(values["keylog"])) if values["keylog"] is not None else None,
+        tables,
+        otlp,
     )
 
 
@@ -106,19 +124,25 @@ def open_run(
     """Open the output and make the run. `writer`: used in place of the format's; `taken`: types of lines that it takes
     beside those asked for; `origin`: where the packets come from."""
     values = options.values
+    sinks = _open_sinks(
+        options, packets.bytes_total is None, waits=origin == NOWHERE, silent=writer is not None
+    )
     gc.freeze()
     relax_collector()
-    stream = open_placed(values, options.path)
+    path, shown = (os.devnull, NONE) if options.tables else (options.path, options.format_name)
+    stream = open_placed(values, path)
     run = ReadRun(
         packets,
-        make_inspector(options, packets, taken, origin=origin),
+        make_inspector(options, packets, taken.union(*(sink.lines for sink in sinks)), origin=origin),
         options.filter,
         options.keylog,
         options,
         interrupt,
         stream,
-        writer or open_writer(options.format_name, stream, options.view, make_style(values)),
+        writer or open_writer(shown, stream, options.view, make_style(values)),
         ProgressBar(packets) if _shows_progress(values["progress"], options.path) else None,
+        taken | options.emit,
+        sinks,
     )
     if options.sort is not None:
         writer = cast(PieceWriter, run.writer)
@@ -136,8 +160,9 @@ def make_inspector(
         caps=make_caps(options.values),
         names=options.names,
         kafka_ports=frozenset(options.values["decode_as"]),
-        heads_only=needs_heads_only(options.view, options.filter, options.format_name),
-        waits=needs_waits(options.view, options.filter, options.format_name),
+        heads_only=options.otlp is None
+        and needs_heads_only(options.view, options.filter, options.format_name),
+        waits=options.otlp is not None or needs_waits(options.view, options.filter, options.format_name),
         emit=options.emit | taken | covered,
         files=[printable(name) for name in packets.files],
         **more,
@@ -161,6 +186,8 @@ class ReadRun(Run):
     stream: outfile.Output
     writer: Writer
     progress: ProgressBar | None = None
+    written: frozenset[str] = EXCHANGES_ONLY
+    sinks: list[Sink] = field(default_factory=list)
     between: Callable[[], None] = field(init=False, default=_nothing)
     sorted: Ordered | None = field(init=False, default=None)
     tally: Tally = field(init=False)
@@ -270,9 +297,15 @@ class ReadRun(Run):
             complain(str(error))
         if self.keylog is not None and self.begun:
             self.note_secrets(0)
+        # Not breakable: what was read for them would be lost.
+        read = Input(self.packets.files, self.packets.errors, self.begun, self.tally.first)
+        closed = [sink.close(read) for sink in self.sinks]
         if not self.options.values["quiet"] and not self.nothing_read:
             click.echo(summary_text(found, self.tally), nl=False, err=True)
-        return max((error.status for error in self.packets.errors), default=0)
+            for text in [text for sink in closed for text in sink.told]:
+                click.echo(escape(text), err=True)
+        statuses = [error.status for error in self.packets.errors] + [sink.status for sink in closed]
+        return max(statuses, default=0)
 
     @property
     def nothing_read(self) -> bool:
@@ -302,16 +335,24 @@ class ReadRun(Run):
                         raise LimitReachedError
         finally:
             self.writer.flush()
+            for sink in self.sinks:
+                sink.flush()
 
     def show_one(self, line: Line) -> bool:
         """Write a line if it passes the filter; return True if it was written, and not for the writer's own sake."""
         if not isinstance(line, Exchange):
             if not self.filter.matches_line(line):
                 return False
-            self.writer.line(line.to_dict())
-            return self.options.emit != EXCHANGES_ONLY
+            for sink in self.sinks:
+                sink.take(line)
+            kind = CONNECTION if isinstance(line, ConnectionLine) else GAP
+            if kind in self.written:
+                self.writer.line(line.to_dict())
+            return kind in self.options.emit
         if not self.filter.matches(line):
             return False
+        for sink in self.sinks:
+            sink.take(line)
         written = EXCHANGE in self.options.emit
         if written and not has_line(self.options.format_name, line):
             self.tally.without_line += 1
@@ -322,6 +363,25 @@ class ReadRun(Run):
         if self.counts_errors:
             self.tally.count(line)
         return written
+
+
+def _open_sinks(options: RunOptions, rolls: bool, waits: bool, silent: bool) -> list[Sink]:
+    """The sinks that the options ask for. `rolls`: the input may go on for long, and what is taken counts meanwhile;
+    `waits`: the run waits for who is slow; `silent`: nothing is told before the end."""
+    sinks: list[Sink] = []
+    if options.tables:
+        from kinspect.cli.tablefiles import TableFiles
+
+        force, path = options.values["force"], options.values["output"]
+        tables = usage(lambda: TableFiles(options.tables, path, options.view, force, rolls))
+        # However the command ends; nothing is left to delete once the run is closed.
+        click.get_current_context().call_on_close(tables.discard)
+        sinks.append(tables)
+    if options.otlp is not None:
+        from kinspect.cli.otlpsink import OtlpSink
+
+        sinks.append(OtlpSink(options.otlp, waits, silent))
+    return sinks
 
 
 def _called(options: RunOptions) -> str | None:

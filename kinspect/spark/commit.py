@@ -23,16 +23,13 @@ from kinspect.spark.schemas import spark_schema
 from kinspect.tables.aggregates import QUERIES
 from kinspect.tables.answers import PLACE, table_of
 from kinspect.tables.columns import DATE, PROBLEM_ROWS
-from kinspect.tables.names import EXCHANGES, PROBLEMS
+from kinspect.tables.names import DATE_FOLDER, EXCHANGES, NO_DATE, PARQUET, PROBLEMS, STAGING
 from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread
 
 STREAM = "_stream"
 """Folder beside the tables of a stream: its state and checkpoint."""
-_STAGING, _MARK = "_staging", "_WRITTEN"
-# Names of folders by date, as Hive has them.
-_DAY = f"{DATE}="
-_NO_DATE = "__HIVE_DEFAULT_PARTITION__"
+_MARK = "_WRITTEN"
 _OLD_LAYOUT = "api="
 
 
@@ -45,7 +42,6 @@ class TableFormat(NamedTuple):
     settings: dict[str, str]
 
 
-PARQUET = "parquet"
 FORMATS = {
     "delta": TableFormat(
         "_delta_log",
@@ -187,7 +183,7 @@ class Staged(Folder):
 
     def _days(self, name: str) -> list[str]:
         """Names of the staged date folders of a table."""
-        return [day for day in self.names(*self._staging, name, folders=True) if day.startswith(_DAY)]
+        return [day for day in self.names(*self._staging, name, folders=True) if day.startswith(DATE_FOLDER)]
 
     def _replace(self, name: str, day: str) -> None:
         """Replaces a date of a table by the staged one; one without rows deletes it."""
@@ -207,26 +203,26 @@ class JobOutput(Staged):
     def __init__(self, spark: SparkSession, path: str, table_format: str = PARQUET) -> None:
         """Finishes or discards an interrupted run. Raises KinspectError for a stream's folder, for one of an older
         version or another format, and for a format that the session does not have."""
-        super().__init__(spark, path, _STAGING)
+        super().__init__(spark, path, STAGING)
         self._format = table_format
         check_format(spark, table_format)
         if self.exists(STREAM):
             raise KinspectError(f"{path}: a stream writes its tables there; give the job a folder of its own")
         for table in self.names(folders=True):
             self._check(table)
-        if self.exists(_STAGING, _MARK):
+        if self.exists(STAGING, _MARK):
             self._finish()
         self.abandon()
 
     def _check(self, table: str) -> None:
-        days = [name for name in self.names(table, folders=True) if name.startswith(_DAY)]
+        days = [name for name in self.names(table, folders=True) if name.startswith(DATE_FOLDER)]
         if any(name.startswith(_OLD_LAYOUT) for day in days for name in self.names(table, day, folders=True)):
             raise KinspectError(
                 f"{self.path}: has tables of kinspect 0.1, with a folder for each API; choose another --out"
             )
         logs = [name for name, known in FORMATS.items() if self.exists(table, known.log)]
         found = logs[0] if logs else PARQUET if days else self._format
-        if found != self._format and table != _STAGING:
+        if found != self._format and table != STAGING:
             raise KinspectError(
                 f"{self.path}: {table} is a table of the format {found}; choose another --out"
             )
@@ -239,38 +235,38 @@ class JobOutput(Staged):
         """
         self.check()
         there = [name for name in names if self.exists(name)]
-        for name in {*self.names(_STAGING, folders=True), *there}:
+        for name in {*self.names(STAGING, folders=True), *there}:
             for day in dates:
-                self.make(_STAGING, name, f"{_DAY}{day or _NO_DATE}")
-        self.put_text("", _STAGING, _MARK)
+                self.make(STAGING, name, f"{DATE_FOLDER}{day or NO_DATE}")
+        self.put_text("", STAGING, _MARK)
         return self._finish()
 
     def abandon(self) -> None:
         """Deletes the staged tables unless they are marked: then the next run moves them into place."""
-        if not self.exists(_STAGING, _MARK):
+        if not self.exists(STAGING, _MARK):
             self.discard()
 
     def _finish(self) -> dict[str, list[str]]:
         """Moves the marked tables into place. Returns the dates of each table's rows."""
         try:
-            dates = {name: self._put(name) for name in self.names(_STAGING, folders=True)}
+            dates = {name: self._put(name) for name in self.names(STAGING, folders=True)}
         except Exception as error:
             told = raised_by_spark(error) or error
             raise KinspectError(f"{self.path}: not all is in place, run again to finish: {told}") from error
-        self.delete(_STAGING, _MARK)
+        self.delete(STAGING, _MARK)
         self.abandon()
         return dates
 
     def _put(self, name: str) -> list[str]:
         """Moves the dates of a table into place. Returns those that have rows."""
         days = self._days(name)
-        full = sorted(day for day in days if self.names(_STAGING, name, day))
+        full = sorted(day for day in days if self.names(STAGING, name, day))
         if self._format == PARQUET:
             for day in days:
                 self._replace(name, day)
         else:
             self._exchange(name, days, bool(full))
-        return [day.removeprefix(_DAY) for day in full]
+        return [day.removeprefix(DATE_FOLDER) for day in full]
 
     def _exchange(self, name: str, days: list[str], some: bool) -> None:
         """Replaces dates of a table by the format's own commit. `some`: True if there are rows."""
@@ -281,15 +277,15 @@ class JobOutput(Staged):
         self._spark.conf.set(_WAREHOUSE, self.address())
         table = known.name.format(out=self.address().replace("`", "``"), table=name)
         if some:
-            rows = self._spark.read.parquet(self.address(_STAGING, name))
+            rows = self._spark.read.parquet(self.address(STAGING, name))
             # Spark infers another type where no row has a date.
             rows = rows.withColumn(DATE, col(DATE).cast("date"))
         else:
             rows = self._spark.table(table).limit(0)
         if there:
-            dates = [day.removeprefix(_DAY) for day in days]
-            replaced = col(DATE).isin([date for date in dates if date != _NO_DATE])
-            rows.writeTo(table).overwrite(replaced | col(DATE).isNull() if _NO_DATE in dates else replaced)
+            dates = [day.removeprefix(DATE_FOLDER) for day in days]
+            replaced = col(DATE).isin([date for date in dates if date != NO_DATE])
+            rows.writeTo(table).overwrite(replaced | col(DATE).isNull() if NO_DATE in dates else replaced)
         else:
             rows.writeTo(table).using(self._format).partitionedBy(col(DATE)).create()
 

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 
 from kinspect.errors import CaptureError, UnreadableError
 from kinspect.spark.batch import Captures
-from kinspect.spark.commit import PARQUET, JobOutput
+from kinspect.spark.commit import JobOutput
 from kinspect.spark.failure import raised_in_task
 from kinspect.spark.session import own_session
 from kinspect.spark.storage import check_out
-from kinspect.tables.names import EXCHANGES, PROBLEMS, answer_table
+from kinspect.tables.names import EXCHANGES, PARQUET, PROBLEMS, answer_table
 from kinspect.tables.request import Request
 
 

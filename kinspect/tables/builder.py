@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
-from kinspect.answers import Counted
-from kinspect.filters import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import SCHEMA_VERSION
@@ -20,19 +18,10 @@ _ROW_BYTES = 1000
 
 
 class TableBuilder:
-    """Turns the lines that pass a filter into rows of tables: arrays of structs with the table's name, of at most 1,000
-    rows and some MiB. `counted` takes the same lines for answers. `made`: number of rows of each table so far; `emit`:
-    the line types that the tables and answers need."""
+    """Turns lines into rows of tables: arrays of structs with the table's name, of at most 1,000 rows and some MiB.
+    `made`: number of rows of each table so far; `emit`: the line types that the tables need."""
 
-    def __init__(
-        self,
-        tables: Mapping[str, Table],
-        passes: Filter,
-        run_id: str,
-        capture_point: str | None,
-        counted: Counted,
-    ) -> None:
-        self._passes = passes
+    def __init__(self, tables: Mapping[str, Table], run_id: str, capture_point: str | None) -> None:
         self._common: TableRow = {
             "run_id": run_id,
             "capture_point": capture_point,
@@ -43,28 +32,18 @@ class TableBuilder:
         self._makers = [(table.emit, table.rows, self._rows[name]) for name, table in tables.items()]
         self._bytes = 0
         self.made = dict.fromkeys(tables, 0)
-        self._counted = counted
-        self.emit = counted.lines.union(table.emit for table in tables.values())
+        self.emit = frozenset(table.emit for table in tables.values())
 
     def add(self, lines: Iterable[Line]) -> Iterator[tuple[str, pa.Array]]:
-        """Take lines; give full arrays."""
+        """Take lines, exchanges and connections; give full arrays."""
         for line in lines:
             if isinstance(line, Exchange):
-                if not self._passes.matches(line):
-                    continue
                 kind = "exchange"
-                self._counted.exchange(line)
-                if self._passes.let_by(line):
-                    continue
                 for message in (line.request, line.response):
                     if message is not None and message.raw is not None:
                         self._bytes += len(message.raw)
-            elif self._passes.matches_line(line):
-                kind = "connection"
-                if kind in self._counted.lines:
-                    self._counted.line(line.to_dict())
             else:
-                continue
+                kind = "connection"
             self._common[COMPLETION] = completion(line.key)
             for emit, make, rows in self._makers:
                 if emit == kind:
@@ -79,9 +58,9 @@ class TableBuilder:
     def rest(self) -> Iterator[tuple[str, pa.Array]]:
         """Give the remaining rows."""
         for name, rows in self._rows.items():
-            for at in range(0, len(rows), _ROWS):
-                some = rows[at : at + _ROWS]
+            while some := rows[:_ROWS]:
+                # Taken out first: whoever breaks this off must not get them twice.
+                del rows[:_ROWS]
                 self.made[name] += len(some)
                 yield name, pa.array(some, self._types[name])
-            rows.clear()
         self._bytes = 0

@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from kinspect.analysis.answer import Answer, answer_class
 from kinspect.answers import Counted
+from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.tables.builder import TableBuilder
 from kinspect.tables.request import Request
 
 SUMMARY = "summary"
 COUNTED = "counted"
+CONNECTION = "connection"
 PART = pa.schema([("answer", pa.string()), ("state", pa.binary())])
 """A part of an answer, by its name: `Answer.to_bytes`."""
 
@@ -37,14 +39,33 @@ class Made:
         self._answers = request.open_answers()
         counted = Counted(self._answers)
         counted.serve(passes)
-        self._builder = TableBuilder(request.open(), passes, request.run_id, request.capture_point, counted)
-        self.emit = self._builder.emit
+        self._passes = passes
+        self._counted = counted
+        self._builder = TableBuilder(request.open(), request.run_id, request.capture_point)
+        self.emit = self._builder.emit | counted.lines
         self.totals: dict[str, Any] = {}
         self.unresolved: set[str] = set()
 
     def add(self, lines: Iterable[Line]) -> Iterator[pa.RecordBatch]:
         """Takes lines; gives full batches."""
-        return self._tagged(self._builder.add(lines))
+        return self._tagged(self._builder.add(self._chosen(lines)))
+
+    def _chosen(self, lines: Iterable[Line]) -> Iterator[Line]:
+        """The lines that pass the filter, counted for the answers."""
+        passes, counted = self._passes, self._counted
+        for line in lines:
+            if isinstance(line, Exchange):
+                if not passes.matches(line):
+                    continue
+                counted.exchange(line)
+                if passes.let_by(line):
+                    continue
+            elif passes.matches_line(line):
+                if CONNECTION in counted.lines:
+                    counted.line(line.to_dict())
+            else:
+                continue
+            yield line
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Gives the batches that are not full, and the parts of answers."""

@@ -2,6 +2,9 @@
 
 EXCHANGES, BATCHES, RECORDS, CONNECTIONS = "exchanges", "batches", "records", "connections"
 PROBLEMS = "problems"
+PARQUET = "parquet"
+STAGING = "_staging"
+"""Folder beside the tables for what does not count yet."""
 TABLES = (EXCHANGES, BATCHES, RECORDS, CONNECTIONS)
 DEFAULT_TABLES = (EXCHANGES, BATCHES, CONNECTIONS)
 
@@ -9,3 +12,8 @@ DEFAULT_TABLES = (EXCHANGES, BATCHES, CONNECTIONS)
 def answer_table(answer: str) -> str:
     """Name of the table of an answer. The answer `errors` is not the aggregate of that name."""
     return f"answer_{answer}"
+
+
+DATE_FOLDER, NO_DATE = "date=", "__HIVE_DEFAULT_PARTITION__"
+"""A folder of a table's rows of one date: its name in front of the date, and the name for rows without one, as Hive
+has them."""

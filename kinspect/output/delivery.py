@@ -1,0 +1,109 @@
+"""Items on their way to a receiver: a bounded queue, and a thread that sends it in batches. What is lost is counted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+QUEUE, BATCH = 4096, 512
+"""Most items that wait, and most that are sent at once."""
+BATCH_SECONDS = 1.0
+"""How long items wait for others at most."""
+ENDING_SECONDS = 10.0
+"""How long the end waits for a batch to be delivered."""
+
+
+class Delivery(Generic[T]):
+    """Sends items as they come. `send`: sends a batch, and returns why it could not. `waits`: whoever brings items to a
+    full queue waits, while the receiver is there; else they are lost. `failed`: called once, with the first failure.
+
+    `sent`, `lost`: number of items.
+    """
+
+    def __init__(
+        self, send: Callable[[list[T]], str | None], waits: bool, failed: Callable[[str], None]
+    ) -> None:
+        self._send = send
+        self._waits = waits
+        self._failed = failed
+        self._told = False
+        self._queue: deque[T] = deque()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._ends = False
+        self._away = False
+        self._sending = 0
+        self.sent = 0
+        self.lost = 0
+
+    def put(self, item: T) -> None:
+        """Bring an item."""
+        if self._thread is None:
+            # Not sooner: processes are forked before there are threads.
+            self._thread = threading.Thread(target=self._work, daemon=True)
+            self._thread.start()
+        with self._changed:
+            while len(self._queue) >= QUEUE:
+                if not self._waits or self._away:
+                    self.lost += 1
+                    return
+                self._changed.wait()
+            self._queue.append(item)
+            if len(self._queue) >= BATCH:
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Send what waits, as long as batches are delivered in time; the rest is lost."""
+        with self._changed:
+            self._ends = True
+            self._changed.notify_all()
+            due, sent = time.monotonic() + ENDING_SECONDS, self.sent
+            while self._queue or self._sending:
+                if self.sent > sent:
+                    due, sent = time.monotonic() + ENDING_SECONDS, self.sent
+                left = due - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+            self.lost += len(self._queue) + self._sending
+            self._queue.clear()
+            # A batch that is delivered later must not count twice.
+            self._sending = 0
+
+    def _work(self) -> None:
+        while batch := self._next():
+            why = self._send(batch)
+            with self._changed:
+                if not self._sending:
+                    return
+                self._sending = 0
+                self._away = why is not None
+                if why is None:
+                    self.sent += len(batch)
+                else:
+                    self.lost += len(batch)
+                self._changed.notify_all()
+            if why is not None and not self._told:
+                self._told = True
+                self._failed(why)
+
+    def _next(self) -> list[T]:
+        """The next batch; empty at the end."""
+        with self._changed:
+            due = time.monotonic() + BATCH_SECONDS
+            while len(self._queue) < BATCH and not self._ends:
+                left = due - time.monotonic()
+                if left <= 0:
+                    if self._queue:
+                        break
+                    left = BATCH_SECONDS
+                self._changed.wait(left)
+            batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+            self._sending = len(batch)
+            self._changed.notify_all()
+            return batch

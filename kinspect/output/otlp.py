@@ -1,0 +1,146 @@
+"""Lines as logs and spans for an OpenTelemetry collector, over OTLP/HTTP by OpenTelemetry's SDK."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any, Protocol
+from uuid import uuid4
+
+from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from kinspect.kafka.view.view import SCHEMA_VERSION
+from kinspect.output.semconv import Line, Names, Severity, fails, message, severity, span_name
+
+SEND_SECONDS = 10.0
+"""How long a batch is tried."""
+_HASHES = 1 << 64
+
+
+class Exporter(Protocol):
+    """An exporter of the SDK. The result's name is SUCCESS, or it failed."""
+
+    def export(self, batch: Sequence[Any]) -> Any: ...
+    def shutdown(self) -> None: ...
+
+
+class Reasons(logging.Handler):
+    """Keeps the first message of OpenTelemetry's loggers about a batch. They print nothing then."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.first = ""
+        for name in ("opentelemetry", "urllib3"):
+            logger = logging.getLogger(name)
+            logger.addHandler(self)
+            logger.propagate = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # The later ones say that it was tried again.
+        if record.name.startswith("opentelemetry") and not self.first:
+            self.first = record.getMessage().partition(" encountered while")[0]
+
+
+def sender(exporter: Exporter, reasons: Reasons) -> Callable[[list[Any]], str | None]:
+    """Sends a batch by an exporter, and returns why it could not."""
+
+    def send(batch: list[Any]) -> str | None:
+        reasons.first = ""
+        try:
+            delivered = exporter.export(batch).name == "SUCCESS"
+        except Exception as error:
+            return repr(error)
+        return None if delivered else reasons.first or "the collector did not take it"
+
+    return send
+
+
+def log_exporter(url: str) -> Exporter:
+    """Exporter of logs to the collector at the base URL."""
+    return OTLPLogExporter(endpoint=f"{url.rstrip('/')}/v1/logs", timeout=SEND_SECONDS)
+
+
+def span_exporter(url: str) -> Exporter:
+    """The same for spans."""
+    return OTLPSpanExporter(endpoint=f"{url.rstrip('/')}/v1/traces", timeout=SEND_SECONDS)
+
+
+def share(connection_id: str) -> float:
+    """The connection's place from 0 up to 1, always the same: those below a share are a sample of that share."""
+    return int.from_bytes(_hash(connection_id, 8)) / _HASHES
+
+
+class Telemetry:
+    """Makes logs and spans of lines. `names`: the attributes' names; `version`: that of kinspect."""
+
+    def __init__(self, names: Names, version: str) -> None:
+        self._names = names
+        own = {
+            "service.name": "kinspect",
+            "service.version": version,
+            "service.instance.id": uuid4().hex,
+            "host.name": socket.gethostname(),
+        }
+        self._resource = Resource.create(own, names.schema_url)
+        scope = {"kinspect.schema_version": SCHEMA_VERSION}
+        self._scope = InstrumentationScope("kinspect", version, names.schema_url, scope)
+
+    def log(self, line: Line, timestamp: int | None) -> ReadableLogRecord:
+        """The log record of a line. `timestamp`: that of the line, in nanoseconds."""
+        is_exchange = line["type"] == "exchange"
+        level = severity(line) if is_exchange else Severity.INFO
+        record = LogRecord(
+            timestamp=_time(timestamp),
+            observed_timestamp=time.time_ns(),
+            context=Context(),
+            severity_text=level.name,
+            severity_number=SeverityNumber(level),
+            body=message(line),
+            attributes=self._names.exchange(line) if is_exchange else self._names.other(line),
+            event_name=f"kinspect.{line['type']}",
+        )
+        return ReadableLogRecord(record, self._resource, self._scope)
+
+    def span(self, line: Line, timestamp: int | None, completed_at: int | None) -> ReadableSpan | None:
+        """The span of an exchange, in a trace of its connection; None without times."""
+        start, end = _time(timestamp), _time(completed_at)
+        if start is None or end is None:
+            return None
+        context = SpanContext(
+            int.from_bytes(_hash(line["connection_id"], 16)),
+            int.from_bytes(_hash(line["event_id"], 8)),
+            is_remote=False,
+            trace_flags=TraceFlags(TraceFlags.SAMPLED),
+        )
+        failed = Status(StatusCode.ERROR, ", ".join(line["error_names"]) or line["outcome_reason"])
+        return ReadableSpan(
+            span_name(line),
+            context,
+            resource=self._resource,
+            attributes=self._names.exchange(line),
+            kind=SpanKind.CLIENT,
+            status=failed if fails(line) else Status(StatusCode.UNSET),
+            start_time=start,
+            end_time=max(start, end),
+            instrumentation_scope=self._scope,
+        )
+
+
+def _time(nanoseconds: int | None) -> int | None:
+    """A time as OTLP has it: not before the epoch."""
+    return None if nanoseconds is None or nanoseconds < 0 else nanoseconds
+
+
+def _hash(text: str, size: int) -> bytes:
+    return blake2b(text.encode(), digest_size=size).digest()

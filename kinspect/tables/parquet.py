@@ -1,0 +1,191 @@
+"""Tables as Parquet files: a folder a table, in it a folder a date, as `kinspect pipeline run` lays them out.
+
+What is written lies in a staging folder beside the tables until it is put in place: files of tables are complete.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kinspect.errors import KinspectError
+from kinspect.tables.columns import DATE, PROBLEM_ROWS
+from kinspect.tables.names import DATE_FOLDER, NO_DATE, PROBLEMS, STAGING, TABLES
+
+GROUP_ROWS, GROUP_BYTES = 100_000, 32 * 1024 * 1024
+"""Most rows of a row group, and their bytes in memory from which on it is written."""
+HELD_BYTES = 64 * 1024 * 1024
+"""Most bytes of rows that wait for others of their date; beyond them the largest groups are written as they are."""
+OPEN_FILES = 32
+"""Most files that are open at once; beyond them the one that was written longest ago is closed."""
+FILE_GROUPS = 32
+"""Row groups after which a file is closed."""
+COMPRESSION = "zstd"
+_FILE_MODE, _FOLDER_MODE = 0o600, 0o700
+
+Part = tuple[str, date | None]
+"""A table, and the date of some of its rows; None: rows without one."""
+
+
+class Dated(NamedTuple):
+    """Rows of a table of the same date. The column of the date is left out: the folder tells it."""
+
+    part: Part
+    rows: pa.RecordBatch
+
+
+def by_date(table: str, rows: pa.RecordBatch) -> Iterator[Dated]:
+    """The rows by their date."""
+    dates = rows.column(DATE)
+    rest = rows.drop_columns([DATE])
+    days = pc.unique(dates)
+    for day in days:
+        chosen = pc.equal(dates, day) if day.is_valid else pc.is_null(dates)
+        yield Dated((table, day.as_py()), rest if len(days) == 1 else rest.filter(chosen))
+
+
+def folder_of(part: Part) -> Path:
+    """The folder of a table's date, below that of the tables."""
+    table, day = part
+    return Path(table, f"{DATE_FOLDER}{day or NO_DATE}")
+
+
+class PartFiles:
+    """Files of rows below `folder`, named after the run and the process that writes them. Bounded in memory, and in the
+    number of open files. `dates`: by table, the dates that have rows, as the folders are named."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._number = 0
+        self._waiting: dict[Part, list[pa.RecordBatch]] = {}
+        self._bytes: dict[Part, int] = {}
+        # The one that was written longest ago is the first.
+        self._open: dict[Part, pq.ParquetWriter] = {}
+        self._groups: dict[Part, int] = {}
+        self.dates: dict[str, set[str]] = {}
+
+    def add(self, table: str, rows: pa.StructArray) -> None:
+        """Take rows of a table."""
+        for part, own in by_date(table, pa.RecordBatch.from_struct_array(rows)):
+            waiting = self._waiting.setdefault(part, [])
+            waiting.append(own)
+            self._bytes[part] = self._bytes.get(part, 0) + own.nbytes
+            if self._bytes[part] >= GROUP_BYTES or sum(map(len, waiting)) >= GROUP_ROWS:
+                self._write(part)
+        while sum(self._bytes.values()) > HELD_BYTES:
+            self._write(max(self._bytes, key=self._bytes.__getitem__))
+
+    def close(self) -> None:
+        """Write what waits, and close all files; more rows begin new ones."""
+        for part in [*self._waiting]:
+            self._write(part)
+        for part in [*self._open]:
+            self._close(part)
+
+    def _write(self, part: Part) -> None:
+        # Taken out first: a run that is broken off here must not write them twice.
+        rows = self._waiting.pop(part)
+        del self._bytes[part]
+        writer = self._open.pop(part, None) or self._begin(part, rows[0].schema)
+        self._open[part] = writer
+        writer.write_table(pa.Table.from_batches(rows), row_group_size=GROUP_ROWS)
+        self._groups[part] += 1
+        if self._groups[part] >= FILE_GROUPS:
+            self._close(part)
+
+    def _begin(self, part: Part, schema: pa.Schema) -> pq.ParquetWriter:
+        if len(self._open) >= OPEN_FILES:
+            self._close(next(iter(self._open)))
+        folder = self._folder / folder_of(part)
+        folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+        path = folder / f"part-{self._number:05}-{self._name}.parquet"
+        self._number += 1
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE))
+        table, day = part
+        self.dates.setdefault(table, set()).add(str(day or NO_DATE))
+        self._groups[part] = 0
+        # A path, not a file of Python: a signal must not break off a write in the middle.
+        return pq.ParquetWriter(str(path), schema, compression=COMPRESSION)
+
+    def _close(self, part: Part) -> None:
+        self._open.pop(part).close()
+
+
+class TableFolder:
+    """A folder of tables that a run fills: `staging` for what does not count yet, `put` to let it count.
+
+    `replace`: tables that are there go when the first new ones are put in place.
+    Else the folder must be empty. Raises KinspectError if it is not, and if it holds anything that is not a table of
+    kinspect.
+    """
+
+    def __init__(self, path: str, replace: bool) -> None:
+        self._path = Path(path)
+        self.staging = self._path / STAGING
+        self._replaced = self._check(replace)
+        self._made = not self._path.exists()
+        try:
+            if self.staging.exists():
+                shutil.rmtree(self.staging)
+            self._path.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+            self.staging.mkdir(_FOLDER_MODE)
+        except OSError as error:
+            raise KinspectError(f"-o: {path}: {error.strerror or error}") from None
+
+    def _check(self, replace: bool) -> list[str]:
+        """The names of the tables that are there."""
+        if not self._path.exists():
+            return []
+        if not self._path.is_dir():
+            raise KinspectError(f"-o: {self._path}: is no folder; tables need one of their own")
+        try:
+            names = sorted(os.listdir(self._path))
+        except OSError as error:
+            raise KinspectError(f"-o: {self._path}: {error.strerror or error}") from None
+        foreign = [name for name in names if not self._is_table(name)]
+        if foreign:
+            raise KinspectError(
+                f"-o: {self._path}: has {foreign[0]}, which is no table of exchanges, connections, batches or records;"
+                " tables need a folder of their own"
+            )
+        if names and not replace:
+            raise KinspectError(f"-o: {self._path}: has tables already; give --force to replace them all")
+        return [name for name in names if name != STAGING]
+
+    def _is_table(self, name: str) -> bool:
+        path = self._path / name
+        if name == STAGING:
+            return path.is_dir()
+        known = name in (*TABLES, PROBLEMS) and path.is_dir() and not path.is_symlink()
+        return known and all(day.startswith(DATE_FOLDER) for day in os.listdir(path))
+
+    def put(self) -> None:
+        """Put the staged files in place, which must be closed. The first time, tables that are replaced go."""
+        for name in self._replaced:
+            shutil.rmtree(self._path / name)
+        self._replaced = []
+        for file in sorted(self.staging.rglob("*.parquet")):
+            target = self._path / file.relative_to(self.staging)
+            target.parent.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+            file.rename(target)
+
+    def discard(self) -> None:
+        """Delete what is staged, and the folder if it was made for it and has nothing."""
+        shutil.rmtree(self.staging, ignore_errors=True)
+        if self._made and self._path.is_dir() and not os.listdir(self._path):
+            self._path.rmdir()
+
+
+def problem_rows(rows: Iterable[tuple[object, ...]]) -> pa.StructArray:
+    """Rows of the table `problems`, of those that `Unread.row` gives."""
+    named = [dict(zip(PROBLEM_ROWS.names, row, strict=True)) for row in rows]
+    return pa.array(named, pa.struct(list(PROBLEM_ROWS)))

@@ -1,0 +1,365 @@
+"""`--otlp`: what a collector gets, and what is told of what it does not get."""
+
+import importlib
+import json
+import pkgutil
+import re
+import socket
+from collections import defaultdict
+from pathlib import Path
+
+import opentelemetry.semconv._incubating.attributes as incubating
+import opentelemetry.semconv.attributes as stable
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from opentelemetry.semconv.schemas import Schemas
+from output.collector import Collector, attributes
+
+from kinspect.kafka.view.view import iso_time
+from kinspect.output.semconv import (
+    ATTRIBUTES,
+    BOOL,
+    CONVENTIONS,
+    DOUBLE,
+    INT,
+    OPERATIONS,
+    TEXT,
+    TEXTS,
+    Names,
+    Severity,
+    message,
+)
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+FOLDERS = [CAPTURES / name for name in ("4.4.0", "0.10.0.1", "2.8.2", "tls")]
+ERRORS = CAPTURES / "4.4.0/errors_java.pcap.gz"
+NANO = CAPTURES / "4.4.0/nano.pcap"
+TYPES = {TEXT: str, INT: int, DOUBLE: float, BOOL: bool}
+INFO, WARN, ERROR = 9, 13, 17
+
+
+@pytest.fixture
+def collector():
+    made = Collector()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def send(kinspect, collector):
+    """Reads captures and sends them; gives what was told."""
+    return lambda *arguments: kinspect("read", "--format", "none", "--otlp", collector.url, *arguments)
+
+
+def read(kinspect, *arguments):
+    return [json.loads(line) for line in kinspect("read", "-q", *arguments).out.splitlines()]
+
+
+def captures(folder):
+    keys = sorted(folder.glob("*keys*"))
+    assert list(folder.glob("*.pcap*")), folder
+    return [*(["--keylog", keys[0]] if keys else []), *sorted(folder.glob("*.pcap*"))]
+
+
+def expected(line):
+    """Some of the attributes, made of the line in another way."""
+    produced = line["api"] in ("Produce", "Fetch", "ShareFetch")
+    side = line["request"] or line["response"]
+    found = {
+        "messaging.system": "kafka",
+        "messaging.operation.type": {
+            "send": "send",
+            "poll": "receive",
+            "commit": "settle",
+            "ack": "settle",
+        }.get(
+            {"Produce": "send", "Fetch": "poll", "ShareFetch": "poll", "OffsetCommit": "commit"}.get(
+                line["api"]
+            )
+            or {"TxnOffsetCommit": "commit", "ShareAcknowledge": "ack"}.get(line["api"])
+        ),
+        "messaging.destination.name": line["topics"][0] if len(line["topics"]) == 1 else None,
+        "messaging.destination.partition.id": line["partitions"][0].split("-")[-1]
+        if len(line["partitions"]) == 1
+        else None,
+        "messaging.consumer.group.name": line["groups"][0] if len(line["groups"]) == 1 else None,
+        "messaging.client.id": line["client"]["id"],
+        "messaging.batch.message_count": line["record_count"] if produced else None,
+        "server.address": line["broker"]["ip"],
+        "server.port": line["broker"]["port"],
+        "client.address": line["client"]["ip"],
+        "client.port": line["client"]["port"],
+        "network.transport": "tcp",
+        "enduser.id": line["client"]["principal"],
+        "kinspect.api.key": line["api_key"],
+        "kinspect.api.name": line["api"],
+        "kinspect.outcome": line["outcome"],
+        "kinspect.service_time_ms": line["service_ms"],
+        "kinspect.topics": line["topics"] or None,
+        "kinspect.connection_id": line["connection_id"],
+        "kinspect.frames.first": side["frames"]["first"],
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def test_names_are_those_of_the_conventions():
+    known = {
+        value
+        for package in (incubating, stable)
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+        for name, value in vars(importlib.import_module(module.name)).items()
+        if name.isupper() and isinstance(value, str)
+    }
+    own = {attribute.name for attribute in ATTRIBUTES}
+    assert {name for name in own - known if not name.startswith("kinspect.")} == set()
+    assert CONVENTIONS["1.44"].schema_url == Schemas.V1_44_0.value
+    assert CONVENTIONS["1.45"].renamed.keys() <= own
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_every_line_is_a_log_record(kinspect, collector, send, folder):
+    told = send(*captures(folder))
+    lines, records = read(kinspect, *captures(folder)), collector.logs()
+    assert told.status == 0
+    assert f"otlp: {len(lines):,} log records delivered\n" in told.err
+    assert [(iso_time(record.time_unix_nano) if record.time_unix_nano else None) for record in records] == [
+        line["timestamp"] for line in lines
+    ]
+    kinds = {attribute.name: attribute.type for attribute in ATTRIBUTES}
+    for line, record in zip(lines, records, strict=True):
+        found = attributes(record)
+        assert found.keys() <= kinds.keys()
+        assert expected(line).items() <= found.items()
+        for name, value in found.items():
+            if kinds[name] == TEXTS:
+                assert value
+                assert all(isinstance(item, str) for item in value)
+            else:
+                assert type(value) is TYPES[kinds[name]], name
+        assert record.event_name == "kinspect.exchange"
+        assert record.observed_time_unix_nano > record.time_unix_nano
+        assert record.body.string_value.startswith(line["api"] or ("API", "response"))
+        assert len(record.body.string_value) <= 256
+        assert record.severity_text == Severity(record.severity_number).name
+    assert {scope.schema_url for scope in collector.scopes("/v1/logs", "logs")} == {
+        "https://opentelemetry.io/schemas/1.44.0"
+    }
+
+
+def test_the_names_of_the_newer_conventions(collector, send):
+    send("--semconv", "1.45", NANO)
+    found = [attributes(record) for record in collector.logs()]
+    assert all(each["messaging.system.name"] == "kafka" for each in found)
+    assert any("kafka.offset" in each for each in found)
+    assert not any("messaging.system" in each or "messaging.kafka.offset" in each for each in found)
+    assert {scope.schema_url for scope in collector.scopes("/v1/logs", "logs")} == {
+        "https://opentelemetry.io/schemas/1.45.0"
+    }
+
+
+def test_offsets_are_those_that_the_broker_told(kinspect, collector, send):
+    send(NANO)
+    told = [attributes(record) for record in collector.logs()]
+    seen = 0
+    for line, found in zip(read(kinspect, NANO), told, strict=True):
+        offsets = []
+        for response in line["response"]["body"].get("responses", []):
+            for partition in response.get("partition_responses", []):
+                offsets.append(partition["base_offset"])
+            for partition in response.get("partitions", []) if line["api"] == "Fetch" else []:
+                offsets += [
+                    batch["base_offset"] for batch in (partition["records"] or {"batches": []})["batches"]
+                ]
+        assert found.get("messaging.kafka.offset") == (offsets[0] if len(offsets) == 1 else None)
+        seen += len(offsets)
+    assert seen
+
+
+def test_severities(kinspect, collector, send):
+    send(ERRORS)
+    found = set()
+    for line, record in zip(read(kinspect, ERRORS), collector.logs(), strict=True):
+        errors = line["response"]["errors"] if line["response"] else []
+        if errors:
+            level = WARN if all(error["retriable"] for error in errors) else ERROR
+            assert attributes(record)["error.type"] == line["error_names"][0]
+        else:
+            level = WARN if line["throttle_time_ms"] else INFO
+        assert record.severity_number == level
+        found.add(level)
+    assert found == {INFO, WARN, ERROR}
+
+
+def test_lines_of_other_types_are_records_too(kinspect, collector):
+    path = next(path for path in sorted(CAPTURES.rglob("*.pcap*")) if read(kinspect, "--emit", "gap", path))
+    arguments = ["--emit", "exchange,connection,gap", path]
+    lines = read(kinspect, "--otlp", collector.url, *arguments)
+    found = defaultdict(list)
+    for record in collector.logs():
+        found[record.event_name].append(attributes(record))
+    for kind in ("exchange", "connection", "gap"):
+        assert len(found[f"kinspect.{kind}"]) == sum(line["type"] == kind for line in lines) > 0
+    line = next(line for line in lines if line["type"] == "gap")
+    assert found["kinspect.gap"][0]["kinspect.bytes"] == line["bytes"]
+    assert found["kinspect.gap"][0]["kinspect.cause"] == line["cause"]
+
+
+def test_lines_are_the_same_beside_it(kinspect, collector):
+    for name in ("jsonl", "table", "detail"):
+        arguments = ["--format", name, "--utc", ERRORS]
+        alone = kinspect("read", *arguments)
+        beside = kinspect("read", "--otlp", collector.url, *arguments)
+        assert beside.out == alone.out
+        assert beside.err.startswith(alone.err)
+
+
+def test_filters_and_limits_hold(kinspect, collector):
+    kinspect("read", "-q", "--otlp", collector.url, "--api", "Produce", "--limit", "2", ERRORS)
+    assert [attributes(record)["kinspect.api.name"] for record in collector.logs()] == ["Produce"] * 2
+
+
+def test_spans_of_what_failed_and_of_a_sample_of_connections(kinspect, collector, send):
+    lines = read(kinspect, ERRORS)
+    failed = [line for line in lines if line["error_codes"]]
+    none = send("--otlp-signals", "spans", "--otlp-sample", "0", ERRORS)
+    assert len(collector.spans()) == len(failed) > 0
+    assert f"otlp: {len(lines) - len(failed):,} exchanges without a span: not in the sample" in none.err
+    assert collector.logs() == []
+    assert {span.status.code for span in collector.spans()} == {Status.STATUS_CODE_ERROR}
+    collector.requests["/v1/traces"].clear()
+    send("--otlp-signals", "spans", "--otlp-sample", "0.5", ERRORS)
+    found = [attributes(span)["kinspect.connection_id"] for span in collector.spans() if not span.status.code]
+    half = {*found}
+    assert 0 < len(half) < len({line["connection_id"] for line in lines})
+    # A connection is in the sample or not.
+    answered = [line["connection_id"] for line in lines if not line["error_codes"]]
+    assert sorted(found) == sorted(name for name in answered if name in half)
+    collector.requests["/v1/traces"].clear()
+    send("--otlp-signals", "spans", "--otlp-sample", "1", ERRORS)
+    assert len(collector.spans()) == len(lines)
+
+
+def test_a_span_is_an_exchange(kinspect, collector, send):
+    send("--otlp-signals", "spans", "--otlp-sample", "1", ERRORS)
+    traces = defaultdict(set)
+    for line, span in zip(read(kinspect, ERRORS), collector.spans(), strict=True):
+        assert (iso_time(span.start_time_unix_nano), iso_time(span.end_time_unix_nano)) == (
+            line["timestamp"],
+            line["completed_at"],
+        )
+        assert span.kind == Span.SPAN_KIND_CLIENT
+        assert not span.parent_span_id
+        assert expected(line).items() <= attributes(span).items()
+        operation = OPERATIONS.get(line["api"])
+        if operation is None:
+            assert span.name == line["api"]
+        else:
+            topics = line["topics"] if len(line["topics"]) == 1 else []
+            assert span.name == " ".join([operation.name, *topics])
+        if line["error_names"]:
+            assert (span.status.code, span.status.message) == (2, ", ".join(line["error_names"]))
+        traces[line["connection_id"]].add(span.trace_id)
+    assert all(len(ids) == 1 for ids in traces.values())
+    assert len({id for ids in traces.values() for id in ids}) == len(traces)
+    assert len({span.span_id for span in collector.spans()}) == len(collector.spans())
+
+
+def test_secrets_stay_hidden(kinspect, collector, send):
+    path = CAPTURES / "4.4.0/sasl_plain.pcap.gz"
+    shown = read(kinspect, "--show-secrets", "--api", "SaslAuthenticate", path)
+    tokens = {line["request"]["body"]["auth_bytes"] for line in shown}
+    send("--otlp-signals", "logs,spans", "--otlp-sample", "1", "--show-secrets", path)
+    sent = str(collector.requests)
+    assert tokens
+    assert not any(token in sent for token in tokens)
+    assert any("enduser.id" in attributes(record) for record in collector.logs())
+
+
+def test_users_are_left_out_on_request():
+    names = {name for name, _ in Names("1.44", principal=False)._table}
+    assert {attribute.name for attribute in ATTRIBUTES} - names == {"enduser.id"}
+    line = {"type": "connection", "client": {"ip": "10.0.0.1", "principal": "alice"}}
+    assert Names("1.44", principal=False).other(line) == {"kinspect.client.ip": "10.0.0.1"}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_a_collector_that_is_away_is_one_line_and_numbers(kinspect, monkeypatch):
+    monkeypatch.setattr("kinspect.output.otlp.SEND_SECONDS", 0.2)
+    monkeypatch.setattr("kinspect.output.delivery.ENDING_SECONDS", 2.0)
+    count = len(read(kinspect, ERRORS))
+    url = f"http://user:hunter2@127.0.0.1:{free_port()}"
+    found = kinspect("read", "--format", "none", "--otlp", url, ERRORS)
+    assert found.status == 1
+    assert found.err.count(f"--otlp {url.replace('user:hunter2@', '')}: ") == 1
+    assert "hunter2" not in found.err
+    assert f"otlp: 0 log records delivered, {count:,} lost\n" in found.err
+
+
+def test_a_collector_that_refuses_is_one_line_and_numbers(kinspect, collector, send):
+    collector.status = 400
+    found = send(ERRORS)
+    assert found.status == 1
+    assert found.err.count("kinspect: --otlp") == 1
+    assert " code: 400" in found.err
+    assert f"otlp: 0 log records delivered, {len(read(kinspect, ERRORS)):,} lost\n" in found.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--otlp", "127.0.0.1:4318"], "--otlp: give the collector's URL, as http://127.0.0.1:4318"),
+        (["--otlp", "http://127.0.0.1:x"], "--otlp: give the collector's URL"),
+        (["--otlp", "http://c:1", "--otlp-signals", "events"], "'events' is not one of logs"),
+        (["--otlp", "http://c:1", "--otlp-sample", "0.5"], "--otlp-sample is for --otlp-signals spans"),
+        (["--otlp", "http://c:1", "--otlp-sample", "2"], "2.0 is not in the range"),
+        (["--otlp", "http://c:1", "--sort", "time", "--limit", "1"], "--sort is not for --otlp"),
+        (["--semconv", "1.45"], "--semconv is for --otlp"),
+    ],
+)
+def test_options_that_make_no_sense_are_one_line(kinspect, arguments, told):
+    found = kinspect("read", *arguments, NANO)
+    assert found.status == 2
+    assert told in found.err
+
+
+def test_messages_of_lines():
+    line = {
+        "type": "exchange",
+        "kind": "kafka",
+        "api": "Produce",
+        "api_key": 0,
+        "api_version": 13,
+        "partitions": [f"orders-{n}" for n in range(5)],
+        "topics": ["orders"],
+        "groups": [],
+        "error_names": ["MESSAGE_TOO_LARGE"],
+        "outcome": "answered",
+        "outcome_reason": None,
+        "latency_ms": 1.171,
+    }
+    assert message(line) == "Produce v13 orders-0, orders-1, orders-2 and 2 more MESSAGE_TOO_LARGE 1.17 ms"
+    other = {
+        "api": None,
+        "api_key": 999,
+        "latency_ms": None,
+        "outcome": "unanswered",
+        "outcome_reason": "reset",
+    }
+    assert message(line | other).startswith("API 999 v13 ")
+    assert message(line | other).endswith(" unanswered (reset)")
+    hostile = message(line | {"partitions": [], "topics": ["\x1b[31m" + "x" * 500]})
+    assert len(hostile) == 256
+    assert hostile.isprintable()
+
+
+def test_the_page_has_the_table():
+    page = (CAPTURES.parent / "docs/otel.md").read_text()
+    rows = re.findall(r"^\| `([a-z._]+)` \| (text|int|double|bool|list of text) \|", page, re.MULTILINE)
+    assert rows == [(each.name, "list of text" if each.type == TEXTS else each.type) for each in ATTRIBUTES]
+    for renamed in CONVENTIONS["1.45"].renamed.values():
+        assert f"1.45: `{renamed}`" in page

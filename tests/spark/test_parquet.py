@@ -1,0 +1,337 @@
+"""`--format parquet`: the rows of `kinspect pipeline run`, without Spark. They are the lines of `kinspect read`."""
+
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import time
+from datetime import date
+from importlib import import_module
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lines import line_of, lines
+from support.decoded import keylog_beside
+from support.pcap import Conversation, framed, pcap
+
+from kinspect.kafka.view.view import View
+from kinspect.protocol import Message, encode_request, encode_response
+from kinspect.tables.columns import schema_of
+from kinspect.tables.parquet import OPEN_FILES, PartFiles
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+FOLDERS = sorted({path.parent for path in CAPTURES.rglob("*.pcap*")})
+NANO = CAPTURES / "4.4.0/nano.pcap"
+KINSPECT = [sys.executable, "-m", "kinspect", "read"]
+TABLES = ("exchanges", "batches", "connections", "records")
+OWN = {"run_id": None}
+DAY_US = 86_400_000_000
+
+
+def comparable(found):
+    return sorted(orjson.dumps(line, option=orjson.OPT_SORT_KEYS) for line in found)
+
+
+def files(out, table):
+    return sorted((out / table).glob("date=*/*.parquet"))
+
+
+def rows(out, table):
+    """The rows of a table in the order of completion, each with the date of its folder."""
+    found = []
+    for path in files(out, table):
+        day = path.parent.name.removeprefix("date=")
+        for row in pq.ParquetFile(path).read().to_pylist():
+            assert "date" not in row
+            found.append({**row, "date": None if day.startswith("__") else date.fromisoformat(day)})
+    return sorted(found, key=lambda row: row.get("completion") or b"")
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_rows_are_the_lines_of_read(kinspect, folder, tmp_path):
+    paths = sorted(folder.glob("*.pcap*"))
+    keylog = b"".join(path.read_bytes() for path in map(keylog_beside, paths) if path.exists())
+    secrets = tmp_path / "keylog"
+    secrets.write_bytes(keylog)
+    given = ["--keylog", secrets] if keylog else []
+    found = kinspect(
+        "read", "--format", "parquet", "-o", tmp_path / "out", "--payload", "text", *given, *paths
+    )
+    assert found.out == ""
+    for kind, table in (("exchange", "exchanges"), ("connection", "connections")):
+        made = rows(tmp_path / "out", table)
+        expected = lines(paths, kind, keylog=keylog)
+        assert comparable(map(lambda row, kind=kind: line_of(row, kind), made)) == comparable(expected)
+        assert [row["date"] and row["date"].isoformat() for row in made] == [
+            line["timestamp"] and line["timestamp"][:10] for line in (line_of(row, kind) for row in made)
+        ]
+        assert f"{table}: {len(made):,} rows, dates " in found.err
+        assert len({row["run_id"] for row in made}) <= 1
+
+
+def test_several_processes_write_the_same_rows(tmp_path):
+    paths = [str(path) for path in sorted((CAPTURES / "4.4.0").glob("*.pcap*"))]
+    told = []
+    for jobs in ("1", "3"):
+        out = tmp_path / jobs
+        found = subprocess.run(
+            [*KINSPECT, "--format", "parquet", "-o", out, "--records", "--jobs", jobs, *paths],
+            capture_output=True,
+            check=True,
+        )
+        told.append(found.stderr)
+        assert {path.name for path in out.iterdir()} == {*TABLES}
+    assert told[0] == told[1]
+    assert len(files(tmp_path / "3", "exchanges")) > 1
+    for table in TABLES:
+        alone, shared = [[{**row, **OWN} for row in rows(tmp_path / jobs, table)] for jobs in ("1", "3")]
+        assert len(alone) > 10
+        assert sorted(map(str, alone)) == sorted(map(str, shared))
+
+
+@pytest.mark.tools
+@pytest.mark.parametrize("name", ["4.3.1/telemetry.pcap.gz", "2.8.2/console-zstd.pcap", "tls/go.pcap.gz"])
+def test_tables_are_those_of_a_job_on_spark(spark, kinspect, name, tmp_path):
+    job = import_module("kinspect.spark.job")
+    path = CAPTURES / name
+    request = job.Request(TABLES, view=View(payload="text"))
+    job.run(spark, job.Job([str(path)], str(tmp_path / "spark"), request), lambda _: None)
+    kinspect("read", "--format", "parquet", "-o", tmp_path / "own", "--records", "--payload", "text", path)
+    for table in TABLES:
+        assert files(tmp_path / "own", table) or not files(tmp_path / "spark", table)
+        if not files(tmp_path / "spark", table):
+            continue
+        theirs, own = [rows(tmp_path / made, table) for made in ("spark", "own")]
+        assert [{**row, **OWN} for row in theirs] == [{**row, **OWN} for row in own]
+        schemas = [
+            plain(spark.read.parquet(str(tmp_path / made / table)).schema) for made in ("spark", "own")
+        ]
+        assert schemas[0] == schemas[1]
+
+
+def plain(schema):
+    """A schema of Spark without comments."""
+    text = schema.json()
+    found = orjson.loads(text)
+    for field in found["fields"]:
+        field["metadata"] = {}
+    return found
+
+
+@pytest.mark.tools
+def test_duckdb_and_pandas_read_them(kinspect, tmp_path):
+    kinspect("read", "--format", "parquet", "-o", tmp_path / "out", NANO)
+    duckdb = import_module("duckdb")
+    query = f"select api, date, request.body from '{tmp_path}/out/exchanges/**/*.parquet' order by completion"
+    found = duckdb.sql(query).fetchall()
+    expected = lines([NANO], view=View())
+    assert [(api, str(day)) for api, day, _ in found] == [
+        (line["api"], line["timestamp"][:10]) for line in expected
+    ]
+    assert [orjson.loads(body) for *_, body in found] == [line["request"]["body"] for line in expected]
+    pandas = import_module("pandas")
+    assert len(pandas.read_parquet(tmp_path / "out/exchanges")) == len(expected)
+
+
+def test_which_tables(kinspect, tmp_path):
+    def made(name, *options):
+        kinspect("read", "--format", "parquet", "-o", tmp_path / name, *options, NANO)
+        return {path.name for path in (tmp_path / name).iterdir()}
+
+    assert made("default") == {"exchanges", "batches", "connections"}
+    assert made("records", "--records") == {*TABLES}
+    assert made("chosen", "--tables", "connections,records") == {"connections", "records"}
+
+
+def test_filters_and_limits_hold(kinspect, tmp_path):
+    kinspect("read", "--format", "parquet", "-o", tmp_path / "some", "--api", "Produce", NANO)
+    assert {row["api"] for row in rows(tmp_path / "some", "exchanges")} == {"Produce"}
+    kinspect("read", "--format", "parquet", "-o", tmp_path / "two", "--limit", "2", NANO)
+    assert [row["api"] for row in rows(tmp_path / "two", "exchanges")] == [
+        line["api"] for line in lines([NANO])
+    ][:2]
+
+
+def test_secrets_and_payloads_stay_hidden(kinspect, tmp_path):
+    plain_login = CAPTURES / "4.4.0/sasl_plain.pcap.gz"
+    kinspect("read", "--format", "parquet", "-o", tmp_path / "out", "--records", plain_login, NANO)
+    shown = kinspect("read", "--show-secrets", "--api", "SaslAuthenticate", "-q", plain_login).out
+    tokens = {orjson.loads(line)["request"]["body"]["auth_bytes"] for line in shown.splitlines()}
+    text = str(rows(tmp_path / "out", "exchanges"))
+    assert tokens
+    assert not any(token in text for token in tokens)
+    records = rows(tmp_path / "out", "records")
+    assert records
+    assert all(row["key"] is None and row["value"] is None for row in records)
+
+
+def test_only_its_owner_may_read_them(kinspect, tmp_path):
+    kinspect("read", "--format", "parquet", "-o", tmp_path / "out", NANO)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "out").rglob("*.parquet")} == {0o600}
+
+
+def test_tables_are_never_mixed(kinspect, tmp_path):
+    out = tmp_path / "out"
+    assert kinspect("read", "--format", "parquet", "-o", out, "--records", NANO).status == 0
+    before = sorted(out.rglob("*"))
+    again = kinspect("read", "--format", "parquet", "-o", out, NANO)
+    assert (again.status, sorted(out.rglob("*"))) == (2, before)
+    assert f"-o: {out}: has tables already; give --force to replace them all" in again.err
+    path = CAPTURES / "2.8.2/console-zstd.pcap"
+    assert kinspect("read", "--format", "parquet", "-o", out, "--force", path).status == 0
+    assert not any(path in before for path in out.rglob("*.parquet"))
+    assert not (out / "records").exists()
+    assert comparable(map(line_of, rows(out, "exchanges"))) == comparable(lines([path], view=View()))
+
+
+def test_what_is_no_table_is_never_deleted(kinspect, tmp_path):
+    (tmp_path / "out/exchanges").mkdir(parents=True)
+    (tmp_path / "out/exchanges/notes.txt").write_text("mine")
+    found = kinspect("read", "--format", "parquet", "-o", tmp_path / "out", "--force", NANO)
+    assert found.status == 2
+    assert "has exchanges, which is no table" in found.err
+    assert (tmp_path / "out/exchanges/notes.txt").read_text() == "mine"
+    file = tmp_path / "file"
+    file.write_text("mine")
+    found = kinspect("read", "--format", "parquet", "-o", file, "--force", NANO)
+    assert (found.status, file.read_text()) == (2, "mine")
+
+
+def test_nothing_read_leaves_the_folder_as_it_is(kinspect, tmp_path):
+    out, missing = tmp_path / "out", tmp_path / "missing.pcap"
+    assert kinspect("read", "--format", "parquet", "-o", out, missing).status == 1
+    assert not out.exists()
+    kinspect("read", "--format", "parquet", "-o", out, NANO)
+    before = sorted(out.rglob("*"))
+    assert kinspect("read", "--format", "parquet", "-o", out, "--force", missing).status == 1
+    assert sorted(out.rglob("*")) == before
+
+
+def test_what_could_not_be_read_is_a_table(kinspect, tmp_path):
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(NANO.read_bytes()[:-10])
+    missing = tmp_path / "missing.pcap"
+    found = kinspect("read", "--format", "parquet", "-o", tmp_path / "out", cut, missing)
+    assert found.status == 3
+    told = rows(tmp_path / "out", "problems")
+    assert {(row["file"], row["error"], row["unread"]) for row in told} == {
+        (str(cut), "TruncatedCapture", False),
+        (str(missing), "Unreadable", True),
+    }
+    first = lines([cut])[0]["timestamp"][:10]
+    assert {str(row["date"]) for row in told} == {first}
+    assert all(row["message"] in found.err for row in told)
+
+
+def test_a_full_disk_is_one_line_and_no_table(tmp_path):
+    found = subprocess.run(
+        [*KINSPECT, "--format", "parquet", "-o", str(tmp_path / "out"), "-q", str(NANO)],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert found.returncode == 1
+    assert found.stderr.startswith("kinspect: cannot write the output: ")
+    assert len(found.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+ROLLING = """
+import sys
+from kinspect import cli
+from kinspect.cli import tablefiles
+tablefiles.EVERY_SECONDS = 0.1
+sys.exit(cli.main())
+"""
+
+
+def beats(numbers, times_us=None):
+    """Packets of Heartbeats, each of which is answered, `times_us` after one another."""
+    talk = Conversation()
+    talk.open()
+    for number in numbers:
+        if times_us is not None:
+            talk.time_us = times_us * number
+        body = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+        talk.client_sends(
+            framed(encode_request(Message(12, 3, number, body | {"group_instance_id": None}, "c")))
+        )
+        talk.broker_sends(
+            framed(encode_response(Message(12, 3, number, {"throttle_time_ms": 0, "error_code": 0})))
+        )
+    return talk.packets
+
+
+def test_what_comes_through_a_pipe_counts_meanwhile(tmp_path):
+    """A signal then leaves complete files, and all that was read."""
+    out = tmp_path / "out"
+    with subprocess.Popen(
+        [sys.executable, "-c", ROLLING, "read", "--format", "parquet", "-o", str(out), "-"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        data = pcap(beats(range(1, 5_001)))
+        for at in range(0, len(data), 2_000):
+            # Time passes with packets, and with them alone.
+            process.stdin.write(data[at : at + 2_000])
+            process.stdin.flush()
+            if files(out, "exchanges"):
+                break
+            time.sleep(0.02)
+        early = rows(out, "exchanges")
+        assert early
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.read().decode()
+        assert process.wait() == 130, told
+    late = rows(out, "exchanges")
+    assert late[: len(early)] == early
+    assert f"exchanges: {len(late):,} rows" in told
+    assert not (out / "_staging").exists()
+
+
+def test_many_dates_are_few_open_files(kinspect, tmp_path, monkeypatch):
+    """Rows of a date are found in files of its folder, however many dates a capture tells of."""
+    path = tmp_path / "dates.pcap"
+    path.write_bytes(pcap(beats(range(1, 100), DAY_US)))
+    kinspect("read", "--format", "parquet", "-o", tmp_path / "out", path, "--idle-timeout", "1000h")
+    made = rows(tmp_path / "out", "exchanges")
+    assert comparable(map(line_of, made)) == comparable(lines([path], view=View(), caps=wide()))
+    assert len({row["date"] for row in made}) == 99
+    assert len(files(tmp_path / "out", "connections")) == 1
+
+
+def wide():
+    from kinspect.model import Caps
+
+    return Caps(idle_timeout_ns=3_600_000 * 10**9)
+
+
+def test_files_and_memory_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("kinspect.tables.parquet.HELD_BYTES", 20_000)
+    monkeypatch.setattr("kinspect.tables.parquet.FILE_GROUPS", 3)
+    schema = schema_of("connections", None)
+    made = PartFiles(tmp_path, "x")
+    before = len(os.listdir("/proc/self/fd"))
+    most = 0
+    for number in range(3_000):
+        # At first few dates, whose files get full; then many.
+        day = number % 4 if number < 1_500 else number * 7 % (3 * OPEN_FILES)
+        row = {"connection_id": f"{number}", "date": day}
+        made.add("connections", pa.array([row], pa.struct(list(schema))))
+        assert sum(made._bytes.values()) <= 20_000
+        most = max(most, len(os.listdir("/proc/self/fd")) - before)
+    made.close()
+    assert OPEN_FILES // 2 < most <= OPEN_FILES + 1
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+    found = files(tmp_path, "connections")
+    read = [pq.ParquetFile(path) for path in found]
+    assert max(each.metadata.num_row_groups for each in read) == 3
+    ids = [row["connection_id"] for each in read for row in each.read().to_pylist()]
+    assert sorted(map(int, ids)) == [*range(3_000)]
