@@ -19,7 +19,7 @@ demo: $(INSTALLED)
 test: lint
 	$(BIN)/pytest -n $(WORKERS) -m "not tools and not big"
 
-# What needs programs beyond Python (tshark, tcpdump, Chromium, Java 17 for Spark), or minutes; each names what is missing.
+# What needs programs beyond Python (tshark, tcpdump, Chromium, Java 17, …), or minutes; each names what is missing.
 # The tests of a file stay together: those of Spark share a session.
 test-all: $(SPARK_INSTALLED) $(PACKAGE_INSTALLED) wheels test-live test-oldest
 	$(BIN)/pytest -n auto --dist loadfile -m "(tools or big) and not broker"
