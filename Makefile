@@ -117,7 +117,7 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 $(SPARK_INSTALLED): $(LIVE_INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test,service-test]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test,service-test,recipe-test]"
 	touch $@
 
 $(PACKAGE_INSTALLED): $(INSTALLED)
