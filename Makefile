@@ -11,7 +11,7 @@ WORKERS := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 # Tests start Python hundreds of times: what it compiled stays, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-live test-oldest compiled package wheels sbom lint docs screenshots fuzz bench bench-spark soak clean
+.PHONY: demo test test-all test-live test-collector test-oldest compiled package wheels sbom lint docs screenshots fuzz bench bench-spark soak clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -19,14 +19,18 @@ demo: $(INSTALLED)
 test: lint
 	$(BIN)/pytest -n $(WORKERS) -m "not tools and not big"
 
-# What needs programs beyond Python (tshark, tcpdump, Chromium, Java 17 for Spark), or minutes; each names what is missing.
+# What needs programs beyond Python (tshark, tcpdump, Chromium, Java 17, …), or minutes; each names what is missing.
 # The tests of a file stay together: those of Spark share a session.
 test-all: $(SPARK_INSTALLED) $(PACKAGE_INSTALLED) wheels test-live test-oldest
-	$(BIN)/pytest -n auto --dist loadfile -m "(tools or big) and not broker"
+	$(BIN)/pytest -n auto --dist loadfile -m "(tools or big) and not broker and not collector"
 
 # Beside one real broker, of the release KAFKA_VERSION; the first time it is downloaded from Maven Central into build/.
 test-live: $(LIVE_INSTALLED)
 	$(BIN)/pytest tests/live/broker
+
+# docs/recipes/otel.md, with an OpenTelemetry Collector that Go 1.25 or newer builds into build/; minutes the first time.
+test-collector: $(INSTALLED)
+	$(BIN)/pytest tests/recipes/collector
 
 # The same tests of the compiled form, as a wheel installs it, in an environment of its own (a C compiler is needed).
 # Python must not put the working directory before what is installed.
@@ -117,7 +121,7 @@ $(INSTALLED): pyproject.toml
 	touch $@
 
 $(SPARK_INSTALLED): $(LIVE_INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test,service-test]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test,service-test,recipe-test]"
 	touch $@
 
 $(PACKAGE_INSTALLED): $(INSTALLED)

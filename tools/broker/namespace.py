@@ -6,7 +6,7 @@ import subprocess
 import uuid
 from typing import Any
 
-from broker.artifacts import BrokerError, program
+from central import ToolError, program
 
 
 class Namespace:
@@ -22,7 +22,7 @@ class Namespace:
             [self._ip, "netns", "add", self.name], check=False, capture_output=True, text=True
         )
         if made.returncode:
-            raise BrokerError(f"no network namespace: {made.stderr.strip()}")
+            raise ToolError(f"no network namespace: {made.stderr.strip()}")
         subprocess.run([self._ip, "-n", self.name, "link", "set", "lo", "up"], check=True)
         return self
 

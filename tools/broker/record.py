@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from broker.artifacts import BrokerError, program
+from central import ToolError, program
+
 from broker.namespace import Namespace
 from broker.requestlog import RequestLog
 from broker.scenarios import SCENARIOS, perform
@@ -67,7 +68,7 @@ class Laboratory:
             if not connected:
                 return Performance(told, seen.entries)
             if time.monotonic() > until:
-                raise BrokerError(f"{scenario}: connections that do not end, of {', '.join(connected)}")
+                raise ToolError(f"{scenario}: connections that do not end, of {', '.join(connected)}")
 
     def write_rows(self, folder: Path, capture: str, performance: Performance) -> None:
         """Add a capture of that name to the tables of a folder, and the broker's account beside it."""
@@ -161,14 +162,14 @@ def tcpdump(path: Path, ports: tuple[int, ...], inside: tuple[str, ...]) -> Iter
                 if "listening on" in line:
                     break
             else:
-                raise BrokerError(f"tcpdump does not listen, status {process.wait()}")
+                raise ToolError(f"tcpdump does not listen, status {process.wait()}")
             yield
             time.sleep(0.2)  # the last packets are on their way to it
         finally:
             process.terminate()
         counts = process.stderr.read()
     if "\n0 packets dropped by kernel" not in counts:
-        raise BrokerError(f"tcpdump lost packets: {counts.strip()}")
+        raise ToolError(f"tcpdump lost packets: {counts.strip()}")
 
 
 def record(lab: Laboratory, scenario: str, folder: Path) -> Path:
@@ -203,7 +204,7 @@ def main() -> int:
             for scenario in options.scenarios or SCENARIOS:
                 path = record(lab, scenario, options.folder)
                 print(f"{path}: {path.stat().st_size:,} bytes", flush=True)
-    except BrokerError as error:
+    except ToolError as error:
         print(f"captures/record: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from broker.artifacts import BrokerError, java_clients
+from central import ToolError
+
+from broker.artifacts import java_clients
 from broker.server import USERS, Server
 
 CLIENTS = Path(__file__).parent / "clients"
@@ -51,13 +53,13 @@ def perform(name: str, server: Server, inside: tuple[str, ...]) -> dict[str, Any
             process.kill()
     if process.returncode:
         server.check()
-        raise BrokerError(f"{name} failed: {complaints.strip()}")
+        raise ToolError(f"{name} failed: {complaints.strip()}")
     told: dict[str, Any] = json.loads(out)
     return told
 
 
 def _output(process: subprocess.Popen[str], name: str, server: Server) -> tuple[str, str]:
-    """Standard output and error of the clients. Raises BrokerError if the broker ends: they would wait long for it."""
+    """Standard output and error of the clients. Raises ToolError if the broker ends: they would wait long for it."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -65,4 +67,4 @@ def _output(process: subprocess.Popen[str], name: str, server: Server) -> tuple[
         except subprocess.TimeoutExpired:
             server.check()
             if time.monotonic() > until:
-                raise BrokerError(f"{name} is not done after {PATIENCE} seconds") from None
+                raise ToolError(f"{name} is not done after {PATIENCE} seconds") from None

@@ -19,7 +19,9 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from broker.artifacts import RELEASE, BrokerError, classpath, program
+from central import ToolError, program
+
+from broker.artifacts import RELEASE, classpath
 
 HOST = "127.0.0.1"
 PATIENCE = 120
@@ -124,7 +126,7 @@ class Server:
         command += ["--add-scram", f"SCRAM-SHA-256=[name={user},password={password}]"]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE)
         if done.returncode:
-            raise BrokerError(f"the broker's folder was not formatted: {(done.stdout + done.stderr).strip()}")
+            raise ToolError(f"the broker's folder was not formatted: {(done.stdout + done.stderr).strip()}")
 
     def _wait(self) -> None:
         until = time.monotonic() + PATIENCE
@@ -135,7 +137,7 @@ class Server:
             time.sleep(0.1)
 
     def check(self) -> None:
-        """Raise BrokerError, with the end of its log, if the broker has ended."""
+        """Raise ToolError, with the end of its log, if the broker has ended."""
         assert self._process is not None
         status = self._process.poll()
         if status is not None:
@@ -147,9 +149,9 @@ class Server:
         self._process.wait()
         self.check()
 
-    def _error(self, what: str) -> BrokerError:
+    def _error(self, what: str) -> ToolError:
         last = "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
-        return BrokerError(f"the broker of {self.release} {what}; the end of its log:\n{last}")
+        return ToolError(f"the broker of {self.release} {what}; the end of its log:\n{last}")
 
 
 def main() -> int:
@@ -174,7 +176,7 @@ def main() -> int:
             for mechanism, (user, password) in USERS.items():
                 print(f"{mechanism}: user {user}, password {password}", flush=True)
             server.wait()
-    except BrokerError as error:
+    except ToolError as error:
         print(f"server.py: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

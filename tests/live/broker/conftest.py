@@ -1,8 +1,9 @@
 """One real Apache Kafka broker for all tests, of the release that KAFKA_VERSION names."""
 
 import pytest
-from broker.artifacts import RELEASE, BrokerError
+from broker.artifacts import RELEASE
 from broker.record import laboratory
+from central import ToolError
 
 
 @pytest.fixture(scope="session")
@@ -10,5 +11,5 @@ def lab():
     try:
         with laboratory(RELEASE) as made:
             yield made
-    except BrokerError as error:
+    except ToolError as error:
         pytest.fail(str(error))

@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from broker.artifacts import BrokerError, classpath
+from broker.artifacts import classpath
 from broker.scenarios import PROGRAMS, perform
 from broker.server import Server, main
+from central import ToolError
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.tools, pytest.mark.broker]
@@ -83,7 +84,7 @@ def test_nobody_waits_for_clients_of_a_broker_that_died(lab, tmp_path, monkeypat
     monkeypatch.setitem(PROGRAMS, "aiokafka", client)
     with Server(lab.server.release, tmp_path, 9292, lab.inside) as server:
         server._process.kill()
-        with pytest.raises(BrokerError, match="ended with status -9; the end of its log"):
+        with pytest.raises(ToolError, match="ended with status -9; the end of its log"):
             perform("codecs_aiokafka", server, lab.inside)
 
 
@@ -108,7 +109,7 @@ def test_what_is_not_recorded(tmp_path, arguments, status, text):
 def test_without_maven_its_package_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr("broker.artifacts.BUILD", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BrokerError, match=r"needs the program mvn \(package maven\)"):
+    with pytest.raises(ToolError, match=r"needs the program mvn \(package maven\)"):
         classpath("4.4.0")
 
 

@@ -1,0 +1,46 @@
+-- A row an exchange. The same line twice is one row: always with FINAL, and on disk as soon as parts merge.
+CREATE TABLE IF NOT EXISTS kafka_exchanges
+(
+    event_id         String,
+    timestamp        DateTime64(9, 'UTC'),
+    completed_at     DateTime64(9, 'UTC'),
+    host             LowCardinality(Nullable(String)),
+    interface        LowCardinality(Nullable(String)),
+    client           Tuple(ip String, port UInt16, id Nullable(String), role Nullable(String), principal Nullable(String),
+                           software_name Nullable(String), software_version Nullable(String)),
+    broker           Tuple(ip String, port UInt16, node_id Nullable(Int32)),
+    connection_id    String,
+    community_id     String,
+    tls              Bool,
+    kind             LowCardinality(String),
+    api              LowCardinality(Nullable(String)),
+    api_key          Nullable(Int16),
+    api_version      Nullable(Int16),
+    correlation_id   Nullable(Int32),
+    outcome          LowCardinality(String),
+    outcome_reason   LowCardinality(Nullable(String)),
+    api_candidates   Array(String),
+    latency_ms       Nullable(Float64),
+    service_ms       Nullable(Float64),
+    in_flight        UInt32,
+    max_wait_ms      Nullable(Int32),
+    throttle_time_ms Nullable(Int32),
+    wait             LowCardinality(Nullable(String)),
+    topics           Array(String),
+    topic_ids        Array(String),
+    partitions       Array(String),
+    groups           Array(String),
+    transactional_ids Array(String),
+    truncated_lists  Bool,
+    record_count     Nullable(UInt64),
+    record_bytes     Nullable(UInt64),
+    error_codes      Array(Int16),
+    error_names      Array(String),
+    error_count      UInt32,
+    problem_count    UInt32,
+    request          Tuple(size Nullable(UInt32), complete Nullable(Bool), body Nullable(String)),
+    response         Tuple(size Nullable(UInt32), complete Nullable(Bool), body Nullable(String))
+)
+ENGINE = ReplacingMergeTree
+PARTITION BY toYYYYMM(timestamp)
+ORDER BY (timestamp, event_id);
