@@ -75,6 +75,8 @@ class Stats:
             "type": STATS,
             "schema_version": SCHEMA_VERSION,
             "event_id": "",
+            "host": capture.origin.host,
+            "interface": capture.files[0],
             "timestamp": iso_time(time.time_ns()),
             **counted,
             "problems": run.tally.problems if checked else None,
@@ -96,6 +98,7 @@ class Stats:
                 "seconds": _seconds(since),
                 **{key: _rounded(counted[key] - before[key]) for key in GROWING},
             },
+            "line_truncated": False,
         }
         return {**line, "event_id": event_id(f"{STATS}|{line}")}
 

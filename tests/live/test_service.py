@@ -217,6 +217,7 @@ def test_stats_alone(live):
         out, _ = running.end(0)
     (line,) = map(json.loads, out.splitlines())
     assert (line["type"], line["shown"], line["exchanges"]) == ("stats", 5, 5)
+    assert (line["host"], line["interface"], line["line_truncated"]) == (socket.gethostname(), "lo", False)
 
 
 @pytest.fixture

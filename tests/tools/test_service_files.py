@@ -91,7 +91,7 @@ def arguments_of_the_unit():
 
 def arguments_of_the_daemonset():
     block = (FILES / "daemonset.yaml").read_text().split("args:\n")[1]
-    return re.findall(r"^ {12}- (.+)$", block.split("securityContext")[0], re.MULTILINE)
+    return re.findall(r"^ {12}- (--?.+|live)$", block.split("securityContext")[0], re.MULTILINE)
 
 
 def arguments_of_the_container():
