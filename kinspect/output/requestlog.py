@@ -40,7 +40,7 @@ class RequestLogTexts:
 
     def exchange(self, exchange: Exchange) -> bytes:
         told = escape_json(orjson.dumps(self._line(exchange)))
-        before = f"[{_time(exchange.completed_at)}] DEBUG Completed request:"
+        before = f"[{_time(exchange.timestamp)}] DEBUG Completed request:"
         return b"".join((before.encode(), told, b" (kafka.request.logger)\n"))
 
     def line(self, line: Struct) -> bytes:

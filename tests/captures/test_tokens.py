@@ -206,7 +206,9 @@ def test_whatever_is_lost_no_password_is_shown(tmp_path: Path) -> None:
             inspector = Inspector(emit=EVERYTHING, kafka_ports=ports, files=["login.pcap"])
             lines = [line for _, found in fed(inspector, open_timeline([str(path)])) for line in found]
             lines += inspector.finish()
-            out = orjson.dumps([*(line.to_dict() for line in lines), inspector.summary()])
+            # A hash may have any four digits.
+            shown = [{**line.to_dict(), "event_id": None} for line in lines]
+            out = orjson.dumps([*shown, inspector.summary()])
             assert [text for text in hidden if text in out] == [], (what, ports)
             seen += 1
             tokens += b"SaslToken" in out

@@ -56,7 +56,7 @@ def test_a_line(exchanges):
     text = line_texts("request-log", View()).exchange(exchange).decode()
     assert text.endswith("} (kafka.request.logger)\n")
     time, line = parsed(text)
-    assert time == exchange.to_dict()["completed_at"][:23].replace("T", " ").replace(".", ",")
+    assert time == exchange.to_dict()["timestamp"][:23].replace("T", " ").replace(".", ",")
     assert line == {
         "isForwarded": False,
         "requestHeader": {
