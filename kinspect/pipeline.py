@@ -15,7 +15,7 @@ from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.view.view import SCHEMA_VERSION
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import LineNumbering
-from kinspect.model import NOWHERE, Block, Caps, Counts, Origin, Segment
+from kinspect.model import NOWHERE, Block, Caps, Counts, Origin, Segment, added
 from kinspect.tcp import Connection, Reassembler
 from kinspect.tcp.reassembly import takes_all
 from kinspect.tls import KeyLog
@@ -147,6 +147,18 @@ class Inspector:
     def open_connections(self) -> int:
         """Number of TCP connections of any kind that have begun and not ended."""
         return self._tcp.open_connections
+
+    def open_now(self) -> tuple[dict[str, int], dict[str, int]]:
+        """The open connections: their number by kind (`kafka`, `tls`, `other`, `empty`), and the bytes of all of them
+        by the keys of the `summary` line."""
+        kinds: dict[str, int] = {}
+        books: dict[str, int] = {}
+        for handler in self._tcp.handlers():
+            if isinstance(handler, KafkaConnection):
+                kind = handler.told_kind
+                kinds[kind] = kinds.get(kind, 0) + 1
+                books = added(books, handler.books())
+        return kinds, books
 
     def expect_secrets(self) -> None:
         """Let connections wait for their TLS secrets, which may come after the packets they are for."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kinspect.analysis.frequent import Frequent, Ranking
 from kinspect.analysis.histogram import Histogram, Spread
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import FETCH, PRODUCE, SHARE_FETCH
 
 NAME_SHOWN = 100
 """Characters to which longer names are cut, with an ellipsis at the end."""
@@ -194,25 +193,9 @@ def faults(exchange: Exchange) -> Iterator[tuple[str, int]]:
 
 def topic_bytes(exchange: Exchange) -> Iterator[tuple[str, int]]:
     """Topics that records were produced to or fetched from, with the bytes of their record sets."""
-    if exchange.api_key == PRODUCE:
-        message, topics, partitions = exchange.request, "topic_data", "partition_data"
-    elif exchange.api_key in (FETCH, SHARE_FETCH):
-        message, topics, partitions = exchange.response, "responses", "partitions"
-    else:
-        return
-    body = (message.body if message is not None else None) or {}
-    for topic in body.get(topics) or ():
-        size = sum([len(partition.get("records") or b"") for partition in topic.get(partitions) or ()])
-        if size:
-            yield _topic_name(topic, exchange), size
-
-
-def _topic_name(topic: dict[str, Any], exchange: Exchange) -> str:
-    name: str | None = topic.get("name") or topic.get("topic")
-    if name is not None:
-        return name
-    topic_id: str = topic.get("topic_id", "?")
-    return exchange.connection.names.name(topic_id, exchange.key) or topic_id
+    for topic, sets in exchange.summary.record_sets.items():
+        if topic is not None:
+            yield topic, sum([len(records.value) for records in sets])
 
 
 def _cut(name: str) -> str:

@@ -172,7 +172,7 @@ class _Found:
         self.groups: dict[str, None] = {}
         self.transactional_ids: dict[str, None] = {}
         self.codes: dict[int, int] = {}
-        self.erring: dict[int, dict[str, None]] = {}
+        self.erring: dict[int, dict[str, int]] = {}
         self.record_bytes = 0
         self.record_fields: dict[int, RecordField] = {}
         self.record_topics: dict[str | None, list[RecordField]] = {}
@@ -186,7 +186,8 @@ class Summary:
 
     `topics`: names, or ids without a known name, which are also `unresolved_topic_ids`. `partitions`: texts like
     `topic-0`. `error_codes` and `error_names`: those that occur; `error_counts`: number of times that each does;
-    `error_count`: sum of these; `error_topics`: the topics in whose part of the response each stands. `record_bytes`:
+    `error_count`: sum of these; `error_topics`: the topics in whose part of the response each stands, and how often.
+    `record_bytes`:
     bytes of record sets on the wire, None if a message that may hold some is missing or cut. `throttle_time_ms` is the
     response's, `max_wait_ms` the request's, None without such a field. `refusal`: the reason with which the broker's
     SASL token refuses the login, else None. Messages inside an Envelope count as parts of the bodies.
@@ -247,6 +248,11 @@ class Summary:
         if self.record_bytes is None:
             return None
         return _record_count(self._record_fields.values())
+
+    @property
+    def record_sets(self) -> dict[str | None, list[RecordField]]:
+        """The record sets that were read, by topic, without sets of no bytes."""
+        return self._record_topics
 
     @property
     def topic_records(self) -> list[dict[str, Any]]:
@@ -650,7 +656,8 @@ def _error_code(field: Field) -> Walk:
         if code:
             found.codes[code] = found.codes.get(code, 0) + 1
             if topic is not None:
-                found.erring.setdefault(code, {})[topic] = None
+                topics = found.erring.setdefault(code, {})
+                topics[topic] = topics.get(topic, 0) + 1
 
     return step
 

@@ -101,6 +101,13 @@ class Reassembler:
         """Number of open connections."""
         return self._open
 
+    def handlers(self) -> Iterator[StreamHandler]:
+        """The handlers of the open connections."""
+        for island in self._islands.values():
+            for connection in island.connections:
+                if connection.end_reason is None:
+                    yield connection.halves[0].handler
+
     @property
     def reached(self) -> int:
         """Time of the run's clock."""

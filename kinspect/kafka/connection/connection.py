@@ -217,16 +217,22 @@ class KafkaConnection:
             self._ledger.forget_decryptor(self._decryptor)
         within = self._inside or self
         within.finish(time, frame, reason)
-        session = within._session
-        kind = EMPTY if not any(self._flow.bytes) else KAFKA if session else self.kind or OTHER
+        session, kind = within._session, self.told_kind
         unread = None if session else self._decryptor
         told = (unread.server_name, unread.reason) if unread else (None, None)
-        self._ledger.closed(kind, *told, self._books())
+        self._ledger.closed(kind, *told, self.books())
         if "connection" in self._ledger.emit:
             key = self._numbering.key(time, frame)
             self._ledger.connection(self._line(key, time, kind, reason, session))
 
-    def _books(self) -> dict[str, int]:
+    @property
+    def told_kind(self) -> str:
+        """`kafka`, `tls`, `other` or `empty` (no payload), as far as its data tells by now."""
+        if not any(self._flow.bytes):
+            return EMPTY
+        return KAFKA if (self._inside or self)._session else self.kind or OTHER
+
+    def books(self) -> dict[str, int]:
         """The bytes handed on by the reassembly, counted by the keys of the `summary` line."""
         handed_on = sum(self._flow.bytes)
         session = self._session

@@ -10,6 +10,8 @@ from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time
 from kinspect.kafka.wire.eventid import event_id
 from kinspect.kafka.wire.order import LineKey
 
+GAP_CAUSES = ("capture_loss", "snaplen", "mid_start")
+
 
 @dataclass(slots=True, frozen=True)
 class Gap:
@@ -17,7 +19,7 @@ class Gap:
     boundaries are unknown.
 
     `direction` is their sender (`client` or `broker`); `offset` and `bytes` count that direction's stream from
-    its first seen byte; `cause` is `capture_loss`, `snaplen` or `mid_start`. `key`: its place in the order of lines.
+    its first seen byte; `cause` is one of `GAP_CAUSES`. `key`: its place in the order of lines.
     `host`, `interface`: as those of its connection.
     """
 
