@@ -35,6 +35,7 @@ from kinspect.cli.liveanswers import (
     print_answers,
 )
 from kinspect.cli.liveexplore import check_explorer, explore_live
+from kinspect.cli.livemetrics import METRICS, LiveMetrics, open_metrics
 from kinspect.cli.liveview import (
     VIEW,
     answered_by,
@@ -164,7 +165,7 @@ OUTPUT = (
 
 
 @click.command(cls=Sectioned)
-@options(CAPTURE, OUTPUT, FILTERS, INPUT, LIMITS)
+@options(CAPTURE, OUTPUT, METRICS, FILTERS, INPUT, LIMITS)
 def live(interfaces: tuple[str, ...], **values: Any) -> int:
     """Decode what passes network interfaces, until Ctrl-C, --duration or --count.
 
@@ -186,6 +187,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     check_answers(counted, values)
     # The sockets first: they are what needs rights, and no file is touched before these are given up.
     rings = open_rings(interfaces)
+    metrics = open_metrics(values)
     if os.geteuid() == 0:
         _load_beforehand()
         if values["explore"]:
@@ -217,7 +219,15 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     view = open_view(requested, capture)
     # Pages count connections too.
     taken = frozenset({CONNECTION}) if view is not None else frozenset()
-    run = open_run(requested, capture, interrupt, writer=counted or view, taken=taken, origin=capture.origin)
+    run = open_run(
+        requested,
+        capture,
+        interrupt,
+        writer=counted or view,
+        taken=taken,
+        origin=capture.origin,
+        beside=[metrics] if metrics is not None else [],
+    )
     if counted is not None:
         note_counted(run)
     run.tally.interface = come_from(capture, values)
@@ -233,7 +243,9 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         try:
             if not values["quiet"]:
                 complain(f"capturing on {', '.join(dict.fromkeys(interfaces))}, Ctrl-C ends it")
-            status = _shown(run, capture, view)
+                if metrics is not None:
+                    complain(f"metrics at {metrics.url}")
+            status = _shown(run, capture, view, metrics)
             service.end()
             if counted is not None and not status:
                 print_answers(counted, run, values, saving)
@@ -247,10 +259,13 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     return interrupt.status if interrupt.received == signal.SIGHUP else status
 
 
-def _shown(run: ReadRun, capture: Live, view: LiveView | None) -> int:
+def _shown(run: ReadRun, capture: Live, view: LiveView | None, metrics: LiveMetrics | None) -> int:
     """Show the captured exchanges, to the end or until the output fails; return the exit status."""
     try:
-        with view.at_work(status_of(capture, run), answered_by(run)) if view is not None else nullcontext():
+        with (
+            metrics.served(capture, run) if metrics is not None else nullcontext(),
+            view.at_work(status_of(capture, run), answered_by(run)) if view is not None else nullcontext(),
+        ):
             run.run(_while_taken(run.stream, iter(capture)))
     except OSError as error:
         _complain_unwritten(run.stream, error)

@@ -120,20 +120,25 @@ def open_run(
     writer: Writer | None = None,
     taken: frozenset[str] = frozenset(),
     origin: Origin = NOWHERE,
+    beside: Sequence[Sink] = (),
 ) -> ReadRun:
     """Open the output and make the run. `writer`: used in place of the format's; `taken`: types of lines that it takes
-    beside those asked for; `origin`: where the packets come from."""
+    beside those asked for; `origin`: where the packets come from; `beside`: sinks that look at all of the exchanges,
+    whatever is written of them."""
     values = options.values
     sinks = _open_sinks(
         options, packets.bytes_total is None, waits=origin == NOWHERE, silent=writer is not None
     )
+    sinks += beside
     gc.freeze()
     relax_collector()
     path, shown = (os.devnull, NONE) if options.tables else (options.path, options.format_name)
     stream = open_placed(values, path)
     run = ReadRun(
         packets,
-        make_inspector(options, packets, taken.union(*(sink.lines for sink in sinks)), origin=origin),
+        make_inspector(
+            options, packets, taken.union(*(sink.lines for sink in sinks)), bool(beside), origin=origin
+        ),
         options.filter,
         options.keylog,
         options,
@@ -151,18 +156,23 @@ def open_run(
 
 
 def make_inspector(
-    options: RunOptions, packets: Packets, taken: frozenset[str] = frozenset(), **more: Any
+    options: RunOptions,
+    packets: Packets,
+    taken: frozenset[str] = frozenset(),
+    whole: bool = False,
+    **more: Any,
 ) -> Inspector:
-    """The inspector that the options ask for. `taken`: types of lines that it gives too."""
+    """The inspector that the options ask for. `taken`: types of lines that it gives too; `whole`: somebody looks at all
+    of the exchanges, whatever is written of them."""
+    whole = whole or options.otlp is not None
     # The summary covers exchanges whether or not they have lines.
     covered = {EXCHANGE} if options.emit & SUMS else set()
     return Inspector(
         caps=make_caps(options.values),
         names=options.names,
         kafka_ports=frozenset(options.values["decode_as"]),
-        heads_only=options.otlp is None
-        and needs_heads_only(options.view, options.filter, options.format_name),
-        waits=options.otlp is not None or needs_waits(options.view, options.filter, options.format_name),
+        heads_only=not whole and needs_heads_only(options.view, options.filter, options.format_name),
+        waits=whole or needs_waits(options.view, options.filter, options.format_name),
         emit=options.emit | taken | covered,
         files=[printable(name) for name in packets.files],
         **more,

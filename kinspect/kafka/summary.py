@@ -187,10 +187,10 @@ class Summary:
     `topics`: names, or ids without a known name, which are also `unresolved_topic_ids`. `partitions`: texts like
     `topic-0`. `error_codes` and `error_names`: those that occur; `error_counts`: number of times that each does;
     `error_count`: sum of these; `error_topics`: the topics in whose part of the response each stands, and how often.
-    `record_bytes`:
-    bytes of record sets on the wire, None if a message that may hold some is missing or cut. `throttle_time_ms` is the
-    response's, `max_wait_ms` the request's, None without such a field. `refusal`: the reason with which the broker's
-    SASL token refuses the login, else None. Messages inside an Envelope count as parts of the bodies.
+    `record_bytes`: bytes of record sets on the wire, None if a message that may hold some is missing or cut.
+    `throttle_time_ms` is the response's, `max_wait_ms` the request's, None without such a field. `refusal`: the reason
+    with which the broker's SASL token refuses the login, else None. Messages inside an Envelope count as parts of the
+    bodies.
     """
 
     __slots__ = (

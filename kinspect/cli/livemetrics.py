@@ -1,0 +1,217 @@
+"""`kinspect live --metrics`: metrics for Prometheus, over HTTP."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from importlib import import_module
+from typing import Any
+
+import click
+
+from kinspect.analysis.metrics import LABELS, KafkaMetrics
+from kinspect.capture.live import Live
+from kinspect.cli.health import Health, health
+from kinspect.cli.options import CONNECTION, EXCHANGE, GAP
+from kinspect.cli.run import ReadRun
+from kinspect.cli.sink import Closed, Input
+from kinspect.cli.types import COUNT
+from kinspect.errors import KinspectError
+from kinspect.extras import need
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.exchange.lines import ConnectionLine, Line
+from kinspect.kafka.wire.ends import endpoint
+from kinspect.model import NS_PER_SECOND
+
+LOOPBACK, PORT = "127.0.0.1", 9464
+LATE_NS = 10 * NS_PER_SECOND
+"""Lag from which on decoding is not healthy."""
+ANEW_SECONDS = 0.5
+"""Time for which a text is served before a new one is made."""
+LOOK_SECONDS = 1.0
+"""Time for which a request waits for decoding to come to the end of its block."""
+NOT_FOR = ("answer", "explore")
+REFINED = {"metrics_detail": False, "metrics_broker": False, "metrics_labels": LABELS}
+"""Options for the metrics, with their defaults."""
+LOADED = ("prometheus_client.core", "kinspect.cli.exposition", "kinspect.cli.metricserver")
+"""Modules that serving takes, to be loaded before rights are given up."""
+UNDECODED = "undecoded_bytes"
+
+
+class Address(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
+    """An address to listen on: `HOST:PORT`, `[::1]:PORT`; `:PORT` and `PORT` are on loopback."""
+
+    name = "address"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        host, _, port = str(value).rpartition(":")
+        if not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
+            self.fail(f"{value!r} is not an address: give HOST:PORT, or a port on {LOOPBACK}", param, ctx)
+        if ":" in host and not (host.startswith("[") and host.endswith("]")):
+            self.fail(f"{value!r}: write an IPv6 address in brackets, as [::1]:{PORT}", param, ctx)
+        return host.strip("[]") or LOOPBACK, int(port)
+
+
+METRICS = (
+    click.option(
+        "--metrics",
+        type=Address(),
+        metavar="[HOST:]PORT",
+        help=f"Serve metrics for Prometheus at /metrics, and /healthz. Without HOST on {LOOPBACK}: others see them only"
+        " if you name an address. Filters choose which exchanges are counted. Needs the extra [metrics].",
+    ),
+    click.option(
+        "--metrics-detail",
+        is_flag=True,
+        help="More of them: latencies with queueing, exchanges by client, group and version.",
+    ),
+    click.option("--metrics-broker", is_flag=True, help="Exchanges, errors and durations by broker too."),
+    click.option(
+        "--metrics-labels",
+        type=COUNT,
+        default=LABELS,
+        metavar="N",
+        help="Topics, error codes, clients, groups and brokers that have series of their own; further ones share one."
+        f"  [default: {LABELS}]",
+    ),
+)
+
+
+def open_metrics(values: dict[str, Any]) -> LiveMetrics | None:
+    """The metrics that the options ask for, and the address they are served on taken; None if they ask for none.
+
+    Raises click.UsageError and KinspectError. To be called before rights are given up: some ports need them.
+    """
+    if values["metrics"] is None:
+        if given := [name for name, default in REFINED.items() if values[name] != default]:
+            raise click.UsageError(f"--{given[0].replace('_', '-')} is for --metrics")
+        return None
+    if given := [name for name in NOT_FOR if values[name]]:
+        raise click.UsageError(f"--metrics is not for --{given[0]}")
+    need("metrics", "--metrics")
+    for module in LOADED:
+        import_module(module)
+    host, port = values["metrics"]
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        # What `create_server` makes of an error names the address again; a name that is not found has no number.
+        number = error.errno or 0
+        why = os.strerror(number) if number > 0 else error.strerror or error
+        raise KinspectError(f"--metrics: cannot listen on {endpoint(host, port)}: {why}") from None
+    # The capturing process must not hold the port.
+    os.register_at_fork(after_in_child=listener.close)
+    counters = KafkaMetrics(
+        detail=values["metrics_detail"], brokers=values["metrics_broker"], labels=values["metrics_labels"]
+    )
+    return LiveMetrics(counters, listener)
+
+
+class LiveMetrics:
+    """Metrics of a live run, a sink of its lines. The decoding thread counts; between two blocks it gives a copy of
+    what it has, if the thread that serves asks for one. So nobody sees half of a block, and counting waits for
+    nobody."""
+
+    lines = frozenset({EXCHANGE, CONNECTION, GAP})
+
+    def __init__(self, metrics: KafkaMetrics, listener: socket.socket) -> None:
+        self._metrics = metrics
+        self._listener = listener
+        self._wanted = True
+        self._run: ReadRun | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the metrics are."""
+        host, port = self._listener.getsockname()[:2]
+        return f"http://{endpoint(host, port)}/metrics"
+
+    # ------------------------------------------------------------------ the decoding thread
+
+    def take(self, line: Line) -> None:
+        """Count a line."""
+        if isinstance(line, Exchange):
+            self._metrics.add(line)
+        elif isinstance(line, ConnectionLine):
+            self._metrics.add_connection(line)
+        else:
+            self._metrics.add_gap(line)
+
+    def flush(self) -> None:
+        """Make a copy of what was counted, if one is wanted: a block has been counted whole."""
+        if self._wanted and self._run is not None:
+            self._count(self._run)
+
+    def close(self, read: Input) -> Closed:
+        """Nothing is taken any more."""
+        return Closed([])
+
+    def _count(self, run: ReadRun) -> None:
+        from kinspect.cli.exposition import Counted
+
+        inspector = run.inspector
+        kinds, books = inspector.open_now()
+        self._counted = Counted(
+            self._metrics.result(),
+            kinds,
+            inspector.totals()[UNDECODED] + books.get(UNDECODED, 0),
+            dict(inspector.counts.caps_hit),
+            len(inspector.names.unresolved),
+        )
+        self._wanted = False
+
+    # ------------------------------------------------------------------ the serving thread
+
+    @contextmanager
+    def served(self, capture: Live, run: ReadRun) -> Iterator[None]:
+        """Context in which the metrics are served."""
+        from kinspect.cli.exposition import CONTENT_TYPE, Exposition, exposed
+        from kinspect.cli.metricserver import MetricServer, Page
+
+        exposition = Exposition(
+            lambda: exposed(self._metrics, self._counted, health(capture, run)),
+            {"": lambda: "self", "kinspect_capture": lambda: str(capture.worker)},
+        )
+        made: tuple[float, bytes] = 0.0, b""
+
+        async def metrics() -> Page:
+            nonlocal made
+            # Made anew now and then only: who asks all the time must not keep the other thread from decoding.
+            if time.monotonic() >= made[0] + ANEW_SECONDS:
+                await self._look()
+                made = time.monotonic(), exposition.text()
+            return Page(HTTPStatus.OK, made[1], CONTENT_TYPE)
+
+        async def healthz() -> Page:
+            wrong = _wrong(health(capture, run))
+            status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
+            return Page(status, "".join(f"{line}\n" for line in wrong or ["ok"]).encode())
+
+        self._run = run
+        self._count(run)
+        with MetricServer(self._listener, {"/metrics": metrics, "/healthz": healthz}):
+            yield
+
+    async def _look(self) -> None:
+        """Wait for a new copy of what was counted; the last one does if decoding stands still."""
+        import asyncio
+
+        self._wanted = True
+        until = time.monotonic() + LOOK_SECONDS
+        while self._wanted and time.monotonic() < until:
+            await asyncio.sleep(LOOK_SECONDS / 100)
+
+
+def _wrong(now: Health) -> list[str]:
+    """What is wrong with a run."""
+    wrong = [] if now.capturing else ["the capturing process does not run"]
+    if now.lag_ns >= LATE_NS:
+        wrong.append(f"decoding is {now.lag_ns / NS_PER_SECOND:.1f} s behind")
+    return wrong

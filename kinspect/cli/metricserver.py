@@ -1,0 +1,111 @@
+"""HTTP for metrics: a few pages, answered in a thread of its own.
+
+Clients are not trusted to be quick or polite: there are so many connections at once, each is for one request of so many
+bytes, and is closed after so many seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import NamedTuple
+
+MOST_CONNECTIONS = 16
+"""Connections at once; more are closed at once."""
+REQUEST_BYTES = 8192
+SECONDS = 10.0
+"""Time for a request and its answer."""
+METHODS = ("GET", "HEAD")
+
+
+class Page(NamedTuple):
+    """An answer: its status, its text, and the type of that."""
+
+    status: HTTPStatus
+    text: bytes
+    content_type: str = "text/plain; charset=utf-8"
+
+
+Pages = Mapping[str, Callable[[], Awaitable[Page]]]
+"""By path, what gives the page."""
+
+
+class MetricServer:
+    """Serves pages from a listening socket, in a context: from its start to its end."""
+
+    def __init__(self, listener: socket.socket, pages: Pages, seconds: float = SECONDS) -> None:
+        self._listener = listener
+        self._pages = pages
+        self._seconds = seconds
+        self._open = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._listener.close()
+
+    def _run(self) -> None:
+        loop = self._loop
+        asyncio.set_event_loop(loop)
+        # What goes wrong with a client is nothing to print between the lines of the capture.
+        loop.set_exception_handler(lambda *_: None)
+        server = loop.run_until_complete(
+            asyncio.start_server(self._answer, sock=self._listener, limit=REQUEST_BYTES)
+        )
+        loop.run_forever()
+        server.close()
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            if self._open <= MOST_CONNECTIONS:
+                async with asyncio.timeout(self._seconds):
+                    await self._serve(reader, writer)
+        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            self._open -= 1
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        method, page = await self._page(head.split(b"\r\n", 1)[0].decode("latin-1").split(" "))
+        allowed = f"Allow: {', '.join(METHODS)}\r\n" if page.status == HTTPStatus.METHOD_NOT_ALLOWED else ""
+        writer.write(
+            f"HTTP/1.1 {page.status} {page.status.phrase}\r\nContent-Type: {page.content_type}\r\n"
+            f"Content-Length: {len(page.text)}\r\n{allowed}Connection: close\r\n\r\n".encode()
+        )
+        if method != "HEAD":
+            writer.write(page.text)
+        writer.write_eof()
+        await writer.drain()
+        # Closed at once, what the client sent beyond its request could take the answer from it.
+        while await reader.read(REQUEST_BYTES):
+            pass
+
+    async def _page(self, words: list[str]) -> tuple[str, Page]:
+        """The method of a request's first line, and the page for it."""
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            return "", _plain(HTTPStatus.BAD_REQUEST)
+        method, target, _ = words
+        if method not in METHODS:
+            return method, _plain(HTTPStatus.METHOD_NOT_ALLOWED)
+        make = self._pages.get(target.partition("?")[0])
+        return method, _plain(HTTPStatus.NOT_FOUND) if make is None else await make()
+
+
+def _plain(status: HTTPStatus) -> Page:
+    return Page(status, f"{status.value} {status.phrase}\n".encode())

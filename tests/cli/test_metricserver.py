@@ -1,0 +1,151 @@
+"""Pages over HTTP, also for clients that are slow or hostile."""
+
+import socket
+import time
+from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
+
+import pytest
+
+from kinspect.cli.metricserver import MOST_CONNECTIONS, REQUEST_BYTES, MetricServer, Page
+
+LARGE = b"x" * (64 << 20)
+PATIENCE = 0.5
+
+
+async def small():
+    return Page(HTTPStatus.OK, b"hello\n")
+
+
+async def large():
+    return Page(HTTPStatus.OK, LARGE)
+
+
+@pytest.fixture
+def port():
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    with MetricServer(listener, {"/small": small, "/large": large}, PATIENCE):
+        yield port
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+
+
+@contextmanager
+def connected(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        yield client
+
+
+def rest(client):
+    found = b""
+    try:
+        while data := client.recv(1 << 20):
+            found += data
+    except ConnectionResetError:
+        pass
+    return found
+
+
+def asked(port, text):
+    with connected(port) as client:
+        client.sendall(text)
+        return rest(client)
+
+
+def test_a_page():
+    listener = socket.create_server(("127.0.0.1", 0))
+    with MetricServer(listener, {"/small": small}):
+        answer = asked(listener.getsockname()[1], b"GET /small?x=1 HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert answer == (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 6\r\n"
+        b"Connection: close\r\n\r\nhello\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        (b"GET /small HTTP/1.0", b"200 OK"),
+        (b"GET / HTTP/1.1", b"404 Not Found"),
+        (b"GET /../small HTTP/1.1", b"404 Not Found"),
+        (b"POST /small HTTP/1.1", b"405 Method Not Allowed"),
+        (b"GET /small", b"400 Bad Request"),
+        (b"GET /small HTTP/2", b"400 Bad Request"),
+        (b"\xff\xfe\x00", b"400 Bad Request"),
+        (b"", b"400 Bad Request"),
+    ],
+)
+def test_requests(port, request_line, status):
+    answer = asked(port, request_line + b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 " + status + b"\r\n")
+
+
+def test_head_has_no_text(port):
+    head, _, text = asked(port, b"HEAD /small HTTP/1.1\r\n\r\n").partition(b"\r\n\r\n")
+    assert b"Content-Length: 6" in head
+    assert text == b""
+
+
+def test_a_large_page_arrives_whole():
+    listener = socket.create_server(("127.0.0.1", 0))
+    with MetricServer(listener, {"/large": large}, 60):
+        answer = asked(listener.getsockname()[1], b"GET /large HTTP/1.1\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\n" + LARGE)
+
+
+@pytest.mark.parametrize(
+    "text", [b"x" * (2 * REQUEST_BYTES), b"GET /small HTTP/1.1\r\n" + b"A: b\r\n" * 9999]
+)
+def test_a_request_that_is_too_long_is_not_read(port, text):
+    with connected(port) as client:
+        try:
+            client.sendall(text)
+        except OSError:
+            return
+        assert rest(client) == b""
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /small HT"])
+def test_who_says_too_little_is_left(port, sent):
+    with connected(port) as client:
+        client.sendall(sent)
+        began = time.monotonic()
+        assert asked(port, b"GET /small HTTP/1.1\r\n\r\n").endswith(b"hello\n")
+        assert rest(client) == b""
+        assert PATIENCE / 2 < time.monotonic() - began < 5
+
+
+def test_who_drips_is_left(port):
+    with connected(port) as client, pytest.raises(OSError, match=r"reset|pipe"):  # noqa: PT012
+        for _ in range(100):
+            client.sendall(b"G")
+            time.sleep(PATIENCE / 10)
+
+
+def test_who_does_not_read_is_left(port):
+    with connected(port) as client:
+        client.sendall(b"GET /large HTTP/1.1\r\n\r\n")
+        time.sleep(2 * PATIENCE)
+        assert len(rest(client)) < len(LARGE)
+
+
+def test_of_too_many_the_last_are_closed_and_later_ones_served(port):
+    with ExitStack() as stack:
+        for _ in range(MOST_CONNECTIONS):
+            stack.enter_context(connected(port))
+        time.sleep(PATIENCE / 5)
+        assert asked(port, b"GET /small HTTP/1.1\r\n\r\n") == b""
+    time.sleep(PATIENCE / 5)
+    assert asked(port, b"GET /small HTTP/1.1\r\n\r\n").endswith(b"hello\n")
+
+
+def test_it_ends_at_once_whoever_is_connected():
+    listener = socket.create_server(("127.0.0.1", 0))
+    with ExitStack() as stack:
+        with MetricServer(listener, {}):
+            for _ in range(5):
+                stack.enter_context(connected(listener.getsockname()[1]))
+            time.sleep(0.1)
+            began = time.monotonic()
+        assert time.monotonic() - began < 2
