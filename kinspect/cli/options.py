@@ -36,8 +36,9 @@ LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
 STATS = "stats"
 """A type of lines that `live` alone has."""
 
-LOGS, SPANS = "logs", "spans"
-SIGNALS = (LOGS, SPANS)
+LOGS, METRICS, SPANS = "logs", "metrics", "spans"
+SIGNALS = (LOGS, METRICS, SPANS)
+DEFAULT_SIGNALS = f"{LOGS},{METRICS}"
 SAMPLE = 0.01
 """Share of connections whose spans are sent, where nobody asks for another."""
 
@@ -222,7 +223,7 @@ SINKS = (
     click.option(
         "--otlp-signals",
         metavar="NAMES",
-        help=f"What to send: {', '.join(SIGNALS)}.  [default: {LOGS}]",
+        help=f"What to send: {', '.join(SIGNALS)}.  [default: {DEFAULT_SIGNALS}]",
     ),
     click.option(
         "--otlp-sample",

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from kinspect.cli.options import EXCHANGE, LOGS, SAMPLE, SIGNALS, SPANS, split
+from kinspect.cli.options import DEFAULT_SIGNALS, EXCHANGE, SAMPLE, SIGNALS, SPANS, split
 from kinspect.output.semconv import DEFAULT
 
 
@@ -41,7 +41,7 @@ def make_otlp(values: dict[str, Any], emit: frozenset[str]) -> Otlp | None:
         raise click.UsageError("--sort is not for --otlp: a collector sorts by itself")
     if not _is_base(url):
         raise click.UsageError("--otlp: give the collector's URL, as http://127.0.0.1:4318")
-    signals = split("--otlp-signals", [values["otlp_signals"] or LOGS])
+    signals = split("--otlp-signals", [values["otlp_signals"] or DEFAULT_SIGNALS])
     if unknown := sorted(signals - {*SIGNALS}):
         raise click.UsageError(f"--otlp-signals: {unknown[0]!r} is not one of {', '.join(SIGNALS)}")
     if values["otlp_sample"] is not None and SPANS not in signals:

@@ -1,21 +1,35 @@
-"""The `Sink` of `--otlp`: lines as logs and spans, delivered while the run goes on."""
+"""The `Sink` of `--otlp`: lines as logs, metrics and spans, delivered while the run goes on."""
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 from kinspect import __version__
 from kinspect.cli import FAILED, complain
-from kinspect.cli.options import LOGS, SPANS
+from kinspect.cli.options import CONNECTION, GAP, LOGS, METRICS, SPANS
 from kinspect.cli.otlp import Otlp
+from kinspect.cli.otlpmetrics import OtlpMetrics
 from kinspect.cli.sink import Closed, Input
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.view.view import View
 from kinspect.output.delivery import Delivery
-from kinspect.output.otlp import Reasons, Telemetry, log_exporter, sender, share, span_exporter
+from kinspect.output.otlp import (
+    Reasons,
+    Telemetry,
+    log_exporter,
+    metric_exporter,
+    one_sender,
+    sender,
+    share,
+    span_exporter,
+)
 from kinspect.output.semconv import FIELDS, Names, fails
 
-_EXPORTERS = {LOGS: log_exporter, SPANS: span_exporter}
-_CALLED = {LOGS: "log records", SPANS: "spans"}
+METRICS_SECONDS = 10.0
+"""How often metrics are sent."""
+_CALLED = {LOGS: "log records", SPANS: "spans", METRICS: "states of metrics"}
 
 
 class OtlpSink:
@@ -23,7 +37,6 @@ class OtlpSink:
     lost, and counted. `silent`: nothing is told before the end."""
 
     def __init__(self, asked: Otlp, waits: bool, silent: bool) -> None:
-        self.lines = asked.lines
         self._asked = asked
         self._silent = silent
         self._view = View(fields=FIELDS)
@@ -31,51 +44,80 @@ class OtlpSink:
         self._why: str | None = None
         self._told = False
         reasons = Reasons()
-        self._deliveries = {
-            signal: Delivery(sender(open_exporter(asked.url), reasons), waits, self._failed)
-            for signal, open_exporter in _EXPORTERS.items()
-            if signal in asked.signals
-        }
+        url, signals = asked.url, asked.signals
+        self._logs: Delivery[Any] | None = None
+        self._spans: Delivery[Any] | None = None
+        self._states: Delivery[Any] | None = None
+        if LOGS in signals:
+            self._logs = Delivery(sender(log_exporter(url), reasons), waits, self._failed)
+        if SPANS in signals:
+            self._spans = Delivery(sender(span_exporter(url), reasons), waits, self._failed)
+        if METRICS in signals:
+            # A state is put only if none is on its way, so that nobody waits.
+            self._states = Delivery(one_sender(metric_exporter(url), reasons), True, self._failed, 2, 1)
+        self._metrics = OtlpMetrics(self._telemetry)
+        self._due = time.monotonic() + METRICS_SECONDS
         self._left_out = 0
         self._without_time = 0
+        self.lines = asked.lines | ({CONNECTION, GAP} if METRICS in signals else set())
 
     def take(self, line: Line) -> None:
-        logs, spans = self._deliveries.get(LOGS), self._deliveries.get(SPANS)
-        if not isinstance(line, Exchange):
-            if logs is not None:
-                time = line.start_time if isinstance(line, ConnectionLine) else line.time
-                logs.put(self._telemetry.log(line.to_dict(), time))
+        if isinstance(line, Exchange):
+            self._take_exchange(line)
             return
+        if self._states is not None:
+            self._metrics.add_other(line)
+        is_connection = isinstance(line, ConnectionLine)
+        if self._logs is not None and (CONNECTION if is_connection else GAP) in self._asked.lines:
+            begun = line.start_time if isinstance(line, ConnectionLine) else line.time
+            shown = line.to_dict()
+            self._logs.put(self._telemetry.log(shown, self._telemetry.attributes(shown), begun))
+
+    def _take_exchange(self, line: Exchange) -> None:
         shown = self._view.exchange(line)
-        if logs is not None:
-            logs.put(self._telemetry.log(shown, line.timestamp))
-        if spans is None:
+        attributes = self._telemetry.attributes(shown)
+        if self._states is not None:
+            self._metrics.add(line, shown, attributes)
+        if self._logs is not None:
+            self._logs.put(self._telemetry.log(shown, attributes, line.timestamp))
+        if self._spans is None:
             return
         if not fails(shown) and share(shown["connection_id"]) >= self._asked.share:
             self._left_out += 1
             return
-        span = self._telemetry.span(shown, line.timestamp, line.completed_at)
+        span = self._telemetry.span(shown, attributes, line.timestamp, line.completed_at)
         if span is None:
             self._without_time += 1
         else:
-            spans.put(span)
+            self._spans.put(span)
 
     def flush(self) -> None:
-        """Batches go by themselves. What went wrong is told by the thread that prints."""
+        """Send metrics if it is time. Other batches go by themselves. Tell once what went wrong."""
+        if self._states is not None and self._states.idle and time.monotonic() >= self._due:
+            self._due = time.monotonic() + METRICS_SECONDS
+            self._states.put(self._metrics.state())
+        self._tell()
+
+    def _tell(self) -> None:
         if self._why is not None and not self._told and not self._silent:
             self._told = True
             complain(f"--otlp {self._asked.shown}: {self._why}; what is not delivered is counted")
 
     def close(self, read: Input) -> Closed:
         told, status = [], 0
-        for signal, delivery in self._deliveries.items():
+        if self._states is not None:
+            self._states.put(self._metrics.state())
+        deliveries = {LOGS: self._logs, METRICS: self._states, SPANS: self._spans}
+        for signal, delivery in deliveries.items():
+            if delivery is None:
+                continue
             delivery.close()
             text = f"otlp: {delivery.sent:,} {_CALLED[signal]} delivered"
             if delivery.lost:
                 status = FAILED
                 text += f", {delivery.lost:,} lost"
             told.append(text)
-        self.flush()
+        self._tell()
         if self._left_out:
             told.append(f"otlp: {self._left_out:,} exchanges without a span: not in the sample")
         if self._without_time:

@@ -21,13 +21,20 @@ ENDING_SECONDS = 10.0
 class Delivery(Generic[T]):
     """Sends items as they come. `send`: sends a batch, and returns why it could not. `waits`: whoever brings items to a
     full queue waits, while the receiver is there; else they are lost. `failed`: called once, with the first failure.
+    `queue`, `batch`: most items that wait, and that are sent at once.
 
     `sent`, `lost`: number of items.
     """
 
     def __init__(
-        self, send: Callable[[list[T]], str | None], waits: bool, failed: Callable[[str], None]
+        self,
+        send: Callable[[list[T]], str | None],
+        waits: bool,
+        failed: Callable[[str], None],
+        queue: int = QUEUE,
+        batch: int = BATCH,
     ) -> None:
+        self._most, self._batch = queue, batch
         self._send = send
         self._waits = waits
         self._failed = failed
@@ -48,14 +55,19 @@ class Delivery(Generic[T]):
             self._thread = threading.Thread(target=self._work, daemon=True)
             self._thread.start()
         with self._changed:
-            while len(self._queue) >= QUEUE:
+            while len(self._queue) >= self._most:
                 if not self._waits or self._away:
                     self.lost += 1
                     return
                 self._changed.wait()
             self._queue.append(item)
-            if len(self._queue) >= BATCH:
+            if len(self._queue) >= self._batch:
                 self._changed.notify_all()
+
+    @property
+    def idle(self) -> bool:
+        """True if nothing is on its way."""
+        return not self._queue and not self._sending
 
     def close(self) -> None:
         """Send what waits, as long as batches are delivered in time; the rest is lost."""
@@ -96,14 +108,14 @@ class Delivery(Generic[T]):
         """The next batch; empty at the end."""
         with self._changed:
             due = time.monotonic() + BATCH_SECONDS
-            while len(self._queue) < BATCH and not self._ends:
+            while len(self._queue) < self._batch and not self._ends:
                 left = due - time.monotonic()
                 if left <= 0:
                     if self._queue:
                         break
                     left = BATCH_SECONDS
                 self._changed.wait(left)
-            batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+            batch = [self._queue.popleft() for _ in range(min(self._batch, len(self._queue)))]
             self._sending = len(batch)
             self._changed.notify_all()
             return batch

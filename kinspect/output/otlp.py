@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, Protocol
 from uuid import uuid4
@@ -13,6 +13,7 @@ from uuid import uuid4
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk.resources import Resource
@@ -21,7 +22,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from kinspect.kafka.view.view import SCHEMA_VERSION
-from kinspect.output.semconv import Line, Names, Severity, fails, message, severity, span_name
+from kinspect.output.semconv import Line, Names, Severity, Value, fails, message, severity, span_name
 
 SEND_SECONDS = 10.0
 """How long a batch is tried."""
@@ -31,7 +32,7 @@ _HASHES = 1 << 64
 class Exporter(Protocol):
     """An exporter of the SDK. The result's name is SUCCESS, or it failed."""
 
-    def export(self, batch: Sequence[Any]) -> Any: ...
+    def export(self, batch: Any, /) -> Any: ...
     def shutdown(self) -> None: ...
 
 
@@ -52,10 +53,10 @@ class Reasons(logging.Handler):
             self.first = record.getMessage().partition(" encountered while")[0]
 
 
-def sender(exporter: Exporter, reasons: Reasons) -> Callable[[list[Any]], str | None]:
+def sender(exporter: Exporter, reasons: Reasons) -> Callable[[Any], str | None]:
     """Sends a batch by an exporter, and returns why it could not."""
 
-    def send(batch: list[Any]) -> str | None:
+    def send(batch: Any) -> str | None:
         reasons.first = ""
         try:
             delivered = exporter.export(batch).name == "SUCCESS"
@@ -76,13 +77,25 @@ def span_exporter(url: str) -> Exporter:
     return OTLPSpanExporter(endpoint=f"{url.rstrip('/')}/v1/traces", timeout=SEND_SECONDS)
 
 
+def metric_exporter(url: str) -> Exporter:
+    """The same for states of metrics."""
+    return OTLPMetricExporter(endpoint=f"{url.rstrip('/')}/v1/metrics", timeout=SEND_SECONDS)
+
+
+def one_sender(exporter: Exporter, reasons: Reasons) -> Callable[[list[Any]], str | None]:
+    """`sender` for an exporter that takes one thing at a time."""
+    send = sender(exporter, reasons)
+    return lambda batch: send(batch[0])
+
+
 def share(connection_id: str) -> float:
     """The connection's place from 0 up to 1, always the same: those below a share are a sample of that share."""
     return int.from_bytes(_hash(connection_id, 8)) / _HASHES
 
 
 class Telemetry:
-    """Makes logs and spans of lines. `names`: the attributes' names; `version`: that of kinspect."""
+    """Makes logs and spans of lines. `names`: the attributes' names; `version`: that of kinspect. `resource`, `scope`:
+    who tells them."""
 
     def __init__(self, names: Names, version: str) -> None:
         self._names = names
@@ -92,11 +105,15 @@ class Telemetry:
             "service.instance.id": uuid4().hex,
             "host.name": socket.gethostname(),
         }
-        self._resource = Resource.create(own, names.schema_url)
+        self.resource = Resource.create(own, names.schema_url)
         scope = {"kinspect.schema_version": SCHEMA_VERSION}
-        self._scope = InstrumentationScope("kinspect", version, names.schema_url, scope)
+        self.scope = InstrumentationScope("kinspect", version, names.schema_url, scope)
 
-    def log(self, line: Line, timestamp: int | None) -> ReadableLogRecord:
+    def attributes(self, line: Line) -> dict[str, Value]:
+        """The attributes of a line."""
+        return self._names.exchange(line) if line["type"] == "exchange" else self._names.other(line)
+
+    def log(self, line: Line, attributes: dict[str, Value], timestamp: int | None) -> ReadableLogRecord:
         """The log record of a line. `timestamp`: that of the line, in nanoseconds."""
         is_exchange = line["type"] == "exchange"
         level = severity(line) if is_exchange else Severity.INFO
@@ -107,12 +124,14 @@ class Telemetry:
             severity_text=level.name,
             severity_number=SeverityNumber(level),
             body=message(line),
-            attributes=self._names.exchange(line) if is_exchange else self._names.other(line),
+            attributes=attributes,
             event_name=f"kinspect.{line['type']}",
         )
-        return ReadableLogRecord(record, self._resource, self._scope)
+        return ReadableLogRecord(record, self.resource, self.scope)
 
-    def span(self, line: Line, timestamp: int | None, completed_at: int | None) -> ReadableSpan | None:
+    def span(
+        self, line: Line, attributes: dict[str, Value], timestamp: int | None, completed_at: int | None
+    ) -> ReadableSpan | None:
         """The span of an exchange, in a trace of its connection; None without times."""
         start, end = _time(timestamp), _time(completed_at)
         if start is None or end is None:
@@ -127,13 +146,13 @@ class Telemetry:
         return ReadableSpan(
             span_name(line),
             context,
-            resource=self._resource,
-            attributes=self._names.exchange(line),
+            resource=self.resource,
+            attributes=attributes,
             kind=SpanKind.CLIENT,
             status=failed if fails(line) else Status(StatusCode.UNSET),
             start_time=start,
             end_time=max(start, end),
-            instrumentation_scope=self._scope,
+            instrumentation_scope=self.scope,
         )
 
 

@@ -5,17 +5,21 @@ import json
 import pkgutil
 import re
 import socket
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import opentelemetry.semconv._incubating.attributes as incubating
 import opentelemetry.semconv.attributes as stable
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from opentelemetry.semconv._incubating.metrics import messaging_metrics
 from opentelemetry.semconv.schemas import Schemas
 from output.collector import Collector, attributes
 
+from kinspect.analysis.metrics import COUNTER, METRICS
+from kinspect.cli.otlpmetrics import dotted, unit_of
 from kinspect.kafka.view.view import iso_time
+from kinspect.output.operations import SETS, Operations
 from kinspect.output.semconv import (
     ATTRIBUTES,
     BOOL,
@@ -48,7 +52,8 @@ def collector():
 @pytest.fixture
 def send(kinspect, collector):
     """Reads captures and sends them; gives what was told."""
-    return lambda *arguments: kinspect("read", "--format", "none", "--otlp", collector.url, *arguments)
+    command = ["read", "--format", "none", "--otlp", collector.url]
+    return lambda *arguments: kinspect(*command, *arguments)
 
 
 def read(kinspect, *arguments):
@@ -286,6 +291,109 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def points(collector):
+    """The values of the last state of each metric, by its name and the attributes."""
+    found = {}
+    for metric in collector.requests["/v1/metrics"][-1].resource_metrics[0].scope_metrics[0].metrics:
+        data = getattr(metric, metric.WhichOneof("data"))
+        found[metric.name] = {tuple(sorted(attributes(p).items())): p for p in data.data_points}
+    return found
+
+
+def test_metrics_are_sums_over_the_lines(kinspect, collector, send):
+    paths = captures(CAPTURES / "4.4.0")
+    told = send("--otlp-signals", "metrics", *paths)
+    assert "states of metrics delivered\n" in told.err
+    lines, found = read(kinspect, *paths), points(collector)
+    exchanges = Counter((line["api"] or "unknown", line["outcome"]) for line in lines)
+    assert {
+        tuple(value for _, value in key): point.as_int
+        for key, point in found["kinspect.kafka.exchanges"].items()
+    } == exchanges
+    errors = Counter()
+    for line in lines:
+        for error in line["response"]["errors"] if line["error_count"] in range(1, 101) else ():
+            errors[line["api"], error["name"]] += 1
+    shown = {tuple(v for _, v in key): p.as_int for key, p in found["kinspect.kafka.errors"].items()}
+    assert {key: shown[key] for key in errors} == errors
+    times = [line for line in lines if line["service_ms"] is not None]
+    service = found["kinspect.kafka.service.duration"].values()
+    assert sum(point.count for point in service) == len(times)
+    assert sum(point.sum for point in service) == pytest.approx(
+        sum(line["service_ms"] for line in times) / 1000
+    )
+    for point in service:
+        assert sum(point.bucket_counts) == point.count
+        assert len(point.bucket_counts) == len(point.explicit_bounds) + 1
+        assert not point.HasField("min")
+    assert "kinspect.connections" in found
+
+
+def test_metrics_of_the_conventions(kinspect, collector, send):
+    send("--otlp-signals", "metrics", "--semconv", "1.45", *captures(CAPTURES / "4.4.0"))
+    lines, found = read(kinspect, *captures(CAPTURES / "4.4.0")), points(collector)
+    assert {name for name in found if not name.startswith("kinspect.")} == {
+        messaging_metrics.MESSAGING_CLIENT_OPERATION_DURATION,
+        messaging_metrics.MESSAGING_CLIENT_SENT_MESSAGES,
+        messaging_metrics.MESSAGING_CLIENT_CONSUMED_MESSAGES,
+    }
+    for name, apis in (("sent", ["Produce"]), ("consumed", ["Fetch", "ShareFetch"])):
+        series = found[f"messaging.client.{name}.messages"]
+        moved = sum(line["record_count"] or 0 for line in lines if line["api"] in apis)
+        assert sum(point.as_int for point in series.values()) == moved > 0
+    durations = found["messaging.client.operation.duration"]
+    known = [line for line in lines if line["api"] in ("Produce", "Fetch", "ShareFetch")]
+    assert sum(point.count for point in durations.values()) == sum(
+        line["latency_ms"] is not None for line in known
+    )
+    names = {name for key in durations for name, _ in key}
+    assert names == {
+        *("messaging.system.name", "messaging.operation.name", "messaging.operation.type"),
+        *("messaging.destination.name", "server.address", "server.port", "error.type"),
+    }
+
+
+def test_sets_of_attributes_are_bounded():
+    counted = Operations()
+    for number in range(SETS + 500):
+        line = {"api": "Produce", "latency_ms": 1.0, "record_count": 2}
+        counted.add(line, {"messaging.destination.name": f"topic-{number}"})
+    for series in (counted.durations, counted.messages["messaging.client.sent.messages"]):
+        assert len(series) == SETS + 1
+        assert (("otel.metric.overflow", True),) in series
+    assert sum(counted.messages["messaging.client.sent.messages"].values()) == 2 * (SETS + 500)
+    assert sum(sum(each.counts) for each in counted.durations.values()) == SETS + 500
+
+
+def test_names_are_those_of_prometheus_with_dots():
+    found = {metric.name: (dotted(metric.name), unit_of(metric.name)) for metric in METRICS}
+    assert found["kinspect_kafka_service_duration_seconds"] == ("kinspect.kafka.service.duration", "s")
+    assert found["kinspect_kafka_message_bytes_total"] == ("kinspect.kafka.message.bytes", "By")
+    assert found["kinspect_kafka_exchanges_total"] == ("kinspect.kafka.exchanges", "{exchange}")
+    # What a collector makes of it again: the unit and the kind at the end.
+    for metric in METRICS:
+        name, unit = found[metric.name]
+        again = name.replace(".", "_") + ("_seconds" if unit == "s" else "")
+        assert again + ("_total" if metric.kind == COUNTER else "") == metric.name
+
+
+def test_metrics_go_while_the_run_goes_on(kinspect, collector, send, monkeypatch):
+    monkeypatch.setattr("kinspect.cli.otlpsink.METRICS_SECONDS", 0.0)
+    send("--otlp-signals", "metrics", *captures(CAPTURES / "4.4.0"))
+    states = [
+        sum(
+            point.as_int
+            for metric in request.resource_metrics[0].scope_metrics[0].metrics
+            if metric.name == "kinspect.kafka.exchanges"
+            for point in metric.sum.data_points
+        )
+        for request in collector.requests["/v1/metrics"]
+    ]
+    assert len(states) > 1
+    assert states == sorted(states)
+    assert states[-1] == len(read(kinspect, *captures(CAPTURES / "4.4.0")))
 
 
 def test_a_collector_that_is_away_is_one_line_and_numbers(kinspect, monkeypatch):

@@ -1,0 +1,62 @@
+"""Produce and Fetch as OpenTelemetry counts messaging operations: durations, messages sent, messages consumed.
+
+Source: opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics. The names and buckets are its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import NamedTuple
+
+from kinspect.output.semconv import SYSTEM, WITH_RECORDS, Line, Value
+
+DURATION = "messaging.client.operation.duration"
+SENT, CONSUMED = "messaging.client.sent.messages", "messaging.client.consumed.messages"
+BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+"""Upper bounds of the buckets in seconds."""
+SETS = 2000
+"""Most sets of attributes of a metric; what is beyond them has the set `OVERFLOW`, as the SDK does it."""
+OVERFLOW = (("otel.metric.overflow", True),)
+ATTRIBUTES = (
+    *(SYSTEM, "messaging.system.name", "messaging.operation.name", "messaging.operation.type"),
+    *("messaging.destination.name", "server.address", "server.port", "error.type"),
+)
+"""Attributes of these metrics, by the names of both conventions."""
+_SENDS = "Produce"
+
+AttributeSet = tuple[tuple[str, Value], ...]
+
+
+class Histogram(NamedTuple):
+    """Durations: their number by bucket, and the sum of them in seconds, alone in a list."""
+
+    counts: list[int]
+    total: list[float]
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.total[0] += seconds
+
+
+class Operations:
+    """Accumulator of the three metrics, by sets of attributes."""
+
+    def __init__(self) -> None:
+        self.durations: dict[AttributeSet, Histogram] = {}
+        self.messages: dict[str, dict[AttributeSet, int]] = {SENT: {}, CONSUMED: {}}
+
+    def add(self, line: Line, attributes: dict[str, Value]) -> None:
+        """Count an exchange, given its attributes. It is left out if it moves no records."""
+        if line["api"] not in WITH_RECORDS:
+            return
+        own = tuple((name, attributes[name]) for name in ATTRIBUTES if name in attributes)
+        if line["latency_ms"] is not None:
+            series = self.durations
+            key = own if own in series or len(series) < SETS else OVERFLOW
+            if key not in series:
+                series[key] = Histogram([0] * (len(BOUNDS) + 1), [0.0])
+            series[key].add(max(line["latency_ms"], 0.0) / 1000)
+        if line["record_count"]:
+            counts = self.messages[SENT if line["api"] == _SENDS else CONSUMED]
+            key = own if own in counts or len(counts) < SETS else OVERFLOW
+            counts[key] = counts.get(key, 0) + line["record_count"]
