@@ -23,6 +23,7 @@ def lines_of(tmp_path_factory):
             with open(made[options], "ab") as out:
                 for capture in (capture for folder in FOLDERS for capture in captures(folder)):
                     out.write(_lines_of(capture, options, made[options].with_suffix(".part")))
+            assert made[options].read_bytes().count(b"\n") > 10_000
         return made[options]
 
     return lines

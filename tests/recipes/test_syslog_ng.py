@@ -39,19 +39,15 @@ def forwarding(syslog_ng, recipe, port, tmp_path):
     """Sends the lines of a file as the recipe says while the block runs; gives the file in which they come out."""
 
     @contextmanager
-    def run(source):
+    def run(source, sized=True):
         received = tmp_path / "received.jsonl"
-        receive = recipe(
-            "syslog-ng/receive.conf",
-            {"/var/log/kinspect/all.jsonl": received, "port(6514)": f'ip("127.0.0.1") port({port})'},
-        )
-        send = recipe(
-            "syslog-ng/kinspect.conf",
-            {"/var/log/kinspect/kafka.jsonl": source, "logs.example.com": "127.0.0.1", "6514": port},
-        )
-        with syslog_ng("receives", receive):
+        listening = {"/var/log/kinspect/all.jsonl": received, "port(6514)": f'ip("127.0.0.1") port({port})'}
+        sending = {"/var/log/kinspect/kafka.jsonl": source, "logs.example.com": "127.0.0.1", "6514": port}
+        sizes = {} if sized else {" log-msg-size(524288)": ""}
+        with syslog_ng("receives", recipe("syslog-ng/receive.conf", listening | sizes)):
             wait_for_listener(port)
-            with syslog_ng("sends", send):
+            sizes = {} if sized else {" log-msg-size(262144)": ""}
+            with syslog_ng("sends", recipe("syslog-ng/kinspect.conf", sending | sizes)):
                 yield received
 
     return run
@@ -63,6 +59,23 @@ def test_lines_of_any_length(lines_of, forwarding):
     assert max(map(len, sent)) > 65_536
     with forwarding(source) as received:
         assert wait_for_lines(received, len(sent)) == sent
+
+
+def test_short_lines_need_no_setting(lines_of, forwarding):
+    source = lines_of("--body", "text", "--max-line", "65000")
+    sent = source.read_bytes().splitlines()
+    assert any(b'"line_truncated":true' in line for line in sent)
+    with forwarding(source, sized=False) as received:
+        assert wait_for_lines(received, len(sent)) == sent
+
+
+def test_a_line_beyond_the_maximum_stops_no_other(forwarding, tmp_path):
+    source = tmp_path / "kafka.jsonl"
+    long = b"x" * 300_000
+    source.write_bytes(b'{"first":1}\n' + long + b'\n{"last":1}\n')
+    with forwarding(source) as received:
+        first, *parts, last = wait_for_lines(received, 4)
+    assert (first, b"".join(parts), last) == (b'{"first":1}', long, b'{"last":1}')
 
 
 def test_a_file_that_is_renamed(lines_of, forwarding, tmp_path):
