@@ -362,12 +362,12 @@ def test_14_four_trailing_bytes_are_decoded_around_and_reported() -> None:
     ],
 )
 def test_15_the_password_is_not_printed(
-    file: str, form: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    file: str, form: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "1000")  # a password broken over two lines would not be found
     row = ROWS[file]
     assert main(["read", str(row.path), "--format", form, "--records", "--payload", "text"]) == 0
-    output = "".join(capsys.readouterr())
+    output = "".join(capfd.readouterr())
     assert len(output) > 1000
     for secret in row.facts["secrets"]:
         assert not [text for text in disguises(secret) if text in output]

@@ -215,9 +215,9 @@ def test_file_cut_in_the_middle_gives_everything_before_the_cut(row: Row) -> Non
 
 
 @pytest.mark.parametrize("row", _parameters(CUT))
-def test_file_cut_in_the_middle_ends_with_status_3(row: Row, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_cut_in_the_middle_ends_with_status_3(row: Row, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["read", str(row.path), "--format", "none"]) == 3
-    assert row.file in capsys.readouterr().err
+    assert row.file in capfd.readouterr().err
 
 
 # ---------------------------------------------------------------------- less than the original

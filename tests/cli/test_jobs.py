@@ -246,7 +246,7 @@ def test_process_count(tmp_path, monkeypatch, asked, options, expected):
     if not options.get("fork", True):
         monkeypatch.delattr(os, "fork")
     wanted = SimpleNamespace(
-        stops_at=options.get("limit"), format_name=options.get("format", "jsonl"), sort=None
+        stops_at=options.get("limit"), format_name=options.get("format", "jsonl"), sort=None, otlp=None
     )
     assert process_count(asked, wanted, open_timeline([options.get("input", str(path))])) == expected
 
@@ -255,7 +255,7 @@ def test_process_count_has_a_most(tmp_path, monkeypatch):
     path = tmp_path / "x"
     path.write_bytes(bytes(20 * jobs.CHUNK_BYTES))
     monkeypatch.setattr(jobs, "_processors", lambda: 64)
-    wanted = SimpleNamespace(stops_at=None, format_name="jsonl", sort=None)
+    wanted = SimpleNamespace(stops_at=None, format_name="jsonl", sort=None, otlp=None)
     assert process_count(0, wanted, open_timeline([path])) == jobs.USEFUL
 
 

@@ -25,7 +25,7 @@ from kinspect.filters import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 
-PASSWORD = b"hunter2-Geheim"
+PASSWORD = b"hunger2-Geheim"
 SECRET = b"VerySecretNonce"
 VIEWS = (View(), View(records=True, payload="text"), View(fields=("client.id", "api_key", "problems")))
 

@@ -249,7 +249,9 @@ def test_users_are_left_out(kinspect):
     assert {line["type"] for line in lines} == {"exchange", "connection"}
     assert {line["client"]["principal"] for line in lines} == {None}
     refused = kinspect("read", "--format", "table", "--no-users", capture)
-    assert "--no-users is for --format jsonl or ecs or request-log, not table" in refused.err
+    assert (
+        "--no-users is for --format jsonl or ecs or request-log or parquet or none, not table" in refused.err
+    )
 
 
 def test_bodies_are_one_text(kinspect, exchanges):

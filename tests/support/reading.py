@@ -25,7 +25,7 @@ from support.packets import Packet, Streams, blocks, holes, packets
 WHOLE = View(records=True, payload="text")
 EVERYTHING = frozenset({"exchange", "connection", "gap"})
 
-TIMES = frozenset({"timestamp", "completed_at", "connection_id"})
+TIMES = frozenset({"timestamp", "completed_at", "connection_id", "event_id"})
 LATENCIES = frozenset({"latency_ms", "service_ms", "duration_ms", "in_flight", "wait"})
 PLACES = frozenset({"file", "first", "last", "packets"})
 OWN_OF_PACKETS = TIMES | LATENCIES | PLACES
@@ -248,7 +248,8 @@ def _own(whole: Reading, exchange: Exchange) -> set[int]:
 SAID_BEFORE = frozenset({"principal", "software_name", "software_version", "node_id"})
 """Keys that a line learns from others of its connection, and that may differ if those are missing."""
 OF_NEIGHBOURS = (
-    frozenset({"role", "service_ms", "in_flight", "wait", "topics", "partitions", "topic_name_resolved"})
+    frozenset({"role", "service_ms", "in_flight", "wait", "topics", "partitions"})
+    | {"topic_name_resolved", "topic_records"}
     | PLACES
 )
 """Keys that depend on other lines or on the place in the file; names are compared on their own."""
@@ -258,7 +259,7 @@ def _same(
     whole: Reading, original: Exchange, told: Line, part: Reading, exchange: Exchange, line: Line
 ) -> bool:
     """True if an exchange was decoded as in the complete capture."""
-    keys = OF_NEIGHBOURS | SAID_BEFORE | {"connection_id"}
+    keys = OF_NEIGHBOURS | SAID_BEFORE | {"connection_id", "event_id"}
     if without(told, keys) != without(line, keys):
         return False
     messages = (original.request, exchange.request), (original.response, exchange.response)
