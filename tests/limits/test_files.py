@@ -56,9 +56,10 @@ ALLOWED = {
     "spark/streaming/output.py": {"write_text"},
     # Deletes files that the run itself made: the oldest of those it was told to keep.
     "capture/save.py": {"unlink"},
-    # Gives a compressed file its name, once it is whole, and makes folders of tables.
-    "cli/archive.py": {"rename"},
-    "tables/parquet.py": {"mkdir"},
+    # Gives a compressed file its name, once it is whole; deletes what it was made of, and the oldest.
+    "cli/archive.py": {"rename", "unlink"},
+    # Makes folders of tables, and moves whole files into them; deletes its own, and with --force those of tables.
+    "tables/parquet.py": {"mkdir", "rename", "rmtree"},
     # Deletes a file that it has just made and could not write.
     "tui/index/export.py": {"unlink"},
 }
