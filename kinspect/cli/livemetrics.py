@@ -69,9 +69,11 @@ METRICS = (
     click.option(
         "--metrics-detail",
         is_flag=True,
-        help="More of them: latencies with queueing, exchanges by client, group and version.",
+        help="Serve more metrics: latencies with queueing, exchanges by client, group and version.",
     ),
-    click.option("--metrics-broker", is_flag=True, help="Exchanges, errors and durations by broker too."),
+    click.option(
+        "--metrics-broker", is_flag=True, help="Label exchanges, errors and durations with the broker."
+    ),
     click.option(
         "--metrics-labels",
         type=COUNT,
