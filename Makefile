@@ -57,7 +57,7 @@ package: $(PACKAGE_INSTALLED)
 	KINSPECT_COMPILE=0 $(BIN)/pyproject-build --outdir dist .
 
 wheels: $(PACKAGE_INSTALLED) build/wheel/.built
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel --quiet repair --wheel-dir dist build/wheel/*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
 
 sbom: $(PACKAGE_INSTALLED)
 	$(BIN)/python tools/sbom.py dist
