@@ -166,8 +166,8 @@ SHOWN = (
     click.option(
         "--max-line",
         type=Size(least=LEAST_LINE),
-        help="Cut lines of jsonl that have more bytes: bodies go first, then the ends of lists, then those of texts; at"
-        f" least {LEAST_LINE}.",
+        help=f"Cut lines of {JSONL} and {ECS} that have more bytes: bodies go first, then the ends of lists, then those"
+        f" of texts; at least {LEAST_LINE}.",
     ),
     click.option("--records", is_flag=True, help="Decode records."),
     payload_option("Show records' keys and values; none: their sizes only."),
@@ -205,7 +205,7 @@ FORMATS_OF = {
     "fields": (JSONL,),
     "body": (JSONL, ECS),
     "no_nulls": (JSONL,),
-    "max_line": (JSONL,),
+    "max_line": (JSONL, ECS),
     "no_users": (JSONL, ECS, REQUEST_LOG, PARQUET, NONE),
 }
 """The formats that have these options."""

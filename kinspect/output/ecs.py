@@ -21,6 +21,7 @@ from kinspect.kafka.view.view import View, source
 from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED
 from kinspect.model import NS_PER_MS, NS_PER_SECOND
 from kinspect.output.escape import escape
+from kinspect.output.fit import FittedText, Places
 from kinspect.output.jsonl import text
 
 ECS_VERSION = "9.0.0"
@@ -369,6 +370,7 @@ KEYS = (
     Key("kinspect.group.id", KEYWORD, "groups", (EXCHANGE,)),
     Key("kinspect.transactional_id", KEYWORD, "transactional_ids", (EXCHANGE,)),
     Key("kinspect.truncated_lists", BOOLEAN, "truncated_lists", (EXCHANGE,)),
+    Key("kinspect.line_truncated", BOOLEAN, "line_truncated"),
     Key("kinspect.records.count", LONG, "record_count", (EXCHANGE,)),
     Key("kinspect.records.bytes", LONG, "record_bytes", (EXCHANGE,)),
     Key("kinspect.error.codes", LONG, "error_codes", (EXCHANGE,)),
@@ -394,6 +396,12 @@ KEYS = (
     Key("kinspect.drops.kernel", LONG, "kernel_drops", (SUMMARY, STATS)),
     Key("kinspect.drops.queue", LONG, "queue_drops", (SUMMARY, STATS)),
 )
+
+PLACES = Places(
+    (("kinspect", "response", "body"), ("kinspect", "request", "body"), ("event", "original")),
+    ("kinspect", "line_truncated"),
+)
+"""The texts that are JSON, which go first, and the key that tells of it."""
 
 _MADE_OF = frozenset(
     {
@@ -446,6 +454,7 @@ class EcsTexts:
         fields = _fields(_of(EXCHANGE)) | (BODIES if asks else frozenset())
         self._view = replace(view, fields=fields, body=BODY_TEXT if asks else NO_BODY, nulls=True)
         self._plans: dict[str, Plan] = {}
+        self._made = text if view.max_line is None else FittedText(view.max_line, False, text, PLACES)
 
     def exchange(self, exchange: Exchange) -> bytes:
         return self._text(self._view.exchange(exchange))
@@ -458,7 +467,7 @@ class EcsTexts:
         plan = self._plans.get(kind)
         if plan is None:
             plan = self._plans[kind] = [(key.path.split("."), _reader(key.source)) for key in _of(kind)]
-        return text(_nested(plan, line))
+        return self._made(_nested(plan, line))
 
 
 Plan = list[tuple[list[str], Callable[[Line], Any]]]
