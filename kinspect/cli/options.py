@@ -175,7 +175,8 @@ SHOWN = (
     click.option(
         "--no-users",
         is_flag=True,
-        help=f"Leave out who logged in with SASL ({JSONL}, {ECS}, {REQUEST_LOG}). Bodies keep the names in them.",
+        help=f"Leave out who logged in with SASL ({JSONL}, {ECS}, {REQUEST_LOG}, {PARQUET}, --otlp). Bodies keep the"
+        " names in them.",
     ),
     click.option(
         "--int64",
