@@ -15,6 +15,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.view.view import View
 from kinspect.output.delivery import Delivery
+from kinspect.output.meaning import fails
 from kinspect.output.otlp import (
     Reasons,
     Telemetry,
@@ -25,7 +26,7 @@ from kinspect.output.otlp import (
     share,
     span_exporter,
 )
-from kinspect.output.semconv import FIELDS, Names, fails
+from kinspect.output.semconv import FIELDS, Names
 
 METRICS_SECONDS = 10.0
 """How often metrics are sent."""

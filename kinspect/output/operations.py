@@ -8,7 +8,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import NamedTuple
 
-from kinspect.output.semconv import SYSTEM, WITH_RECORDS, Line, Value
+from kinspect.output.meaning import Line
+from kinspect.output.semconv import SYSTEM, WITH_RECORDS, Value
 
 DURATION = "messaging.client.operation.duration"
 SENT, CONSUMED = "messaging.client.sent.messages", "messaging.client.consumed.messages"

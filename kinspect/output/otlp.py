@@ -22,7 +22,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from kinspect.kafka.view.view import SCHEMA_VERSION
-from kinspect.output.semconv import Line, Names, Severity, Value, fails, message, severity, span_name
+from kinspect.output.meaning import Line, fails, message
+from kinspect.output.semconv import Names, Severity, Value, severity, span_name
 
 SEND_SECONDS = 10.0
 """How long a batch is tried."""

@@ -347,7 +347,8 @@ def test_lists_and_texts_of_ecs_are_cut_too():
     )  # its keys: each line has all of them
     line = dict.fromkeys(line["properties"]) | {
         "type": "connection",
-        "client": {"ip": "::1", "port": 1, "id": "\x1b" * 5000, "principal": "u" * 3000},
+        "client": {"ip": "::1", "port": 1, "id": "\x1b" * 5000, "principal": "u" * 3000}
+        | dict.fromkeys(("software_name", "software_version")),
         "broker": {"ip": "::2", "port": 2},
         "connection_id": "c" * 100,
         "exchanges": 3,

@@ -19,6 +19,7 @@ from output.collector import Collector, attributes
 from kinspect.analysis.metrics import COUNTER, METRICS
 from kinspect.cli.otlpmetrics import dotted, unit_of
 from kinspect.kafka.view.view import iso_time
+from kinspect.output.meaning import message
 from kinspect.output.operations import SETS, Operations
 from kinspect.output.semconv import (
     ATTRIBUTES,
@@ -31,7 +32,6 @@ from kinspect.output.semconv import (
     TEXTS,
     Names,
     Severity,
-    message,
 )
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -445,12 +445,13 @@ def test_messages_of_lines():
         "partitions": [f"orders-{n}" for n in range(5)],
         "topics": ["orders"],
         "groups": [],
+        "transactional_ids": [],
         "error_names": ["MESSAGE_TOO_LARGE"],
         "outcome": "answered",
         "outcome_reason": None,
         "latency_ms": 1.171,
     }
-    assert message(line) == "Produce v13 orders-0, orders-1, orders-2 and 2 more MESSAGE_TOO_LARGE 1.17 ms"
+    assert message(line) == "Produce v13 orders-0,orders-1,orders-2 +2 MESSAGE_TOO_LARGE 1.17 ms"
     other = {
         "api": None,
         "api_key": 999,
