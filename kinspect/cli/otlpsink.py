@@ -26,7 +26,7 @@ from kinspect.output.otlp import (
     share,
     span_exporter,
 )
-from kinspect.output.semconv import FIELDS, Names
+from kinspect.output.semconv import FIELDS, Names, characters
 
 METRICS_SECONDS = 10.0
 """How often metrics are sent."""
@@ -72,7 +72,8 @@ class OtlpSink:
         if self._logs is not None and (CONNECTION if is_connection else GAP) in self._asked.lines:
             begun = line.start_time if isinstance(line, ConnectionLine) else line.time
             shown = line.to_dict()
-            self._logs.put(self._telemetry.log(shown, self._telemetry.attributes(shown), begun))
+            attributes = self._telemetry.attributes(shown)
+            self._logs.put(self._telemetry.log(shown, attributes, begun), characters(attributes))
 
     def _take_exchange(self, line: Exchange) -> None:
         shown = self._view.exchange(line)
@@ -80,7 +81,7 @@ class OtlpSink:
         if self._states is not None:
             self._metrics.add(line, shown, attributes)
         if self._logs is not None:
-            self._logs.put(self._telemetry.log(shown, attributes, line.timestamp))
+            self._logs.put(self._telemetry.log(shown, attributes, line.timestamp), characters(attributes))
         if self._spans is None:
             return
         if not fails(shown) and share(shown["connection_id"]) >= self._asked.share:
@@ -90,7 +91,7 @@ class OtlpSink:
         if span is None:
             self._without_time += 1
         else:
-            self._spans.put(span)
+            self._spans.put(span, characters(attributes))
 
     def flush(self) -> None:
         """Send metrics if it is time. Other batches go by themselves. Tell once what went wrong."""

@@ -241,6 +241,14 @@ class Names:
         return found
 
 
+def characters(attributes: dict[str, Value]) -> int:
+    """Number of characters of the texts in attributes."""
+    texts = [[value] if isinstance(value, str) else value for value in attributes.values()]
+    return sum(
+        len(text) for listed in texts if isinstance(listed, list) for text in listed if isinstance(text, str)
+    )
+
+
 LEFT_OUT = frozenset({"type", "schema_version", "timestamp", "host", "line_truncated"})
 """Keys of other lines that a log record has by itself, or not at all."""
 

@@ -32,6 +32,7 @@ from kinspect.output.semconv import (
     TEXTS,
     Names,
     Severity,
+    characters,
 )
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -365,6 +366,19 @@ def test_sets_of_attributes_are_bounded():
         assert (("otel.metric.overflow", True),) in series
     assert sum(counted.messages["messaging.client.sent.messages"].values()) == 2 * (SETS + 500)
     assert sum(sum(each.counts) for each in counted.durations.values()) == SETS + 500
+
+
+def test_texts_of_these_sets_are_bounded():
+    counted = Operations()
+    line = {"api": "Produce", "latency_ms": 1.0, "record_count": 2}
+    counted.add(line, {"messaging.destination.name": "t" * 100_000, "server.port": 9092})
+    ((name, port),) = counted.durations
+    assert name == ("messaging.destination.name", "t" * 255 + "…")
+    assert port == ("server.port", 9092)
+
+
+def test_what_an_item_takes_of_the_queue_is_its_text():
+    assert characters({"a": "xyz", "b": 5, "c": ["pq", "r"], "d": True, "e": 1.5, "f": [7]}) == 6
 
 
 def test_names_are_those_of_prometheus_with_dots():
