@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -192,24 +192,24 @@ SHOWN = (
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
 )
 
-LINES_ALONE: dict[str, Any] = {
-    "emit": (),
-    "fields": (),
-    "body": None,
-    "no_nulls": False,
-    "max_line": None,
-    "no_users": False,
+
+class ForLines(NamedTuple):
+    """An option that only lines for programs have: its default, and the formats that have it."""
+
+    default: Any
+    formats: tuple[str, ...]
+
+
+FOR_LINES = {
+    "emit": ForLines((), (JSONL, ECS)),
+    "fields": ForLines((), (JSONL,)),
+    "body": ForLines(None, (JSONL, ECS)),
+    "no_nulls": ForLines(False, (JSONL,)),
+    "max_line": ForLines(None, (JSONL, ECS)),
+    "no_users": ForLines(False, (JSONL, ECS, REQUEST_LOG, PARQUET, NONE)),
 }
-"""Options that only lines for programs have, with their defaults."""
-FORMATS_OF = {
-    "emit": (JSONL, ECS),
-    "fields": (JSONL,),
-    "body": (JSONL, ECS),
-    "no_nulls": (JSONL,),
-    "max_line": (JSONL, ECS),
-    "no_users": (JSONL, ECS, REQUEST_LOG, PARQUET, NONE),
-}
-"""The formats that have these options."""
+LINES_ALONE = {name: option.default for name, option in FOR_LINES.items()}
+"""The defaults of these options, for what prints no lines."""
 SINKS = (
     click.option(
         "--tables",
@@ -445,7 +445,7 @@ def make_style(values: dict[str, Any]) -> Style:
 def choose_format(values: dict[str, Any], terminal: bool, shown: str = TABLE) -> str:
     """The format meant by `auto`: `shown` on a terminal; options that only JSON lines have choose those."""
     name: str = values["format_name"]
-    given = {option: formats for option, formats in FORMATS_OF.items() if values[option]}
+    given = {key: option.formats for key, option in FOR_LINES.items() if values[key]}
     if name == AUTO:
         return shown if terminal and not given else JSONL
     if name == ECS and values["body"] == JSON:
