@@ -2,11 +2,14 @@
 
 import importlib
 import json
+import logging
 import pkgutil
 import re
 import socket
+import threading
 from collections import Counter, defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import opentelemetry.semconv._incubating.attributes as incubating
 import opentelemetry.semconv.attributes as stable
@@ -21,6 +24,7 @@ from kinspect.cli.otlpmetrics import dotted, unit_of
 from kinspect.kafka.view.view import iso_time
 from kinspect.output.meaning import message
 from kinspect.output.operations import SETS, Operations
+from kinspect.output.otlp import Reasons, sender
 from kinspect.output.semconv import (
     ATTRIBUTES,
     BOOL,
@@ -354,6 +358,31 @@ def test_metrics_of_the_conventions(kinspect, collector, send):
         *("messaging.system.name", "messaging.operation.name", "messaging.operation.type"),
         *("messaging.destination.name", "server.address", "server.port", "error.type"),
     }
+
+
+def test_each_signal_is_told_its_own_reason():
+    """Logs and metrics are sent at the same time."""
+    reasons, refused, begun = Reasons(), threading.Event(), threading.Event()
+
+    class Refuses:
+        def export(self, batch):
+            logging.getLogger("opentelemetry").error("refused")
+            refused.set()
+            assert begun.wait(10)
+            return SimpleNamespace(name="FAILURE")
+
+    class Takes:
+        def export(self, batch):
+            begun.set()
+            return SimpleNamespace(name="SUCCESS")
+
+    told = []
+    sending = threading.Thread(target=lambda: told.append(sender(Refuses(), reasons)([1])))
+    sending.start()
+    assert refused.wait(10)
+    assert sender(Takes(), reasons)([2]) is None
+    sending.join()
+    assert told == ["refused"]
 
 
 def test_sets_of_attributes_are_bounded():
