@@ -106,8 +106,6 @@ def open_metrics(values: dict[str, Any]) -> LiveMetrics | None:
         number = error.errno or 0
         why = os.strerror(number) if number > 0 else error.strerror or error
         raise KinspectError(f"--metrics: cannot listen on {endpoint(host, port)}: {why}") from None
-    # The capturing process must not hold the port.
-    os.register_at_fork(after_in_child=listener.close)
     counters = KafkaMetrics(
         detail=values["metrics_detail"], brokers=values["metrics_broker"], labels=values["metrics_labels"]
     )
@@ -132,6 +130,10 @@ class LiveMetrics:
         """Where the metrics are."""
         host, port = self._listener.getsockname()[:2]
         return f"http://{endpoint(host, port)}/metrics"
+
+    def fileno(self) -> int:
+        """The descriptor of the listening socket."""
+        return self._listener.fileno()
 
     # ------------------------------------------------------------------ the decoding thread
 
