@@ -14,7 +14,7 @@ from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Num
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, Filter
 from kinspect.kafka.connection.roles import ROLES
-from kinspect.kafka.view.forms import BODY_FORMS, JSON
+from kinspect.kafka.view.forms import BODY_FORMS, JSON, TEXT
 from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import INT64_FORMS, View
 from kinspect.kafka.wire.wait import CAUSES
@@ -208,6 +208,13 @@ FOR_LINES = {
     "max_line": ForLines(None, (JSONL, ECS)),
     "no_users": ForLines(False, (JSONL, ECS, REQUEST_LOG, PARQUET, NONE)),
 }
+IN_BODIES = {"records": False, "payload": "none", "int64": "number"}
+"""Options on what bodies show, with their defaults."""
+BODIES_APART = {
+    ECS: (("payload", "int64"), f"which has bodies only with --body {TEXT}"),
+    REQUEST_LOG: (("records", "payload", "int64"), "which has bodies as brokers log them"),
+}
+"""Formats where some of these show nothing, and why."""
 LINES_ALONE = {name: option.default for name, option in FOR_LINES.items()}
 """The defaults of these options, for what prints no lines."""
 SINKS = (
@@ -457,6 +464,16 @@ def choose_format(values: dict[str, Any], terminal: bool, shown: str = TABLE) ->
             flag = f"--{option.replace('_', '-')}"
             raise click.UsageError(f"{flag} is for --format {' or '.join(formats)}, not {name}")
     return name
+
+
+def check_bodies(values: dict[str, Any], format_name: str) -> None:
+    """Raise click.UsageError for options on what bodies show, where a format has none or others decide on it."""
+    if format_name == ECS and values["body"] == TEXT:
+        return
+    options, why = BODIES_APART.get(format_name, ((), ""))
+    for name in options:
+        if values[name] != IN_BODIES[name]:
+            raise click.UsageError(f"--{name} is not for --format {format_name}, {why}")
 
 
 def line_types(values: dict[str, Any]) -> frozenset[str]:

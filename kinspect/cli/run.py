@@ -21,6 +21,7 @@ from kinspect.cli.options import (
     GAP,
     STATS,
     SUMMARY,
+    check_bodies,
     check_sort,
     choose_format,
     line_types,
@@ -87,6 +88,7 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), shown: str =
     format for a terminal."""
     path = None if values["output"] == outfile.STANDARD else values["output"]
     format_name = choose_format(values, path is None and sys.stdout.isatty(), shown)
+    check_bodies(values, format_name)
     read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
     check_placing(values, path, format_name, read)
     tables = make_tables(values)
