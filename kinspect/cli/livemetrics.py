@@ -155,6 +155,9 @@ class LiveMetrics:
         """Nothing is taken any more."""
         return Closed([])
 
+    def discard(self) -> None:
+        """Nothing is kept."""
+
     def _count(self, run: ReadRun) -> None:
         from kinspect.cli.exposition import Counted
 

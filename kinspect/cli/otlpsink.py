@@ -58,6 +58,7 @@ class OtlpSink:
             self._states = Delivery(one_sender(metric_exporter(url), reasons), True, self._failed, 2, 1)
         self._metrics = OtlpMetrics(self._telemetry)
         self._due = time.monotonic() + METRICS_SECONDS
+        self._closed = False
         self._left_out = 0
         self._without_time = 0
         self.lines = asked.lines | ({CONNECTION, GAP} if METRICS in signals else set())
@@ -105,14 +106,18 @@ class OtlpSink:
             self._told = True
             complain(f"--otlp {self._asked.shown}: {self._why}; what is not delivered is counted")
 
+    @property
+    def _deliveries(self) -> dict[str, Delivery[Any]]:
+        """Those that are used, by their signals."""
+        found = {LOGS: self._logs, METRICS: self._states, SPANS: self._spans}
+        return {signal: delivery for signal, delivery in found.items() if delivery is not None}
+
     def close(self, read: Input) -> Closed:
+        self._closed = True
         told, status = [], 0
         if self._states is not None:
             self._states.put(self._metrics.state())
-        deliveries = {LOGS: self._logs, METRICS: self._states, SPANS: self._spans}
-        for signal, delivery in deliveries.items():
-            if delivery is None:
-                continue
+        for signal, delivery in self._deliveries.items():
             delivery.close()
             text = f"otlp: {delivery.sent:,} {_CALLED[signal]} delivered"
             if delivery.lost:
@@ -127,6 +132,19 @@ class OtlpSink:
         if status and not self._told:
             complain(f"--otlp {self._asked.shown}: {self._why or 'the collector was too slow'}")
         return Closed(told, status)
+
+    def discard(self) -> None:
+        """Tell what is lost of a run that was broken off."""
+        if self._closed:
+            return
+        self._closed = True
+        for signal, delivery in self._deliveries.items():
+            delivery.discard()
+            if delivery.lost:
+                complain(
+                    f"--otlp {self._asked.shown}: {delivery.sent:,} {_CALLED[signal]} delivered, {delivery.lost:,}"
+                    " lost, as the run was broken off"
+                )
 
     def _failed(self, why: str) -> None:
         self._why = self._why or why

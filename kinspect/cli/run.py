@@ -385,14 +385,14 @@ def _open_sinks(options: RunOptions, rolls: bool, waits: bool, silent: bool) -> 
         from kinspect.cli.tablefiles import TableFiles
 
         force, path = options.values["force"], options.values["output"]
-        tables = usage(lambda: TableFiles(options.tables, path, options.view, force, rolls))
-        # However the command ends; nothing is left to delete once the run is closed.
-        click.get_current_context().call_on_close(tables.discard)
-        sinks.append(tables)
+        sinks.append(usage(lambda: TableFiles(options.tables, path, options.view, force, rolls)))
     if options.otlp is not None:
         from kinspect.cli.otlpsink import OtlpSink
 
         sinks.append(OtlpSink(options.otlp, waits, silent))
+    for sink in sinks:
+        # However the command ends; nothing is left to do once the run is closed.
+        click.get_current_context().call_on_close(sink.discard)
     return sinks
 
 

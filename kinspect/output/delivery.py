@@ -92,10 +92,20 @@ class Delivery(Generic[T]):
                 if left <= 0:
                     break
                 self._changed.wait(left)
-            self.lost += len(self._queue) + self._sending
-            self._queue.clear()
-            # A batch that is delivered later must not count twice.
-            self._sending = 0
+            self._drop()
+
+    def discard(self) -> None:
+        """End at once: what waits or is on its way is lost."""
+        with self._changed:
+            self._ends = True
+            self._drop()
+            self._changed.notify_all()
+
+    def _drop(self) -> None:
+        self.lost += len(self._queue) + self._sending
+        self._queue.clear()
+        # A batch that is delivered later must not count twice.
+        self._sending = 0
 
     def _work(self) -> None:
         while batch := self._next():

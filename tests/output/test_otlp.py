@@ -6,6 +6,8 @@ import logging
 import pkgutil
 import re
 import socket
+import subprocess
+import sys
 import threading
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -358,6 +360,18 @@ def test_metrics_of_the_conventions(kinspect, collector, send):
         *("messaging.system.name", "messaging.operation.name", "messaging.operation.type"),
         *("messaging.destination.name", "server.address", "server.port", "error.type"),
     }
+
+
+def test_a_run_that_is_broken_off_tells_what_is_lost():
+    command = [sys.executable, "-m", "kinspect", "read", ERRORS, "-q", "--otlp", "http://127.0.0.1:1"]
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert ended.returncode == 1
+    told = re.search(r"0 log records delivered, (\d+) lost, as the run was broken off", ended.stderr)
+    assert told, ended.stderr
+    assert int(told[1]) > 0
 
 
 def test_each_signal_is_told_its_own_reason():
