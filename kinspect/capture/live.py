@@ -130,8 +130,9 @@ class Live:
         self._worker: int | None = None
         self._ended = True
 
-    def start(self) -> None:
-        """Start the capturing process. Raises CaptureError if a file cannot be created."""
+    def start(self, foreign: Sequence[int] = ()) -> None:
+        """Start the capturing process. `foreign`: descriptors that it does not hold: who deletes a file wants its space
+        back. Raises CaptureError if a file cannot be created."""
         files = None
         if self._settings.saving is not None:
             files = SaveFiles(self._settings.saving, self._prelude, time.time_ns())
@@ -139,8 +140,8 @@ class Live:
         stopped, self._control = os.pipe()
         self._worker = os.fork()
         if self._worker == 0:
-            os.close(told)
-            os.close(self._control)
+            for descriptor in (told, self._control, *foreign):
+                os.close(descriptor)
             _work(
                 self._rings,
                 Outbox(tell, self._settings.queue_bytes),

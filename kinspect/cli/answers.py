@@ -18,6 +18,7 @@ from kinspect.cli.jobs import read_shared
 from kinspect.cli.options import (
     AUTO,
     FILTERS,
+    IN_BODIES,
     INPUT,
     JOBS,
     LIMITS,
@@ -34,7 +35,7 @@ from kinspect.jobs import processes
 from kinspect.output import JSONL
 from kinspect.output import answers as output
 
-NOT_ASKED = {"records": False, "payload": "none", "show_secrets": False, "int64": "number", "limit": None}
+NOT_ASKED = {**IN_BODIES, "show_secrets": False, "limit": None}
 """Options of `read` that answers do without."""
 
 SHOWN = (

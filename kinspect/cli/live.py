@@ -237,7 +237,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     service = Service(capture, run, hangup, Notifier(), every)
     run.between = service.attend
     with interrupt:
-        capture.start()
+        capture.start([each.fileno() for each in (run.stream, metrics) if each is not None])
         service.ready()
         status = FAILED
         try:

@@ -17,7 +17,7 @@ from kinspect.output import JSONL
 from kinspect.output import answers as output
 from kinspect.output.tally import LOOKED_AT, PASSED
 
-FOR_LINES = {**NOT_ASKED, **LINES_ALONE, **NOT_FOR_ANSWERS, "otlp": None}
+NOT_FOR_THEM = {**NOT_ASKED, **LINES_ALONE, **NOT_FOR_ANSWERS, "otlp": None}
 """Options of printed exchanges, with their defaults."""
 ALONE = [name for name in output.FORMATS if name in (output.JSON, output.CSV)]
 """Formats that answers alone have."""
@@ -38,7 +38,7 @@ def check_answers(counted: Counted | None, values: dict[str, Any]) -> None:
         return
     if answer_format(values) not in output.FORMATS:
         raise click.UsageError(f"--format {asked} is not for --answer, which has {', '.join(output.FORMATS)}")
-    given = [name for name, default in FOR_LINES.items() if values[name] != default]
+    given = [name for name, default in NOT_FOR_THEM.items() if values[name] != default]
     if given:
         raise click.UsageError(f"--{given[0].replace('_', '-')} is not for --answer")
 

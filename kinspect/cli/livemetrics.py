@@ -108,8 +108,6 @@ def open_metrics(values: dict[str, Any]) -> LiveMetrics | None:
         number = error.errno or 0
         why = os.strerror(number) if number > 0 else error.strerror or error
         raise KinspectError(f"--metrics: cannot listen on {endpoint(host, port)}: {why}") from None
-    # The capturing process must not hold the port.
-    os.register_at_fork(after_in_child=listener.close)
     counters = KafkaMetrics(
         detail=values["metrics_detail"], brokers=values["metrics_broker"], labels=values["metrics_labels"]
     )
@@ -135,6 +133,10 @@ class LiveMetrics:
         host, port = self._listener.getsockname()[:2]
         return f"http://{endpoint(host, port)}/metrics"
 
+    def fileno(self) -> int:
+        """The descriptor of the listening socket."""
+        return self._listener.fileno()
+
     # ------------------------------------------------------------------ the decoding thread
 
     def take(self, line: Line) -> None:
@@ -154,6 +156,9 @@ class LiveMetrics:
     def close(self, read: Input) -> Closed:
         """Nothing is taken any more."""
         return Closed([])
+
+    def discard(self) -> None:
+        """Nothing is kept."""
 
     def _count(self, run: ReadRun) -> None:
         from kinspect.cli.exposition import Counted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -14,7 +14,7 @@ from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Num
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, Filter
 from kinspect.kafka.connection.roles import ROLES
-from kinspect.kafka.view.forms import BODY_FORMS, JSON
+from kinspect.kafka.view.forms import BODY_FORMS, JSON, TEXT
 from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import INT64_FORMS, View
 from kinspect.kafka.wire.wait import CAUSES
@@ -166,8 +166,8 @@ SHOWN = (
     click.option(
         "--max-line",
         type=Size(least=LEAST_LINE),
-        help="Cut lines of jsonl that have more bytes: bodies go first, then the ends of lists, then those of texts; at"
-        f" least {LEAST_LINE}.",
+        help=f"Cut lines of {JSONL} and {ECS} that have more bytes: bodies go first, then the ends of lists, then those"
+        f" of texts; at least {LEAST_LINE}.",
     ),
     click.option("--records", is_flag=True, help="Decode records."),
     payload_option("Show records' keys and values; none: their sizes only."),
@@ -192,24 +192,31 @@ SHOWN = (
     click.option("--wide", is_flag=True, help="Cut nothing in tables: rows may be longer than a line."),
 )
 
-LINES_ALONE: dict[str, Any] = {
-    "emit": (),
-    "fields": (),
-    "body": None,
-    "no_nulls": False,
-    "max_line": None,
-    "no_users": False,
+
+class ForLines(NamedTuple):
+    """An option that only lines for programs have: its default, and the formats that have it."""
+
+    default: Any
+    formats: tuple[str, ...]
+
+
+FOR_LINES = {
+    "emit": ForLines((), (JSONL, ECS)),
+    "fields": ForLines((), (JSONL,)),
+    "body": ForLines(None, (JSONL, ECS)),
+    "no_nulls": ForLines(False, (JSONL,)),
+    "max_line": ForLines(None, (JSONL, ECS)),
+    "no_users": ForLines(False, (JSONL, ECS, REQUEST_LOG, PARQUET, NONE)),
 }
-"""Options that only lines for programs have, with their defaults."""
-FORMATS_OF = {
-    "emit": (JSONL, ECS),
-    "fields": (JSONL,),
-    "body": (JSONL, ECS),
-    "no_nulls": (JSONL,),
-    "max_line": (JSONL,),
-    "no_users": (JSONL, ECS, REQUEST_LOG, PARQUET, NONE),
+IN_BODIES = {"records": False, "payload": "none", "int64": "number"}
+"""Options on what bodies show, with their defaults."""
+BODIES_APART = {
+    ECS: (("payload", "int64"), f"which has bodies only with --body {TEXT}"),
+    REQUEST_LOG: (("records", "payload", "int64"), "which has bodies as brokers log them"),
 }
-"""The formats that have these options."""
+"""Formats where some of these show nothing, and why."""
+LINES_ALONE = {name: option.default for name, option in FOR_LINES.items()}
+"""The defaults of these options, for what prints no lines."""
 SINKS = (
     click.option(
         "--tables",
@@ -445,7 +452,7 @@ def make_style(values: dict[str, Any]) -> Style:
 def choose_format(values: dict[str, Any], terminal: bool, shown: str = TABLE) -> str:
     """The format meant by `auto`: `shown` on a terminal; options that only JSON lines have choose those."""
     name: str = values["format_name"]
-    given = {option: formats for option, formats in FORMATS_OF.items() if values[option]}
+    given = {key: option.formats for key, option in FOR_LINES.items() if values[key]}
     if name == AUTO:
         return shown if terminal and not given else JSONL
     if name == ECS and values["body"] == JSON:
@@ -457,6 +464,16 @@ def choose_format(values: dict[str, Any], terminal: bool, shown: str = TABLE) ->
             flag = f"--{option.replace('_', '-')}"
             raise click.UsageError(f"{flag} is for --format {' or '.join(formats)}, not {name}")
     return name
+
+
+def check_bodies(values: dict[str, Any], format_name: str) -> None:
+    """Raise click.UsageError for options on what bodies show, where a format has none or others decide on it."""
+    if format_name == ECS and values["body"] == TEXT:
+        return
+    options, why = BODIES_APART.get(format_name, ((), ""))
+    for name in options:
+        if values[name] != IN_BODIES[name]:
+            raise click.UsageError(f"--{name} is not for --format {format_name}, {why}")
 
 
 def line_types(values: dict[str, Any]) -> frozenset[str]:

@@ -15,6 +15,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.view.view import View
 from kinspect.output.delivery import Delivery
+from kinspect.output.meaning import fails
 from kinspect.output.otlp import (
     Reasons,
     Telemetry,
@@ -25,7 +26,7 @@ from kinspect.output.otlp import (
     share,
     span_exporter,
 )
-from kinspect.output.semconv import FIELDS, Names, fails
+from kinspect.output.semconv import FIELDS, Names, characters
 
 METRICS_SECONDS = 10.0
 """How often metrics are sent."""
@@ -57,6 +58,7 @@ class OtlpSink:
             self._states = Delivery(one_sender(metric_exporter(url), reasons), True, self._failed, 2, 1)
         self._metrics = OtlpMetrics(self._telemetry)
         self._due = time.monotonic() + METRICS_SECONDS
+        self._closed = False
         self._left_out = 0
         self._without_time = 0
         self.lines = asked.lines | ({CONNECTION, GAP} if METRICS in signals else set())
@@ -71,7 +73,8 @@ class OtlpSink:
         if self._logs is not None and (CONNECTION if is_connection else GAP) in self._asked.lines:
             begun = line.start_time if isinstance(line, ConnectionLine) else line.time
             shown = line.to_dict()
-            self._logs.put(self._telemetry.log(shown, self._telemetry.attributes(shown), begun))
+            attributes = self._telemetry.attributes(shown)
+            self._logs.put(self._telemetry.log(shown, attributes, begun), characters(attributes))
 
     def _take_exchange(self, line: Exchange) -> None:
         shown = self._view.exchange(line)
@@ -79,7 +82,7 @@ class OtlpSink:
         if self._states is not None:
             self._metrics.add(line, shown, attributes)
         if self._logs is not None:
-            self._logs.put(self._telemetry.log(shown, attributes, line.timestamp))
+            self._logs.put(self._telemetry.log(shown, attributes, line.timestamp), characters(attributes))
         if self._spans is None:
             return
         if not fails(shown) and share(shown["connection_id"]) >= self._asked.share:
@@ -89,7 +92,7 @@ class OtlpSink:
         if span is None:
             self._without_time += 1
         else:
-            self._spans.put(span)
+            self._spans.put(span, characters(attributes))
 
     def flush(self) -> None:
         """Send metrics if it is time. Other batches go by themselves. Tell once what went wrong."""
@@ -103,14 +106,18 @@ class OtlpSink:
             self._told = True
             complain(f"--otlp {self._asked.shown}: {self._why}; what is not delivered is counted")
 
+    @property
+    def _deliveries(self) -> dict[str, Delivery[Any]]:
+        """Those that are used, by their signals."""
+        found = {LOGS: self._logs, METRICS: self._states, SPANS: self._spans}
+        return {signal: delivery for signal, delivery in found.items() if delivery is not None}
+
     def close(self, read: Input) -> Closed:
+        self._closed = True
         told, status = [], 0
         if self._states is not None:
             self._states.put(self._metrics.state())
-        deliveries = {LOGS: self._logs, METRICS: self._states, SPANS: self._spans}
-        for signal, delivery in deliveries.items():
-            if delivery is None:
-                continue
+        for signal, delivery in self._deliveries.items():
             delivery.close()
             text = f"otlp: {delivery.sent:,} {_CALLED[signal]} delivered"
             if delivery.lost:
@@ -125,6 +132,19 @@ class OtlpSink:
         if status and not self._told:
             complain(f"--otlp {self._asked.shown}: {self._why or 'the collector was too slow'}")
         return Closed(told, status)
+
+    def discard(self) -> None:
+        """Tell what is lost of a run that was broken off."""
+        if self._closed:
+            return
+        self._closed = True
+        for signal, delivery in self._deliveries.items():
+            delivery.discard()
+            if delivery.lost:
+                complain(
+                    f"--otlp {self._asked.shown}: {delivery.sent:,} {_CALLED[signal]} delivered, {delivery.lost:,}"
+                    " lost, as the run was broken off"
+                )
 
     def _failed(self, why: str) -> None:
         self._why = self._why or why

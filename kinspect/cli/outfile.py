@@ -48,15 +48,17 @@ class Descriptor(BufferedIOBase):
     def __init__(self, descriptor: int, closes: bool = True) -> None:
         self._descriptor = descriptor
         self._closes = closes
-        self._blocked_ns = 0
-        self._since: int | None = None
+        # Together, so that another thread sees both of the same moment.
+        self._blocked: tuple[int, int | None] = (0, None)
 
     @property
     def blocked_ns(self) -> int:
         """Nanoseconds spent in writes, the one under way included: who reads slowly holds up the writer. May be asked
-        in any thread."""
-        since = self._since
-        return self._blocked_ns + (0 if since is None else time.monotonic_ns() - since)
+        in any thread, and never falls."""
+        # Before it is seen whether a write is under way, which may end at any moment.
+        now = time.monotonic_ns()
+        before, since = self._blocked
+        return before + (0 if since is None else max(now - since, 0))
 
     @property
     def name(self) -> int:
@@ -75,7 +77,8 @@ class Descriptor(BufferedIOBase):
     def write(self, data: Any, /) -> int:
         """Write all of the bytes. Raises OSError; a file then ends with the last whole line that had room."""
         left = memoryview(data)
-        self._since = began = time.monotonic_ns()
+        before, began = self._blocked[0], time.monotonic_ns()
+        self._blocked = before, began
         done = 0
         try:
             while done < len(left):
@@ -84,8 +87,7 @@ class Descriptor(BufferedIOBase):
             self._cut(bytes(left[:done]))
             raise
         finally:
-            self._since = None
-            self._blocked_ns += time.monotonic_ns() - began
+            self._blocked = before + time.monotonic_ns() - began, None
         return done
 
     def _some(self, data: memoryview) -> int:

@@ -21,6 +21,7 @@ from kinspect.cli.options import (
     GAP,
     STATS,
     SUMMARY,
+    check_bodies,
     check_sort,
     choose_format,
     line_types,
@@ -87,6 +88,7 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), shown: str =
     format for a terminal."""
     path = None if values["output"] == outfile.STANDARD else values["output"]
     format_name = choose_format(values, path is None and sys.stdout.isatty(), shown)
+    check_bodies(values, format_name)
     read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
     check_placing(values, path, format_name, read)
     tables = make_tables(values)
@@ -383,14 +385,14 @@ def _open_sinks(options: RunOptions, rolls: bool, waits: bool, silent: bool) -> 
         from kinspect.cli.tablefiles import TableFiles
 
         force, path = options.values["force"], options.values["output"]
-        tables = usage(lambda: TableFiles(options.tables, path, options.view, force, rolls))
-        # However the command ends; nothing is left to delete once the run is closed.
-        click.get_current_context().call_on_close(tables.discard)
-        sinks.append(tables)
+        sinks.append(usage(lambda: TableFiles(options.tables, path, options.view, force, rolls)))
     if options.otlp is not None:
         from kinspect.cli.otlpsink import OtlpSink
 
         sinks.append(OtlpSink(options.otlp, waits, silent))
+    for sink in sinks:
+        # However the command ends; nothing is left to do once the run is closed.
+        click.get_current_context().call_on_close(sink.discard)
     return sinks
 
 

@@ -38,6 +38,9 @@ class Sink(Protocol):
     def close(self, read: Input) -> Closed:
         """Let everything count that was taken. Nothing is taken any more."""
 
+    def discard(self) -> None:
+        """The command ends: what does not count by now never will."""
+
 
 @runtime_checkable
 class SharedSink(Sink, Protocol):

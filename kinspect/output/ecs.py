@@ -6,31 +6,36 @@ values. What it has no key for stands below `kinspect`. Beats write into `kafka`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import orjson
-
 from kinspect.form import VERSION
+from kinspect.jsontext import json_text
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.forms import NONE as NO_BODY
 from kinspect.kafka.view.forms import TEXT as BODY_TEXT
 from kinspect.kafka.view.view import View, source
-from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED
+from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN
 from kinspect.model import NS_PER_MS, NS_PER_SECOND
-from kinspect.output.escape import escape
+from kinspect.output.fit import FittedText, Places
 from kinspect.output.jsonl import text
+from kinspect.output.meaning import (
+    Line,
+    at,
+    fails,
+    message,
+    network_type,
+    of_frames,
+    problem_codes,
+    software,
+)
 
 ECS_VERSION = "9.0.0"
-MESSAGE_MOST = 256
-"""Characters of `message` at most."""
-NAMES_SHOWN = 3
 SIZE_BYTES = 4
 """Bytes of the size in front of each message, which `size` does not count."""
 
-Line = dict[str, Any]
 Source = str | Callable[[Line], Any]
 """Where a value is from: the dotted path of a key of the line, or a function of the line."""
 
@@ -57,16 +62,6 @@ class Key(NamedTuple):
 
 
 # ---------------------------------------------------------------------- values
-
-
-def at(line: Line, path: str) -> Any:
-    """The value at a dotted path; None where there is none."""
-    value: Any = line
-    for name in path.split("."):
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return value
 
 
 def _always(value: Any) -> Source:
@@ -104,18 +99,6 @@ def _sum(*paths: str) -> Source:
     return lambda line: sum(at(line, path) or 0 for path in paths)
 
 
-def _frames(name: str) -> Callable[[Line], Any]:
-    """Of the request, or of an orphan."""
-
-    """Of the exchange's earliest message."""
-
-    def of(line: Line) -> Any:
-        found = at(line, f"request.frames.{name}")
-        return at(line, f"response.frames.{name}") if found is None else found
-
-    return of
-
-
 def _elapsed(line: Line) -> int | None:
     """Nanoseconds from `timestamp` to `completed_at`."""
     begin, end = (_epoch(at(line, path)) for path in ("timestamp", "completed_at"))
@@ -128,13 +111,6 @@ def _epoch(time: str | None) -> int | None:
         return None
     second, _, fraction = time.removesuffix("Z").partition(".")
     return int(datetime.fromisoformat(f"{second}+00:00").timestamp()) * NS_PER_SECOND + int(fraction)
-
-
-def fails(line: Line) -> bool:
-    """True if Kafka, or the connection, failed the exchange: an error code, or a request that stays unanswered for
-    another reason than the end of the capture. Damage of the capture is no failure."""
-    unanswered = line.get("outcome") == UNANSWERED and line.get("outcome_reason") != "capture_end"
-    return bool(line.get("error_codes")) or unanswered
 
 
 def _outcome(line: Line) -> str:
@@ -155,11 +131,6 @@ def _action(line: Line) -> str | None:
     return SASL_TOKEN if line.get("kind") == SASL_TOKEN else line.get("api")
 
 
-def _network_type(line: Line) -> str | None:
-    address = at(line, "client.ip")
-    return None if address is None else "ipv6" if ":" in address else "ipv4"
-
-
 def _protocol(line: Line) -> str | None:
     kind = line.get("kind")
     return kind if kind in ("kafka", "tls") else None
@@ -167,12 +138,6 @@ def _protocol(line: Line) -> str | None:
 
 def _addresses(line: Line) -> list[str]:
     return [*dict.fromkeys(filter(None, (at(line, "client.ip"), at(line, "broker.ip"))))]
-
-
-def _software(line: Line) -> str | None:
-    return (
-        "/".join(filter(None, (at(line, f"client.software_{name}") for name in ("name", "version")))) or None
-    )
 
 
 def _users(line: Line) -> list[str]:
@@ -190,7 +155,7 @@ def _established(line: Line) -> bool | None:
 
 def _file(line: Line) -> str | None:
     """The capture; in a live capture `file` is an interface."""
-    found: str | None = None if line.get("interface") else _frames("file")(line)
+    found: str | None = None if line.get("interface") else of_frames("file")(line)
     return found
 
 
@@ -204,88 +169,20 @@ def _tls_name(line: Line) -> str | None:
     return None if version is None else version.partition(" ")[0].lower()
 
 
-def _problem_codes(line: Line) -> list[str]:
-    return [*dict.fromkeys(problem["code"] for problem in line.get("problems") or ())]
-
-
 def _original(line: Line) -> str:
-    return orjson.dumps(line).decode()
-
-
-# ---------------------------------------------------------------------- `message`
-
-
-def _message(line: Line) -> str:
-    parts = MESSAGES.get(line["type"], _other_parts)(line)
-    text = escape(" ".join(filter(None, parts)))
-    return text if len(text) <= MESSAGE_MOST else f"{text[: MESSAGE_MOST - 1]}…"
-
-
-def _exchange_parts(line: Line) -> Iterator[str | None]:
-    """`Produce v13 orders-0 MESSAGE_TOO_LARGE 1.17 ms`."""
-    if line["api_key"] is None:
-        yield line["api"] or "response"
-    else:
-        name = line["api"] or f"API {line['api_key']}"
-        yield f"{name} v{line['api_version']}"
-    for key in ("partitions" if line["partitions"] else "topics", "groups", "transactional_ids"):
-        yield _listed(line[key])
-    yield _listed(line["error_names"])
-    if line["outcome"] == NO_RESPONSE:
-        yield "no response due"
-    elif line["outcome"] in (UNANSWERED, ORPHAN):
-        reason = line["outcome_reason"]
-        yield f"{line['outcome']} ({reason})" if reason else line["outcome"]
-    if line["latency_ms"] is not None:
-        yield f"{line['latency_ms']:.2f} ms"
-
-
-def _connection_parts(line: Line) -> Iterator[str | None]:
-    yield f"connection {line.get('kind')} {line.get('connection_id', '').rpartition('@')[0]}"
-    yield f"{line.get('exchanges')} exchanges {line.get('end_reason')}"
-
-
-def _gap_parts(line: Line) -> Iterator[str | None]:
-    yield f"gap of {line.get('bytes')} bytes from {line.get('direction')} {line.get('cause')}"
-
-
-def _summary_parts(line: Line) -> Iterator[str | None]:
-    yield f"{line.get('packets')} packets {line.get('exchanges')} exchanges {line.get('gaps')} gaps"
-
-
-def _stats_parts(line: Line) -> Iterator[str | None]:
-    drops = line.get("kernel_drops", 0) + line.get("queue_drops", 0)
-    yield f"{line.get('captured_packets')} packets {drops} dropped {line.get('exchanges')} exchanges"
-
-
-def _other_parts(line: Line) -> Iterator[str | None]:
-    yield line["type"]
-
-
-MESSAGES: dict[str, Callable[[Line], Iterable[str | None]]] = {
-    EXCHANGE: _exchange_parts,
-    CONNECTION: _connection_parts,
-    GAP: _gap_parts,
-    SUMMARY: _summary_parts,
-    STATS: _stats_parts,
-}
-
-
-def _listed(names: list[str]) -> str:
-    more = f" +{len(names) - NAMES_SHOWN}" if len(names) > NAMES_SHOWN else ""
-    return ",".join(names[:NAMES_SHOWN]) + more
+    return json_text(line)
 
 
 # ---------------------------------------------------------------------- the table
 
 
-def _side(name: str, native: str, message: str) -> tuple[Key, ...]:
+def _side(name: str, native: str, side: str) -> tuple[Key, ...]:
     """An end of the connection, as `client` or `server` and again as `source` or `destination`."""
     return (
         Key(f"{name}.ip", IP, f"{native}.ip", ENDS),
         Key(f"{name}.port", LONG, f"{native}.port", ENDS),
         Key(f"{name}.address", KEYWORD, f"{native}.ip", ENDS),
-        Key(f"{name}.bytes", LONG, lambda line: _message_bytes(line, message), (EXCHANGE,)),
+        Key(f"{name}.bytes", LONG, lambda line: _message_bytes(line, side), (EXCHANGE,)),
         Key(f"{name}.bytes", LONG, f"{native}.bytes", (CONNECTION,)),
     )
 
@@ -293,7 +190,7 @@ def _side(name: str, native: str, message: str) -> tuple[Key, ...]:
 KEYS = (
     Key("@timestamp", DATE, "timestamp"),
     Key("ecs.version", KEYWORD, _always(ECS_VERSION)),
-    Key("message", TEXT, _message),
+    Key("message", TEXT, message),
     Key("event.kind", KEYWORD, _always("event"), (EXCHANGE, CONNECTION, GAP)),
     Key("event.kind", KEYWORD, _always("metric"), (SUMMARY, STATS)),
     Key("event.category", KEYWORD, _always(["network"])),
@@ -316,7 +213,7 @@ KEYS = (
     Key("network.transport", KEYWORD, _always("tcp"), (EXCHANGE, CONNECTION, GAP)),
     Key("network.protocol", KEYWORD, _always("kafka"), (EXCHANGE, GAP)),
     Key("network.protocol", KEYWORD, _protocol, (CONNECTION,)),
-    Key("network.type", KEYWORD, _network_type, ENDS),
+    Key("network.type", KEYWORD, network_type, ENDS),
     Key("network.community_id", KEYWORD, "community_id", ENDS),
     Key("network.bytes", LONG, _bytes_on_wire, (EXCHANGE,)),
     Key("network.bytes", LONG, _sum("client.bytes", "broker.bytes"), (CONNECTION,)),
@@ -336,7 +233,7 @@ KEYS = (
     Key("related.user", KEYWORD, _users, ENDS),
     Key("user_agent.name", KEYWORD, "client.software_name", ENDS),
     Key("user_agent.version", KEYWORD, "client.software_version", ENDS),
-    Key("user_agent.original", KEYWORD, _software, ENDS),
+    Key("user_agent.original", KEYWORD, software, ENDS),
     Key("error.code", KEYWORD, _first("error_codes"), (EXCHANGE,)),
     Key("error.type", KEYWORD, _first("error_names"), (EXCHANGE,)),
     Key("error.message", TEXT, _error_message, (EXCHANGE,)),
@@ -351,8 +248,8 @@ KEYS = (
     Key("observer.hostname", KEYWORD, "host"),
     Key("observer.ingress.interface.name", KEYWORD, "interface"),
     Key("file.path", KEYWORD, _file, (EXCHANGE,)),
-    Key("kinspect.frame.first", LONG, _frames("first"), (EXCHANGE,)),
-    Key("kinspect.frame.last", LONG, _frames("last"), (EXCHANGE,)),
+    Key("kinspect.frame.first", LONG, of_frames("first"), (EXCHANGE,)),
+    Key("kinspect.frame.last", LONG, of_frames("last"), (EXCHANGE,)),
     Key("kinspect.connection_id", KEYWORD, "connection_id", (EXCHANGE, CONNECTION, GAP)),
     Key("kinspect.correlation_id", LONG, "correlation_id", (EXCHANGE,)),
     Key("kinspect.in_flight", LONG, "in_flight", (EXCHANGE,)),
@@ -369,6 +266,7 @@ KEYS = (
     Key("kinspect.group.id", KEYWORD, "groups", (EXCHANGE,)),
     Key("kinspect.transactional_id", KEYWORD, "transactional_ids", (EXCHANGE,)),
     Key("kinspect.truncated_lists", BOOLEAN, "truncated_lists", (EXCHANGE,)),
+    Key("kinspect.line_truncated", BOOLEAN, "line_truncated"),
     Key("kinspect.records.count", LONG, "record_count", (EXCHANGE,)),
     Key("kinspect.records.bytes", LONG, "record_bytes", (EXCHANGE,)),
     Key("kinspect.error.codes", LONG, "error_codes", (EXCHANGE,)),
@@ -378,7 +276,7 @@ KEYS = (
     Key("kinspect.throttle_time", LONG, _nanoseconds("throttle_time_ms"), (EXCHANGE,)),
     Key("kinspect.max_wait", LONG, _nanoseconds("max_wait_ms"), (EXCHANGE,)),
     Key("kinspect.wait", KEYWORD, "wait", (EXCHANGE,)),
-    Key("kinspect.problem.codes", KEYWORD, _problem_codes, (EXCHANGE,)),
+    Key("kinspect.problem.codes", KEYWORD, problem_codes, (EXCHANGE,)),
     Key("kinspect.problem.count", LONG, "problem_count", (EXCHANGE,)),
     *(Key(f"kinspect.{path}", TEXT, path, (EXCHANGE,)) for path in sorted(BODIES)),
     Key("kinspect.kind", KEYWORD, "kind", ENDS),
@@ -394,6 +292,12 @@ KEYS = (
     Key("kinspect.drops.kernel", LONG, "kernel_drops", (SUMMARY, STATS)),
     Key("kinspect.drops.queue", LONG, "queue_drops", (SUMMARY, STATS)),
 )
+
+PLACES = Places(
+    (("kinspect", "response", "body"), ("kinspect", "request", "body"), ("event", "original")),
+    ("kinspect", "line_truncated"),
+)
+"""The texts that are JSON, which go first, and the key that tells of it."""
 
 _MADE_OF = frozenset(
     {
@@ -446,6 +350,7 @@ class EcsTexts:
         fields = _fields(_of(EXCHANGE)) | (BODIES if asks else frozenset())
         self._view = replace(view, fields=fields, body=BODY_TEXT if asks else NO_BODY, nulls=True)
         self._plans: dict[str, Plan] = {}
+        self._made = text if view.max_line is None else FittedText(view.max_line, False, text, PLACES)
 
     def exchange(self, exchange: Exchange) -> bytes:
         return self._text(self._view.exchange(exchange))
@@ -458,7 +363,7 @@ class EcsTexts:
         plan = self._plans.get(kind)
         if plan is None:
             plan = self._plans[kind] = [(key.path.split("."), _reader(key.source)) for key in _of(kind)]
-        return text(_nested(plan, line))
+        return self._made(_nested(plan, line))
 
 
 Plan = list[tuple[list[str], Callable[[Line], Any]]]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import orjson
 
 from kinspect.jsontext import escape_json
 from kinspect.kafka.view.forms import BODY, no_nulls
-from kinspect.model import REQUEST, RESPONSE
 
-LEAST_LINE = 3000
+LEAST_LINE = 4000
 """Smallest number of bytes that every line can be made to fit in."""
 LEAST_TEXT = 48
 """Bytes of JSON, without the quotes, that are left of a text at least. No API, outcome, code or address has more."""
@@ -23,14 +22,28 @@ MARK = "…"
 Line = dict[str, Any]
 
 
+class Places(NamedTuple):
+    """Places in a line: `bodies`, which go first and whole; `truncated`, which tells that something went. A place is
+    the keys on the way to a value."""
+
+    bodies: tuple[tuple[str, ...], ...]
+    truncated: tuple[str, ...]
+
+
+JSON_PLACES = Places((("response", BODY), ("request", BODY)), ("line_truncated",))
+
+
 class FittedText:
     """Gives lines as text of no more than `limit` bytes, with the line feed; `limit` is at least `LEAST_LINE`.
-    `nulls`: as of `View`; `text`: gives lines as text, however long."""
+    `nulls`: as of `View`; `text`: gives lines as text, however long; `places`: those of the lines."""
 
-    def __init__(self, limit: int, nulls: bool, text: Callable[[Line], bytes]) -> None:
+    def __init__(
+        self, limit: int, nulls: bool, text: Callable[[Line], bytes], places: Places = JSON_PLACES
+    ) -> None:
         self._limit = limit
         self._nulls = nulls
         self._text = text
+        self._places = places
 
     def __call__(self, line: Line) -> bytes:
         text = self._text(line)
@@ -40,10 +53,13 @@ class FittedText:
         return self._text(shorter if self._nulls else no_nulls(shorter))
 
     def _shortened(self, line: Line, size: int) -> Line:
-        line = {**_copied(line), "line_truncated": True}
+        line = _copied(line)
+        *above, name = self._places.truncated
+        _at(line, above)[name] = True
         # `true` is shorter than `false`: that alone is no cut.
         excess = max(size, len(self._text(line))) - self._limit
-        for cut in (_cut_bodies, _cut_lists, _cut_texts):
+        excess = _cut_bodies(line, excess, self._places.bodies)
+        for cut in (_cut_lists, _cut_texts):
             if excess > 0:
                 excess = cut(line, excess)
         return line
@@ -56,6 +72,13 @@ def _copied(value: Any) -> Any:
     return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
+def _at(line: Line, keys: Iterable[str]) -> Line:
+    """The object in the line to which the keys lead; an empty one where there is none."""
+    for key in keys:
+        line = line.get(key) or {}
+    return line
+
+
 def _size(value: Any) -> int:
     return len(escape_json(orjson.dumps(value)))
 
@@ -64,12 +87,12 @@ def _size(value: Any) -> int:
 # to take, which is negative where more was taken.
 
 
-def _cut_bodies(line: Line, excess: int) -> int:
-    messages = [line[side] for side in (RESPONSE, REQUEST) if line.get(side) is not None]
-    bodies = [(_size(message[BODY]), message) for message in messages if message.get(BODY) is not None]
-    for size, message in sorted(bodies, key=lambda body: -body[0]):
+def _cut_bodies(line: Line, excess: int, bodies: Iterable[tuple[str, ...]]) -> int:
+    holders = [(_at(line, above), name) for *above, name in bodies]
+    there = [(_size(holder[name]), holder, name) for holder, name in holders if holder.get(name) is not None]
+    for size, holder, name in sorted(there, key=lambda body: -body[0]):
         if excess > 0:
-            message[BODY] = None
+            holder[name] = None
             excess -= size - len("null")
     return excess
 

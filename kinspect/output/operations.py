@@ -8,7 +8,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import NamedTuple
 
-from kinspect.output.semconv import SYSTEM, WITH_RECORDS, Line, Value
+from kinspect.output.meaning import Line
+from kinspect.output.semconv import SYSTEM, WITH_RECORDS, Value
 
 DURATION = "messaging.client.operation.duration"
 SENT, CONSUMED = "messaging.client.sent.messages", "messaging.client.consumed.messages"
@@ -17,6 +18,8 @@ BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 
 SETS = 2000
 """Most sets of attributes of a metric; what is beyond them has the set `OVERFLOW`, as the SDK does it."""
 OVERFLOW = (("otel.metric.overflow", True),)
+TEXT_MOST = 256
+"""Characters to which longer texts are cut, with an ellipsis at the end. Names of topics have 249 at most."""
 ATTRIBUTES = (
     *(SYSTEM, "messaging.system.name", "messaging.operation.name", "messaging.operation.type"),
     *("messaging.destination.name", "server.address", "server.port", "error.type"),
@@ -49,7 +52,7 @@ class Operations:
         """Count an exchange, given its attributes. It is left out if it moves no records."""
         if line["api"] not in WITH_RECORDS:
             return
-        own = tuple((name, attributes[name]) for name in ATTRIBUTES if name in attributes)
+        own = tuple((name, _cut(attributes[name])) for name in ATTRIBUTES if name in attributes)
         if line["latency_ms"] is not None:
             series = self.durations
             key = own if own in series or len(series) < SETS else OVERFLOW
@@ -60,3 +63,7 @@ class Operations:
             counts = self.messages[SENT if line["api"] == _SENDS else CONSUMED]
             key = own if own in counts or len(counts) < SETS else OVERFLOW
             counts[key] = counts.get(key, 0) + line["record_count"]
+
+
+def _cut(value: Value) -> Value:
+    return value if not isinstance(value, str) or len(value) <= TEXT_MOST else f"{value[: TEXT_MOST - 1]}…"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 import time
 from collections.abc import Callable
 from hashlib import blake2b
@@ -22,7 +23,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from kinspect.kafka.view.view import SCHEMA_VERSION
-from kinspect.output.semconv import Line, Names, Severity, Value, fails, message, severity, span_name
+from kinspect.output.meaning import Line, fails, message
+from kinspect.output.semconv import Names, Severity, Value, severity, span_name
 
 SEND_SECONDS = 10.0
 """How long a batch is tried."""
@@ -37,27 +39,37 @@ class Exporter(Protocol):
 
 
 class Reasons(logging.Handler):
-    """Keeps the first message of OpenTelemetry's loggers about a batch. They print nothing then."""
+    """Keeps the first message of OpenTelemetry's loggers about a batch, apart for each thread that sends. They print
+    nothing then."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.first = ""
+        self._own = threading.local()
         for name in ("opentelemetry", "urllib3"):
             logger = logging.getLogger(name)
             logger.addHandler(self)
             logger.propagate = False
 
+    @property
+    def first(self) -> str:
+        """The message; empty if there was none."""
+        return getattr(self._own, "first", "")
+
+    def begin(self) -> None:
+        """A batch is about to be sent."""
+        self._own.first = ""
+
     def emit(self, record: logging.LogRecord) -> None:
         # The later ones say that it was tried again.
         if record.name.startswith("opentelemetry") and not self.first:
-            self.first = record.getMessage().partition(" encountered while")[0]
+            self._own.first = record.getMessage().partition(" encountered while")[0]
 
 
 def sender(exporter: Exporter, reasons: Reasons) -> Callable[[Any], str | None]:
     """Sends a batch by an exporter, and returns why it could not."""
 
     def send(batch: Any) -> str | None:
-        reasons.first = ""
+        reasons.begin()
         try:
             delivered = exporter.export(batch).name == "SUCCESS"
         except Exception as error:

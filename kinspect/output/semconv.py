@@ -10,10 +10,17 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from kinspect.kafka.wire.pair import NO_RESPONSE, ORPHAN, SASL_TOKEN, UNANSWERED
-from kinspect.output.escape import escape
+from kinspect.output.meaning import (
+    Line,
+    api_name,
+    at,
+    fails,
+    network_type,
+    of_frames,
+    problem_codes,
+    software,
+)
 
-Line = dict[str, Any]
 Value = Any
 """Text, a number, a truth value, or a list of texts."""
 
@@ -34,9 +41,6 @@ CONVENTIONS = {
 }
 DEFAULT = "1.44"
 KAFKA = "kafka"
-MESSAGE_MOST = 256
-"""Characters of a message at most."""
-NAMES_SHOWN = 3
 
 BASE_OFFSETS = (
     "response.body.responses.partition_responses.base_offset",  # Produce
@@ -86,21 +90,6 @@ WITH_RECORDS = frozenset({"Produce", "Fetch", "ShareFetch"})
 # ---------------------------------------------------------------------- values
 
 
-def at(line: Line, path: str) -> Value:
-    """The value at a dotted path; None where there is none."""
-    value: Any = line
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
-def fails(line: Line) -> bool:
-    """True if Kafka, or the connection, failed the exchange: an error code, or a request that stays unanswered for
-    another reason than the end of the capture. Damage of the capture is no failure."""
-    unanswered = line["outcome"] == UNANSWERED and line["outcome_reason"] != "capture_end"
-    return bool(line["error_codes"]) or unanswered
-
-
 def _operation(part: str) -> Callable[[Line], Value]:
     return lambda line: getattr(OPERATIONS.get(line["api"]), part, None)
 
@@ -140,26 +129,8 @@ def _error_type(line: Line) -> str | None:
     return line["outcome_reason"] if fails(line) else None
 
 
-def _network_type(line: Line) -> str:
-    return "ipv6" if ":" in line["client"]["ip"] else "ipv4"
-
-
 def _version(line: Line) -> str | None:
     return None if line["api_version"] is None else str(line["api_version"])
-
-
-def _software(line: Line) -> str | None:
-    client = line["client"]
-    return "/".join(filter(None, (client["software_name"], client["software_version"]))) or None
-
-
-def _problem_codes(line: Line) -> list[str]:
-    return [*dict.fromkeys(problem["code"] for problem in line["problems"])]
-
-
-def _frames(name: str) -> Callable[[Line], Value]:
-    """Of the exchange's earliest message."""
-    return lambda line: at(line, f"{'response' if line['request'] is None else 'request'}.frames.{name}")
 
 
 def _key(path: str) -> Callable[[Line], Value]:
@@ -196,10 +167,10 @@ ATTRIBUTES = (
     Attribute("network.peer.address", TEXT, _key("broker.ip")),
     Attribute("network.peer.port", INT, _key("broker.port")),
     Attribute("network.transport", TEXT, lambda line: "tcp"),
-    Attribute("network.type", TEXT, _network_type),
+    Attribute("network.type", TEXT, network_type),
     Attribute("network.protocol.name", TEXT, lambda line: KAFKA),
     Attribute("network.protocol.version", TEXT, _version),
-    Attribute("user_agent.original", TEXT, _software),
+    Attribute("user_agent.original", TEXT, software),
     Attribute(PRINCIPAL, TEXT, _key("client.principal")),
     Attribute("kinspect.event_id", TEXT, _key("event_id")),
     Attribute("kinspect.interface", TEXT, _key("interface")),
@@ -229,12 +200,12 @@ ATTRIBUTES = (
     Attribute("kinspect.record_bytes", INT, _key("record_bytes")),
     Attribute("kinspect.error_names", TEXTS, _key("error_names")),
     Attribute("kinspect.error_count", INT, _key("error_count")),
-    Attribute("kinspect.problem_codes", TEXTS, _problem_codes),
+    Attribute("kinspect.problem_codes", TEXTS, problem_codes),
     Attribute("kinspect.problem_count", INT, _key("problem_count")),
     Attribute("kinspect.request.size", INT, _key("request.size")),
     Attribute("kinspect.response.size", INT, _key("response.size")),
-    Attribute("kinspect.frames.file", TEXT, _frames("file")),
-    Attribute("kinspect.frames.first", INT, _frames("first")),
+    Attribute("kinspect.frames.file", TEXT, of_frames("file")),
+    Attribute("kinspect.frames.first", INT, of_frames("first")),
 )
 """The attributes of logs and spans of exchanges."""
 
@@ -270,11 +241,19 @@ class Names:
         return found
 
 
+def characters(attributes: dict[str, Value]) -> int:
+    """Number of characters of the texts in attributes."""
+    texts = [[value] if isinstance(value, str) else value for value in attributes.values()]
+    return sum(
+        len(text) for listed in texts if isinstance(listed, list) for text in listed if isinstance(text, str)
+    )
+
+
 LEFT_OUT = frozenset({"type", "schema_version", "timestamp", "host", "line_truncated"})
 """Keys of other lines that a log record has by itself, or not at all."""
 
 
-# ---------------------------------------------------------------------- severity, and text for people
+# ---------------------------------------------------------------------- severities, and names of spans
 
 
 class Severity(IntEnum):
@@ -297,45 +276,5 @@ def span_name(line: Line) -> str:
     """`send orders`: the operation and its topic; else the API."""
     operation, topics = OPERATIONS.get(line["api"]), line["topics"]
     if operation is None:
-        return _api(line)
+        return api_name(line)
     return f"{operation.name} {topics[0]}" if len(topics) == 1 else operation.name
-
-
-def message(line: Line) -> str:
-    """A line for people, of 256 characters at most: `Produce v13 orders-0 MESSAGE_TOO_LARGE 1.17 ms`."""
-    text = escape(" ".join(filter(None, _parts(line))))
-    return text if len(text) <= MESSAGE_MOST else f"{text[: MESSAGE_MOST - 1]}…"
-
-
-def _parts(line: Line) -> list[str]:
-    if line["type"] == "connection":
-        return ["connection", line["kind"], line["connection_id"].partition("@")[0], line["end_reason"]]
-    if line["type"] == "gap":
-        return [f"gap of {line['bytes']} bytes from the {line['direction']}", line["cause"]]
-    found = [_api(line) if line["api_version"] is None else f"{_api(line)} v{line['api_version']}"]
-    found += [
-        _listed(line[key])
-        for key in ("partitions" if line["partitions"] else "topics", "groups", "error_names")
-    ]
-    if line["outcome"] == NO_RESPONSE:
-        found.append("no response due")
-    elif line["outcome"] in (UNANSWERED, ORPHAN):
-        found.append(
-            f"{line['outcome']} ({line['outcome_reason']})" if line["outcome_reason"] else line["outcome"]
-        )
-    if line["latency_ms"] is not None:
-        found.append(f"{line['latency_ms']:.2f} ms")
-    return found
-
-
-def _api(line: Line) -> str:
-    if line["api"] is not None:
-        return str(line["api"])
-    if line["kind"] == SASL_TOKEN:
-        return "SaslToken"
-    return "response" if line["api_key"] is None else f"API {line['api_key']}"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more

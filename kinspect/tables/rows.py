@@ -41,7 +41,7 @@ def open_table(name: str, fields: Collection[str] | None, view: View) -> Table:
     """The table `name`, with `fields` and errors as for `schema_of`. For `records` the view shows records."""
     schema = schema_of(name, fields)
     if name == CONNECTIONS:
-        return Table(schema, "connection", _connection_rows)
+        return Table(schema, "connection", _connection_rows(view))
     if name == EXCHANGES:
         return Table(schema, "exchange", _exchange_rows(view))
     if name == RECORDS:
@@ -98,10 +98,13 @@ def _exchange_rows(view: View) -> Callable[[Exchange], Iterable[TableRow]]:
     return rows
 
 
-def _connection_rows(line: ConnectionLine) -> Iterable[TableRow]:
-    row = line.to_dict()
-    _put_times(row, line.start_time, line.end_time)
-    return (row,)
+def _connection_rows(view: View) -> Callable[[ConnectionLine], Iterable[TableRow]]:
+    def rows(line: ConnectionLine) -> Iterable[TableRow]:
+        row = view.other(line.to_dict())
+        _put_times(row, line.start_time, line.end_time)
+        return (row,)
+
+    return rows
 
 
 def _batch_rows(view: View, records: bool) -> Callable[[Exchange], Iterator[TableRow]]:

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from kinspect.cli import outfile
 from kinspect.cli.outfile import Descriptor, NamedFile, Output, Placing
 
 
@@ -50,6 +51,32 @@ def test_a_pipe_takes_all_however_small_it_is():
     thread.join()
     os.close(read)
     assert b"".join(taken) == data
+
+
+def test_the_time_in_writes_never_falls(monkeypatch):
+    """Another thread asks just when a write ends: what it is told is not more than it is told afterwards."""
+    told, tell = os.pipe()
+    file = Descriptor(tell)
+    writing = threading.Thread(target=file.write, args=(bytes(1_000_000),))
+    writing.start()
+    time.sleep(0.05)
+    clock = time.monotonic_ns
+
+    def ends_the_write():
+        monkeypatch.setattr(outfile.time, "monotonic_ns", clock)
+        left = 1_000_000
+        while left:
+            left -= len(os.read(told, left))
+        writing.join()
+        time.sleep(0.02)
+        return clock()
+
+    monkeypatch.setattr(outfile.time, "monotonic_ns", ends_the_write)
+    meanwhile = file.blocked_ns
+    assert not writing.is_alive()
+    assert 0 < meanwhile <= file.blocked_ns
+    file.close()
+    os.close(told)
 
 
 def test_a_slow_reader_is_timed_while_the_write_waits_and_after():

@@ -622,3 +622,29 @@ def test_a_body_field_that_no_message_has(kinspect, capture):
     assert result.status == 2
     assert "unknown field 'request.body.topcs'" in result.err
     assert "did you mean topics" in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ["--format", "request-log", "--payload", "text"],
+            "--payload is not for --format request-log, which has",
+        ),
+        (["--format", "request-log", "--records"], "--records is not for --format request-log, which has"),
+        (
+            ["--format", "request-log", "--int64", "string"],
+            "--int64 is not for --format request-log, which has",
+        ),
+        (
+            ["--format", "ecs", "--payload", "text"],
+            "--payload is not for --format ecs, which has bodies only with",
+        ),
+        (["--format", "ecs", "--payload", "text", "--body", "text"], None),
+        (["--format", "ecs", "--records"], None),
+    ],
+)
+def test_options_on_bodies_are_not_ignored(kinspect, options, told):
+    found = kinspect("read", SCHEMAS.parents[1] / "captures" / "4.4.0" / "nano.pcap", *options)
+    assert found.status == (2 if told else 0)
+    assert (told or "") in found.err

@@ -93,6 +93,22 @@ def test_logrotate_loses_no_line(live, tmp_path, logrotate):
     assert sorted(ids(*files)) == list(range(sent))
 
 
+def test_only_one_process_holds_the_file_and_the_port(live, tmp_path):
+    """Else the space of a file that somebody deletes after a rotation is never free again."""
+    port, out = free_port(), tmp_path / "out.jsonl"
+    with live("-i", "lo", "--port", port, "-o", out, "--metrics", free_port()) as running:
+        held = [
+            {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()}
+            for pid in (running.process.pid, worker_of(running))
+        ]
+        running.end()
+        assert running.process.returncode == 0
+    listening = {name for name in held[0] if name.startswith("socket:")}
+    assert str(out) in held[0]
+    assert listening
+    assert held[1].isdisjoint({str(out), *listening})
+
+
 def test_a_file_that_cannot_be_opened_anew_is_told_and_lines_go_on(live, tmp_path):
     port, folder = free_port(), tmp_path / "folder"
     folder.mkdir()

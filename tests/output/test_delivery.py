@@ -4,7 +4,7 @@ import threading
 import time
 
 from kinspect.output import delivery
-from kinspect.output.delivery import BATCH, QUEUE, Delivery
+from kinspect.output.delivery import BATCH, BATCH_SIZE, QUEUE, QUEUE_SIZE, Delivery
 
 
 def made(send, waits):
@@ -44,6 +44,26 @@ def test_nobody_waits_who_must_not(monkeypatch):
     sends.close()
     assert sends.sent + sends.lost == 3 * QUEUE
     assert sends.sent >= QUEUE
+
+
+def test_items_that_wait_have_a_size(monkeypatch):
+    """A few large ones fill the queue; one that is larger than it goes alone."""
+    go = threading.Event()
+    got = []
+    sends, _ = made(lambda batch: got.append(batch) or (go.wait(30) and None), False)
+    most = QUEUE_SIZE // BATCH_SIZE
+    for number in range(3 * most):
+        sends.put(number, BATCH_SIZE)
+    # One more may be on its way.
+    assert 3 * most - sends.lost in (most, most + 1)
+    go.set()
+    sends.close()
+    assert sends.sent + sends.lost == 3 * most
+    assert {len(batch) for batch in got} == {1}
+    alone, _ = made(lambda batch: None, False)
+    alone.put(1, 2 * QUEUE_SIZE)
+    alone.close()
+    assert (alone.sent, alone.lost) == (1, 0)
 
 
 def test_a_receiver_that_is_away_holds_nobody_up(monkeypatch):

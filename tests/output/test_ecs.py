@@ -11,7 +11,8 @@ from support.hostile import EVIL
 from kinspect.api import read
 from kinspect.kafka.view.view import View
 from kinspect.output import ECS
-from kinspect.output.ecs import KEYS, MESSAGE_MOST, EcsTexts, legacy_template, template
+from kinspect.output.ecs import KEYS, EcsTexts, legacy_template, template
+from kinspect.output.meaning import MESSAGE_MOST
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = sorted((ROOT / "captures").glob("*/*.pcap*"))
@@ -288,14 +289,29 @@ def test_a_live_capture_has_an_interface_and_no_file():
     assert line["kinspect"]["frame"] == {"first": 1, "last": 1}
 
 
-def test_a_type_that_has_no_keys_of_its_own():
-    line = json.loads(EcsTexts(View()).line({"type": "stats", "timestamp": "2026-11-21T07:15:41.628739000Z"}))
+def blank(kind, **values):
+    """A line of this type with all its keys; what is not given is null."""
+    found = json.loads((ROOT / "docs" / "schema" / f"{kind}.schema.json").read_text("utf-8"))
+    return dict.fromkeys(found["properties"]) | {"type": kind, "line_truncated": False} | values
+
+
+def test_the_original_of_stats_is_harmless_once_it_is_read():
+    counted = dict.fromkeys(("captured_packets", "kernel_drops", "queue_drops", "exchanges"), 1)
+    native = blank("stats", timestamp="2026-11-21T07:15:41.628739000Z", interface="eth\x9b0", **counted)
+    line = json.loads(EcsTexts(View()).line(native))
     check(line)
     assert line["event"]["dataset"] == "kinspect.stats"
+    assert line["message"] == "1 packets 2 dropped 1 exchanges"
+    assert line["event"]["original"].isprintable()
+    assert json.loads(line["event"]["original"]) == native
 
 
 def test_times_of_a_connection_of_no_time():
-    line = json.loads(EcsTexts(View()).line({"type": "connection", "timestamp": None, "completed_at": None}))
+    ends = {
+        "client": {"ip": "::1", "port": 1, "software_name": None, "software_version": None},
+        "broker": {"ip": "::1", "port": 2},
+    }
+    line = json.loads(EcsTexts(View()).line(blank("connection", connection_id="a-b@0", **ends)))
     check(line)
     assert "duration" not in line["event"]
 

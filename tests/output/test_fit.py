@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from kinspect.jsontext import escape_json
 from kinspect.kafka.view.forms import no_nulls, text_bodies
+from kinspect.kafka.view.view import View
+from kinspect.output.ecs import BOOLEAN, DATE, IP, KEPT, KEYS, KEYWORD, LONG, TEXT, EcsTexts
 from kinspect.output.fit import LEAST_LINE, LEAST_TEXT, MARK, WHOLE, FittedText
 from kinspect.output.jsonl import text
 from kinspect.protocol import schema as apis
@@ -70,6 +72,49 @@ def members(node, whole):
 
 def test_the_smallest_limit_is_enough_for_each_type():
     sizes = {name: members(whole, whole) + 1 for name, whole in SCHEMAS.items()}
+    assert max(sizes.values()) <= LEAST_LINE, sizes
+
+
+ECS_SIZES = {
+    DATE: 32,
+    KEYWORD: 2 + LEAST_TEXT,
+    TEXT: 2 + LEAST_TEXT,
+    LONG: 20,
+    BOOLEAN: 5,
+    IP: 2 + LONGEST["ip"],
+}
+"""Bytes that a value of ECS has at most when all was cut that can be."""
+ECS_LISTS = {
+    *(
+        "event.category",
+        "event.type",
+        "related.ip",
+        "related.user",
+        "kinspect.topic.name",
+        "kinspect.topic.id",
+    ),
+    *("kinspect.partition", "kinspect.group.id", "kinspect.transactional_id", "kinspect.error.codes"),
+    *("kinspect.error.names", "kinspect.problem.codes"),
+}
+
+
+def largest_ecs(kind):
+    """Bytes that a line of ECS has at most when all was cut that can be."""
+    line = {}
+    for key in KEYS:
+        gone = key.path in ECS_LISTS or key.type == KEPT or key.path.endswith(".body")
+        if gone or (key.lines and kind not in key.lines):
+            continue
+        *above, name = key.path.split(".")
+        node = line
+        for step in above:
+            node = node.setdefault(step, {})
+        node[name] = "x" * ((LONGEST[name] if name == "connection_id" else ECS_SIZES[key.type]) - 2)
+    return len(text(line)) + 2
+
+
+def test_the_smallest_limit_is_enough_for_each_type_of_ecs():
+    sizes = {kind: largest_ecs(kind) for kind in (*TYPES, "stats")}
     assert max(sizes.values()) <= LEAST_LINE, sizes
     assert max(sizes.values()) > LEAST_LINE * 0.8, f"a smaller limit would do: {sizes}"
 
@@ -260,6 +305,65 @@ def test_lines_of_captures(kinspect, name):
             assert (before == after) == (len(before) <= 4000)
             if before != after:
                 assert json.loads(after)["line_truncated"] is True
+
+
+@pytest.mark.parametrize("name", ["4.4.0/errors_java.pcap.gz", "4.4.0/nano.pcap"])
+def test_lines_of_ecs(kinspect, name):
+    everything = ["--format", "ecs", "--body", "text", "--emit", "exchange,connection,gap,summary", "-q"]
+    path = ROOT / "captures" / name
+    plain, cut = (
+        kinspect("read", path, *everything, *more).out.encode().splitlines(keepends=True)
+        for more in ([], ["--max-line", LEAST_LINE])
+    )
+    assert len(plain) == len(cut)
+    assert any(len(line) > LEAST_LINE for line in plain)
+    for before, after in zip(plain, cut, strict=True):
+        assert len(after) <= LEAST_LINE
+        assert (before == after) == (len(before) <= LEAST_LINE)
+        if before == after:
+            continue
+        whole, found = json.loads(before), json.loads(after)
+        assert (whole["kinspect"]["line_truncated"], found["kinspect"]["line_truncated"]) == (False, True)
+        lost = {p for p, _ in ecs_paths(whole)} - {p for p, _ in ecs_paths(found)}
+        # Nothing but bodies had to go.
+        assert lost
+        assert lost <= {("kinspect", side, "body") for side in ("request", "response")} | {
+            ("event", "original")
+        }
+
+
+def ecs_paths(value, path=()):
+    """The values of a line of ECS by their paths, bodies too."""
+    if not isinstance(value, dict):
+        yield path, value
+        return
+    for key, item in value.items():
+        yield from ecs_paths(item, (*path, key))
+
+
+def test_lists_and_texts_of_ecs_are_cut_too():
+    line = json.loads(
+        (ROOT / "docs" / "schema" / "connection.schema.json").read_text()
+    )  # its keys: each line has all of them
+    line = dict.fromkeys(line["properties"]) | {
+        "type": "connection",
+        "client": {"ip": "::1", "port": 1, "id": "\x1b" * 5000, "principal": "u" * 3000}
+        | dict.fromkeys(("software_name", "software_version")),
+        "broker": {"ip": "::2", "port": 2},
+        "connection_id": "c" * 100,
+        "exchanges": 3,
+        "line_truncated": False,
+    }
+    found = EcsTexts(View(max_line=LEAST_LINE)).line(line)
+    assert len(found) <= LEAST_LINE
+    shown = json.loads(found)
+    assert shown["kinspect"]["line_truncated"] is True
+    assert shown["kinspect"]["connection_id"] == "c" * 100
+    assert shown["client"]["ip"] == "::1"
+    assert shown["user"]["name"].endswith(MARK)
+    assert shown["kinspect"]["client"]["id"].endswith(MARK)
+    # Lists go before texts: an empty one is absent.
+    assert "related" not in shown
 
 
 def test_too_small_a_limit(kinspect):

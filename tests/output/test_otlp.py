@@ -2,11 +2,16 @@
 
 import importlib
 import json
+import logging
 import pkgutil
 import re
 import socket
+import subprocess
+import sys
+import threading
 from collections import Counter, defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import opentelemetry.semconv._incubating.attributes as incubating
 import opentelemetry.semconv.attributes as stable
@@ -19,7 +24,9 @@ from output.collector import Collector, attributes
 from kinspect.analysis.metrics import COUNTER, METRICS
 from kinspect.cli.otlpmetrics import dotted, unit_of
 from kinspect.kafka.view.view import iso_time
+from kinspect.output.meaning import message
 from kinspect.output.operations import SETS, Operations
+from kinspect.output.otlp import Reasons, sender
 from kinspect.output.semconv import (
     ATTRIBUTES,
     BOOL,
@@ -31,7 +38,7 @@ from kinspect.output.semconv import (
     TEXTS,
     Names,
     Severity,
-    message,
+    characters,
 )
 
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -355,6 +362,43 @@ def test_metrics_of_the_conventions(kinspect, collector, send):
     }
 
 
+def test_a_run_that_is_broken_off_tells_what_is_lost():
+    command = [sys.executable, "-m", "kinspect", "read", ERRORS, "-q", "--otlp", "http://127.0.0.1:1"]
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert ended.returncode == 1
+    told = re.search(r"0 log records delivered, (\d+) lost, as the run was broken off", ended.stderr)
+    assert told, ended.stderr
+    assert int(told[1]) > 0
+
+
+def test_each_signal_is_told_its_own_reason():
+    """Logs and metrics are sent at the same time."""
+    reasons, refused, begun = Reasons(), threading.Event(), threading.Event()
+
+    class Refuses:
+        def export(self, batch):
+            logging.getLogger("opentelemetry").error("refused")
+            refused.set()
+            assert begun.wait(10)
+            return SimpleNamespace(name="FAILURE")
+
+    class Takes:
+        def export(self, batch):
+            begun.set()
+            return SimpleNamespace(name="SUCCESS")
+
+    told = []
+    sending = threading.Thread(target=lambda: told.append(sender(Refuses(), reasons)([1])))
+    sending.start()
+    assert refused.wait(10)
+    assert sender(Takes(), reasons)([2]) is None
+    sending.join()
+    assert told == ["refused"]
+
+
 def test_sets_of_attributes_are_bounded():
     counted = Operations()
     for number in range(SETS + 500):
@@ -365,6 +409,19 @@ def test_sets_of_attributes_are_bounded():
         assert (("otel.metric.overflow", True),) in series
     assert sum(counted.messages["messaging.client.sent.messages"].values()) == 2 * (SETS + 500)
     assert sum(sum(each.counts) for each in counted.durations.values()) == SETS + 500
+
+
+def test_texts_of_these_sets_are_bounded():
+    counted = Operations()
+    line = {"api": "Produce", "latency_ms": 1.0, "record_count": 2}
+    counted.add(line, {"messaging.destination.name": "t" * 100_000, "server.port": 9092})
+    ((name, port),) = counted.durations
+    assert name == ("messaging.destination.name", "t" * 255 + "…")
+    assert port == ("server.port", 9092)
+
+
+def test_what_an_item_takes_of_the_queue_is_its_text():
+    assert characters({"a": "xyz", "b": 5, "c": ["pq", "r"], "d": True, "e": 1.5, "f": [7]}) == 6
 
 
 def test_names_are_those_of_prometheus_with_dots():
@@ -445,12 +502,13 @@ def test_messages_of_lines():
         "partitions": [f"orders-{n}" for n in range(5)],
         "topics": ["orders"],
         "groups": [],
+        "transactional_ids": [],
         "error_names": ["MESSAGE_TOO_LARGE"],
         "outcome": "answered",
         "outcome_reason": None,
         "latency_ms": 1.171,
     }
-    assert message(line) == "Produce v13 orders-0, orders-1, orders-2 and 2 more MESSAGE_TOO_LARGE 1.17 ms"
+    assert message(line) == "Produce v13 orders-0,orders-1,orders-2 +2 MESSAGE_TOO_LARGE 1.17 ms"
     other = {
         "api": None,
         "api_key": 999,

@@ -1,0 +1,125 @@
+"""What a line means in every system that it is sent to: whether the exchange failed, and a text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kinspect.kafka.wire.pair import NO_RESPONSE, ORPHAN, UNANSWERED
+from kinspect.output.escape import escape
+
+MESSAGE_MOST = 256
+"""Characters of a message at most."""
+NAMES_SHOWN = 3
+
+Line = dict[str, Any]
+
+
+def at(line: Line, path: str) -> Any:
+    """The value at a dotted path; None where there is none."""
+    value: Any = line
+    for name in path.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def fails(line: Line) -> bool:
+    """True if Kafka, or the connection, failed the exchange: an error code, or a request that stays unanswered for
+    another reason than the end of the capture. Damage of the capture is no failure."""
+    unanswered = line["outcome"] == UNANSWERED and line["outcome_reason"] != "capture_end"
+    return bool(line["error_codes"]) or unanswered
+
+
+def network_type(line: Line) -> str:
+    """`ipv4` or `ipv6`."""
+    return "ipv6" if ":" in line["client"]["ip"] else "ipv4"
+
+
+def software(line: Line) -> str | None:
+    """The client's software and its version, joined: `apache-kafka-java/4.4.0`."""
+    client = line["client"]
+    return "/".join(filter(None, (client["software_name"], client["software_version"]))) or None
+
+
+def problem_codes(line: Line) -> list[str]:
+    """The codes of an exchange's problems, each once."""
+    return [*dict.fromkeys(problem["code"] for problem in line["problems"])]
+
+
+def of_frames(name: str) -> Callable[[Line], Any]:
+    """A function of an exchange's line: this key of the frames of its earliest message."""
+
+    def of(line: Line) -> Any:
+        return at(line, f"{'response' if line['request'] is None else 'request'}.frames.{name}")
+
+    return of
+
+
+def api_name(line: Line) -> str:
+    """The API of an exchange; else its number, or what there is of it."""
+    if line["api"] is not None:
+        return str(line["api"])
+    return "response" if line["api_key"] is None else f"API {line['api_key']}"
+
+
+# ---------------------------------------------------------------------- the text for people
+
+
+def message(line: Line) -> str:
+    """The line in a text of 256 printable characters at most: `Produce v13 orders-0 MESSAGE_TOO_LARGE 1.17 ms`."""
+    text = escape(" ".join(filter(None, _PARTS[line["type"]](line))))
+    return text if len(text) <= MESSAGE_MOST else f"{text[: MESSAGE_MOST - 1]}…"
+
+
+def _exchange_parts(line: Line) -> Iterator[str]:
+    yield api_name(line)
+    if line["api_version"] is not None:
+        yield f"v{line['api_version']}"
+    for key in (
+        "partitions" if line["partitions"] else "topics",
+        "groups",
+        "transactional_ids",
+        "error_names",
+    ):
+        yield _listed(line[key])
+    if line["outcome"] == NO_RESPONSE:
+        yield "no response due"
+    elif line["outcome"] in (UNANSWERED, ORPHAN):
+        reason = line["outcome_reason"]
+        yield f"{line['outcome']} ({reason})" if reason else line["outcome"]
+    if line["latency_ms"] is not None:
+        yield f"{line['latency_ms']:.2f} ms"
+
+
+def _connection_parts(line: Line) -> Iterator[str]:
+    yield f"connection {line['kind']} {line['connection_id'].rpartition('@')[0]}"
+    yield f"{line['exchanges']} exchanges {line['end_reason']}"
+
+
+def _gap_parts(line: Line) -> Iterator[str]:
+    yield f"gap of {line['bytes']} bytes from {line['direction']} {line['cause']}"
+
+
+def _summary_parts(line: Line) -> Iterator[str]:
+    yield f"{line['packets']} packets {line['exchanges']} exchanges {line['gaps']} gaps"
+
+
+def _stats_parts(line: Line) -> Iterator[str]:
+    drops = line["kernel_drops"] + line["queue_drops"]
+    yield f"{line['captured_packets']} packets {drops} dropped {line['exchanges']} exchanges"
+
+
+_PARTS: dict[str, Callable[[Line], Iterable[str]]] = {
+    "exchange": _exchange_parts,
+    "connection": _connection_parts,
+    "gap": _gap_parts,
+    "summary": _summary_parts,
+    "stats": _stats_parts,
+}
+
+
+def _listed(names: list[str]) -> str:
+    more = f" +{len(names) - NAMES_SHOWN}" if len(names) > NAMES_SHOWN else ""
+    return ",".join(names[:NAMES_SHOWN]) + more
