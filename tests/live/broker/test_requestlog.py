@@ -29,16 +29,16 @@ def by_request(log):
 
 
 @pytest.mark.parametrize("scenario", ["admin_java", "codecs_librdkafka", "sasl_kafkapython", "txn_java"])
-def test_the_broker_wrote_the_same(lab, live, tmp_path, scenario):
-    output, begin = tmp_path / "lines", lab.server.log.stat().st_size
+def test_the_broker_wrote_the_same(new_lab, live, tmp_path, scenario):
+    output, begin = tmp_path / "lines", new_lab.server.log.stat().st_size
     with (
         output.open("wb") as file,
-        live("-i", "lo", "--format", "request-log", before=lab.inside, stdout=file) as running,
+        live("-i", "lo", "--format", "request-log", before=new_lab.inside, stdout=file) as running,
     ):
-        lab.perform(scenario)
+        new_lab.perform(scenario)
         running.end()
         assert running.process.returncode == 0
-    written = lab.server.log.read_bytes()[begin:].decode()
+    written = new_lab.server.log.read_bytes()[begin:].decode()
     ours, theirs = by_request(output.read_text()), by_request(written)
     both = ours.keys() & theirs.keys()
     for key in both:
@@ -47,7 +47,7 @@ def test_the_broker_wrote_the_same(lab, live, tmp_path, scenario):
         assert (one.keys() ^ other.keys()) <= {"clientInformation"}
         assert {name: one[name] for name in shared} == {name: other[name] for name in shared}
     # The last requests of a client that was gone got no answer.
-    told = RequestLog(written, lab.server.ports).entries
+    told = RequestLog(written, new_lab.server.ports).entries
     answered = {(entry["port"], entry["api"], entry["corr"]) for entry in told if entry["resp"] is not None}
     assert len(answered) > 10
     assert answered <= {(int(connection.rpartition(":")[2]), api, number) for connection, api, number in both}
