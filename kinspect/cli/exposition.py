@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kinspect import __version__
 from kinspect.analysis.metrics import (
@@ -19,7 +19,6 @@ from kinspect.analysis.metrics import (
     METRICS,
     Durations,
     KafkaMetrics,
-    Labels,
     Metric,
     Series,
 )
@@ -185,27 +184,36 @@ class Exposition:
     def collect(self) -> Iterator[Family]:
         """The metrics as prometheus_client's."""
         for metric, series in self._collect():
-            yield _family(metric, series)
+            yield family_of(metric, series)
 
 
-def _family(metric: Metric, series: Series) -> Family:
+def family_of(metric: Metric, series: Series) -> Family:
+    """A metric's series as prometheus_client has them."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+    shown = _shown(series)
     if metric.kind == HISTOGRAM:
         histogram = HistogramMetricFamily(metric.name, metric.about, labels=metric.labels)
-        for labels, durations in series.items():
-            histogram.add_metric(_shown(labels), _buckets(durations), durations.total / metric.unit)
+        for labels, found in shown.items():
+            total = sum(durations.total for durations in found)
+            histogram.add_metric(labels, _buckets(found), total / metric.unit)
         return histogram
     kind = CounterMetricFamily if metric.kind == COUNTER else GaugeMetricFamily
     family = kind(metric.name, metric.about, labels=metric.labels)
-    for labels, value in series.items():
-        family.add_metric(_shown(labels), value / metric.unit if metric.unit > 1 else value)
+    for labels, found in shown.items():
+        value = sum(found)
+        family.add_metric(labels, value / metric.unit if metric.unit > 1 else value)
     return family
 
 
-def _shown(labels: Labels) -> list[str]:
-    return [escape(label) for label in labels]
+def _shown(series: Series) -> dict[tuple[str, ...], list[Any]]:
+    """The values of series by their labels, escaped: a name may look like another one's escapes."""
+    found: dict[tuple[str, ...], list[Any]] = {}
+    for labels, value in series.items():
+        found.setdefault(tuple(map(escape, labels)), []).append(value)
+    return found
 
 
-def _buckets(durations: Durations) -> list[tuple[str, float]]:
-    return [*zip([*map(str, BUCKETS), "+Inf"], accumulate(durations.counts), strict=True)]
+def _buckets(found: list[Durations]) -> list[tuple[str, float]]:
+    counts = map(sum, zip(*(durations.counts for durations in found), strict=True))
+    return [*zip([*map(str, BUCKETS), "+Inf"], accumulate(counts), strict=True)]

@@ -149,9 +149,9 @@ class TableFolder:
             raise KinspectError(f"-o: {self._path}: is no folder; tables need one of their own")
         try:
             names = sorted(os.listdir(self._path))
+            foreign = [name for name in names if not self._is_table(name)]
         except OSError as error:
-            raise KinspectError(f"-o: {self._path}: {error.strerror or error}") from None
-        foreign = [name for name in names if not self._is_table(name)]
+            raise KinspectError(f"-o: {error.filename or self._path}: {error.strerror or error}") from None
         if foreign:
             raise KinspectError(
                 f"-o: {self._path}: has {foreign[0]}, which is no table of exchanges, connections, batches or records;"

@@ -16,10 +16,10 @@ from support.captures import CAPTURES
 from support.packets import blocks, packets
 
 from kinspect import __version__
-from kinspect.analysis.metrics import HISTOGRAM, METRICS
+from kinspect.analysis.metrics import ERRORS, HISTOGRAM, METRICS, SERVICE, Durations
 from kinspect.capture import open_timeline
 from kinspect.capture.handover import Counters, InterfaceCounters
-from kinspect.cli.exposition import HEALTH
+from kinspect.cli.exposition import HEALTH, family_of
 from kinspect.cli.livemetrics import Address, open_metrics
 from kinspect.form import COMPILED
 from kinspect.kafka.view.view import SCHEMA_VERSION
@@ -202,6 +202,19 @@ def test_control_characters_of_names_are_shown_as_such():
         text = get("/metrics")
     assert 'interface="a\\"\\n\\\\"' in text or 'interface="a\\"\\\\n\\\\"' in text or "x0a" in text
     assert all(character.isprintable() or character == "\n" for character in text)
+
+
+def test_names_that_look_the_same_once_escaped_share_a_series():
+    family = family_of(ERRORS, {("Fetch", "a\x1b"): 1, ("Fetch", r"a\x1b"): 2})
+    assert [(sample.labels["error"], sample.value) for sample in family.samples] == [(r"a\x1b", 3)]
+    one, other = Durations(), Durations()
+    one.add(1_000_000_000)
+    other.add(2_000_000_000)
+    family = family_of(SERVICE, {("a\x1b",): one, (r"a\x1b",): other})
+    values = {(sample.name, sample.labels.get("le")): sample.value for sample in family.samples}
+    assert values["kinspect_kafka_service_duration_seconds_count", None] == 2
+    assert values["kinspect_kafka_service_duration_seconds_sum", None] == 3
+    assert values["kinspect_kafka_service_duration_seconds_bucket", "1.0"] == 1
 
 
 def test_healthz():
