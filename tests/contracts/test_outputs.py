@@ -90,7 +90,7 @@ def test_live_loads_its_modules_before_it_gives_up_its_rights(name):
 def test_lines_of_other_types_are_taken(name):
     stream = io.TextIOWrapper(io.BytesIO())
     writer = open_writer(name, stream, View(), Style())
-    writer.line({"type": "gap"})
+    writer.line({"type": "gap", "bytes": 1, "direction": "client", "cause": "capture_loss"})
     writer.flush()
     stream.flush()
     assert stream.buffer.getvalue().count(b'"gap"') == (name == JSONL)
