@@ -93,7 +93,7 @@ def test_lines_of_other_types_are_taken(name):
     writer.line({"type": "gap", "bytes": 1, "direction": "client", "cause": "capture_loss"})
     writer.flush()
     stream.flush()
-    assert stream.buffer.getvalue().count(b'"gap"') == (name == JSONL)
+    assert stream.buffer.getvalue().count(b'"type":"gap"') == (name == JSONL)
     assert stream.buffer.getvalue().count(b'"kinspect.gap"') == (name == ECS)
 
 
