@@ -106,7 +106,8 @@ def _text(markdown: str) -> str:
 
 
 def _bold(typed: str) -> str:
-    return rf"\fB{_escaped(typed)}\fR"
+    # A line may break between the values of an option.
+    return rf"\fB{_escaped(typed)}\fR".replace("|", r"|\:")
 
 
 def _quoted(title: str) -> str:

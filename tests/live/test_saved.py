@@ -29,6 +29,8 @@ def lines(text):
         for side in ("request", "response"):
             if line[side] is not None:
                 line[side]["frames"].pop("file")
+        # `read` knows of neither.
+        del line["host"], line["interface"]
     return found
 
 

@@ -97,6 +97,9 @@ def test_only_one_process_holds_the_file_and_the_port(live, tmp_path):
     """Else the space of a file that somebody deletes after a rotation is never free again."""
     port, out = free_port(), tmp_path / "out.jsonl"
     with live("-i", "lo", "--port", port, "-o", out, "--metrics", free_port()) as running:
+        # Packets come from a process that has closed what is not its own.
+        talk(port, 1)
+        wait_until(lambda: out.stat().st_size)
         held = [
             {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()}
             for pid in (running.process.pid, worker_of(running))
