@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from io import BytesIO
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -31,6 +31,14 @@ UNKNOWN = "unknown"
 Struct = dict[str, Any]
 
 
+class _Body(NamedTuple):
+    """A body, by the rules of Kafka's JsonConverters. `shown`: as the view shows it, without secrets."""
+
+    fields: Sequence[Field]
+    struct: Struct
+    shown: Struct
+
+
 class RequestLogTexts:
     """Exchanges as lines of a request log."""
 
@@ -39,9 +47,19 @@ class RequestLogTexts:
         self._users = view.users
 
     def exchange(self, exchange: Exchange) -> bytes:
-        told = escape_json(orjson.dumps(self._line(exchange)))
-        before = f"[{_time(exchange.timestamp)}] DEBUG Completed request:"
-        return b"".join((before.encode(), told, b" (kafka.request.logger)\n"))
+        # Into one text: each copy of a large message takes as much memory again.
+        text = BytesIO()
+        text.write(f"[{_time(exchange.timestamp)}] DEBUG Completed request:".encode())
+        before = b"{"
+        for key, value in self._line(exchange).items():
+            text.write(b'%b"%b":' % (before, key.encode()))
+            before = b","
+            if isinstance(value, _Body):
+                _write(text, value.fields, value.struct, value.shown)
+            else:
+                text.write(orjson.dumps(value))
+        text.write(b"} (kafka.request.logger)\n")
+        return escape_json(text.getvalue())
 
     def line(self, line: Struct) -> bytes:
         return b""
@@ -160,17 +178,14 @@ def _principal(exchange: Exchange) -> str | None:
 # ---------------------------------------------------------------------- bodies
 
 
-def _body(message: WireMessage | None, shown: Struct | None) -> orjson.Fragment | None:
+def _body(message: WireMessage | None, shown: Struct | None) -> _Body | None:
     return None if message is None else _decoded(message.decode(), shown)
 
 
-def _decoded(decoded: Decoded, shown: Struct | None) -> orjson.Fragment | None:
-    """A body by the rules of Kafka's JsonConverters. `shown`: as the view shows it, without secrets."""
+def _decoded(decoded: Decoded, shown: Struct | None) -> _Body | None:
     if decoded.layout is None or decoded.body is None or shown is None:
         return None
-    text = BytesIO()
-    _write(text, decoded.layout.fields, decoded.body, shown)
-    return orjson.Fragment(text.getvalue())
+    return _Body(decoded.layout.fields, decoded.body, shown)
 
 
 def _write(text: BytesIO, fields: Sequence[Field], struct: Struct, shown: Struct) -> None:
