@@ -70,3 +70,13 @@ class Talk:
         path = folder / "talk.pcap"
         path.write_bytes(pcap(sorted(packets, key=lambda packet: packet.time_us)))
         return [*kinspect.read(path)]
+
+
+def fetch_of_a_topic_without_a_name(folder):
+    """A capture of a Fetch that asks for a topic with an empty name."""
+    talk = Talk()
+    topic = {"topic": "", "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 9}]}
+    asked = {"replica_id": -1, "max_wait_ms": 9, "min_bytes": 1, "max_bytes": 9, "isolation_level": 0}
+    talk.answers(talk.asks(1, 4, {**asked, "topics": [topic]}), {"throttle_time_ms": 0, "responses": []})
+    talk.read(folder)
+    return folder / "talk.pcap"

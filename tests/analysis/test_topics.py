@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from functools import partial
 
 import pytest
-from analysis.runs import Talk
+from analysis.runs import fetch_of_a_topic_without_a_name
 from support.captures import CAPTURES, captures, each_folder
 
 
@@ -115,12 +115,8 @@ def test_counts_are_plain_sums_over_the_lines(lines, rows, folder):
 
 
 def test_a_topic_may_have_an_empty_name(kinspect, tmp_path):
-    talk = Talk()
-    topic = {"topic": "", "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 9}]}
-    asked = {"replica_id": -1, "max_wait_ms": 9, "min_bytes": 1, "max_bytes": 9, "isolation_level": 0}
-    talk.answers(talk.asks(1, 4, {**asked, "topics": [topic]}), {"throttle_time_ms": 0, "responses": []})
-    talk.read(tmp_path)
-    found = json.loads(kinspect("topics", tmp_path / "talk.pcap").out)
+    capture = fetch_of_a_topic_without_a_name(tmp_path)
+    found = json.loads(kinspect("topics", capture).out)
     assert [row["topic"] for row in found["rows"]] == [""]
     assert found["capture"]["unresolved_topic_ids"] == 0
     _, row, following = kinspect("topics", "--format", "table", tmp_path / "talk.pcap").out.splitlines()

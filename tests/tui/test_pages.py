@@ -8,7 +8,7 @@ import time
 from array import array
 
 import pytest
-from analysis.runs import Talk
+from analysis.runs import fetch_of_a_topic_without_a_name
 from support.hostile import dangerous, hostile
 from support.tui import CAPTURES, ERRORS, indexed
 
@@ -201,11 +201,7 @@ def test_enter_on_a_topic_lists_exchanges_from_before_its_name_was_told(explore)
 
 
 def test_enter_on_a_topic_without_a_name_finds_nothing(explore, tmp_path):
-    talk = Talk()
-    topic = {"topic": "", "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 9}]}
-    asked = {"replica_id": -1, "max_wait_ms": 9, "min_bytes": 1, "max_bytes": 9, "isolation_level": 0}
-    talk.answers(talk.asks(1, 4, {**asked, "topics": [topic]}), {"throttle_time_ms": 0, "responses": []})
-    talk.read(tmp_path)
+    capture = fetch_of_a_topic_without_a_name(tmp_path)
 
     async def script(explorer):
         await explorer.press("2")
@@ -214,7 +210,7 @@ def test_enter_on_a_topic_without_a_name_finds_nothing(explore, tmp_path):
         assert explorer.said() == ["no filter finds the exchanges of this row"]
         assert explorer.main.pages.shown == "topics"
 
-    explore(script, tmp_path / "talk.pcap")
+    explore(script, capture)
 
 
 def test_enter_on_a_finding_opens_its_page(explore):
