@@ -20,7 +20,6 @@ else:
     from backports import zstd
 
 _PIECE_BYTES = 1 << 20
-_LOWEST_PRIORITY = 19
 _TEMPORARY = ".tmp"
 
 
@@ -53,7 +52,8 @@ ENDINGS = tuple(compression.ending for compression in COMPRESSIONS.values())
 class Archive:
     """Files that are complete, the newest last, `keep` at most; None: any number. `compression`: None for none.
 
-    A thread of the lowest priority does the work, as compressing takes seconds. A file has its compressed form under
+    A thread does the work, as compressing takes seconds. It has the priority of all: with a lower one, on a busy
+    machine, it would hold Python's lock for as long as it is not scheduled. A file has its compressed form under
     another name until that is whole: whenever the process is killed, one of them is complete.
     """
 
@@ -89,8 +89,6 @@ class Archive:
             self._thread = None
 
     def _run(self) -> None:
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
         while (name := self._complete.get()) is not None and not self._ending:
             if name not in self._names:
                 self._names.append(name)
