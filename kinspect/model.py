@@ -10,11 +10,14 @@ from kinspect.errors import shortened
 
 # A frame reference is one int: the index of the input file in the upper bits, the frame number (from 1, as Wireshark
 # counts) in the lower ones. Integers are faster than objects to compare and to send.
-FRAME_BITS = 40
-FRAME_MASK = (1 << FRAME_BITS) - 1
+FRAME_BITS: Final = 40
+FRAME_MASK: Final = (1 << FRAME_BITS) - 1
 
 # TCP header flags (RFC 9293 §3.1).
-FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+FIN: Final = 0x01
+SYN: Final = 0x02
+RST: Final = 0x04
+ACK: Final = 0x10
 
 NS_PER_US: Final = 1_000
 NS_PER_MS: Final = 1_000_000
@@ -22,15 +25,16 @@ NS_PER_SECOND: Final = 1_000_000_000
 NS_PER_DAY: Final = 86_400 * 1_000_000_000
 
 # A packet that comes again unchanged within this time is a copy made by the capture, not a retransmission.
-COPY_NS = 10_000_000
+COPY_NS: Final = 10_000_000
 
 # Divisor of `Caps.total_bytes`: the share of bytes that wait behind holes.
-BEHIND_HOLES = 4
+BEHIND_HOLES: Final = 4
 
-REQUEST, RESPONSE = "request", "response"
+REQUEST: Final = "request"
+RESPONSE: Final = "response"
 
 # The closed list of problem codes; docs/output.md explains each.
-PROBLEM_CODES = frozenset(
+PROBLEM_CODES: Final = frozenset(
     {
         "cap",
         "conflict",
@@ -153,7 +157,7 @@ class Origin(NamedTuple):
     interface: Callable[[int], str | None] = _not_known
 
 
-NOWHERE = Origin()
+NOWHERE: Final = Origin()
 
 
 class Progress:

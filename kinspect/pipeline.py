@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from kinspect import link, state
 from kinspect.errors import KinspectError, StateError
@@ -20,12 +20,12 @@ from kinspect.tcp import Connection, Reassembler
 from kinspect.tcp.reassembly import takes_all
 from kinspect.tls import KeyLog
 
-EXCHANGES_ONLY = frozenset({"exchange"})
+EXCHANGES_ONLY: Final = frozenset({"exchange"})
 
 # Thresholds of the garbage collector: new objects after which Python searches the newest for unreachable cycles, and
 # the rate of searches among the others. Only ended connections leave cycles; the default thresholds take a fifth of the
 # time.
-_COLLECTED_EACH = (10_000, 3, 3)
+_COLLECTED_EACH: Final = (10_000, 3, 3)
 
 
 def relax_collector() -> None:

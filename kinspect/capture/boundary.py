@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kinspect.capture.formats import recognise
 from kinspect.capture.pcap import VARIANTS
@@ -16,14 +16,14 @@ from kinspect.capture.source import Begin, Source
 from kinspect.errors import CaptureError, UnreadableError
 
 # Number of plausible records in a row that make a guess.
-_RUN = 12
-_PCAP_HEADER = 24
+_RUN: Final = 12
+_PCAP_HEADER: Final = 24
 # Largest time between neighbouring packets of a file.
-_APART_SECONDS = 7 * 86_400
-_BLOCK_OVERHEAD = 12
-_PACKET_BLOCK = 28
-_PCAPNG_KINDS = frozenset({1, 2, 3, 4, 5, 6, 9, 10, 0x0A0D0D0A, 0xBAD, 0x40000BAD})
-_LITTLE_ENDIAN = b"\x4d\x3c\x2b\x1a"
+_APART_SECONDS: Final = 7 * 86_400
+_BLOCK_OVERHEAD: Final = 12
+_PACKET_BLOCK: Final = 28
+_PCAPNG_KINDS: Final = frozenset({1, 2, 3, 4, 5, 6, 9, 10, 0x0A0D0D0A, 0xBAD, 0x40000BAD})
+_LITTLE_ENDIAN: Final = b"\x4d\x3c\x2b\x1a"
 
 
 class Records(NamedTuple):
@@ -116,4 +116,4 @@ def _pcapng(prefix: bytes, described: int) -> Records:
     return Records(prefix, described, _PACKET_BLOCK, 4, following)
 
 
-_KINDS = {"pcap": _pcap, "pcapng": _pcapng}
+_KINDS: Final = {"pcap": _pcap, "pcapng": _pcapng}

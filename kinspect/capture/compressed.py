@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kinspect.capture.source import Source, read_at_least
 from kinspect.errors import CaptureError, MissingLibraryError, TruncatedCaptureError
@@ -20,11 +20,11 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-_CHUNK = 64 * 1024
-_ZSTD_WINDOW_LOG = 26
+_CHUNK: Final = 64 * 1024
+_ZSTD_WINDOW_LOG: Final = 26
 """Largest zstd window, which a decompressor holds in memory: 64 MiB, as up to `--ultra -21` and `--long=26`."""
-_TOO_WIDE = "requires too much memory"  # libzstd's words for a larger one
-_MAGIC_SIZE = 4
+_TOO_WIDE: Final = "requires too much memory"  # libzstd's words for a larger one
+_MAGIC_SIZE: Final = 4
 
 
 class _Member(Protocol):
@@ -78,7 +78,7 @@ class _Codec(NamedTuple):
     member: Callable[[], _Member]
 
 
-_CODECS = (
+_CODECS: Final = (
     _Codec("gzip", b"\x1f\x8b\x08", _GzipMember),
     _Codec("zstd", b"\x28\xb5\x2f\xfd", _zstd),
     _Codec("lz4", b"\x04\x22\x4d\x18", _lz4),
@@ -86,7 +86,7 @@ _CODECS = (
     *(_Codec("zstd", bytes([low]) + b"\x2a\x4d\x18", _zstd) for low in range(0x50, 0x60)),
 )
 # LZ4FrameDecompressor has no exception of its own.
-_DAMAGE = (zlib.error, zstd.ZstdError, RuntimeError)
+_DAMAGE: Final = (zlib.error, zstd.ZstdError, RuntimeError)
 
 
 def _codec(head: bytes) -> _Codec | None:

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
+from typing import Final
 
 from kinspect.capture.reader import Findings, damaged, new_block, packet_name, read_on
 from kinspect.capture.source import Begin, Source
 from kinspect.link.erf import COUNTS_LOSS, HEADER, MORE, PAD, RECORD_LINK_TYPES, headers_end
 from kinspect.model import FRAME_BITS, Block
 
-_LINKTYPE_ERF = 197
+_LINKTYPE_ERF: Final = 197
 
-_TIME = Struct("<II")  # fraction of 2**-32 seconds, seconds
-_RECORD = Struct(">BBHHH")  # type, flags, record length, losses or color, wire length
+_TIME: Final = Struct("<II")  # fraction of 2**-32 seconds, seconds
+_RECORD: Final = Struct(">BBHHH")  # type, flags, record length, losses or color, wire length
 
-_HALF = 1 << 31
+_HALF: Final = 1 << 31
 
 # Number of records that are checked for plausibility, each after the one before: nothing else marks a file as ERF.
-_CHECKED = 3
-_RESERVED = 0x80
-_PUBLIC_TYPES = range(1, 32)
-_APART_SECONDS = 366 * 86_400
+_CHECKED: Final = 3
+_RESERVED: Final = 0x80
+_PUBLIC_TYPES: Final = range(1, 32)
+_APART_SECONDS: Final = 366 * 86_400
 
 
 def is_erf(begin: Begin) -> bool:

@@ -6,7 +6,7 @@ A new format is a module with a `reader.FormatReader` and a `reader.Prefix`, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kinspect.capture import compressed, erf, pcap, pcapng, snoop, unsupported
 from kinspect.capture.reader import Findings, FormatReader, Prefix
@@ -33,14 +33,14 @@ def magic(*numbers: bytes) -> Callable[[Begin], bool]:
     return matches
 
 
-FORMATS = (
+FORMATS: Final = (
     Format("pcap", magic(*pcap.VARIANTS), pcap.read_pcap, pcap.prefix),
     Format("pcapng", magic(pcapng.MAGIC), pcapng.read_pcapng, pcapng.prefix),
     Format("snoop", magic(snoop.MAGIC), snoop.read_snoop, snoop.prefix),
     Format("ERF", erf.is_erf, erf.read_erf, erf.prefix),
 )
 
-_MAGIC_SIZE = 4
+_MAGIC_SIZE: Final = 4
 
 
 def recognise(begin: Begin) -> Format | None:

@@ -11,20 +11,21 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import sub
+from typing import Final
 
 from kinspect.errors import CaptureError
 from kinspect.model import Block
 
-FAR = 1_000_000_000
+FAR: Final = 1_000_000_000
 """Nanoseconds by which times may differ within a file's own order."""
 
-NEAR = 16
+NEAR: Final = 16
 """Number of following packets that confirm a time if none of them is far behind: then a silence was before it."""
 
-AROUND = 256
+AROUND: Final = 256
 """Most packets before and after a time that decide whether it is wrong."""
 
-_NEAREST = 4, 16, 64, AROUND
+_NEAREST: Final = 4, 16, 64, AROUND
 """Sizes of the votes. A time is wrong if a majority of the nearest packets of any size says so: small votes find a time
 that is off by little, large ones a time among other wrong ones."""
 

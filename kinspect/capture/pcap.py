@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from struct import Struct, pack
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kinspect.capture.reader import (
     PACKET_LIMIT,
@@ -31,30 +31,30 @@ class FileLayout(NamedTuple):
 
 
 # Alexey Kuznetsov's Linux kernels wrote interface, protocol and packet type behind each record's header.
-_VARIANTS = {
+_VARIANTS: Final = {
     0xA1B2C3D4: (1000, 16),
     0xA1B23C4D: (1, 16),
     0xA1B2CD34: (1000, 24),
 }
-VARIANTS = {
+VARIANTS: Final = {
     pack(order + "I", magic): FileLayout(order, *variant)
     for magic, variant in _VARIANTS.items()
     for order in "<>"
 }
 
-MAGIC_SIZE = 4
-_FILE_HEADER = 24
-_SNAPLEN_OFFSET = 16
+MAGIC_SIZE: Final = 4
+_FILE_HEADER: Final = 24
+_SNAPLEN_OFFSET: Final = 16
 
 # Writers are known to exceed the snap length they announce; libpcap lets packets grow to this size too.
-_USUAL_LIMIT = 256 * 1024
+_USUAL_LIMIT: Final = 256 * 1024
 
-_FCS_PRESENT = 0x04000000
+_FCS_PRESENT: Final = 0x04000000
 
 # AIX writes an older version, nanoseconds under the number for microseconds, and as link type that of the interface
 # (RFC 1573: Ethernet, token ring, FDDI, loopback).
-_AIX = (2, 2)
-_IF_TYPES = (6, 9, 15, 24)
+_AIX: Final = (2, 2)
+_IF_TYPES: Final = (6, 9, 15, 24)
 
 
 def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kinspect.capture.reader import (
     PACKET_LIMIT,
@@ -17,30 +17,34 @@ from kinspect.capture.reader import (
 from kinspect.capture.source import Begin, Source, read_at_least
 from kinspect.model import FRAME_BITS, Block
 
-MAGIC = b"\x0a\x0d\x0d\x0a"
+MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 
 # Block types (§4; the packet block is in appendix A).
-SECTION = 0x0A0D0D0A
-INTERFACE = 1
-_OLD_PACKET = 2
-_SIMPLE_PACKET = 3
-STATISTICS = 5
-ENHANCED_PACKET = 6
-SECRETS = 10
-_PACKETS = (_OLD_PACKET, _SIMPLE_PACKET, ENHANCED_PACKET)
+SECTION: Final = 0x0A0D0D0A
+INTERFACE: Final = 1
+_OLD_PACKET: Final = 2
+_SIMPLE_PACKET: Final = 3
+STATISTICS: Final = 5
+ENHANCED_PACKET: Final = 6
+SECRETS: Final = 10
+_PACKETS: Final = (_OLD_PACKET, _SIMPLE_PACKET, ENHANCED_PACKET)
 
-_BLOCK_OVERHEAD = 12
+_BLOCK_OVERHEAD: Final = 12
 """Type, length, and the length again at the end."""
-_ENHANCED_OVERHEAD = 32
+_ENHANCED_OVERHEAD: Final = 32
 
 # Options (§3.5, §4.2, §4.6).
-END_OF_OPTIONS = 0
-IF_TSRESOL, _IF_FCSLEN, _IF_TSOFFSET = 9, 13, 14
-ISB_STARTTIME, _ISB_IFDROP, ISB_OSDROP = 2, 5, 7
+END_OF_OPTIONS: Final = 0
+IF_TSRESOL: Final = 9
+_IF_FCSLEN: Final = 13
+_IF_TSOFFSET: Final = 14
+ISB_STARTTIME: Final = 2
+_ISB_IFDROP: Final = 5
+ISB_OSDROP: Final = 7
 
-TLS_KEY_LOG = 0x544C534B
+TLS_KEY_LOG: Final = 0x544C534B
 
-LATEST = (1 << 62) - 1
+LATEST: Final = (1 << 62) - 1
 
 
 class _Order:
@@ -62,7 +66,7 @@ class _Order:
         self.packet_block = unpacker("IIIIIII")
 
 
-_BYTE_ORDER_MARKS = {b"\x4d\x3c\x2b\x1a": _Order("<"), b"\x1a\x2b\x3c\x4d": _Order(">")}
+_BYTE_ORDER_MARKS: Final = {b"\x4d\x3c\x2b\x1a": _Order("<"), b"\x1a\x2b\x3c\x4d": _Order(">")}
 
 
 def _known_time(time: int | None) -> int | None:

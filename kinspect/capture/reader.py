@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from kinspect.capture.source import Begin, Source, read_at_least
 from kinspect.errors import CaptureError, TruncatedCaptureError
 from kinspect.model import FRAME_MASK, Block
 
 # From 128 KiB on malloc maps each buffer anew: with 256 KiB, page faults took a third of the time.
-BLOCK_SIZE = 96 * 1024
+BLOCK_SIZE: Final = 96 * 1024
 
 # No link type has packets of this size: a longer one is damage, and is not waited for or held in memory.
-PACKET_LIMIT = 16 * 1024 * 1024
+PACKET_LIMIT: Final = 16 * 1024 * 1024
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
+from typing import Final
 
 from kinspect.capture.reader import (
     PACKET_LIMIT,
@@ -22,11 +23,11 @@ from kinspect.capture.source import Begin, Source
 from kinspect.capture.unsupported import unsupported
 from kinspect.model import FRAME_BITS, NS_PER_SECOND, Block
 
-MAGIC = b"snoop\0\0\0"
-_FILE_HEADER = 16
-_VERSION = 2
+MAGIC: Final = b"snoop\0\0\0"
+_FILE_HEADER: Final = 16
+_VERSION: Final = 2
 
-_LINK_TYPES = {
+_LINK_TYPES: Final = {
     0: 1,  # IEEE 802.3
     2: 6,  # IEEE 802.5 token ring
     4: 1,  # Ethernet
@@ -41,9 +42,11 @@ _LINK_TYPES = {
     0x8000_0005: 226,  # ipnet(7D)
 }
 
-_HEADER = Struct(">8xII")  # magic number, version, data link type
-_RECORD = Struct(">IIIIII")  # original, included and record length, cumulative drops, seconds, microseconds
-_RECORD_HEADER = _RECORD.size
+_HEADER: Final = Struct(">8xII")  # magic number, version, data link type
+_RECORD: Final = Struct(
+    ">IIIIII"
+)  # original, included and record length, cumulative drops, seconds, microseconds
+_RECORD_HEADER: Final = _RECORD.size
 
 
 def prefix(begin: Begin, described: Sequence[bytes]) -> bytes:

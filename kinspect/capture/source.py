@@ -11,12 +11,12 @@ import os
 import stat
 import sys
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from kinspect.errors import CaptureError, UnreadableError
 
-STDIN = "-"
-STDIN_NAME = "standard input"
+STDIN: Final = "-"
+STDIN_NAME: Final = "standard input"
 
 
 class Source(Protocol):
@@ -43,7 +43,7 @@ class Source(Protocol):
         """Close the input for good."""
 
 
-_ADVICE = {
+_ADVICE: Final = {
     errno.ENOENT: "no such file",
     errno.EISDIR: "is a directory, not a capture; name the files in it",
     errno.EACCES: "no permission to read it",

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Protocol
+from typing import Final, Protocol
 
 from kinspect.capture.formats import open_capture
 from kinspect.capture.merging import Turns
@@ -16,8 +16,8 @@ from kinspect.errors import CaptureError, TruncatedCaptureError
 from kinspect.model import FRAME_BITS, Block, Counts
 
 # Limit in bytes on the blocks of all files: where many overlap, each holds two, so these are made smaller.
-_BUFFERED = 64 * 1024 * 1024
-_SMALLEST_BLOCK = 16 * 1024
+_BUFFERED: Final = 64 * 1024 * 1024
+_SMALLEST_BLOCK: Final = 16 * 1024
 
 
 def open_timeline(

@@ -4,42 +4,48 @@ Documentation/networking/packet_mmap.rst), as blocks of packets."""
 from __future__ import annotations
 
 from struct import Struct
+from typing import Final
 
 from kinspect.capture.reader import new_block
 from kinspect.capture.writer import packet_block
 from kinspect.model import NS_PER_SECOND, Block
 
-ETHERNET, RAW_IP, COOKED = 1, 101, 276
+ETHERNET: Final = 1
+RAW_IP: Final = 101
+COOKED: Final = 276
 """LINKTYPE_ values; the last one is LINKTYPE_LINUX_SLL2."""
 
-LINK_TYPES = {
+LINK_TYPES: Final = {
     1: ETHERNET,
     772: ETHERNET,  # loopback, which has Ethernet headers
     519: RAW_IP,
     0xFFFE: RAW_IP,  # none: tun, WireGuard
 }
 """LINKTYPE_ values by hardware type (ARPHRD_ values, linux/if_arp.h)."""
-LOOPBACK = 772
-_OUTGOING = 4
+LOOPBACK: Final = 772
+_OUTGOING: Final = 4
 
 # `tpacket_block_desc`: status, packets, offset of the first one, length of the block.
-BLOCK_HEADER = Struct("=8x4I")
+BLOCK_HEADER: Final = Struct("=8x4I")
 
 # `tpacket3_hdr`: offset to the next packet, seconds, nanoseconds, captured and wire length, status, offset of the
 # packet, VLAN tag and its ethertype; then `sockaddr_ll`, of which the hardware and the packet type are read.
-_PACKET = Struct("=6IH6xIH18xHB")
-_VLAN_VALID, _VLAN_TPID_VALID = 0x10, 0x40
-_VLAN = 0x8100
-_ADDRESSES_BYTES, _TAG_BYTES = 12, 4
-_TAG = Struct(">HH")
+_PACKET: Final = Struct("=6IH6xIH18xHB")
+_VLAN_VALID: Final = 0x10
+_VLAN_TPID_VALID: Final = 0x40
+_VLAN: Final = 0x8100
+_ADDRESSES_BYTES: Final = 12
+_TAG_BYTES: Final = 4
+_TAG: Final = Struct(">HH")
 
 # `sockaddr_ll`: protocol (in network order), interface, hardware, packet type, length of the address, and the address.
-_PROTOCOL_AT, _ADDRESS_AT = 50, 52
-_ADDRESS = Struct("=IHBB8s")
+_PROTOCOL_AT: Final = 50
+_ADDRESS_AT: Final = 52
+_ADDRESS: Final = Struct("=IHBB8s")
 # LINKTYPE_LINUX_SLL2: protocol, interface, hardware, packet type, length of the address, and the address.
-_COOKED = Struct(">H2xIHBB8s")
+_COOKED: Final = Struct(">H2xIHBB8s")
 
-ROOM_BYTES = _TAG_BYTES
+ROOM_BYTES: Final = _TAG_BYTES
 """Bytes kept free before each packet for the VLAN tag. The cooked header has room beside it (`tpacket_rcv`)."""
 
 

@@ -6,15 +6,15 @@ The numbers are those of Wireshark's wiretap library, whose `editcap` converts t
 from __future__ import annotations
 
 import shlex
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kinspect.capture.source import STDIN_NAME, Begin
 from kinspect.errors import CaptureError
 
-_CONVERT = "convert it: editcap -F pcapng {file} {file}.pcapng"
+_CONVERT: Final = "convert it: editcap -F pcapng {file} {file}.pcapng"
 # These formats give each packet its own link type, which editcap does not know before it writes.
-_CONVERT_ETHERNET = "convert it: editcap -T ether -F pcapng {file} {file}.pcapng"
-_TRACE_ANEW = "editcap does not convert it, but NetScaler can trace in .pcap format"
+_CONVERT_ETHERNET: Final = "convert it: editcap -T ether -F pcapng {file} {file}.pcapng"
+_TRACE_ANEW: Final = "editcap does not convert it, but NetScaler can trace in .pcap format"
 
 
 class _Kind(NamedTuple):
@@ -24,7 +24,7 @@ class _Kind(NamedTuple):
     remedy: str = _CONVERT
 
 
-_KINDS = (
+_KINDS: Final = (
     _Kind("a NetMon capture", b"RTSS"),  # version 1
     _Kind("a NetMon capture", b"GMBU"),  # version 2
     _Kind("a Sniffer capture", b"TRSNIFF data    \x1a"),  # of DOS
@@ -54,7 +54,7 @@ _KINDS = (
     _Kind("a zip archive", b"PK\3\4", 0, "unpack it: unzip {file}"),
 )
 
-_LONGEST = max(kind.offset + len(kind.magic) for kind in _KINDS)
+_LONGEST: Final = max(kind.offset + len(kind.magic) for kind in _KINDS)
 
 
 def unsupported(name: str, what: str, remedy: str = _CONVERT) -> CaptureError:

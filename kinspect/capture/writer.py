@@ -11,30 +11,31 @@ The functions return single blocks, for callers that assemble files themselves.
 from __future__ import annotations
 
 from struct import Struct
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from kinspect.capture import pcapng as read
 
-_FRAME = Struct("<II")
-_LENGTH = Struct("<I")
-_OPTION = Struct("<HH")
-_SECTION = Struct("<IHHq")
-_INTERFACE = Struct("<HHI")
-_PACKET = Struct("<IIIIIII")
-_STATISTICS = Struct("<III")
-_U64 = Struct("<Q")
+_FRAME: Final = Struct("<II")
+_LENGTH: Final = Struct("<I")
+_OPTION: Final = Struct("<HH")
+_SECTION: Final = Struct("<IHHq")
+_INTERFACE: Final = Struct("<HHI")
+_PACKET: Final = Struct("<IIIIIII")
+_STATISTICS: Final = Struct("<III")
+_U64: Final = Struct("<Q")
 
-_BYTE_ORDER = 0x1A2B3C4D
-_LENGTH_UNKNOWN = -1
-_SHB_USERAPPL = 4
-_IF_NAME, _IF_FILTER = 2, 11
-_FILTER_IS_TEXT = b"\0"
-_NANOSECONDS = b"\x09"
-_ISB_ENDTIME = 3
+_BYTE_ORDER: Final = 0x1A2B3C4D
+_LENGTH_UNKNOWN: Final = -1
+_SHB_USERAPPL: Final = 4
+_IF_NAME: Final = 2
+_IF_FILTER: Final = 11
+_FILTER_IS_TEXT: Final = b"\0"
+_NANOSECONDS: Final = b"\x09"
+_ISB_ENDTIME: Final = 3
 
-PACKET_OVERHEAD = 32
+PACKET_OVERHEAD: Final = 32
 """Bytes of a packet block beside the packet, which is padded to a multiple of four."""
-LATEST_NS = read.LATEST
+LATEST_NS: Final = read.LATEST
 """Latest time that kinspect would read; the format has room for later ones."""
 
 

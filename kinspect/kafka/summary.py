@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kinspect.kafka.fields import entities, envelope, resources, sasl
 from kinspect.kafka.fields.paths import FieldPaths, field_paths
@@ -27,18 +27,20 @@ if TYPE_CHECKING:
     from kinspect.protocol.schema import Field, Layout
 
 
-ERRORS_SHOWN = 100
-NO_ERRORS: dict[int, int] = {}
+ERRORS_SHOWN: Final = 100
+NO_ERRORS: Final[dict[int, int]] = {}
 # APIs with error codes beyond their version's layout: in a message inside, in the version that a broker falls back to.
-_BEYOND_LAYOUT = frozenset({ENVELOPE, API_VERSIONS})
-COORDINATOR_KEYS = frozenset({"coordinator_keys", "key"})
-GROUP_KEY, TRANSACTION_KEY = 0, 1
-UNALIGNED_RECORDS = "unaligned_records"
-REQUEST_DATA, RESPONSE_DATA = "request_data", "response_data"
+_BEYOND_LAYOUT: Final = frozenset({ENVELOPE, API_VERSIONS})
+COORDINATOR_KEYS: Final = frozenset({"coordinator_keys", "key"})
+GROUP_KEY: Final = 0
+TRANSACTION_KEY: Final = 1
+UNALIGNED_RECORDS: Final = "unaligned_records"
+REQUEST_DATA: Final = "request_data"
+RESPONSE_DATA: Final = "response_data"
 """The fields of an Envelope that hold messages."""
-INNER_RESPONSE = "response_data_decoded.body"
+INNER_RESPONSE: Final = "response_data_decoded.body"
 """Path at which the view shows the body of the response inside an Envelope."""
-_SIDE_ORDER: dict[str | None, int] = {REQUEST: 0, RESPONSE: 1, None: 2}
+_SIDE_ORDER: Final[dict[str | None, int]] = {REQUEST: 0, RESPONSE: 1, None: 2}
 
 Struct = dict[str, Any]
 
@@ -727,7 +729,7 @@ def _knowing_key_type(walk: Walk, told: bool) -> Walk:
     return knowing
 
 
-_STEPS: tuple[tuple[Callable[[Field], bool], Callable[[Field], Walk]], ...] = (
+_STEPS: Final[tuple[tuple[Callable[[Field], bool], Callable[[Field], Walk]], ...]] = (
     (lambda f: entities.is_topic_name(f) and f.array, _collector("topics")),
     (entities.is_partition, _partition),
     (entities.is_partition_list, _partition_list),

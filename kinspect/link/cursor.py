@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-STOP = -1
+STOP: Final = -1
 
 # Codes of layers: a number of one of these registries, added to its base.
-ETHERTYPE = 0x10000
-IP_PROTOCOL = 0x20000
-UDP_PORT = 0x30000
-LINK_TYPE = 0x40000
-PPP = 0x50000
+ETHERTYPE: Final = 0x10000
+IP_PROTOCOL: Final = 0x20000
+UDP_PORT: Final = 0x30000
+LINK_TYPE: Final = 0x40000
+PPP: Final = 0x50000
 
 # Most tunnels within one another; a reassembled packet counts as one more.
-MAX_DEPTH = 8
+MAX_DEPTH: Final = 8
 
 # A tunnel's number in a segment's key: the kind, then four bytes. The innermost four tell connections apart,
 # which keeps the key of an IPv4 connection shorter than that of an IPv6 one.
-NETWORKS_SIZE = 4 * 5
+NETWORKS_SIZE: Final = 4 * 5
 
 
 class Assembler(Protocol):

@@ -4,23 +4,28 @@ extension headers, a packet."""
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from kinspect.link.cursor import LINK_TYPE, Cursor
 
-HEADER = 16
-EXTENSION = 8
-MORE = 0x80  # bit of a record's type, and of an extension header's first byte: another one follows
+HEADER: Final = 16
+EXTENSION: Final = 8
+MORE: Final = 0x80  # bit of a record's type, and of an extension header's first byte: another one follows
 
-_ETHERNET, _PPP_HDLC, _IPV4, _IPV6, _INFINIBAND = 1, 50, 228, 229, 247
+_ETHERNET: Final = 1
+_PPP_HDLC: Final = 50
+_IPV4: Final = 228
+_IPV6: Final = 229
+_INFINIBAND: Final = 247
 
-OTHERS = {3: "erf atm", 4: "erf aal5", 27: "erf metadata"}
+OTHERS: Final = {3: "erf atm", 4: "erf aal5", 27: "erf metadata"}
 """Names in the summary of common record types that carry no packet."""
 
-PAD = 48
+PAD: Final = 48
 """Record type of padding."""
 
 # By record type: the LINKTYPE_ value of the packet, and the bytes between the extension headers and the packet.
-RECORD_LINK_TYPES = {
+RECORD_LINK_TYPES: Final = {
     1: (_PPP_HDLC, 0),  # HDLC_POS
     2: (_ETHERNET, 2),  # ETH
     5: (_PPP_HDLC, 4),  # MC_HDLC
@@ -36,10 +41,10 @@ RECORD_LINK_TYPES = {
     23: (_IPV6, 0),  # IPV6
 }
 
-COUNTS_LOSS = frozenset({1, 2, 5, 21, 22, 23})
+COUNTS_LOSS: Final = frozenset({1, 2, 5, 21, 22, 23})
 """Record types that count packets lost since the last record, in the field where the others have a color or a hash."""
 
-_LENGTHS = struct.Struct(">8xBxHxxH")  # type, record length, wire length
+_LENGTHS: Final = struct.Struct(">8xBxHxxH")  # type, record length, wire length
 
 
 def headers_end(data: bytes, start: int, end: int) -> int:

@@ -9,21 +9,21 @@ fragments, are bounded together by `Caps.fragment_bytes`, and each by `Caps.frag
 from __future__ import annotations
 
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from kinspect.link.cursor import IP_PROTOCOL, MAX_DEPTH, Cursor
 from kinspect.model import COPY_NS, Caps, Counts
 
-UNIT = 8  # offsets count units of 8 bytes; all fragments but the last are a multiple of that
-MAX_PACKET = 65535
+UNIT: Final = 8  # offsets count units of 8 bytes; all fragments but the last are a multiple of that
+MAX_PACKET: Final = 65535
 
 # Reason for a packet that is only part of a segment, or a copy of such a part. It is counted already, or will be
 # when its packet is complete or given up.
-PART = "part"
-INCOMPLETE = "fragment incomplete"
+PART: Final = "part"
+INCOMPLETE: Final = "fragment incomplete"
 
 # Number of later entries that must agree that one is too old to be of use, so that no single wrong time decides.
-OTHERS = 8
+OTHERS: Final = 8
 
 
 class FragmentParts:

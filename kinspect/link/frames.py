@@ -9,17 +9,19 @@ receiver's, which change places with the direction and do not tell connections a
 
 from __future__ import annotations
 
+from typing import Final
+
 from kinspect.link.cursor import ETHERTYPE, Cursor
 
-IPV4 = ETHERTYPE + 0x0800
-IPV6 = ETHERTYPE + 0x86DD
+IPV4: Final = ETHERTYPE + 0x0800
+IPV6: Final = ETHERTYPE + 0x86DD
 
 # BSD's null header holds an address family, whose number for IPv6 differs from system to system (NetBSD and
 # OpenBSD 24, FreeBSD 28, Darwin 30, Linux 10).
-FAMILIES = {2: IPV4, 10: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
+FAMILIES: Final = {2: IPV4, 10: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
 
-SNAP = b"\xaa\xaa\x03\x00\x00\x00"
-LLC_ETHERTYPE = 0x0004  # Linux cooked: "802.2 LLC follows"
+SNAP: Final = b"\xaa\xaa\x03\x00\x00\x00"
+LLC_ETHERTYPE: Final = 0x0004  # Linux cooked: "802.2 LLC follows"
 
 
 def ethernet(cursor: Cursor) -> int:

@@ -4,18 +4,19 @@ after the packet was captured."""
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from kinspect.link.cursor import IP_PROTOCOL, Cursor
 
 # Version and header length, total length; then as one number, `Segment.mark`: identification, flags and fragment
 # offset, time to live, protocol, checksum.
-_IPV4 = struct.Struct(">BxHQ")
-_IPV6 = struct.Struct(">B3xHBB")  # version, payload length, next header, hop limit
-_FRAGMENT = struct.Struct(">BxHI")  # next header, offset and flag, identification
+_IPV4: Final = struct.Struct(">BxHQ")
+_IPV6: Final = struct.Struct(">B3xHBB")  # version, payload length, next header, hop limit
+_FRAGMENT: Final = struct.Struct(">BxHI")  # next header, offset and flag, identification
 
-MORE_FRAGMENTS = 0x2000
-OFFSET = 0x1FFF
-FRAGMENT_BITS = (MORE_FRAGMENTS | OFFSET) << 32
+MORE_FRAGMENTS: Final = 0x2000
+OFFSET: Final = 0x1FFF
+FRAGMENT_BITS: Final = (MORE_FRAGMENTS | OFFSET) << 32
 
 
 def ipv4(cursor: Cursor) -> int:

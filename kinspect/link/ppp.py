@@ -8,18 +8,21 @@ their numbers do not tell connections apart.
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from kinspect.link.cursor import ETHERTYPE, LINK_TYPE, PPP, Cursor
 
-PPP_FRAME = LINK_TYPE + 9
-ADDRESS_AND_CONTROL = b"\xff\x03"
-CISCO = (0x0F, 0x8F)  # an address of Cisco's HDLC: unicast, broadcast
+PPP_FRAME: Final = LINK_TYPE + 9
+ADDRESS_AND_CONTROL: Final = b"\xff\x03"
+CISCO: Final = (0x0F, 0x8F)  # an address of Cisco's HDLC: unicast, broadcast
 
-_PPPOE = struct.Struct(">BBxxH")  # version and type, code, session, length
-_PPTP = struct.Struct(">H2xH2x")  # GRE's flags, its protocol, payload length, call
+_PPPOE: Final = struct.Struct(">BBxxH")  # version and type, code, session, length
+_PPTP: Final = struct.Struct(">H2xH2x")  # GRE's flags, its protocol, payload length, call
 
-PPPOE_VERSION, PPPOE_SESSION = 0x11, 0
-PPTP_SEQUENCE, PPTP_ACKNOWLEDGMENT = 0x1000, 0x0080
+PPPOE_VERSION: Final = 0x11
+PPPOE_SESSION: Final = 0
+PPTP_SEQUENCE: Final = 0x1000
+PPTP_ACKNOWLEDGMENT: Final = 0x0080
 
 
 def ppp(cursor: Cursor) -> int:

@@ -6,22 +6,23 @@ Sources: the LINKTYPE_ registry (tcpdump.org/linktypes.html), Apple's net/pktap.
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from kinspect.link.cursor import LINK_TYPE, Cursor
 from kinspect.link.frames import FAMILIES
 
-_PKTAP = struct.Struct("<III")  # header length, record type, DLT_ value
-PKTAP_HEADER = 108  # newer systems have longer ones
-PKTAP_PACKET = 1
-HIGHEST_LINK_TYPE = 0xFFFF
+_PKTAP: Final = struct.Struct("<III")  # header length, record type, DLT_ value
+PKTAP_HEADER: Final = 108  # newer systems have longer ones
+PKTAP_PACKET: Final = 1
+HIGHEST_LINK_TYPE: Final = 0xFFFF
 
-_LITTLE_ENDIAN = struct.Struct("<HH")  # a field's length with these four bytes, its type
-_BIG_ENDIAN = struct.Struct(">HH")
-NFLOG_HEADER = 4  # address family, version, resource
-NFLOG_FIELD = 4
-NFLOG_PAYLOAD = 9
-NFLOG_TYPES = 0x3FFF  # without the flags above them
-HIGHEST_NFLOG_TYPE = 0xFF
+_LITTLE_ENDIAN: Final = struct.Struct("<HH")  # a field's length with these four bytes, its type
+_BIG_ENDIAN: Final = struct.Struct(">HH")
+NFLOG_HEADER: Final = 4  # address family, version, resource
+NFLOG_FIELD: Final = 4
+NFLOG_PAYLOAD: Final = 9
+NFLOG_TYPES: Final = 0x3FFF  # without the flags above them
+HIGHEST_NFLOG_TYPE: Final = 0xFF
 
 
 def pktap(cursor: Cursor) -> int:

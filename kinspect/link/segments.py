@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import cast
+from typing import Final, cast
 
 from kinspect.link.cursor import LINK_TYPE, Assembler, Cursor
 from kinspect.link.fragments import PART, Fragments
@@ -13,14 +13,14 @@ from kinspect.model import Block, Caps, Counts, Segment
 # Layout of nearly every packet: an ethertype, IPv4 without options, TCP. Ethertype, version and header length,
 # total length, `Segment.mark` (identification, fragment, time to live, protocol, checksum), then (behind
 # addresses and ports) sequence, acknowledgment, and data offset and flags.
-_USUAL = struct.Struct(">HBxHQ12xIIH")
-_USUAL_SIZE = _USUAL.size
-_FRAGMENT_AND_PROTOCOL = 0x3FFF_00FF_0000
-_WHOLE_AND_TCP = 0x0006_0000
+_USUAL: Final = struct.Struct(">HBxHQ12xIIH")
+_USUAL_SIZE: Final = _USUAL.size
+_FRAGMENT_AND_PROTOCOL: Final = 0x3FFF_00FF_0000
+_WHOLE_AND_TCP: Final = 0x0006_0000
 
 # Link types with an ethertype right before the IP header, and where it stands.
-_ETHERTYPE_AT = {1: 12, 113: 14}
-_NOWHERE = 1 << 62
+_ETHERTYPE_AT: Final = {1: 12, 113: 14}
+_NOWHERE: Final = 1 << 62
 
 
 class Dissector:

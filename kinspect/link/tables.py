@@ -5,6 +5,8 @@ A new link type or encapsulation is a function and a line here.
 
 from __future__ import annotations
 
+from typing import Final
+
 from kinspect.link.cursor import ETHERTYPE, IP_PROTOCOL, LINK_TYPE, PPP, UDP_PORT, Layer
 from kinspect.link.erf import erf
 from kinspect.link.frames import (
@@ -41,7 +43,7 @@ from kinspect.link.tunnels import (
 )
 
 # LINKTYPE_ values. Some systems wrote 12 or 14 for raw IP.
-LINK_TYPES: dict[int, Layer] = {
+LINK_TYPES: Final[dict[int, Layer]] = {
     0: null,
     1: ethernet,
     9: ppp,
@@ -64,7 +66,7 @@ LINK_TYPES: dict[int, Layer] = {
     276: linux_cooked_2,
 }
 
-LAYERS: dict[int, Layer] = {
+LAYERS: Final[dict[int, Layer]] = {
     ETHERTYPE + 0x0800: ipv4,
     ETHERTYPE + 0x86DD: ipv6,
     ETHERTYPE + 0x8100: vlan,
@@ -106,7 +108,7 @@ LAYERS: dict[int, Layer] = {
     **{LINK_TYPE + number: layer for number, layer in LINK_TYPES.items()},
 }
 
-NAMES: dict[int, str] = {
+NAMES: Final[dict[int, str]] = {
     ETHERTYPE + 0x0806: "arp",
     ETHERTYPE + 0x8035: "rarp",
     ETHERTYPE + 0x8863: "pppoe",
@@ -132,7 +134,7 @@ NAMES: dict[int, str] = {
 }
 
 # Names in the registry of common link types without a function.
-LINK_TYPE_NAMES = {
+LINK_TYPE_NAMES: Final = {
     3: "AX25",
     6: "IEEE802_5",
     7: "ARCNET_BSD",

@@ -4,14 +4,15 @@ after the packet was captured."""
 from __future__ import annotations
 
 import struct
+from typing import Final
 from zlib import crc32
 
 from kinspect.link.cursor import STOP, UDP_PORT, Cursor
 
-_TCP = struct.Struct(">4xIIBB")  # sequence, acknowledgment, data offset, flags
-_UDP = struct.Struct(">2xHH")  # destination port, length
+_TCP: Final = struct.Struct(">4xIIBB")  # sequence, acknowledgment, data offset, flags
+_UDP: Final = struct.Struct(">2xHH")  # destination port, length
 
-IPV4_ADDRESSES = 8
+IPV4_ADDRESSES: Final = 8
 
 
 def tcp(cursor: Cursor) -> int:

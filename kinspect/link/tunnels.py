@@ -12,22 +12,29 @@ and an MPLS label belongs to one direction of a path, so none of these tells con
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from kinspect.link.cursor import ETHERTYPE, Cursor
 from kinspect.link.frames import IPV4, IPV6, raw_ip
 from kinspect.link.ppp import pptp
 
-BRIDGED = ETHERTYPE + 0x6558  # "transparent Ethernet bridging": a whole frame
-ERSPAN_1_OR_2 = 0x88BE
-PPP_IN_GRE = 0x880B
+BRIDGED: Final = ETHERTYPE + 0x6558  # "transparent Ethernet bridging": a whole frame
+ERSPAN_1_OR_2: Final = 0x88BE
+PPP_IN_GRE: Final = 0x880B
 
-_VXLAN = struct.Struct(">B3xI")  # flags, VNI and a reserved byte
-_GENEVE = struct.Struct(">BxHI")  # version and length of the options, ethertype, VNI and a reserved byte
-_GRE = struct.Struct(">HH")  # flags and version, ethertype
+_VXLAN: Final = struct.Struct(">B3xI")  # flags, VNI and a reserved byte
+_GENEVE: Final = struct.Struct(
+    ">BxHI"
+)  # version and length of the options, ethertype, VNI and a reserved byte
+_GRE: Final = struct.Struct(">HH")  # flags and version, ethertype
 
-VXLAN_HAS_VNI = 0x08
-GRE_CHECKSUM, GRE_ROUTING, GRE_KEY, GRE_SEQUENCE, GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
-GRE_FIXED = GRE_CHECKSUM | GRE_ROUTING | GRE_KEY | GRE_VERSION
+VXLAN_HAS_VNI: Final = 0x08
+GRE_CHECKSUM: Final = 0x8000
+GRE_ROUTING: Final = 0x4000
+GRE_KEY: Final = 0x2000
+GRE_SEQUENCE: Final = 0x1000
+GRE_VERSION: Final = 0x0007
+GRE_FIXED: Final = GRE_CHECKSUM | GRE_ROUTING | GRE_KEY | GRE_VERSION
 
 
 def vxlan(cursor: Cursor) -> int:

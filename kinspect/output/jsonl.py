@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import orjson
 
@@ -13,7 +13,7 @@ from kinspect.kafka.view.view import View
 from kinspect.output import LineTexts
 from kinspect.output.fit import FittedText
 
-BATCH_BYTES = 32 * 1024
+BATCH_BYTES: Final = 32 * 1024
 """Bytes that are buffered at most. With more, malloc returns memory to the system after each batch and takes it again:
 with 256 KiB that was a tenth of the time."""
 

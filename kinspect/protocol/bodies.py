@@ -6,7 +6,7 @@ the older ones; the first that uses up the bytes exactly is taken.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kinspect.model import RESPONSE, Problem
 from kinspect.protocol import compiler, interpreter, schema
@@ -18,7 +18,7 @@ from kinspect.protocol.projection import Body, Projection, projection
 from kinspect.protocol.schema import Layout
 from kinspect.protocol.wire import DECODE_FAILURES, UNKNOWN_TAGS
 
-_UNSUPPORTED_VERSION = 35
+_UNSUPPORTED_VERSION: Final = 35
 
 
 class Decoded(NamedTuple):

@@ -18,7 +18,7 @@ import linecache
 import struct
 from collections.abc import Callable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kinspect.form import COMPILED
 from kinspect.protocol import memory, sizes, walker, wire
@@ -38,7 +38,7 @@ class Decode(Protocol):
 
 Encode = Callable[[Body], bytes]
 
-_HELPERS: dict[str, Any] = {
+_HELPERS: Final[dict[str, Any]] = {
     "Malformed": wire.Malformed,
     "TooLarge": wire.TooLarge,
     "uvarint": wire.uvarint,

@@ -6,18 +6,18 @@ Source: KIP-482 (tagged fields in header v2 and v1), KIP-511 (ApiVersions' respo
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol.schema import header_version, layout
 from kinspect.protocol.wire import DECODE_FAILURES, skip_tags, uvarint
 
-_START = struct.Struct(">hhi")
-_LENGTH = struct.Struct(">h")
-_CORRELATION_ID = struct.Struct(">i")
+_START: Final = struct.Struct(">hhi")
+_LENGTH: Final = struct.Struct(">h")
+_CORRELATION_ID: Final = struct.Struct(">i")
 
 # From this version on the header ends in a tagged section.
-TAGGED = {REQUEST: 2, RESPONSE: 1}
+TAGGED: Final = {REQUEST: 2, RESPONSE: 1}
 
 
 class RequestHeader(NamedTuple):

@@ -9,14 +9,14 @@ from __future__ import annotations
 import struct
 from base64 import urlsafe_b64encode
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kinspect.model import Problem
 from kinspect.protocol import memory
 from kinspect.protocol.projection import Body
 from kinspect.protocol.schema import Field, Layout
 
-_NUMBERS = {
+_NUMBERS: Final = {
     "int8": ">b",
     "int16": ">h",
     "uint16": ">H",
@@ -27,9 +27,9 @@ _NUMBERS = {
 }
 
 # Most varint bytes that 32 bits can need.
-_LONGEST_VARINT = 5
+_LONGEST_VARINT: Final = 5
 
-SPAN_MEMORY = 512
+SPAN_MEMORY: Final = 512
 """Memory of a span, with its path and value."""
 
 

@@ -10,38 +10,39 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from typing import Final
 
 from kinspect.model import Caps
 from kinspect.protocol.schema import Field
 
-MAX_MEMORY = Caps().body_bytes
+MAX_MEMORY: Final = Caps().body_bytes
 
-MOST_PER_BYTE = 384
+MOST_PER_BYTE: Final = 384
 """Largest charge per byte of a message: one shorter than a limit by this factor cannot exceed it."""
 
-_GC = 16  # in front of every container
-_SLOT = 8
-_LIST = sys.getsizeof([]) + _GC
-_NUMBER = sys.getsizeof(1 << 20) + 4
-_TEXT = 56
-_VALUES = {"bool": 0, "float64": 24, "uuid": 72, "string": _TEXT, "bytes": _TEXT, "records": _TEXT}
+_GC: Final = 16  # in front of every container
+_SLOT: Final = 8
+_LIST: Final = sys.getsizeof([]) + _GC
+_NUMBER: Final = sys.getsizeof(1 << 20) + 4
+_TEXT: Final = 56
+_VALUES: Final = {"bool": 0, "float64": 24, "uuid": 72, "string": _TEXT, "bytes": _TEXT, "records": _TEXT}
 
 
 def _dict(keys: int) -> int:
     return sys.getsizeof(dict.fromkeys(map(str, range(keys)))) + _GC
 
 
-_NAMED = 144
+_NAMED: Final = 144
 """Size of what is made of an element beyond the body: a partition's name in summaries, its text in a line of JSON."""
-_CHANGED_IN_LINES = frozenset({"bytes", "float64", "records", "uuid"})
+_CHANGED_IN_LINES: Final = frozenset({"bytes", "float64", "records", "uuid"})
 """Types that output lines show in another form. Structs that contain such a value exist twice."""
-_CONFIG_VALUE = "value"
+_CONFIG_VALUE: Final = "value"
 """Name of a text field that output lines may hide."""
-_BROKER = "brokerId"
+_BROKER: Final = "brokerId"
 
-UNKNOWN_TAG = _SLOT + _dict(2) + _NUMBER + _TEXT + 3 * _NAMED
+UNKNOWN_TAG: Final = _SLOT + _dict(2) + _NUMBER + _TEXT + 3 * _NAMED
 """Size of an unknown tagged field: its dict with the tag and the bytes, and the same again with its text in lines."""
-ODD_TEXT = 512
+ODD_TEXT: Final = 512
 """Size of the problem that reports a text that is not UTF-8."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol.store import (
@@ -23,14 +23,14 @@ from kinspect.protocol.store import (
 from kinspect.protocol.versions import parse_versions, version_ranges
 from kinspect.protocol.wire import ZERO_UUID
 
-TABLE = Path(__file__).with_name("table")
+TABLE: Final = Path(__file__).with_name("table")
 
 # `04_leader_and_isr.txt`: key and name are in the file name, so that the file need not be opened.
-_FILE_NAME = re.compile(r"(\d+)_(\w+)\.txt")
-_CAPITAL = re.compile(r"(?<!^)([A-Z])")
+_FILE_NAME: Final = re.compile(r"(\d+)_(\w+)\.txt")
+_CAPITAL: Final = re.compile(r"(?<!^)([A-Z])")
 
 # File of `table/records` with the messages of a topic (or other place).
-_RECORD_FILES = {
+_RECORD_FILES: Final = {
     "__consumer_offsets": "group",
     "__transaction_state": "txn",
     "__share_group_state": "share",
@@ -38,7 +38,7 @@ _RECORD_FILES = {
     "__remote_log_metadata": "storage",
 }
 
-_ZERO_DEFAULTS: dict[str, Any] = {
+_ZERO_DEFAULTS: Final[dict[str, Any]] = {
     "bool": False,
     "float64": 0.0,
     "string": "",
@@ -131,7 +131,7 @@ class ErrorAdvice(NamedTuple):
     source: str
 
 
-_UNHEARD_OF = ErrorAdvice(
+_UNHEARD_OF: Final = ErrorAdvice(
     "No known release of Kafka has this error code.",
     "Find out who answers: a newer release, a proxy, or another implementation.",
     "",

@@ -20,11 +20,11 @@ one version had in the named releases, where its bytes do not fit the current on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kinspect.protocol.versions import format_versions, parse_versions
 
-_NONE: frozenset[int] = frozenset()
+_NONE: Final[frozenset[int]] = frozenset()
 
 
 class FieldDefinition(NamedTuple):

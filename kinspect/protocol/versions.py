@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Final
 
 # Far above any version Kafka has; int16 on the wire.
-_OPEN_END = 1 << 15
+_OPEN_END: Final = 1 << 15
 
 
 def parse_versions(text: str, valid: Iterable[int] | None = None) -> frozenset[int]:

@@ -9,10 +9,10 @@ import struct
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 # Types of fixed width: the `struct` code and the number of bytes.
-FIXED = {
+FIXED: Final = {
     "bool": ("?", 1),
     "int8": ("b", 1),
     "int16": ("h", 2),
@@ -25,14 +25,14 @@ FIXED = {
 }
 
 # Types with a length in front, and the size of that length in bytes where it is not a uvarint.
-LENGTH_SIZE = {"string": 2, "bytes": 4, "records": 4}
+LENGTH_SIZE: Final = {"string": 2, "bytes": 4, "records": 4}
 
 # An unsigned varint holds 32 bits in at most five bytes.
-_UVARINT_BYTES = 5
+_UVARINT_BYTES: Final = 5
 
-UNKNOWN_TAGS = "unknown_tagged_fields"
+UNKNOWN_TAGS: Final = "unknown_tagged_fields"
 
-ZERO_UUID = "A" * 22
+ZERO_UUID: Final = "A" * 22
 
 
 class Malformed(Exception):  # noqa: N818 - internal and cheap; users see DecodeError
@@ -52,7 +52,7 @@ class _ArrayUnpackers(dict[int, Callable[[bytes, int], tuple[Any, ...]]]):
         return unpack
 
 
-ARRAYS = {code: _ArrayUnpackers(code) for code, _ in FIXED.values() if len(code) == 1}
+ARRAYS: Final = {code: _ArrayUnpackers(code) for code, _ in FIXED.values() if len(code) == 1}
 
 
 class TooLarge(Malformed):
@@ -60,7 +60,7 @@ class TooLarge(Malformed):
 
 
 # All exceptions that compiled decoders raise.
-DECODE_FAILURES = (Malformed, struct.error, IndexError, UnicodeDecodeError)
+DECODE_FAILURES: Final = (Malformed, struct.error, IndexError, UnicodeDecodeError)
 
 
 def uvarint(data: bytes, pos: int, first: int) -> tuple[int, int]:
@@ -128,8 +128,8 @@ def tag_section(tags: list[tuple[int, bytes]]) -> bytes:
     return b"".join(out)
 
 
-_TO_URL = bytes.maketrans(b"+/", b"-_")
-_FROM_URL = str.maketrans("-_", "+/", "+/=\n")
+_TO_URL: Final = bytes.maketrans(b"+/", b"-_")
+_FROM_URL: Final = str.maketrans("-_", "+/", "+/=\n")
 
 
 # Topic ids repeat often.

@@ -16,31 +16,33 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from types import ModuleType
+from typing import Final
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 """Names by codec number, the low three bits of a batch's attributes; 5 to 7 are not assigned."""
 
-_CHUNK = 16 * 1024
-_U32_LE = struct.Struct("<I")
-_I32 = struct.Struct(">i")
+_CHUNK: Final = 16 * 1024
+_U32_LE: Final = struct.Struct("<I")
+_I32: Final = struct.Struct(">i")
 
 # snappy-java's stream: 8 bytes magic, version and lowest compatible version (int32, not checked, like other
 # implementations), then chunks: int32 length, raw snappy block.
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER = 16
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = 16
 # A copy element of three bytes yields at most 64, so nothing expands further than this.
-_SNAPPY_RATIO = 22
+_SNAPPY_RATIO: Final = 22
 
-_LZ4_MAGIC = 0x184D2204
+_LZ4_MAGIC: Final = 0x184D2204
 # A match length byte of LZ4 stands for at most 255 bytes.
-_LZ4_RATIO = 255
-_LZ4_BLOCK_SIZES = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
-_ANY_SIZE = 1 << 62
+_LZ4_RATIO: Final = 255
+_LZ4_BLOCK_SIZES: Final = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
+_ANY_SIZE: Final = 1 << 62
 
-_ZSTD_MAGIC = 0xFD2FB528
-_ZSTD_BLOCK = 128 * 1024
-_SKIPPABLE, _SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0  # zstd and lz4 share them
-_WALK_BLOCKS = 65536
+_ZSTD_MAGIC: Final = 0xFD2FB528
+_ZSTD_BLOCK: Final = 128 * 1024
+_SKIPPABLE: Final = 0x184D2A50
+_SKIPPABLE_MASK: Final = 0xFFFFFFF0  # zstd and lz4 share them
+_WALK_BLOCKS: Final = 65536
 """Number of block headers read before a fixed buffer becomes the cheaper safeguard."""
 
 
@@ -172,7 +174,13 @@ def _zstd(data: bytes, limit: int) -> bytes:
     return _bounded("zstd", data, _bound(data, limit, _ZSTD_MAGIC, _zstd_blocks), limit)
 
 
-_DECODERS: tuple[Callable[[bytes, int], bytes], ...] = (lambda data, limit: data, _gzip, _snappy, _lz4, _zstd)
+_DECODERS: Final[tuple[Callable[[bytes, int], bytes], ...]] = (
+    lambda data, limit: data,
+    _gzip,
+    _snappy,
+    _lz4,
+    _zstd,
+)
 
 
 def _bounded(name: str, data: bytes, bound: int, limit: int) -> bytes:

@@ -12,11 +12,11 @@ Source: Kafka's ControlRecordType.java, EndTransactionMarker.java, ControlRecord
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kinspect.records.message import MessageReading, read_any_version, read_message, read_prefixed
 
-_KEY = struct.Struct(">hh")
+_KEY: Final = struct.Struct(">hh")
 
 
 class _Type(NamedTuple):
@@ -24,7 +24,7 @@ class _Type(NamedTuple):
     message: str
 
 
-_TYPES = {
+_TYPES: Final = {
     0: _Type("ABORT", "EndTxnMarker"),
     1: _Type("COMMIT", "EndTxnMarker"),
     2: _Type("LEADER_CHANGE", "LeaderChangeMessage"),
@@ -33,7 +33,8 @@ _TYPES = {
     5: _Type("KRAFT_VERSION", "KRaftVersionRecord"),
     6: _Type("KRAFT_VOTERS", "VotersRecord"),
 }
-_LEADER_CHANGE, _SNAPSHOT_HEADER = _TYPES[2], _TYPES[3]
+_LEADER_CHANGE: Final = _TYPES[2]
+_SNAPSHOT_HEADER: Final = _TYPES[3]
 
 
 def decode_control_record(

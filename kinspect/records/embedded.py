@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kinspect.protocol import schema
 from kinspect.records.message import newest_version
 
-_INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
 
 Read = tuple[Any, int]
 
@@ -104,7 +105,7 @@ def _sized(data: bytes, position: int, length: struct.Struct, nullable: bool) ->
     return data[position : position + size], position + size
 
 
-_READERS: dict[str, Callable[[bytes, int, schema.Field], Read]] = {
+_READERS: Final[dict[str, Callable[[bytes, int, schema.Field], Read]]] = {
     "int32": _int32,
     "string": _text,
     "bytes": _blob,

@@ -10,23 +10,23 @@ Sources: Kafka's CoordinatorRecordSerde.java, AbstractApiMessageSerde.java, Grou
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, Final
 
 from kinspect.protocol import schema
 from kinspect.records.embedded import decode_assignment, decode_subscription
 from kinspect.records.message import MessageReading, newest_version, read_message, read_prefixed
 
-COORDINATOR_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
-METADATA_TOPICS = {
+COORDINATOR_TOPICS: Final = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
+METADATA_TOPICS: Final = {
     "__cluster_metadata": "__cluster_metadata",
     "@metadata": "__cluster_metadata",  # its name in 2.8
     "__remote_log_metadata": "__remote_log_metadata",
 }
 """Metadata topics, and the topic whose record types they use."""
-TOPICS = COORDINATOR_TOPICS | frozenset(METADATA_TOPICS)
+TOPICS: Final = COORDINATOR_TOPICS | frozenset(METADATA_TOPICS)
 
-_TYPE = struct.Struct(">h")
-_UVARINT_BYTES = 5
+_TYPE: Final = struct.Struct(">h")
+_UVARINT_BYTES: Final = 5
 
 
 def decode_key(topic: str, key: bytes | None) -> MessageReading | None:

@@ -12,22 +12,22 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kinspect.records.recordset import FARTHEST, LOG_APPEND_TIME, NO_TIMESTAMP, RecordSetReader
 
-_HEAD = struct.Struct(">qiIbBq")
+_HEAD: Final = struct.Struct(">qiIbBq")
 """Offset, size, crc, magic, attributes, timestamp (in magic 0 the key starts there). No message is shorter."""
-_PREFIX = 12  # offset and size
-_CRC_FROM = 16
-_KEY_FROM = (18, 26)
-_SMALLEST = (14, 22)
+_PREFIX: Final = 12  # offset and size
+_CRC_FROM: Final = 16
+_KEY_FROM: Final = (18, 26)
+_SMALLEST: Final = (14, 22)
 """Smallest valid value of a message's size field, by magic."""
-_LENGTH = struct.Struct(">i")
-_CODEC = 0x07
+_LENGTH: Final = struct.Struct(">i")
+_CODEC: Final = 0x07
 # Magic 0 has no timestamps, so the bit that names their type means nothing there.
-_KIND = (_CODEC, _CODEC | LOG_APPEND_TIME)
-_DEEPEST = 4
+_KIND: Final = (_CODEC, _CODEC | LOG_APPEND_TIME)
+_DEEPEST: Final = 4
 """Number of nested wrappers that are opened; Kafka itself rejects the second."""
 
 

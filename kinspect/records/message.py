@@ -5,13 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from kinspect import protocol
 from kinspect.protocol import schema
 from kinspect.protocol.store import MessageDefinition
 
-_VERSION = struct.Struct(">h")
+_VERSION: Final = struct.Struct(">h")
 
 MessageReading = dict[str, Any]
 """`{"type": message name, "version": n, "data": {fields in snake_case}}`."""

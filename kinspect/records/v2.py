@@ -6,18 +6,20 @@ Source: Kafka's DefaultRecordBatch.java, DefaultRecord.java and ByteUtils.java.
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kinspect.records.recordset import FARTHEST, NO_TIMESTAMP
 
-HEADER: struct.Struct = struct.Struct(">qiibIhiqqqhii")
+HEADER: Final[struct.Struct] = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp, producer id,
 producer epoch, base sequence, record count."""
-CRC_FROM = 21
-TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x10, 0x20, 0x40
+CRC_FROM: Final = 21
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
 
 # Values of one-byte varints: nearly all lengths and deltas take one or two bytes.
-_ZIGZAG = [(byte >> 1) ^ -(byte & 1) for byte in range(128)]
+_ZIGZAG: Final = [(byte >> 1) ^ -(byte & 1) for byte in range(128)]
 
 
 class _RecordError(Exception):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
-from typing import Any
+from typing import Any, Final
 
 from kinspect.records import legacy, v2
 from kinspect.records.compression import codec_name
@@ -30,15 +30,16 @@ from kinspect.records.recordset import (
     RecordSetReader,
 )
 
-_PREFIX = struct.Struct(">qi")
-_SMALLEST_SIZE = 14
+_PREFIX: Final = struct.Struct(">qi")
+_SMALLEST_SIZE: Final = 14
 """Smallest valid value of a size field: a message v0 without key and value."""
-_MAGIC_AT = 16
-_CODEC_NAMES = tuple(codec_name(codec) for codec in range(8))
-_HEADER_SIZE = v2.HEADER.size
-_SMALLEST_V2 = _HEADER_SIZE - _PREFIX.size
+_MAGIC_AT: Final = 16
+_CODEC_NAMES: Final = tuple(codec_name(codec) for codec in range(8))
+_HEADER_SIZE: Final = v2.HEADER.size
+_SMALLEST_V2: Final = _HEADER_SIZE - _PREFIX.size
 # Limits on the search for a batch boundary: positions examined, and headers whose CRC is computed.
-_BOUNDARY_PLACES, _BOUNDARY_CRCS = 1_000_000, 64
+_BOUNDARY_PLACES: Final = 1_000_000
+_BOUNDARY_CRCS: Final = 64
 
 
 def batches(

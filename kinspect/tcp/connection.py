@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from kinspect.state import fields, fill
 from kinspect.tcp.held import FINISH, Held
@@ -11,9 +11,9 @@ from kinspect.tcp.keys import address_size
 from kinspect.tcp.sequence import distance
 from kinspect.tcp.strays import Stray
 
-NEVER = 1 << 62
+NEVER: Final = 1 << 62
 
-NO_STRAYS: list[Stray] = []
+NO_STRAYS: Final[list[Stray]] = []
 """Shared empty list of islands without strays; never appended to."""
 
 

@@ -11,30 +11,32 @@ if no acknowledgment could be seen. Where the two directions were captured with 
 
 from __future__ import annotations
 
+from typing import Final
+
 from kinspect.model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts, Segment
 from kinspect.tcp.connection import NEVER, Connection, Half, Nobody
 from kinspect.tcp.held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival
 from kinspect.tcp.sequence import MASK, MAX_WINDOW, distance
 
-PATIENCE = 8
+PATIENCE: Final = 8
 # Packets of its island for which a connection waits, since the capture may have packets around its ends in the
 # wrong order: before anything is handed on if its first packet was no SYN (the request may come behind its
 # response), and before a reset closes it (the data that was answered with the reset may come behind it).
-LINGER_PACKETS = 8
+LINGER_PACKETS: Final = 8
 # Packets of a connection by which a packet may be late where adjacent packets changed places.
-SWAPPED_PACKETS = 4
+SWAPPED_PACKETS: Final = 4
 # Packets that a hole that is too old by the clock still waits for.
-LATE_PACKETS = 8
-NOBODY = Nobody()
+LATE_PACKETS: Final = 8
+NOBODY: Final = Nobody()
 
 # Greatest distance of a direction's first packet from the peer's acknowledgment that still shows a loss, rather
 # than a peer whose acknowledgments mean nothing.
-FIRST_WINDOW = 1 << 24
+FIRST_WINDOW: Final = 1 << 24
 
 # A reset is taken if it carries the number its receiver expects (RFC 5961 §3). That lies between what the
 # receiver acknowledged and what was sent, or a little beyond if the capture lost the last packets. The
 # receiver's window is not used: a reset inside it with another number is challenged, not obeyed.
-RESET_SLACK = 0xFFFF
+RESET_SLACK: Final = 0xFFFF
 
 
 class Delivery:

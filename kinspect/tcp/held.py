@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from kinspect.state import fields, fill
 
 DATA, CUT, FINISH, RESET = range(4)
 # Approximate overhead of a piece beside its bytes.
-PIECE_BYTES = 400
+PIECE_BYTES: Final = 400
 
 
 class Arrival(NamedTuple):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-NETWORK = 5
+from typing import Final
+
+NETWORK: Final = 5
 """Bytes of a scope per tunnel; the rest at the end are VLAN ids."""
 
-_IPV4, _IPV6 = 12, 36
+_IPV4: Final = 12
+_IPV6: Final = 36
 
 
 def address_size(key: bytes) -> int:

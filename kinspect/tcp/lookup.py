@@ -20,21 +20,23 @@ with sequence numbers closer than `NEAR` in both directions, but for the bytes t
 
 from __future__ import annotations
 
+from typing import Final
+
 from kinspect.model import ACK, FRAME_BITS, SYN, Segment
 from kinspect.tcp.connection import Connection, Half, Island
 from kinspect.tcp.keys import ends, scope, tunnels
 from kinspect.tcp.sequence import MAX_WINDOW, NEAR, distance
 
 # A SYN-ACK acknowledges the SYN and perhaps as much data in it.
-SYN_DISTANCE = 0xFFFF
+SYN_DISTANCE: Final = 0xFFFF
 
 # Number of connections on the same ends that are considered, the newest ones.
-LOOKED_AT = 16
+LOOKED_AT: Final = 16
 
 # Greatest distance at which numbers are taken for those of the connection that sent last on a key.
-CLOSE = 1 << 16
+CLOSE: Final = 1 << 16
 
-FAR = 1 << 62
+FAR: Final = 1 << 62
 
 
 def _newest_halves(island: Island, key: bytes) -> list[Half]:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, nsmallest
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 from kinspect.model import ACK, FIN, FRAME_BITS, RST, SYN, Caps, Counts, Progress, Segment
 from kinspect.tcp.connection import NEVER, Connection, Half, Island, StreamHandler
@@ -24,29 +24,30 @@ from kinspect.tcp.strays import Stray, Strays, waiting_since
 
 # An ended connection is remembered for late packets. Limits: time by its island's clock (TIME_WAIT, RFC 9293 §3.6.1,
 # is shorter everywhere), number per island, and number in all.
-LATE_NS = 60 * 1_000_000_000
-REMEMBERED_HERE, REMEMBERED = 16, 4096
+LATE_NS: Final = 60 * 1_000_000_000
+REMEMBERED_HERE: Final = 16
+REMEMBERED: Final = 4096
 
 # A SYN that comes again belongs to the same connection within its first packets, at most so many, and
 # `Caps.reorder_ns`: the capture holds it twice, or out of order. Later it opens a new connection.
-SYN_PACKETS = 8
+SYN_PACKETS: Final = 8
 
 # A capture may be quiet for long between packets that it swapped. So a hole that is too old still waits for some
 # packets of its connection (`delivery.LATE_PACKETS`), but no longer than this: many times what a capture's buffers hold
 # back, and short enough for someone who watches a connection that fell silent live.
-GRACE_NS = 5 * 1_000_000_000
+GRACE_NS: Final = 5 * 1_000_000_000
 
 # Scopes of a connection that are remembered beside the first; it may be seen in more.
-ALIASES = 16
+ALIASES: Final = 16
 
-SPECIAL = FIN | SYN | RST | ACK
+SPECIAL: Final = FIN | SYN | RST | ACK
 
 # Number of the longest silent connections that are looked up at once.
-SILENT = 1024
+SILENT: Final = 1024
 
 # Keys of islands that another reassembler takes lead to this half; the number remembered is limited.
-FOREIGN = Half(0)
-FOREIGN_KEYS = 65_536
+FOREIGN: Final = Half(0)
+FOREIGN_KEYS: Final = 65_536
 
 
 def takes_all(of_pair: bytes) -> bool:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Final
 
 from kinspect.model import COPY_NS, FRAME_BITS, SYN, Counts, Segment
 from kinspect.tcp.connection import Half
 from kinspect.tcp.held import differing
 from kinspect.tcp.sequence import distance
 
-LOOKED_AT = 32
+LOOKED_AT: Final = 32
 """Number of packets of a direction that are compared."""
-LOOK_BACK_NS = 1_000_000_000
+LOOK_BACK_NS: Final = 1_000_000_000
 """Greatest age of a packet that is compared."""
-KEPT_ROWS, KEPT_BYTES = 4096, 8 * 1024 * 1024
+KEPT_ROWS: Final = 4096
+KEPT_BYTES: Final = 8 * 1024 * 1024
 """Limits on what is kept: packets, and bytes of their buffers, each counted whole, since it is kept whole."""
 
 

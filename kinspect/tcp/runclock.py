@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kinspect.model import Segment
 from kinspect.tcp.keys import pair
 
-ISLANDS = 8
+ISLANDS: Final = 8
 """Number of islands that must have reached a time."""
-SLACK_NS = 1_000_000_000
+SLACK_NS: Final = 1_000_000_000
 """Nanoseconds by which the clock lags, as captures hold packets out of order."""
-LOOK_EACH = 17
+LOOK_EACH: Final = 17
 """Sampling interval: one packet in so many is looked at."""
-NO_TIME = -(1 << 62)
+NO_TIME: Final = -(1 << 62)
 
 
 class RunClock:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-MASK = 0xFFFFFFFF
-HALF_SPACE = 0x80000000
+from typing import Final
+
+MASK: Final = 0xFFFFFFFF
+HALF_SPACE: Final = 0x80000000
 
 # The largest possible window (RFC 7323 §2.3): no valid number is farther from the expected one.
-MAX_WINDOW = 1 << 30
+MAX_WINDOW: Final = 1 << 30
 
 # Greatest distance from the expected numbers at which a packet's numbers count as a connection's.
-NEAR = 1 << 24
+NEAR: Final = 1 << 24
 
 
 def distance(number: int, origin: int) -> int:

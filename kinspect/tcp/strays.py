@@ -7,16 +7,17 @@ are a connection whose beginning is not in the capture.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, Final
 
 from kinspect.model import ACK, RST, Counts, Segment
 from kinspect.tcp.keys import ends
 from kinspect.tcp.sequence import NEAR, distance
 
 # Number of strays remembered per island, the newest ones.
-KEPT = 4
+KEPT: Final = 4
 # Limits over all islands: bytes held, and packets they are of.
-HELD_BYTES, HELD_PACKETS = 4 * 1024 * 1024, 4096
+HELD_BYTES: Final = 4 * 1024 * 1024
+HELD_PACKETS: Final = 4096
 
 
 class Stray:

@@ -4,7 +4,7 @@ possible, and other data is counted."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from kinspect.kafka.connection.framing import Framer
 from kinspect.kafka.connection.orphans import are_responses
@@ -29,16 +29,20 @@ from kinspect.model import REQUEST, RESPONSE
 from kinspect.state import fields, fill
 from kinspect.tls import Decryptor, looks_like_tls
 
-KAFKA, TLS, OTHER, EMPTY = "kafka", "tls", "other", "empty"
+KAFKA: Final = "kafka"
+TLS: Final = "tls"
+OTHER: Final = "other"
+EMPTY: Final = "empty"
 # Bytes held of a connection not seen from its start while a request is looked for in it.
-HELD_BYTES = 64 * 1024
-SEARCHED_BYTES = 2 * HELD_BYTES
+HELD_BYTES: Final = 64 * 1024
+SEARCHED_BYTES: Final = 2 * HELD_BYTES
 # Approximate memory of a connection that holds data, and of each piece of data beside its bytes.
-HELD_OVERHEAD, ITEM_OVERHEAD = 512, 160
+HELD_OVERHEAD: Final = 512
+ITEM_OVERHEAD: Final = 160
 # Number of looks at the held data that are taken at every packet; each later one waits for half as much data again.
-LOOKS = 16
+LOOKS: Final = 16
 # Reasons of unanswered requests, by the connection's end reason, where the two differ.
-OUTCOME_REASONS = {"fin": "closed", "reuse": "closed"}
+OUTCOME_REASONS: Final = {"fin": "closed", "reuse": "closed"}
 
 
 class _Held:

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from kinspect.kafka.exchange.holdings import PIECE_BYTES, Holdings
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.state import fields, fill
 
-SIZE = Struct(">i")
-SIZE_BYTES = 4
+SIZE: Final = Struct(">i")
+SIZE_BYTES: Final = 4
 # Bytes kept of a message too large to be held whole: enough for the header and the topics before the records.
-PREFIX_BYTES = 64 * 1024
+PREFIX_BYTES: Final = 64 * 1024
 # Bytes of a stream without a known boundary that are searched at a time.
-SEARCH_BYTES = 1024 * 1024
+SEARCH_BYTES: Final = 1024 * 1024
 # Held bytes above which such a stream is searched each time it has grown by an eighth, not at every packet.
-SEARCH_EACH_BYTES = 64 * 1024
+SEARCH_EACH_BYTES: Final = 64 * 1024
 # Number of times the boundary may be lost again in held data before the search waits for more of the stream.
-RESUMES = 64
+RESUMES: Final = 64
 # Bytes kept of an unfinished message when room is made: enough for its header, in most cases.
-HEAD_BYTES = 256
+HEAD_BYTES: Final = 256
 
-NO_BYTES = bytearray()  # the kept bytes of no message; never written to
+NO_BYTES: Final = bytearray()  # the kept bytes of no message; never written to
 
 Received = tuple[int | None, int, bytes]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kinspect.kafka.connection.recognise import fits_a_broker
 from kinspect.model import RESPONSE
@@ -14,19 +14,21 @@ from kinspect.protocol import decode_body, fits, interpreter, response_header, s
 from kinspect.protocol.apikeys import API_VERSIONS, FIND_COORDINATOR, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 # Largest response for which every layout is tried: larger ones cost too much.
-TRIED_BYTES = 256 * 1024
-_HEAD = Struct(">ii")
+TRIED_BYTES: Final = 256 * 1024
+_HEAD: Final = Struct(">ii")
 # APIs that a client calls once or twice, whose answers prove nothing: a row of them is another protocol's. By number:
 # InitProducerId, CreateDelegationToken, BrokerRegistration.
-CALLED_ONCE = frozenset({FIND_COORDINATOR, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE, 22, 38, 62})
+CALLED_ONCE: Final = frozenset(
+    {FIND_COORDINATOR, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE, 22, 38, 62}
+)
 # Bytes of a message that are checked for implausible values.
-CHECKED_BYTES = 4096
+CHECKED_BYTES: Final = 4096
 # Number of possible Kafka answers in a row that prove a stream without captured requests, and the bytes they must hold
 # beside their correlation ids: short ones fit many layouts.
-PROOFS = ((3, 100), (5, 64))
-MOST_MESSAGES = 32
+PROOFS: Final = ((3, 100), (5, 64))
+MOST_MESSAGES: Final = 32
 # Largest difference between the correlation ids of two responses in a row.
-STEP = 16
+STEP: Final = 16
 
 
 class Candidate(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.state import fields, fill
@@ -12,9 +12,9 @@ from kinspect.state import fields, fill
 if TYPE_CHECKING:
     from kinspect.kafka.wire.ends import Ends
 
-NO_HOLE = -1
-SIZE_BYTES = 4
-REPEATED_AMONG = 64
+NO_HOLE: Final = -1
+SIZE_BYTES: Final = 4
+REPEATED_AMONG: Final = 64
 """Number of requests in flight, the oldest first, that may be told to have been sent again."""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from codecs import getincrementaldecoder
 from struct import Struct
-from typing import Any
+from typing import Any, Final
 
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import (
@@ -28,51 +28,57 @@ from kinspect.protocol.apikeys import PRODUCE, SASL_HANDSHAKE
 from kinspect.protocol.interpreter import Reading
 from kinspect.protocol.schema import Layout
 
-MIN_REQUEST = 8  # key, version, correlation id: request header v0
-_HEAD = Struct(">ihhi")
-_KEYS = Struct(">hhi")
-MAX_CLIENT_ID = 1024
+MIN_REQUEST: Final = 8  # key, version, correlation id: request header v0
+_HEAD: Final = Struct(">ihhi")
+_KEYS: Final = Struct(">hhi")
+MAX_CLIENT_ID: Final = 1024
 # Beginning of a possible request header: a size below 128 MiB, an API key below 128, a version below 32, any
 # correlation id, and a client id below 1 KiB or null.
-_REQUEST_START = re.compile(
+_REQUEST_START: Final = re.compile(
     rb"(?=[\x00-\x07][\s\S]{3}\x00[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}(?:[\x00-\x03]|\xff\xff))"
 )
-_GSSAPI_TAG = b"\x60"
+_GSSAPI_TAG: Final = b"\x60"
 # Bytes that hold a token's tag, length, OID and kind.
-MIN_GSSAPI = 24
+MIN_GSSAPI: Final = 24
 # A known mechanism's first GSSAPI token (RFC 2743 §3.1): application tag, DER length, the mechanism's OID.
-_GSSAPI_OIDS = (bytes.fromhex("06092a864886f712010202"), bytes.fromhex("06062b0601050502"))
+_GSSAPI_OIDS: Final = (bytes.fromhex("06092a864886f712010202"), bytes.fromhex("06062b0601050502"))
 # Tokens that begin like it but are never the first: a reply, an error, MIC, Wrap and Delete (RFC 1964 §1.1, §1.2).
-_LATER_TOKENS = (b"\x02\x00", b"\x03\x00", b"\x01\x01", b"\x02\x01", b"\x01\x02")
+_LATER_TOKENS: Final = (b"\x02\x00", b"\x03\x00", b"\x01\x01", b"\x02\x01", b"\x01\x02")
 # Limits on unknown API keys and versions, far above Kafka's.
-MAX_UNKNOWN_KEY, MAX_UNKNOWN_VERSION = 1_000, 127
-SURPLUS_BYTES = 8  # zeros that clients are known to append to a request (facts in docs/recognition.md)
+MAX_UNKNOWN_KEY: Final = 1_000
+MAX_UNKNOWN_VERSION: Final = 127
+SURPLUS_BYTES: Final = 8  # zeros that clients are known to append to a request (facts in docs/recognition.md)
 
 # Fewest bytes of client id and body (only of the body, if the client id is no text) with which a single request is
 # proof. A plain client id is proof too.
-PROOF_BYTES, PROOF_BODY_BYTES = 8, 16
+PROOF_BYTES: Final = 8
+PROOF_BODY_BYTES: Final = 16
 # Clients count from 0 or 1, or begin with a small number.
-MAX_FIRST_ID = 0xFFFF
+MAX_FIRST_ID: Final = 0xFFFF
 # Bytes of an unfinished body that are read, and the limit on the memory of the result.
-_BEGINNING_BYTES, _BEGINNING_MEMORY = 4096, 1 << 20
-REPLACEMENT = "\ufffd"
-_PLAIN_ID = re.compile(r"[A-Za-z0-9._-]{4,}")
+_BEGINNING_BYTES: Final = 4096
+_BEGINNING_MEMORY: Final = 1 << 20
+REPLACEMENT: Final = "\ufffd"
+_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9._-]{4,}")
 
-_RAW_TOKENS_FOLLOW = _KEYS.pack(SASL_HANDSHAKE, 0, 0)[:4]
-_DAY, _FOREVER = 24 * 3600 * 1000, 0x7FFFFFFF  # milliseconds
+_RAW_TOKENS_FOLLOW: Final = _KEYS.pack(SASL_HANDSHAKE, 0, 0)[:4]
+_DAY: Final = 24 * 3600 * 1000
+_FOREVER: Final = 0x7FFFFFFF  # milliseconds
 # Values that clients send in a Produce. acks: since 0.9 a broker refuses others (INVALID_REQUIRED_ACKS, KAFKA-1555).
-PRODUCED = {"acks": (-1, 1), "timeout_ms": (-1, _DAY)}
+PRODUCED: Final = {"acks": (-1, 1), "timeout_ms": (-1, _DAY)}
 # Values that clients send in any request, checked only of incomplete ones: these prove less.
-REQUESTED = {
+REQUESTED: Final = {
     **PRODUCED,
     "replica_id": (-2, 1 << 24),
     "max_wait_ms": (0, _DAY),
     "isolation_level": (0, 1),
 }
 # A broker throttles for a quota's window, seconds by default.
-MAX_THROTTLE = _DAY
+MAX_THROTTLE: Final = _DAY
 
-YES, NO, MAYBE = "yes", "no", "maybe"
+YES: Final = "yes"
+NO: Final = "no"
+MAYBE: Final = "maybe"
 
 
 def is_body(api_key: int, api_version: int, direction: str, data: bytes, start: int, end: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kinspect.protocol.apikeys import (
     ADD_PARTITIONS_TO_TXN,
@@ -15,11 +15,15 @@ from kinspect.protocol.apikeys import (
 if TYPE_CHECKING:
     from kinspect.kafka.wire.message import WireMessage
 
-PRODUCER, CONSUMER, ADMIN = "producer", "consumer", "admin"
-FOLLOWER, CONTROLLER, BROKER = "follower", "controller", "broker"
-ROLES = (PRODUCER, CONSUMER, ADMIN, FOLLOWER, CONTROLLER, BROKER)
+PRODUCER: Final = "producer"
+CONSUMER: Final = "consumer"
+ADMIN: Final = "admin"
+FOLLOWER: Final = "follower"
+CONTROLLER: Final = "controller"
+BROKER: Final = "broker"
+ROLES: Final = (PRODUCER, CONSUMER, ADMIN, FOLLOWER, CONTROLLER, BROKER)
 
-_APIS = {
+_APIS: Final = {
     # Produce, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit
     PRODUCER: "0 22 24 25 26 28",
     # Fetch, OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup, ConsumerGroupHeartbeat, ShareGroupHeartbeat,
@@ -40,10 +44,10 @@ _APIS = {
     # AllocateProducerIds, AssignReplicasToDirs, the share coordinator's state APIs
     BROKER: "7 27 56 58 62 63 67 73 83 84 85 86 87",
 }
-_ROLE = {api_key: role for role, api_keys in _APIS.items() for api_key in map(int, api_keys.split())}
+_ROLE: Final = {api_key: role for role, api_keys in _APIS.items() for api_key in map(int, api_keys.split())}
 
-_REPLICA = frozenset({"replica_id", "replica_state.replica_id"})
-_FIELDS = {
+_REPLICA: Final = frozenset({"replica_id", "replica_state.replica_id"})
+_FIELDS: Final = {
     FETCH: _REPLICA,  # in replica_state from v15 (KIP-903)
     LIST_OFFSETS: _REPLICA,
     OFFSET_FOR_LEADER_EPOCH: _REPLICA,
@@ -51,7 +55,7 @@ _FIELDS = {
     FETCH_SNAPSHOT: _REPLICA,
 }
 
-_RANK = {None: 0, ADMIN: 1, PRODUCER: 2, CONSUMER: 2, FOLLOWER: 3, CONTROLLER: 3, BROKER: 3}
+_RANK: Final = {None: 0, ADMIN: 1, PRODUCER: 2, CONSUMER: 2, FOLLOWER: 3, CONTROLLER: 3, BROKER: 3}
 
 
 def role_of(api_key: int, request: WireMessage | None) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kinspect.kafka.connection import roles
 from kinspect.kafka.connection.framing import Framer
@@ -30,33 +30,33 @@ from kinspect.protocol.headers import TAGGED
 from kinspect.protocol.schema import header_version
 from kinspect.state import fields, fill
 
-STATE = (
+STATE: Final = (
     *("exchanges", "gaps", "gap_bytes", "client_id", "principal", "software", "_role"),
     *("_api_versions", "_client_text", "_response_end", "_throttled", "_conflicts"),
 )
 """The plain fields of `Session`."""
 # APIs each of whose requests may show something about the client.
-IDENTIFYING = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
-NO_TAGS = b"\0"
-LONGEST_TEXT = 0x7FFF
-_ID = Struct(">i")
-_USE = Struct(">hh")
+IDENTIFYING: Final = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
+NO_TAGS: Final = b"\0"
+LONGEST_TEXT: Final = 0x7FFF
+_ID: Final = Struct(">i")
+_USE: Final = Struct(">hh")
 # Number of requests in flight by whose ids the next response on a desynchronised stream is searched.
-LOCATED_BY = 64
-_START = Struct(">ii")
-MIN_RESPONSE = _START.size
-INCOMPLETE = {
+LOCATED_BY: Final = 64
+_START: Final = Struct(">ii")
+MIN_RESPONSE: Final = _START.size
+INCOMPLETE: Final = {
     "gap": ("gap", "bytes of this message are missing from the capture"),
     "snaplen": ("truncated_capture", "the capture's snap length cut this message"),
     "cap": ("cap", "longer than the cap on a message's bytes; only its beginning was kept"),
     "total": ("cap", "only its beginning was kept: the cap on what is held over all connections was reached"),
 }
-ONE_SIDED = "one_sided"
-ACKS_UNKNOWN = "acks_unknown"
-UNSURE = "bytes were lost while requests with this correlation id were in flight: this may be the response to another"
-DROPPED = "not kept: the cap on what is held over all connections was reached"
-CONFLICT = "bytes before this one's end came again with another value; those that came first were used"
-SENDER = {REQUEST: "client", RESPONSE: "broker"}
+ONE_SIDED: Final = "one_sided"
+ACKS_UNKNOWN: Final = "acks_unknown"
+UNSURE: Final = "bytes were lost while requests with this correlation id were in flight: this may be the response to another"
+DROPPED: Final = "not kept: the cap on what is held over all connections was reached"
+CONFLICT: Final = "bytes before this one's end came again with another value; those that came first were used"
+SENDER: Final = {REQUEST: "client", RESPONSE: "broker"}
 
 
 class _Usual(NamedTuple):

@@ -7,7 +7,7 @@ KIP-255.
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from kinspect.kafka.connection.orphans import TRIED_BYTES, Candidate
 from kinspect.kafka.connection.recognise import is_body, is_text
@@ -15,16 +15,16 @@ from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import RequestHeader, schema
 from kinspect.protocol.apikeys import API_VERSIONS, SASL_HANDSHAKE
 
-AS_MANY_AS_IT_TAKES = -1
+AS_MANY_AS_IT_TAKES: Final = -1
 # Number of raw tokens that the client sends after SaslHandshake v0, by mechanism; others have no fixed number.
-CLIENT_TOKENS: dict[str, int] = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 2}
+CLIENT_TOKENS: Final[dict[str, int]] = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARER": 2}
 # Zero bytes in PLAIN's token. A request has more, in its key, version, correlation id and lengths.
-PLAIN_ZEROS = 2
-SHORTEST_PLAIN = 4
+PLAIN_ZEROS: Final = 2
+SHORTEST_PLAIN: Final = 4
 
 
 # Tokens inside other bytes: PLAIN, SCRAM's four messages, OAUTHBEARER.
-_INSIDE = re.compile(
+_INSIDE: Final = re.compile(
     rb"\0[\x21-\x7e]{1,255}\0[\x21-\x7e]{4}|[nyp](=[^,]*)?,[^,]*,n=[^,]+,r=|r=[^,]+,s=[A-Za-z0-9+/=]+,i=\d"
     rb"|c=[A-Za-z0-9+/=]+,r=[^,]+,p=|v=[A-Za-z0-9+/=]{20}|auth=Bearer "
 )

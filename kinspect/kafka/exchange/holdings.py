@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from kinspect.model import Counts
 
 # Approximate memory of an exchange beside its raw bytes: objects, and its place among the requests in flight.
-EXCHANGE_BYTES = 2048
+EXCHANGE_BYTES: Final = 2048
 # Approximate memory of a piece of a message beside its bytes.
-PIECE_BYTES = 100
+PIECE_BYTES: Final = 100
 
 
 class Owner(Protocol):

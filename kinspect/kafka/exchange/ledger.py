@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kinspect.kafka.exchange import metadata
 from kinspect.kafka.exchange.exchange import Exchange
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from kinspect.tls.decryptor import Deliver, Lost
 
 # Limits on the number of TLS connections that wait for their secrets, and on the bytes each may hold meanwhile.
-WAITING_DECRYPTORS, WAITING_BYTES = 256, 256 * 1024
+WAITING_DECRYPTORS: Final = 256
+WAITING_BYTES: Final = 256 * 1024
 
 # Classes of the bytes that the reassembly hands on.
-BOOKS = (
+BOOKS: Final = (
     "message_bytes",
     "undecoded_bytes",
     "tls_bytes",

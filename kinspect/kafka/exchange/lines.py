@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time
 from kinspect.kafka.wire.eventid import event_id
 from kinspect.kafka.wire.order import LineKey
 
-GAP_CAUSES = ("capture_loss", "snaplen", "mid_start")
+GAP_CAUSES: Final = ("capture_loss", "snaplen", "mid_start")
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,7 +53,7 @@ class Gap:
         }
 
 
-ALIKE = (
+ALIKE: Final = (
     *("connection_id", "community_id", "kind", "server_name", "alpn", "tls_version", "tls_cipher_suite"),
     *("tls_status", "tls_reason", "handshake_seen", "end_reason", "exchanges", "gaps", "gap_bytes"),
     *("conflicting_bytes", "undecoded_bytes"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kinspect.kafka.fields.entities import HOST, PORT, TOPIC_ID, is_node_id, is_topic_id, is_topic_name
 from kinspect.kafka.fields.paths import FieldPaths, field_paths
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from kinspect.kafka.wire.pair import Pair
     from kinspect.protocol.schema import Field
 
-CONTROLLER_REQUESTS = frozenset({LEADER_AND_ISR, UPDATE_METADATA})
+CONTROLLER_REQUESTS: Final = frozenset({LEADER_AND_ISR, UPDATE_METADATA})
 """Requests in which the controller tells names (KIP-516). What a client asks for may be
 wrong."""
-LARGE = 256 * 1024
+LARGE: Final = 256 * 1024
 """Bytes above which a decoded body is not held until its line is written: others may wait with it."""
-ENDPOINT = ["node_id", HOST, PORT, "rack"]
-LISTENERS = "listeners"
-_SHORTEST_WITH_ENDPOINT = 20
-_ADDRESS_ENDS = b"0123456789abcdefABCDEF:"
+ENDPOINT: Final = ["node_id", HOST, PORT, "rack"]
+LISTENERS: Final = "listeners"
+_SHORTEST_WITH_ENDPOINT: Final = 20
+_ADDRESS_ENDS: Final = b"0123456789abcdefABCDEF:"
 
 
 class ClusterMetadata(NamedTuple):
@@ -39,8 +39,8 @@ class ClusterMetadata(NamedTuple):
     asked: Sequence[tuple[str, str]]
 
 
-NO_METADATA = ClusterMetadata((), (), ())
-NO_PATHS = FieldPaths((), ())
+NO_METADATA: Final = ClusterMetadata((), (), ())
+NO_PATHS: Final = FieldPaths((), ())
 
 
 class _MetadataPaths(NamedTuple):

@@ -6,16 +6,17 @@ only names alike. The names here are all that its messages use (KIP-516 for topi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from kinspect.protocol.schema import Field
 
-TOPIC_ID = "topic_id"
-HOST, PORT = "host", "port"
-NODE_ID_NAMES = frozenset({"broker_id", "leader_id", "node_id"})
-PARTITION_NAMES = frozenset({"index", "partition", "partition_id", "partition_index"})
-PARTITION_LIST_NAMES = frozenset({"partition_indexes", "partitions"})
+TOPIC_ID: Final = "topic_id"
+HOST: Final = "host"
+PORT: Final = "port"
+NODE_ID_NAMES: Final = frozenset({"broker_id", "leader_id", "node_id"})
+PARTITION_NAMES: Final = frozenset({"index", "partition", "partition_id", "partition_index"})
+PARTITION_LIST_NAMES: Final = frozenset({"partition_indexes", "partitions"})
 
 
 def is_topic_name(field: Field) -> bool:

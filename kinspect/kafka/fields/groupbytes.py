@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kinspect.records.embedded import decode_assignment, decode_subscription
 
 GroupReader = tuple[str, Callable[[bytes | None], dict[str, Any] | None]]
 
-_SUBSCRIPTION: GroupReader = ("ConsumerProtocolSubscription", decode_subscription)
-_ASSIGNMENT: GroupReader = ("ConsumerProtocolAssignment", decode_assignment)
+_SUBSCRIPTION: Final[GroupReader] = ("ConsumerProtocolSubscription", decode_subscription)
+_ASSIGNMENT: Final[GroupReader] = ("ConsumerProtocolAssignment", decode_assignment)
 
-GROUP_BYTES: dict[tuple[str, str], GroupReader] = {
+GROUP_BYTES: Final[dict[tuple[str, str], GroupReader]] = {
     ("JoinGroupRequest", "metadata"): _SUBSCRIPTION,
     ("JoinGroupResponse", "metadata"): _SUBSCRIPTION,
     ("SyncGroupRequest", "assignment"): _ASSIGNMENT,
@@ -23,9 +23,9 @@ GROUP_BYTES: dict[tuple[str, str], GroupReader] = {
 }
 """Message and field to the reader of its bytes, for groups whose protocol type is `CONSUMER`."""
 
-CONSUMER = "consumer"
+CONSUMER: Final = "consumer"
 
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def read_group_bytes(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-TOPIC = 2
+TOPIC: Final = 2
 """Resource type of topics, in configs and in ACLs."""
-LITERAL, PREFIXED = 3, 4
-ANY_NAME = "*"
-CONFIG_TYPES = {TOPIC: "topic", 4: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
-ACL_TYPES = {
+LITERAL: Final = 3
+PREFIXED: Final = 4
+ANY_NAME: Final = "*"
+CONFIG_TYPES: Final = {TOPIC: "topic", 4: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
+ACL_TYPES: Final = {
     1: "resource",
     TOPIC: "topic",
     3: "group",
@@ -19,9 +20,9 @@ ACL_TYPES = {
     6: "delegation token",
     7: "user",
 }
-_TYPE_FIELDS = frozenset({"resource_type", "resource_type_filter"})
-_NAME_FIELDS = frozenset({"resource_name", "resource_name_filter"})
-_PATTERN_FIELDS = frozenset({"resource_pattern_type", "pattern_type", "pattern_type_filter"})
+_TYPE_FIELDS: Final = frozenset({"resource_type", "resource_type_filter"})
+_NAME_FIELDS: Final = frozenset({"resource_name", "resource_name_filter"})
+_PATTERN_FIELDS: Final = frozenset({"resource_pattern_type", "pattern_type", "pattern_type_filter"})
 
 
 class ResourceFields(NamedTuple):

@@ -10,6 +10,7 @@ import binascii
 import json
 import re
 from collections.abc import Callable
+from typing import Final
 
 
 def _plain(token: bytes) -> str | None:
@@ -53,7 +54,7 @@ def _text(name: bytes) -> str | None:
     return text if text.isprintable() and text else None
 
 
-_USER: dict[str, Callable[[bytes], str | None]] = {
+_USER: Final[dict[str, Callable[[bytes], str | None]]] = {
     "PLAIN": _plain,
     "SCRAM-SHA-256": _scram,
     "SCRAM-SHA-512": _scram,
@@ -62,18 +63,18 @@ _USER: dict[str, Callable[[bytes], str | None]] = {
 
 
 # RFC 5802, section 7: server-error-value.
-SERVER_ERRORS = frozenset(
+SERVER_ERRORS: Final = frozenset(
     {
         *("invalid-encoding", "extensions-not-supported", "invalid-proof", "channel-bindings-dont-match"),
         *("server-does-support-channel-binding", "channel-binding-not-supported", "no-resources"),
         *("unsupported-channel-binding-type", "unknown-user", "invalid-username-encoding", "other-error"),
     }
 )
-STATUS_NOT_SHOWN = "status not shown"
+STATUS_NOT_SHOWN: Final = "status not shown"
 """Shown in place of a status that is not one short word: it could hold a part of the token."""
-_STATUS = re.compile(r"[a-z]+(?:_[a-z]+){0,4}")
-_STATUS_LONGEST = 40
-_FAILURE_LONGEST = 4096
+_STATUS: Final = re.compile(r"[a-z]+(?:_[a-z]+){0,4}")
+_STATUS_LONGEST: Final = 40
+_FAILURE_LONGEST: Final = 4096
 """Length of the longest token that is checked for a failure."""
 
 

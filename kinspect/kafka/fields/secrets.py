@@ -8,8 +8,9 @@ User names and token ids are not secrets.
 from __future__ import annotations
 
 import re
+from typing import Final
 
-SECRET_FIELDS = frozenset(
+SECRET_FIELDS: Final = frozenset(
     {
         "auth_bytes",  # SaslAuthenticate, both ways
         "hmac",  # delegation tokens: Create and Describe responses, Renew and Expire requests
@@ -21,15 +22,15 @@ SECRET_FIELDS = frozenset(
 )
 """Fields whose bytes are a secret wherever they stand."""
 
-CONFIG_NAME_FIELDS = ("name", "key")
-CONFIG_VALUE_FIELD = "value"
+CONFIG_NAME_FIELDS: Final = ("name", "key")
+CONFIG_VALUE_FIELD: Final = "value"
 """A struct with a text `value` beside one of these is a config entry: DescribeConfigs and its synonyms, CreateTopics
 both ways, AlterConfigs, IncrementalAlterConfigs, a Streams topology's topic configs, ConfigRecord."""
 
-PASSWORD_TYPE = 9
+PASSWORD_TYPE: Final = 9
 """`config_type` of a config that Kafka defines as PASSWORD (DescribeConfigs v3+)."""
 
-PASSWORD_CONFIGS = frozenset(
+PASSWORD_CONFIGS: Final = frozenset(
     {
         "delegation.token.master.key",
         "delegation.token.secret.key",
@@ -52,8 +53,8 @@ PASSWORD_CONFIGS = frozenset(
 (`listener.name.internal.scram-sha-256.sasl.jaas.config`)."""
 
 # Parts of names that tell secret configs of plug-ins and of future releases.
-_SECRET_WORDS = ("jaas.config", "passphrase", "password", "passwd", "secret")
-_SECRET_CONFIG = re.compile(
+_SECRET_WORDS: Final = ("jaas.config", "passphrase", "password", "passwd", "secret")
+_SECRET_CONFIG: Final = re.compile(
     "|".join(
         (*(rf"(?:^|\.){re.escape(n)}$" for n in sorted(PASSWORD_CONFIGS)), *map(re.escape, _SECRET_WORDS))
     ),

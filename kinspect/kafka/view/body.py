@@ -8,7 +8,7 @@ shares its untouched parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kinspect.kafka.fields import entities, envelope, sasl, secrets
 from kinspect.kafka.fields.groupbytes import GROUP_BYTES, GroupReader, read_group_bytes
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from kinspect.protocol.schema import Field, Layout
 
 
-PROTOCOL_TYPE = "protocol_type"
+PROTOCOL_TYPE: Final = "protocol_type"
 # Messages whose bytes are shown only where their meaning is known.
-_ENVELOPES = frozenset({"EnvelopeRequest", "EnvelopeResponse"})
-_ANSWERED_TOKEN = "SaslAuthenticateResponse", "auth_bytes"
-_REQUEST_DATA = frozenset({REQUEST_DATA})
-_PROTOCOL_TYPE = frozenset({PROTOCOL_TYPE})
+_ENVELOPES: Final = frozenset({"EnvelopeRequest", "EnvelopeResponse"})
+_ANSWERED_TOKEN: Final = "SaslAuthenticateResponse", "auth_bytes"
+_REQUEST_DATA: Final = frozenset({REQUEST_DATA})
+_PROTOCOL_TYPE: Final = frozenset({PROTOCOL_TYPE})
 
 
 class Scope:
@@ -180,7 +180,7 @@ def _protocol_type(message: WireMessage, exchange: Pair) -> str | None:
     return None if body is None else body.get(PROTOCOL_TYPE)
 
 
-SECRET_MARKERS = ("is_sensitive", "config_type")
+SECRET_MARKERS: Final = ("is_sensitive", "config_type")
 
 
 class _Writer:

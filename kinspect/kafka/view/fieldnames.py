@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from functools import cache
+from typing import Final
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.view.projection import DECODED, SIZE, Tree
@@ -12,8 +13,8 @@ from kinspect.protocol import schema
 from kinspect.protocol.store import FieldDefinition
 from kinspect.protocol.wire import UNKNOWN_TAGS
 
-SUFFIXES = (DECODED, SIZE)
-DERIVED = frozenset(
+SUFFIXES: Final = (DECODED, SIZE)
+DERIVED: Final = frozenset(
     {
         *("topic_name_resolved", UNKNOWN_TAGS, "tag", "bytes"),
         # record sets, batches and records

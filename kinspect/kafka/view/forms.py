@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kinspect.jsontext import json_text
 from kinspect.model import REQUEST, RESPONSE
 
-BODY = "body"
-JSON, TEXT, NONE = "json", "text", "none"
-BODY_FORMS = (JSON, TEXT, NONE)
+BODY: Final = "body"
+JSON: Final = "json"
+TEXT: Final = "text"
+NONE: Final = "none"
+BODY_FORMS: Final = (JSON, TEXT, NONE)
 
 Line = dict[str, Any]
 Form = Callable[[Line], Line]

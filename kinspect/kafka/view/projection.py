@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from kinspect.kafka.fields import secrets
 from kinspect.kafka.fields.entities import TOPIC_ID
@@ -11,12 +11,13 @@ from kinspect.kafka.fields.entities import TOPIC_ID
 Tree = dict[str, "Tree"]
 """Requested names, each with the tree of the names below it; an empty tree requests everything."""
 
-DECODED, SIZE = "_decoded", "_size"
+DECODED: Final = "_decoded"
+SIZE: Final = "_size"
 # Fields below which no fields of the body are shown: they are decoded whole.
-_OPAQUE = frozenset({"records", "unaligned_records"})
+_OPAQUE: Final = frozenset({"records", "unaligned_records"})
 
 # Fields, in the same struct or in one around it, on which the form of another depends: they are decoded with it.
-_CONTEXT = frozenset(
+_CONTEXT: Final = frozenset(
     {
         # the topic, for its id's name and for the contents of its records
         "name",

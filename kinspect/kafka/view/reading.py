@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from kinspect.kafka.fields import secrets
 from kinspect.kafka.fields.entities import TOPIC_ID
@@ -16,7 +16,7 @@ from kinspect.kafka.fields.scalars import base64_text, float_value, redact
 from kinspect.protocol import schema
 from kinspect.protocol.wire import UNKNOWN_TAGS, ZERO_UUID
 
-NAME_FIELDS = ("topic_name", "name", "topic")
+NAME_FIELDS: Final = ("topic_name", "name", "topic")
 
 
 class Surroundings(Protocol):

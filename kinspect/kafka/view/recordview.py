@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kinspect.kafka.fields.scalars import base64_text, integer_text
 from kinspect.kafka.view.reading import ReadingView, Surroundings
@@ -12,7 +12,7 @@ from kinspect.records import control, internal
 if TYPE_CHECKING:
     from kinspect.kafka.summary import RecordField
 
-BATCH_INT64S = (
+BATCH_INT64S: Final = (
     "base_offset",
     "last_offset",
     "base_timestamp_ms",
@@ -20,15 +20,17 @@ BATCH_INT64S = (
     "delete_horizon_ms",
     "producer_id",
 )
-SECRET_TOPICS = frozenset({"__cluster_metadata", "@metadata"})
+SECRET_TOPICS: Final = frozenset({"__cluster_metadata", "@metadata"})
 """Topics whose records may hold secrets."""
 
-UTF_8, BASE64, HEX = "utf-8", "base64", "hex"
+UTF_8: Final = "utf-8"
+BASE64: Final = "base64"
+HEX: Final = "hex"
 
 ShownBytes = tuple[str | None, str | None]
 """A key or value and its encoding; null and null for a value that is absent or not shown."""
 
-NOT_SHOWN: ShownBytes = (None, None)
+NOT_SHOWN: Final[ShownBytes] = (None, None)
 
 
 def _none(value: bytes | None) -> ShownBytes:
@@ -52,7 +54,7 @@ def _hex(value: bytes | None) -> ShownBytes:
     return NOT_SHOWN if value is None else (value.hex(), HEX)
 
 
-PAYLOADS: dict[str, Callable[[bytes | None], ShownBytes]] = {
+PAYLOADS: Final[dict[str, Callable[[bytes | None], ShownBytes]]] = {
     "none": _none,
     "text": _text,
     "base64": _base64,

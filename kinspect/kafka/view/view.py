@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kinspect.errors import KinspectError
 from kinspect.kafka.summary import problems as all_problems
@@ -30,18 +30,18 @@ from kinspect.kafka.wire.pair import Pair
 from kinspect.kafka.wire.wait import wait
 from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_MS, NS_PER_SECOND, REQUEST, RESPONSE, Problem
 
-SCHEMA_VERSION = 2
-LISTED = 100
+SCHEMA_VERSION: Final = 2
+LISTED: Final = 100
 """Largest number of entries of a list at the top level."""
-MEANT = 4
+MEANT: Final = 4
 """Largest number of fields that are named in place of an unknown one."""
-INT64_FORMS = ("number", "string")
-RECORDS_PATH = ".batches.records."
+INT64_FORMS: Final = ("number", "string")
+RECORDS_PATH: Final = ".batches.records."
 """In the dotted path of what a record holds."""
 
 MakeLine = Callable[[Pair, "View"], dict[str, Any]]
 
-NO_FIELDS: frozenset[str] = frozenset()
+NO_FIELDS: Final[frozenset[str]] = frozenset()
 
 
 def milliseconds(nanoseconds: int | None) -> float | None:
@@ -167,12 +167,12 @@ def _line_of(keys: Iterable[str]) -> MakeLine:
     return made
 
 
-MESSAGE_KEYS = ("timestamp", "duration_ms", "size", "frames", "layout", "complete", "inferred", "body")
-ERRORS = "errors"
-BODY_KEYS = frozenset({"layout", "complete"})
+MESSAGE_KEYS: Final = ("timestamp", "duration_ms", "size", "frames", "layout", "complete", "inferred", "body")
+ERRORS: Final = "errors"
+BODY_KEYS: Final = frozenset({"layout", "complete"})
 """Keys of a message that need its whole body."""
 
-SHAPES: dict[str, tuple[str, ...]] = {
+SHAPES: Final[dict[str, tuple[str, ...]]] = {
     "client": ("ip", "port", "id", "role", "principal", "software_name", "software_version"),
     "broker": ("ip", "port", "node_id"),
     "topic_records": ("topic", "count", "bytes"),
@@ -384,4 +384,4 @@ def _needed(tree: projection.Tree, side: str, summarises: bool) -> frozenset[str
     return projection.body_paths(body) if body else None
 
 
-DEFAULT = View()
+DEFAULT: Final = View()

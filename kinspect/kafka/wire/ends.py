@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 from struct import pack
-from typing import Protocol
+from typing import Final, Protocol
 
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.model import Caps, Counts, Origin
 
-TCP = 6
+TCP: Final = 6
 
 Address = tuple[bytes, int]
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from kinspect.kafka.wire.ends import Ends
 from kinspect.model import Caps
 from kinspect.protocol import Decoded, decode_body
 from kinspect.state import fields
 
-DEFAULT_CAPS = Caps()
-NOTHING_DECODED = Decoded(None, None, False, ())
+DEFAULT_CAPS: Final = Caps()
+NOTHING_DECODED: Final = Decoded(None, None, False, ())
 
 
 class WireMessage:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from kinspect.kafka.wire.order import FIRST, LineKey
 from kinspect.protocol.wire import ZERO_UUID
 
-METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 # A cluster has fewer topics; a capture that claims more cannot fill the memory.
-NAMES_KEPT = 1_000_000
-UNRESOLVED_KEPT = 100_000
-NODES_KEPT = 100_000
+NAMES_KEPT: Final = 1_000_000
+UNRESOLVED_KEPT: Final = 100_000
+NODES_KEPT: Final = 100_000
 
 BrokerAddress = tuple[str, int]
 """An IP address as text, and a port."""

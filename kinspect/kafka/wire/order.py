@@ -5,24 +5,24 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 LineKey = tuple[int, int, int, int]
 """Completion time of a line (nanoseconds since the epoch, 0 without a time), the frame that completed it, the first
 frame of its connection, and its number in the connection. Frames are frame references: their file comes first.
 Answers take the first value for a time, whoever made the key."""
-FIRST: LineKey = (-1, 0, 0, 0)
+FIRST: Final[LineKey] = (-1, 0, 0, 0)
 """Key before those of all lines."""
-BEHIND: LineKey = (1 << 79, 0, 0, 0)
+BEHIND: Final[LineKey] = (1 << 79, 0, 0, 0)
 """Key behind those of all lines: of what counts for no line, but for the run as a whole."""
-LAST: LineKey = (1 << 80, 0, 0, 0)
+LAST: Final[LineKey] = (1 << 80, 0, 0, 0)
 """Key of the whole run."""
-UNPLACED: LineKey = (0, 0, 0, 0)
+UNPLACED: Final[LineKey] = (0, 0, 0, 0)
 """Key of an exchange that is no line of a run."""
 
-WINDOW = 4096
+WINDOW: Final = 4096
 """Number of the run's packets for which a line waits for those that belong before it."""
-WINDOW_BYTES = 16 * 1024 * 1024
+WINDOW_BYTES: Final = 16 * 1024 * 1024
 """Bytes that waiting lines may take; with more the window is shorter."""
 
 

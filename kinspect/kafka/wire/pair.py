@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from kinspect.kafka.wire.ends import Ends
 from kinspect.kafka.wire.message import WireMessage
@@ -13,9 +13,13 @@ from kinspect.model import Problem
 from kinspect.protocol import schema
 from kinspect.state import fields, fill
 
-ANSWERED, UNANSWERED, NO_RESPONSE, ORPHAN = "answered", "unanswered", "no_response", "orphan"
-KAFKA, SASL_TOKEN = "kafka", "sasl_token"
-TOKEN_NAME = "SaslToken"
+ANSWERED: Final = "answered"
+UNANSWERED: Final = "unanswered"
+NO_RESPONSE: Final = "no_response"
+ORPHAN: Final = "orphan"
+KAFKA: Final = "kafka"
+SASL_TOKEN: Final = "sasl_token"
+TOKEN_NAME: Final = "SaslToken"
 """Name shown as the API of a raw SASL token."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import Pair
@@ -11,22 +11,27 @@ from kinspect.model import NS_PER_MS, RESPONSE
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP
 
-LONG_POLL, GROUP_WAIT, QUEUED = "long_poll", "group_wait", "queued"
-THROTTLED, RETRANSMITTED, BROKER = "throttled", "retransmitted", "broker"
-CAUSES = (BROKER, LONG_POLL, GROUP_WAIT, QUEUED, THROTTLED, RETRANSMITTED)
-IDLE = frozenset({LONG_POLL, GROUP_WAIT})
+LONG_POLL: Final = "long_poll"
+GROUP_WAIT: Final = "group_wait"
+QUEUED: Final = "queued"
+THROTTLED: Final = "throttled"
+RETRANSMITTED: Final = "retransmitted"
+BROKER: Final = "broker"
+CAUSES: Final = (BROKER, LONG_POLL, GROUP_WAIT, QUEUED, THROTTLED, RETRANSMITTED)
+IDLE: Final = frozenset({LONG_POLL, GROUP_WAIT})
 """Causes that are part of what the client asked for."""
-EARLY_NS = NS_PER_MS
+EARLY_NS: Final = NS_PER_MS
 """Time by which a broker's timer, which counts whole milliseconds, ends a poll before `max_wait_ms`."""
-NONE, REBALANCE_IN_PROGRESS = 0, 27
+NONE: Final = 0
+REBALANCE_IN_PROGRESS: Final = 27
 
-_ASKED = frozenset({"max_wait_ms", "min_bytes"})
-_RECORDS = frozenset({"responses.partitions.records"})
-_CODE = frozenset({"error_code"})
-_ASSIGNMENTS = frozenset({"assignments"})
-_THROTTLE = "throttle_time_ms"
-_THROTTLE_ONLY = frozenset({_THROTTLE})
-_INT32 = 4
+_ASKED: Final = frozenset({"max_wait_ms", "min_bytes"})
+_RECORDS: Final = frozenset({"responses.partitions.records"})
+_CODE: Final = frozenset({"error_code"})
+_ASSIGNMENTS: Final = frozenset({"assignments"})
+_THROTTLE: Final = "throttle_time_ms"
+_THROTTLE_ONLY: Final = frozenset({_THROTTLE})
+_INT32: Final = 4
 
 
 def wait(exchange: Pair, service: int | None, latency: int | None) -> str | None:
