@@ -10,6 +10,7 @@ from setuptools import Extension, setup
 
 COMPILED = (
     "kinspect/form.py",
+    "kinspect/jsontext.py",
     "kinspect/model.py",
     "kinspect/pipeline.py",
     "kinspect/output/jsonl.py",

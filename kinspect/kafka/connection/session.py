@@ -53,7 +53,10 @@ INCOMPLETE: Final = {
 }
 ONE_SIDED: Final = "one_sided"
 ACKS_UNKNOWN: Final = "acks_unknown"
-UNSURE: Final = "bytes were lost while requests with this correlation id were in flight: this may be the response to another"
+UNSURE: Final = (
+    "bytes were lost while requests with this correlation id were in flight: "
+    "this may be the response to another"
+)
 DROPPED: Final = "not kept: the cap on what is held over all connections was reached"
 CONFLICT: Final = "bytes before this one's end came again with another value; those that came first were used"
 SENDER: Final = {REQUEST: "client", RESPONSE: "broker"}

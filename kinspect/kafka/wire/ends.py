@@ -51,9 +51,10 @@ class Shared(Protocol):
     def origin(self) -> Origin: ...
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, eq=False)
 class Ends:
     """Client and broker of a connection, and the state that its exchanges share: learned `names`, input `files`, caps.
+    One object a connection, equal to itself alone.
 
     Addresses are text, as `10.0.0.1`. `connection_id`: see the function of that name; `community_id`: Community ID v1.
     `tls`: True if the connection was decrypted. `host`, `interface`: where its first packet was captured, if known.
