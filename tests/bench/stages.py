@@ -92,13 +92,16 @@ class Inputs:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.blocks: list[Block] = list(open_timeline([path]))
+        timeline = open_timeline([path])
+        self.blocks: list[Block] = list(timeline)
+        self.secrets = timeline.secrets
         self.packets = sum(map(len, self.blocks))
         dissector = Dissector(Caps(), Counts())
         self.segments: list[list[Segment]] = [dissector.segments(block) for block in self.blocks]
         self.connections: list[Connection] = []
         self.fed = list(self._streams())
         inspector = Inspector(files=[str(path)])
+        inspector.add_found(self.secrets)
         lines = [line for block in self.blocks for line in inspector.feed(block)]
         lines += inspector.finish()
         self.exchanges = [line for line in lines if isinstance(line, Exchange)]
@@ -190,6 +193,8 @@ def tcp(inputs: Inputs) -> None:
 
 def kafka(inputs: Inputs) -> None:
     ledger = Ledger(Caps(), Counts(), LearnedNames(), EXCHANGES_ONLY, frozenset(), False, [])
+    for text in inputs.secrets:
+        ledger.add_secrets(text)
     handlers: dict[int, KafkaConnection] = {}
     for packets, calls in inputs.fed:
         ledger.progress.place += packets

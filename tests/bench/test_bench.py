@@ -13,13 +13,14 @@ import run
 import stages
 import witness
 from plan import FASTER, PEAK, PEAKS, SLOWER, Capture, Row, Run, plan
+from profiles import PROFILES
 
 import captures
 import kinspect
 from kinspect.form import COMPILED
 
-SMALL = {"bulk": 300_000, "chatty": 30_000, "records": 100_000, "wide": 400_000}
-CAPTURES = [Capture(profile, size, connections=2) for profile, size in SMALL.items()]
+SMALL = {"bulk": (300_000, 2), "chatty": (30_000, 2), "mixed": (300_000, 16), "tls": (900_000, 4)}
+CAPTURES = [Capture(profile, size, connections=count) for profile, (size, count) in SMALL.items()]
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.profile)
@@ -39,10 +40,11 @@ def test_captures_hold_what_is_told(capture):
 @pytest.mark.parametrize("profile", SMALL)
 def test_the_same_arguments_make_the_same_bytes(profile):
     first, second, longer = io.BytesIO(), io.BytesIO(), io.BytesIO()
-    told = generate.generate(profile, first, SMALL[profile], connections=2)
-    assert generate.generate(profile, second, SMALL[profile], connections=2) == told
-    assert first.getvalue() == second.getvalue()
-    four = generate.generate(profile, longer, SMALL[profile], times=4, connections=2)
+    size, connections = SMALL[profile]
+    told = generate.generate(profile, first, size, connections=connections)
+    assert generate.generate(profile, second, size, connections=connections) == told
+    assert (first.getvalue() == second.getvalue()) is not PROFILES[profile].tls
+    four = generate.generate(profile, longer, size, times=4, connections=connections)
     assert four.messages == {name: 4 * count for name, count in told.messages.items()}
     assert four.records == 4 * told.records
 
