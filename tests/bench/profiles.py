@@ -49,8 +49,8 @@ SEED = 19
 BENCH = {PRODUCE: 7, FETCH: 10, HEARTBEAT: 2}
 """The versions of `bulk` and `chatty`, which tshark 4.0 decodes to the last field."""
 RELEASES = ("librdkafka 1.9", "Kafka 2.4", "Kafka 3.1", "Kafka 4.1")
-# tshark 4.0 decodes the first two columns to the last field, what is flexible in them too. Of the others it knows some,
-# such as Heartbeat.
+# tshark 4.0 decodes the first two columns, what is flexible in them too, to the last field, but for subscriptions and
+# assignments of the first. Of the others it knows some, such as Heartbeat.
 VERSIONS = {
     PRODUCE: (7, 8, 9, 13),
     FETCH: (11, 11, 13, 18),

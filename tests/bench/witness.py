@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import orjson
-from plan import COMMANDS, FILE, PARTLY, TCPDUMP, TSHARK_READ, TWO, Capture
+from plan import COMMANDS, FILE, PARTLY, TCPDUMP, TWO, Capture, tshark_fields
 
 import captures
 
@@ -67,9 +67,8 @@ def miscounted(capture: Capture) -> list[str]:
 def tshark(capture: Capture) -> Read:
     """Counts of a capture by tshark. A request of a version that it does not know has its header, its response a
     correlation id."""
-    read = (*TSHARK_READ, *["-Y", "kafka", "-T", "fields", "-E", "separator=/t", "-e", "_ws.malformed"])
-    command = _filled(read, str(captures.path_of(capture)))
-    command += [word for name in FIELDS for word in ("-e", f"kafka.{name}")]
+    read = tshark_fields("_ws.malformed", *(f"kafka.{name}" for name in FIELDS))
+    command = _filled((*read, "-Y", "kafka", "-E", "separator=/t"), str(captures.path_of(capture)))
     messages: Counter[str] = Counter()
     partitions = records = ids = 0
     for line in _output(command):
