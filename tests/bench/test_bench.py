@@ -185,7 +185,7 @@ def test_each_stage_is_measured(capture):
 
 
 def test_the_whole_command_is_profiled():
-    text = stages.profile(captures.path_of(CAPTURES[1]), ["--records", "--payload", "text"])
+    text = stages.profile(captures.path_of(CAPTURES[2]), ["--records", "--payload", "text"])
     # Compiled code is not seen by the profiler.
     assert ("kinspect/kafka/view/view.py" in text) is not COMPILED
     assert "function calls" in text
