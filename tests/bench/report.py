@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
     work: str
     kind: str
     targets: Targets
-    memory: int
+    memory: int | None
     run: str
     against: str
     taken: Taken
@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
 
     def verdict(self, form: str) -> str:
         """`met` or `missed` by the row's target and its memory; a dash if only that had to be kept."""
-        if self.taken.peak_mib > self.memory:
+        if self.memory is not None and self.taken.peak_mib > self.memory:
             return f"missed: {self.memory} MiB"
         target = self.target(form)
         if target is None:
@@ -165,7 +165,7 @@ HEAD = ("work", "capture", "kinspect", "against", "ratio", "target", "")
 SIZES = ("capture", "bytes", "packets", "messages", "records")
 NOTE = (
     f"Times are medians of wall time. The peak of resident memory must not exceed {MEMORY} MiB, of answers "
-    f"{ANSWER_MEMORY}. Of "
+    f"{ANSWER_MEMORY}; eight processes have no target. Of "
     f"{' and '.join(f'`{name}`' for name in sorted(PARTLY))} tshark decodes the bodies of half of the clients only."
 )
 
