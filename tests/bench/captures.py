@@ -8,6 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import generate
+import messages
+import profiles
+import secure
 from generate import Told
 from plan import Capture
 
@@ -40,4 +43,5 @@ def made(capture: Capture) -> tuple[Path, Told]:
 
 @cache
 def _source() -> str:
-    return hashlib.sha256(Path(generate.__file__).read_bytes()).hexdigest()
+    made_by = [Path(module.__file__).read_bytes() for module in (generate, messages, profiles, secure)]
+    return hashlib.sha256(b"".join(made_by)).hexdigest()

@@ -21,28 +21,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from generate import (
-    ACK,
-    BROKER,
-    BROKER_IP,
-    BROKER_PORT,
-    CLIENT,
-    CLIENT_IP,
-    MSS,
-    PCAP_HEADER,
-    PSH,
-    START_S,
-    SYN,
-    heartbeat,
-    produce,
-    sized,
-    varint,
-)
+from generate import ACK, BROKER_IP, BROKER_PORT, CLIENT_IP, MSS, PCAP_HEADER, PSH, START_S, SYN
+from messages import BROKER, CLIENT, Client, Part, heartbeat, produce, sized, varint
+from profiles import BENCH
 
 from kinspect.protocol.wire import uvarint_bytes
 
 MANY = 100_000
 GIB = 1 << 30
+HARMLESS = Client("bench", BENCH)
+HELLO = heartbeat(HARMLESS, "bench-00000000")
 NUMBERS = (1_000, 5_000)
 PREFIX = struct.Struct("<IIII")
 HEAD = struct.Struct(">HHIIBBHHH")
@@ -89,24 +77,23 @@ def half_open(to: Hostile) -> None:
 
 
 def greeted(to: Hostile) -> None:
-    request = heartbeat()[0].data
+    request = HELLO[0].data
     for connection in range(MANY):
         to.open(connection)
         to.send(connection, CLIENT, request[: len(request) // 2])
 
 
 def in_flight(to: Hostile) -> None:
-    request = heartbeat()[0].data * 20
+    request = HELLO[0].data * 20
     for connection in range(MANY):
         to.open(connection)
         to.send(connection, CLIENT, request)
 
 
 def announcing(to: Hostile) -> None:
-    hello = heartbeat()
     for connection in range(1_000):
         to.open(connection)
-        for message in hello:
+        for message in HELLO:
             to.send(connection, message.direction, message.data)
     for announced in (0x7FFFFFFF, 128 << 20, 0x7FFFFFFF):
         for connection in range(1_000):
@@ -116,7 +103,7 @@ def announcing(to: Hostile) -> None:
 
 
 def requests(to: Hostile) -> None:
-    message = produce(bytes(200_000))[0].data
+    message = produce(HARMLESS, [Part("orders", 0, bytes(200_000))])[0].data
     for connection in range(100):
         to.open(connection)
     for number in range(40):
@@ -138,7 +125,7 @@ def holes(to: Hostile) -> None:
     """The peer acknowledges nothing, so every hole may still be filled."""
     for connection in range(4_000):
         to.open(connection)
-        for message in heartbeat():
+        for message in HELLO:
             to.send(connection, message.direction, message.data)
     for _ in range(60):
         for connection in range(4_000):
@@ -179,7 +166,7 @@ def bombs(to: Hostile) -> None:
     for connection, records in enumerate(sets):
         to.open(connection)
         for _ in range(3):
-            for message in produce(records):
+            for message in produce(HARMLESS, [Part("orders", 0, records)]):
                 to.send(connection, message.direction, message.data)
 
 

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from generate import BROKER, CLIENT, sized, varint
 from hostile import Hostile, batch
+from messages import BROKER, CLIENT, sized, varint
 
 from kinspect.protocol import Message, encode_request, encode_response
 

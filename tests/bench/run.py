@@ -96,13 +96,10 @@ def outcomes(group: Group) -> list[Outcome]:
     if group.name.startswith("jobs"):
         for row in group.rows:
             _same_output(row)
-    return [
-        Outcome.of(row, taken[row.run], taken[row.against] if row.against else None) for row in group.rows
-    ]
+    return [Outcome.of(row, taken[row.run], taken[row.against]) for row in group.rows]
 
 
 def _same_output(row: Row) -> None:
-    assert row.against is not None
     if not filecmp.cmp(_output_of(row.run), _output_of(row.against), shallow=False):
         raise SystemExit(f"{row.run.command} do not write what one job writes")
 

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
-from plan import USUAL, Capture
+from plan import Capture
+from profiles import PROFILES
 
 import captures
 from kinspect import records
@@ -92,13 +93,16 @@ class Inputs:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.blocks: list[Block] = list(open_timeline([path]))
+        timeline = open_timeline([path])
+        self.blocks: list[Block] = list(timeline)
+        self.secrets = timeline.secrets
         self.packets = sum(map(len, self.blocks))
         dissector = Dissector(Caps(), Counts())
         self.segments: list[list[Segment]] = [dissector.segments(block) for block in self.blocks]
         self.connections: list[Connection] = []
         self.fed = list(self._streams())
         inspector = Inspector(files=[str(path)])
+        inspector.add_found(self.secrets)
         lines = [line for block in self.blocks for line in inspector.feed(block)]
         lines += inspector.finish()
         self.exchanges = [line for line in lines if isinstance(line, Exchange)]
@@ -190,6 +194,8 @@ def tcp(inputs: Inputs) -> None:
 
 def kafka(inputs: Inputs) -> None:
     ledger = Ledger(Caps(), Counts(), LearnedNames(), EXCHANGES_ONLY, frozenset(), False, [])
+    for text in inputs.secrets:
+        ledger.add_secrets(text)
     handlers: dict[int, KafkaConnection] = {}
     for packets, calls in inputs.fed:
         ledger.progress.place += packets
@@ -251,23 +257,23 @@ def profile(path: Path, options: list[str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
-        "captures", nargs="*", metavar="CAPTURE", help=f"some of {', '.join(USUAL)}; all by default"
+        "captures", nargs="*", metavar="CAPTURE", help=f"some of {', '.join(PROFILES)}; all by default"
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
-        "--profile", choices=USUAL, help="the whole command on this capture; `-- OPTIONS` of `read`"
+        "--profile", choices=PROFILES, help="the whole command on this capture; `-- OPTIONS` of `read`"
     )
     arguments = sys.argv[1:]
     at = arguments.index("--") if "--" in arguments else len(arguments)
     values = parser.parse_args(arguments[:at])
     if values.profile:
-        capture = Capture(values.profile, USUAL[values.profile])
+        capture = Capture(values.profile, PROFILES[values.profile].size)
         print(profile(captures.path_of(capture), arguments[at + 1 :]))
         return
-    for name in values.captures or USUAL:
-        if name not in USUAL:
+    for name in values.captures or PROFILES:
+        if name not in PROFILES:
             parser.error(f"no such capture: {name}")
-        path = captures.path_of(Capture(name, USUAL[name] // SMALLER))
+        path = captures.path_of(Capture(name, PROFILES[name].size // SMALLER))
         print(f"{name}, {path.stat().st_size:,} bytes")
         inputs = Inputs(path)
         gc.collect()
