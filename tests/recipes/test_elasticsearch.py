@@ -155,6 +155,23 @@ def test_a_line_that_is_refused_is_told(node, tmp_path):
     assert "event.action" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line", "said"),
+    [
+        ([], '{"event":{"id":"a"}}', "give the URL of an index"),
+        (["/kinspect-kafka/"], '{"event_id":"a"}', "no event.id: give kinspect --format ecs"),
+        ([""], '{"event":{"id":"a"}}', "index is missing"),
+    ],
+)
+@pytest.mark.parametrize("node", RELEASES[:1], indirect=True, ids=lambda release: release.number)
+def test_what_cannot_be_sent_is_told(node, arguments, line, said):
+    command = [RECIPES / "elasticsearch" / "bulk.sh", *(node.url + index for index in arguments)]
+    done = subprocess.run(command, input=f"{line}\n", check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
 def test_lines_by_rsyslog(lines_of_page, node, recipe, rsyslogd, tmp_path):
     path = lines_of_page("--format", "ecs")
     changes = {
