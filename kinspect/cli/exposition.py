@@ -25,7 +25,7 @@ from kinspect.analysis.metrics import (
 from kinspect.cli.health import Health
 from kinspect.form import COMPILED
 from kinspect.kafka.view.view import SCHEMA_VERSION
-from kinspect.model import NS_PER_SECOND
+from kinspect.model import LIMITS, NS_PER_SECOND
 from kinspect.output.escape import escape
 
 if TYPE_CHECKING:
@@ -140,7 +140,10 @@ HEALTH: tuple[tuple[Metric, Look], ...] = (
     ),
     (
         Metric("kinspect_limits_hit_total", COUNTER, ("limit",), "Times that a limit was reached."),
-        lambda counted, _: {(limit,): times for limit, times in counted.limits.items()},
+        # Each is there from the start: of a series that begins with a count Prometheus sees no increase.
+        lambda counted, _: {
+            (limit,): counted.limits.get(limit, 0) for limit in {**dict.fromkeys(LIMITS), **counted.limits}
+        },
     ),
     (
         Metric("kinspect_unresolved_topic_ids", GAUGE, (), "Topic ids whose name no message told."),

@@ -23,6 +23,7 @@ from kinspect.cli.exposition import HEALTH, family_of
 from kinspect.cli.livemetrics import Address, open_metrics
 from kinspect.form import COMPILED
 from kinspect.kafka.view.view import SCHEMA_VERSION
+from kinspect.model import LIMITS
 from kinspect.pipeline import Inspector
 
 ROOT = Path(__file__).parents[2]
@@ -136,6 +137,18 @@ def test_the_text_is_valid_and_has_every_metric():
     assert named - kinspects <= {name.removesuffix("_total") for name in PROCESS}
     assert kinspects <= named
     assert not any("_created" in sample.name for family in found.values() for sample in family.samples)
+
+
+def test_limits_that_were_not_reached_are_zero():
+    run = Run()
+    with serving(run=run, read=None) as get:
+        before = samples(get("/metrics"))
+    run.inspector.counts.hit(LIMITS[0])
+    with serving(run=run, read=None) as get:
+        after = samples(get("/metrics"))
+    limits = [("kinspect_limits_hit_total", ("limit", limit)) for limit in LIMITS]
+    assert [before[limit] for limit in limits] == [0] * len(LIMITS)
+    assert [after[limit] for limit in limits] == [1, *[0] * (len(LIMITS) - 1)]
 
 
 def test_labels_and_kinds_are_those_of_the_table():

@@ -10,6 +10,7 @@ from console_blocks import ROOT
 
 from kinspect.analysis.metrics import BUCKETS, COUNTER, GAUGE, HISTOGRAM, LABELS, METRICS
 from kinspect.cli.exposition import HEALTH
+from kinspect.model import LIMITS
 
 PAGE = ROOT / "docs" / "metrics.md"
 GRAFANA = ROOT / "docs" / "grafana"
@@ -22,7 +23,7 @@ RECORDED = re.compile(r"\bkinspect:\w+:\w+")
 BY = re.compile(r"\bby \(([^)]*)\)")
 SELECTED = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"")
 SERVERS = {"job", "instance", "le"}
-PROCESS = {"process_cpu_seconds_total", "process_resident_memory_bytes"}
+PROCESS = {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds"}
 
 
 def exposed():
@@ -81,6 +82,17 @@ def test_the_page_has_the_numbers_of_the_code():
     *most, last = [f"{bound:g}" for bound in BUCKETS]
     assert f"{', '.join(most)} and {last} seconds" in text
     assert f"the first {LABELS} have series of their own" in text
+
+
+def test_limits_are_those_of_the_page_of_limits():
+    """Limits on waiting are counted elsewhere, and no live capture sorts."""
+    page = (ROOT / "docs" / "security.md").read_text("utf-8")
+    limits = page.partition("## Limits\n")[2].partition("\n## ")[0]
+    options = set(re.findall(r"^\| `(\w+)` \|", limits, re.MULTILINE))
+    waiting = {name for name in options if name.endswith("_ns")} | {"reorder_packets"}
+    told = limits.partition("What was added last")[2].partition("`read --sort`")[0]
+    others = set(re.findall(r"`(\w+)`", told)) - options - {"caps_hit"}
+    assert set(LIMITS) == (options - waiting) | others
 
 
 def test_what_dashboard_and_rules_name_is_there():
