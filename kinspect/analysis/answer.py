@@ -100,7 +100,7 @@ class Answer(ABC):
     lines: ClassVar[frozenset[str]] = frozenset({"exchange"})
     """Types of the lines it takes."""
     serving: ClassVar[Mapping[str, frozenset[int]]] = {}
-    """Keys of APIs that pass an option of the filter, by the option: they serve rows, and never name what it asks
+    """Keys of APIs that pass an option of the filter, by the option: they serve rows, and do not name what it asks
     for."""
     about: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Keys of a row whose values an option of the filter chooses, by the option: others have no rows."""

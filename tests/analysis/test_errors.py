@@ -117,6 +117,16 @@ def test_what_the_clients_did_wrong_is_not_expected():
     assert rows["pc-err-fence", "MEMBER_ID_REQUIRED"]["expected"]
 
 
+@each_folder
+def test_filters_on_errors_leave_no_success_out_that_tells_what_passed(answer_rows, folder):
+    for path in captures(folder):
+        rows = answer_rows("errors", path)
+        assert answer_rows("errors", "--errors-only", path) == rows
+        for name in ("CONCURRENT_TRANSACTIONS", "FETCH_SESSION_ID_NOT_FOUND", "6"):
+            chosen = [row for row in rows if name in (row["error"], str(row["code"]))]
+            assert answer_rows("errors", "--error", name, path) == chosen
+
+
 # ---------------------------------------------------------------------- expected ones
 
 

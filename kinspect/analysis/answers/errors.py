@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from kinspect.analysis.answer import Answer, Row, Told, Topic
 from kinspect.analysis.record import GREATEST, LEAST, Record
@@ -189,6 +189,12 @@ def unanswered_reason(exchange: Exchange) -> str | None:
 
 class Errors(Answer):
     """Accumulator of the rows."""
+
+    # What succeeds tells which codes passed, and the options on errors leave it out.
+    serving: ClassVar[Mapping[str, frozenset[int]]] = dict.fromkeys(
+        ("--errors-only", "--error"), frozenset(schema.api_names())
+    )
+    about: ClassVar[Mapping[str, tuple[str, ...]]] = {"--error": ("error", "code")}
 
     def __init__(self) -> None:
         super().__init__()
