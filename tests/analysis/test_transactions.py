@@ -1,5 +1,6 @@
 """Transactions: rows equal plain sums over the lines of `kinspect read`, and what the clients did."""
 
+import json
 from collections import Counter, defaultdict
 
 import pytest
@@ -501,6 +502,20 @@ def test_ids_that_are_only_listed_or_looked_up_have_rows(rows, tmp_path):
         "b": (None, {"COORDINATOR_NOT_AVAILABLE": 1}, []),
         "c": (None, {}, []),
     }
+
+
+def test_the_table_shows_those_that_were_aborted(kinspect):
+    capture = CAPTURES / "4.4.0" / "txn_java.pcap.gz"
+    (row,) = [
+        row
+        for row in json.loads(kinspect("transactions", "--format", "json", capture).out)["rows"]
+        if row["transactional_id"] == "pc-txid"
+    ]
+    outcomes = Counter(one["outcome"] for one in row["transactions"])
+    assert outcomes == {"aborted": 2, "committed": 1}
+    lines = kinspect("transactions", "--format", "table", "--utc", capture).out.splitlines()
+    below = lines[lines.index(next(line for line in lines if line.startswith("pc-txid "))) + 1 :]
+    assert [line.split()[1] for line in below[:3]] == ["aborted", "aborted", "committed"]
 
 
 def test_damaged_messages_are_read_as_far_as_they_go(rows, tmp_path):

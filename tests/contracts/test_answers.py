@@ -5,6 +5,7 @@ import io
 import json
 import random
 import re
+import shlex
 import time
 from datetime import datetime, timedelta
 from itertools import chain
@@ -159,6 +160,18 @@ def test_times_of_tables_are_local_times_or_utc(kinspect, name):
     assert {(moment - timedelta(hours=5, minutes=30) - min(utc)) % day for moment in local} == {
         (moment - min(utc)) % day for moment in utc
     }
+
+
+@each_answer
+@pytest.mark.parametrize("file", ["notauthorized.pcap.gz", "share.pcap.gz", "txn_java.pcap.gz"])
+def test_what_to_type_next_finds_something(kinspect, name, file):
+    lines = kinspect(name, "--format", "table", CAPTURES / "4.4.0" / file).out.splitlines()
+    if lines[-1].startswith("next: "):
+        done = kinspect(*shlex.split(lines[-1])[2:])
+        assert done.status == 0
+        assert done.out
+    else:
+        assert len(lines) == 1
 
 
 @each_answer

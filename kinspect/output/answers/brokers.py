@@ -79,7 +79,7 @@ LAYOUT = Layout(
         Column("CLUSTER", lambda row: known(row["cluster_id"]), rank=6),
     ),
     "no broker was asked",
-    lambda file, rows: f"kinspect read {file} {_ends(rows[0])} --errors-only",
+    lambda file, rows: f"kinspect read {file} {_ends(rows[0])}" + " --errors-only" * bool(rows[0]["errors"]),
     _details,
     _notes,
     subject=_subject,
