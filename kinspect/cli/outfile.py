@@ -31,13 +31,14 @@ class Placing(NamedTuple):
     mode: int | None = None
 
 
-def check_overwrite(path: str, force: bool, inputs: Sequence[str]) -> None:
+def check_overwrite(path: str, force: bool, inputs: Sequence[str], appends: bool = False) -> None:
     """Raise KinspectError if the output would overwrite a file without --force, or an input. Devices and pipes may be
-    written to."""
+    written to. `appends`: --append would go on with the file."""
     if not os.path.isfile(path):
         return
     if not force:
-        raise KinspectError(f"{path}: exists; give --force to overwrite it")
+        other = ", or --append to go on at its end" if appends else ""
+        raise KinspectError(f"{path}: exists; give --force to overwrite it{other}")
     if any(os.path.exists(i) and os.path.samefile(i, path) for i in inputs):
         raise KinspectError(f"{path}: is one of the inputs")
 

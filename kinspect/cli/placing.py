@@ -79,7 +79,8 @@ def check_placing(values: dict[str, Any], path: str | None, format_name: str, in
         append = "--append" in given
         if append and values["force"]:
             raise click.UsageError("--append goes on with FILE, and --force overwrites it: give one of them")
-        usage(lambda: check_overwrite(path, values["force"] or append, inputs))
+        appends = "append" in values and format_name in LINE_FORMATS
+        usage(lambda: check_overwrite(path, values["force"] or append, inputs, appends))
     elif "--append" in given:
         raise click.UsageError(
             "--append is not for numbered files (--output-rotate-...): they go on by themselves"

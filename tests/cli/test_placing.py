@@ -34,6 +34,23 @@ def test_what_is_refused_before_anything_is_written(kinspect, capture, tmp_path,
     assert [path.name for path in tmp_path.iterdir()] == ["made.pcap"]
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["read"], "old: exists; give --force to overwrite it, or --append to go on at its end\n"),
+        (["read", "--format", "table"], "old: exists; give --force to overwrite it\n"),
+        (["topics", "--format", "jsonl"], "old: exists; give --force to overwrite it\n"),
+    ],
+)
+def test_a_file_that_exists_is_kept(kinspect, capture, tmp_path, monkeypatch, command, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "old").write_text("old")
+    done = kinspect(*command, "made.pcap", "-o", "old")
+    assert done.status == 2
+    assert done.err.endswith(told)
+    assert (tmp_path / "old").read_text() == "old"
+
+
 def test_runs_append_to_a_file(kinspect, capture, tmp_path):
     out = tmp_path / "out.jsonl"
     once = kinspect("read", capture, "-q").out
