@@ -62,6 +62,9 @@ class Service:
         self._notifier = notifier
         self._alarm_ns = notifier.watchdog_ns and notifier.watchdog_ns // 2
         self._next_alarm = self._next_status = 0
+        if self._alarm_ns is not None:
+            # Twice as often: the last sign of life was a while before the write.
+            run.stream.file.tell_waiting(self._alarm_ns // 2, self._notify_waiting)
 
     def ready(self) -> None:
         """Packets are being captured."""
@@ -109,12 +112,20 @@ class Service:
 
     def _notify(self, now: int) -> None:
         # A block came, if only one without packets: the capturing process is alive, and decoding goes on.
-        if self._alarm_ns is not None and now >= self._next_alarm:
-            self._next_alarm = now + self._alarm_ns
-            self._notifier.send(WATCHDOG)
+        self._sign_of_life(now)
         if now >= self._next_status:
             self._next_status = now + STATUS_NS
             self._notifier.send(self._status())
+
+    def _notify_waiting(self) -> None:
+        # Whoever reads the output is slow, which a new start would not change.
+        if self._capture.capturing:
+            self._sign_of_life(time.monotonic_ns())
+
+    def _sign_of_life(self, now: int) -> None:
+        if self._alarm_ns is not None and now >= self._next_alarm:
+            self._next_alarm = now + self._alarm_ns
+            self._notifier.send(WATCHDOG)
 
     def _status(self) -> str:
         capture = self._capture
