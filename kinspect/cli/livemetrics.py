@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from importlib import import_module
 from typing import Any
 
 import click
@@ -37,8 +36,6 @@ LOOK_SECONDS = 1.0
 NOT_FOR = ("answer", "explore")
 REFINED = {"metrics_detail": False, "metrics_broker": False, "metrics_labels": LABELS}
 """Options for the metrics, with their defaults."""
-LOADED = ("prometheus_client.core", "kinspect.cli.exposition", "kinspect.cli.metricserver")
-"""Modules that serving takes, to be loaded before rights are given up."""
 UNDECODED = "undecoded_bytes"
 
 
@@ -97,8 +94,6 @@ def open_metrics(values: dict[str, Any]) -> LiveMetrics | None:
     if given := [name for name in NOT_FOR if values[name]]:
         raise click.UsageError(f"--metrics is not for --{given[0]}")
     need("metrics", "--metrics")
-    for module in LOADED:
-        import_module(module)
     host, port = values["metrics"]
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

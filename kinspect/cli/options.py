@@ -36,6 +36,8 @@ LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
 STATS = "stats"
 """A type of lines that `live` alone has."""
 
+OTLP = "otlp"
+"""The option that names a collector."""
 LOGS, METRICS, SPANS = "logs", "metrics", "spans"
 SIGNALS = (LOGS, METRICS, SPANS)
 DEFAULT_SIGNALS = f"{LOGS},{METRICS}"
@@ -224,7 +226,7 @@ SINKS = (
         help=f"Which tables of {PARQUET}: {', '.join(TABLES)}.  [default: all, {RECORDS} only with --records]",
     ),
     click.option(
-        "--otlp",
+        f"--{OTLP}",
         metavar="URL",
         help="Send what passes the filters to an OpenTelemetry collector too, over OTLP/HTTP: http://127.0.0.1:4318.",
     ),

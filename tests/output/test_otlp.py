@@ -26,7 +26,7 @@ from kinspect.cli.otlpmetrics import dotted, unit_of
 from kinspect.kafka.view.view import iso_time
 from kinspect.output.meaning import message
 from kinspect.output.operations import SETS, Operations
-from kinspect.output.otlp import Reasons, sender
+from kinspect.output.otlp import Reasons, Telemetry, sender
 from kinspect.output.semconv import (
     ATTRIBUTES,
     BOOL,
@@ -293,6 +293,50 @@ def test_users_are_left_out_on_request():
     assert {attribute.name for attribute in ATTRIBUTES} - names == {"enduser.id"}
     line = {"type": "connection", "client": {"ip": "10.0.0.1", "principal": "alice"}}
     assert Names("1.44", principal=False).other(line) == {"kinspect.client.ip": "10.0.0.1"}
+
+
+def test_the_resource_is_made_without_what_other_packages_register(monkeypatch):
+    """They would be looked for, loaded and run, in threads, where rights were just given up."""
+    monkeypatch.setenv("OTEL_EXPERIMENTAL_RESOURCE_DETECTORS", "process,os,host,*")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,service.name=other")
+    found = Telemetry(Names("1.45"), "1.2.3").resource
+    names = ("service.name", "service.version", "deployment.environment.name", "telemetry.sdk.name")
+    assert [found.attributes[name] for name in names] == ["kinspect", "1.2.3", "test", "opentelemetry"]
+    more = {"telemetry.sdk.language", "telemetry.sdk.version", "service.instance.id", "host.name"}
+    assert set(found.attributes) == {*names, *more}
+    assert found.schema_url == CONVENTIONS["1.45"].schema_url
+
+
+LATE = """
+import sys
+import kinspect
+from kinspect.cli.beforehand import load_beforehand
+
+url, capture = sys.argv[1:]
+exchanges = list(kinspect.read(capture))
+values = {"otlp": url, "otlp_signals": "logs,metrics,spans", "otlp_sample": 1.0, "semconv": None}
+load_beforehand({**values, "explore": False, "metrics": None, "format_name": "none"})
+before = set(sys.modules)
+from kinspect.cli.otlp import make_otlp
+from kinspect.cli.otlpsink import OtlpSink
+from kinspect.cli.sink import Input
+
+sink = OtlpSink(make_otlp(values, frozenset()), True, False)
+for exchange in exchanges:
+    sink.take(exchange)
+assert sink.close(Input([], [], True, None)).status == 0
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+def test_nothing_is_loaded_once_rights_are_given_up(collector):
+    url = collector.url.replace("127.0.0.1", "localhost")
+    found = subprocess.run(
+        [sys.executable, "-c", LATE, url, NANO], capture_output=True, check=True, text=True
+    )
+    assert collector.logs()
+    assert collector.spans()
+    assert found.stdout.split() == [], "loaded too late: name them in LATE of kinspect/cli/beforehand.py"
 
 
 def free_port():
