@@ -249,10 +249,11 @@ def test_users_are_left_out(kinspect):
     lines = [json.loads(line) for line in native.splitlines()]
     assert {line["type"] for line in lines} == {"exchange", "connection"}
     assert {line["client"]["principal"] for line in lines} == {None}
-    refused = kinspect("read", "--format", "table", "--no-users", capture)
-    assert (
-        "--no-users is for --format jsonl or ecs or request-log or parquet or none, not table" in refused.err
-    )
+    for name in ("table", "none"):
+        refused = kinspect("read", "--format", name, "--no-users", capture)
+        known = "jsonl or ecs or request-log or parquet or none with --otlp"
+        assert refused.status == 2
+        assert f"--no-users is for --format {known}, not {name}" in refused.err
 
 
 def test_bodies_are_one_text(kinspect, exchanges):

@@ -288,6 +288,12 @@ def test_secrets_stay_hidden(kinspect, collector, send):
     assert any("enduser.id" in attributes(record) for record in collector.logs())
 
 
+def test_users_are_left_out_of_what_is_sent(send, collector):
+    send("--no-users", CAPTURES / "4.4.0/sasl_plain.pcap.gz")
+    assert collector.logs()
+    assert not any("enduser.id" in attributes(record) for record in collector.logs())
+
+
 def test_users_are_left_out_on_request():
     names = {name for name, _ in Names("1.44", principal=False)._table}
     assert {attribute.name for attribute in ATTRIBUTES} - names == {"enduser.id"}
