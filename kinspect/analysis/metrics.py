@@ -11,6 +11,7 @@ have series of their own; the others share one, `_other`, and are counted.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kinspect.analysis.answers.errors import Expectation, may_pass
@@ -386,6 +387,13 @@ class KafkaMetrics:
         if durations is None:
             durations = series[labels] = Durations()
         durations.add(ns)
+
+
+def exposed(metrics: KafkaMetrics, series: dict[str, Series]) -> Iterator[tuple[Metric, Series]]:
+    """Each metric of the traffic that has values, with its labels. `series`: those of `metrics`, or a copy."""
+    for metric in METRICS:
+        if metric.name in series:
+            yield metric._replace(labels=metrics.labels_of(metric)), series[metric.name]
 
 
 def _cut(value: str) -> str:

@@ -25,6 +25,7 @@ from kinspect.capture.worker import Plan
 from kinspect.cli import FAILED, complain, outfile
 from kinspect.cli.beforehand import load_beforehand
 from kinspect.cli.completed import files, interfaces, one_of, words
+from kinspect.cli.health import health
 from kinspect.cli.interrupt import ENDING, Interrupt
 from kinspect.cli.liveanswers import (
     ALONE,
@@ -61,10 +62,12 @@ from kinspect.cli.options import (
     options,
     usage,
 )
+from kinspect.cli.ownmetrics import decoding, own_metrics
 from kinspect.cli.placing import PLACING, ROTATION
 from kinspect.cli.run import ReadRun, open_run, run_options
 from kinspect.cli.sdnotify import Notifier
 from kinspect.cli.service import Hangup, Service
+from kinspect.cli.sink import TellingSink
 from kinspect.cli.stats import STATS_INTERVAL, stats_interval
 from kinspect.cli.types import COUNT, DURATION, SIZE, Number, Size
 from kinspect.model import Block
@@ -211,6 +214,9 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         origin=capture.origin,
         beside=[metrics] if metrics is not None else [],
     )
+    for sink in run.sinks:
+        if isinstance(sink, TellingSink):
+            sink.watch(lambda: own_metrics(decoding(run), health(capture, run)))
     if counted is not None:
         note_counted(run)
     run.tally.interface = come_from(capture, values)

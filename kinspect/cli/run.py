@@ -37,7 +37,7 @@ from kinspect.cli.options import (
 from kinspect.cli.otlp import Otlp, make_otlp
 from kinspect.cli.placing import check_placing, open_placed
 from kinspect.cli.progress import ProgressBar
-from kinspect.cli.sink import Closed, Input, Sink
+from kinspect.cli.sink import Closed, Input, Sink, TellingSink
 from kinspect.extras import need
 from kinspect.filters import Filter
 from kinspect.kafka.exchange.exchange import Exchange
@@ -292,6 +292,8 @@ class ReadRun(Run):
         summary = self.tally.completed(found)
         # A file of an earlier run stays as it is if there is nothing to put in its place.
         shows = SUMMARY in self.options.emit and (self.begun or self.options.path is None)
+        if shows:
+            self.tell_sinks(summary)
         try:
             with self.interrupt.breakable():
                 if self.sorted is not None and self.begun:
@@ -320,6 +322,12 @@ class ReadRun(Run):
             raise failures[0]
         statuses = [error.status for error in self.packets.errors] + [sink.status for sink in closed]
         return max(statuses, default=0)
+
+    def tell_sinks(self, line: dict[str, Any]) -> None:
+        """Give a line on the run itself to the sinks that take such lines."""
+        for sink in self.sinks:
+            if isinstance(sink, TellingSink):
+                sink.tell(line)
 
     @property
     def nothing_read(self) -> bool:

@@ -7,6 +7,7 @@ import time
 
 from kinspect.capture.live import Live
 from kinspect.cli import complain, outfile
+from kinspect.cli.health import health
 from kinspect.cli.interrupt import LateError
 from kinspect.cli.run import ReadRun
 from kinspect.cli.sdnotify import READY, STOPPING, WATCHDOG, Notifier
@@ -96,7 +97,9 @@ class Service:
                 outfile.discard(self._run.stream)
 
     def _write_stats(self, now: int) -> None:
-        self._run.writer.line(self._stats.line(now))
+        line = self._stats.line(now)
+        self._run.tell_sinks(line)
+        self._run.writer.line(line)
         self._run.writer.flush()
 
     def _open_anew(self) -> None:
@@ -128,9 +131,9 @@ class Service:
             self._notifier.send(WATCHDOG)
 
     def _status(self) -> str:
-        capture = self._capture
-        drops = capture.kernel_drops + capture.queue_drops
+        now = health(self._capture, self._run)
         return (
-            f"STATUS=capturing on {capture.files[0]}: {capture.captured_packets} packets, {drops} dropped,"
+            f"STATUS=capturing on {self._capture.files[0]}: {now.packets} packets,"
+            f" {now.kernel_drops + now.queue_drops} dropped,"
             f" {self._run.tally.shown} exchanges shown"
         )

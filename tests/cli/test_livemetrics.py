@@ -19,8 +19,9 @@ from kinspect import __version__
 from kinspect.analysis.metrics import ERRORS, HISTOGRAM, METRICS, SERVICE, Durations
 from kinspect.capture import open_timeline
 from kinspect.capture.handover import Counters, InterfaceCounters
-from kinspect.cli.exposition import HEALTH, family_of
+from kinspect.cli.exposition import family_of
 from kinspect.cli.livemetrics import Address, open_metrics
+from kinspect.cli.ownmetrics import HEALTH
 from kinspect.form import COMPILED
 from kinspect.kafka.view.view import SCHEMA_VERSION
 from kinspect.pipeline import Inspector

@@ -23,6 +23,7 @@ from output.collector import Collector, attributes
 
 from kinspect.analysis.metrics import COUNTER, METRICS
 from kinspect.cli.otlpmetrics import dotted, unit_of
+from kinspect.cli.ownmetrics import HEALTH
 from kinspect.kafka.view.view import iso_time
 from kinspect.output.meaning import message
 from kinspect.output.operations import SETS, Operations
@@ -215,6 +216,29 @@ def test_lines_of_other_types_are_records_too(kinspect, collector):
     line = next(line for line in lines if line["type"] == "gap")
     assert found["kinspect.gap"][0]["kinspect.bytes"] == line["bytes"]
     assert found["kinspect.gap"][0]["kinspect.cause"] == line["cause"]
+
+
+def test_the_summary_is_a_record_with_all_its_numbers(kinspect, collector):
+    path = CAPTURES / "4.4.0" / "raw.pcap.gz"
+    *_, line = read(kinspect, "--otlp", collector.url, "--emit", "exchange,summary", path)
+    (record,) = [record for record in collector.logs() if record.event_name == "kinspect.summary"]
+    shown = attributes(record)
+    assert (record.severity_number, record.body.string_value) == (INFO, message(line))
+    assert iso_time(record.time_unix_nano) == line["timestamp"]
+    numbers = {key: value for key, value in line.items() if isinstance(value, int | float)}
+    left_out = {"schema_version", "line_truncated"}
+    assert {key: shown[f"kinspect.{key}"] for key in numbers.keys() - left_out} == {
+        key: value for key, value in numbers.items() if key not in left_out
+    }
+    listed = [key for key, value in line.items() if isinstance(value, list) and value and key != "files"]
+    assert listed
+    for key in listed:
+        assert json.loads(shown[f"kinspect.{key}"]) == line[key]
+
+
+def test_without_being_asked_for_the_summary_is_not_sent(send, collector):
+    send(NANO)
+    assert {record.event_name for record in collector.logs()} == {"kinspect.exchange"}
 
 
 def test_lines_are_the_same_beside_it(kinspect, collector):
@@ -478,12 +502,18 @@ def test_what_an_item_takes_of_the_queue_is_its_text():
 
 
 def test_names_are_those_of_prometheus_with_dots():
-    found = {metric.name: (dotted(metric.name), unit_of(metric.name)) for metric in METRICS}
+    metrics = [*METRICS, *(metric for metric, _ in HEALTH)]
+    found = {metric.name: (dotted(metric.name), unit_of(metric.name)) for metric in metrics}
+    assert len({name for name, _ in found.values()}) == len(metrics)
+    assert found["kinspect_output_blocked_seconds_total"] == ("kinspect.output.blocked", "s")
+    assert found.pop("kinspect_connections") == ("kinspect.connections.open", "{connection}")
     assert found["kinspect_kafka_service_duration_seconds"] == ("kinspect.kafka.service.duration", "s")
     assert found["kinspect_kafka_message_bytes_total"] == ("kinspect.kafka.message.bytes", "By")
     assert found["kinspect_kafka_exchanges_total"] == ("kinspect.kafka.exchanges", "{exchange}")
     # What a collector makes of it again: the unit and the kind at the end.
-    for metric in METRICS:
+    for metric in metrics:
+        if metric.name not in found:
+            continue
         name, unit = found[metric.name]
         again = name.replace(".", "_") + ("_seconds" if unit == "s" else "")
         assert again + ("_total" if metric.kind == COUNTER else "") == metric.name
