@@ -9,9 +9,9 @@ import pytest
 from support.hostile import EVIL
 
 from kinspect.api import read
-from kinspect.kafka.view.view import View
+from kinspect.kafka.view.view import View, source
 from kinspect.output import ECS
-from kinspect.output.ecs import KEYS, EcsTexts, legacy_template, template
+from kinspect.output.ecs import EXCHANGE, KEYS, EcsTexts, _fields, _of, legacy_template, template
 from kinspect.output.meaning import MESSAGE_MOST
 
 ROOT = Path(__file__).parents[2]
@@ -155,6 +155,18 @@ def test_the_page_has_every_key_with_its_type():
     page = (ROOT / "docs" / "ecs.md").read_text("utf-8")
     rows = re.findall(r"^\| (`[^|]+`) \| `(\w+)` \|", page, re.MULTILINE)
     assert {path: kind for paths, kind in rows for path in re.findall("`([^`]+)`", paths)} == TYPED
+
+
+def test_the_page_names_what_an_exchange_has_no_key_for():
+    page = " ".join((ROOT / "docs" / "ecs.md").read_text("utf-8").split())
+    told = page.partition("Three keys of an exchange's JSON line have no key here.")[2].partition(
+        "[JSON lines]"
+    )[0]
+    used = {path.partition(".")[0] for path in _fields(_of(EXCHANGE))}
+    missing = set(source().keys) - used
+    assert len(missing) == 3
+    for name in missing:
+        assert f"`{name}`" in told
 
 
 def test_no_key_has_two_types_or_stands_below_another():
