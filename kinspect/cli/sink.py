@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from kinspect.analysis.metrics import Metric, Series
 from kinspect.errors import CaptureError
 from kinspect.kafka.exchange.lines import Line
+
+if TYPE_CHECKING:
+    from kinspect.analysis.metrics import Metric, Series
 
 
 class Input(NamedTuple):
