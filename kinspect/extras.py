@@ -31,17 +31,26 @@ def need(extra: str, who: str) -> None:
 
     `who`: what needs them, in the words of the user: an option or a command.
     """
-    missing = [package for module, package in EXTRAS[extra].items() if not _is_there(module)]
-    if missing:
+    if missing := _missing(extra):
         are = "is" if len(missing) == 1 else "are"
         raise MissingLibraryError(
             f"{who} needs {_listed(missing)}, which {are} not installed: {install(extra)}"
         )
 
 
+def has(extra: str) -> bool:
+    """True if all libraries of an extra are there; none of them is loaded."""
+    return not _missing(extra)
+
+
 def install(extra: str) -> str:
     """The command that installs an extra."""
     return f"pip install 'kinspect[{extra}]'"
+
+
+def _missing(extra: str) -> list[str]:
+    """The packages of an extra that are not there."""
+    return [package for module, package in EXTRAS[extra].items() if not _is_there(module)]
 
 
 def _is_there(module: str) -> bool:

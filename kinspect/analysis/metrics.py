@@ -11,12 +11,14 @@ have series of their own; the others share one, `_other`, and are counted.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kinspect.analysis.answers.errors import Expectation, may_pass
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import GAP_CAUSES, ConnectionLine, Gap
 from kinspect.kafka.wire.ends import endpoint
-from kinspect.kafka.wire.pair import UNANSWERED
+from kinspect.kafka.wire.pair import ANSWERED, UNANSWERED
 from kinspect.kafka.wire.wait import IDLE
 from kinspect.model import NS_PER_SECOND, PROBLEM_CODES, REQUEST, RESPONSE
 from kinspect.protocol import schema
@@ -42,6 +44,8 @@ OTHER = "_other"
 UNRESOLVED = "_unresolved"
 """Label value of topics whose name no message told before."""
 UNKNOWN_API = "unknown"
+EXPECTED, MAY_PASS, UNEXPECTED = "yes", "if_it_passes", "no"
+"""Label values: whether an error is part of normal operation, as far as its exchange and those before it show."""
 LABEL_SHOWN = 256
 """Characters to which longer label values are cut, with an ellipsis at the end. Names of topics have 249 at most."""
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -89,7 +93,7 @@ UNANSWERED_REQUESTS = Metric(
 ERRORS = Metric(
     "kinspect_kafka_errors_total",
     COUNTER,
-    ("api", "error"),
+    ("api", "error", "expected"),
     "Error codes in responses, each occurrence.",
     of_broker=True,
 )
@@ -250,6 +254,7 @@ class KafkaMetrics:
         self._series: dict[str, Series] = {
             metric.name: {} for metric in METRICS if detail or not metric.detail
         }
+        self._expectation = Expectation()
         self._topics, self._errors = _Names(labels), _Names(labels)
         self._names = {"topic": self._topics, "error": self._errors}
         self._broker = _Names(labels)
@@ -336,11 +341,18 @@ class KafkaMetrics:
 
     def _add_errors(self, exchange: Exchange, api: str, broker: Labels) -> None:
         summary = exchange.summary
+        if not summary.error_counts and exchange.outcome == ANSWERED:
+            self._expectation.note(exchange)
         for code, times in summary.error_counts.items():
             error = self._errors.of(schema.error_name(code))
-            self._add_to(ERRORS, (api, *error, *broker), times)
+            self._add_to(ERRORS, (api, *error, self._expected(exchange, code), *broker), times)
             for topic, here in summary.error_topics.get(code, {}).items():
                 self._add_to(TOPIC_ERRORS, (*self._topic(exchange, topic), *error), here)
+
+    def _expected(self, exchange: Exchange, code: int) -> str:
+        if self._expectation.reason(exchange, code) is not None:
+            return EXPECTED
+        return MAY_PASS if may_pass(exchange.api_key, code) else UNEXPECTED
 
     def _add_records(self, exchange: Exchange) -> None:
         direction = _PRODUCED if exchange.api_key == PRODUCE else _FETCHED
@@ -375,6 +387,13 @@ class KafkaMetrics:
         if durations is None:
             durations = series[labels] = Durations()
         durations.add(ns)
+
+
+def exposed(metrics: KafkaMetrics, series: dict[str, Series]) -> Iterator[tuple[Metric, Series]]:
+    """Each metric of the traffic that has values, with its labels. `series`: those of `metrics`, or a copy."""
+    for metric in METRICS:
+        if metric.name in series:
+            yield metric._replace(labels=metrics.labels_of(metric)), series[metric.name]
 
 
 def _cut(value: str) -> str:

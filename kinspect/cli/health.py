@@ -12,11 +12,16 @@ from kinspect.cli.run import ReadRun
 
 
 class Health(NamedTuple):
-    """State of a live run. `interfaces`: packets, bytes and drops of each, by name. `queue_bytes` of `queue_limit` wait
-    to be decoded. `lag_ns`: time since the capturing process handed over what is decoded now; with nothing to do it
-    stays below 200 ms. `blocked_ns`: time spent so far in writes to the output. `connections`: open TCP connections of
-    any kind. `capturing`: the capturing process runs."""
+    """State of a live run: packets captured and their bytes, and those that the kernel and the queue dropped, over all
+    `interfaces`, and of each by its name. `queue_bytes` of `queue_limit` wait to be decoded. `lag_ns`: time since the
+    capturing process handed over what is decoded now; with nothing to do it stays below 200 ms. `blocked_ns`: time
+    spent so far in writes to the output. `connections`: open TCP connections of any kind. `capturing`: the capturing
+    process runs."""
 
+    packets: int
+    bytes: int
+    kernel_drops: int
+    queue_drops: int
     interfaces: Mapping[str, InterfaceCounters]
     queue_bytes: int
     queue_limit: int
@@ -30,6 +35,10 @@ def health(capture: Live, run: ReadRun) -> Health:
     """The state now. May be asked in any thread, also while decoding waits for the output."""
     counters = capture.counters
     return Health(
+        counters.packets,
+        counters.bytes,
+        counters.kernel_drops,
+        counters.queue_drops,
         capture.interfaces,
         counters.waiting,
         capture.queue_limit,

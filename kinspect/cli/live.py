@@ -8,8 +8,7 @@ import select
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
-from importlib import import_module
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -24,7 +23,9 @@ from kinspect.capture.rotation import Rotation
 from kinspect.capture.save import Saving
 from kinspect.capture.worker import Plan
 from kinspect.cli import FAILED, complain, outfile
+from kinspect.cli.beforehand import load_beforehand
 from kinspect.cli.completed import files, interfaces, one_of, words
+from kinspect.cli.health import health
 from kinspect.cli.interrupt import ENDING, Interrupt
 from kinspect.cli.liveanswers import (
     ALONE,
@@ -61,31 +62,22 @@ from kinspect.cli.options import (
     options,
     usage,
 )
+from kinspect.cli.ownmetrics import decoding, own_metrics
 from kinspect.cli.placing import PLACING, ROTATION
 from kinspect.cli.run import ReadRun, open_run, run_options
 from kinspect.cli.sdnotify import Notifier
 from kinspect.cli.service import Hangup, Service
+from kinspect.cli.sink import TellingSink
 from kinspect.cli.stats import STATS_INTERVAL, stats_interval
 from kinspect.cli.types import COUNT, DURATION, SIZE, Number, Size
 from kinspect.model import Block
-from kinspect.output import FORMATS, JSONL, LINE_FORMATS, TABLE
+from kinspect.output import FORMATS, JSONL, TABLE
 from kinspect.output.answers import JSON
 from kinspect.output.summary import COUNTED, DROPS
 from kinspect.tables.names import PARQUET
 
 if TYPE_CHECKING:
     from kinspect.tui.live.view import LiveView
-
-LOADED_LATE = (
-    *(f"kinspect.output.{name}" for name in ("console", "table", "detail")),
-    *(module for module, _ in LINE_FORMATS.values()),
-    *("kinspect.tls.protection", "kinspect.tls.keys"),
-    *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
-    *("cramjam", "crc32c", "rich.progress", "scapy.arch.common"),
-    *(f"kinspect.{package}.answers.{name}" for package in ("analysis", "output") for name in ANSWERS),
-    "kinspect.output.answers.layout",
-    *("ctypes.util", "shutil", "subprocess", "tempfile"),
-)
 
 CAPTURE = (
     click.option(
@@ -189,13 +181,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     rings = open_rings(interfaces)
     metrics = open_metrics(values)
     if os.geteuid() == 0:
-        _load_beforehand()
-        if values["explore"]:
-            import_module("kinspect.tui.app")
-        if values["format_name"] == PARQUET:
-            _load_sink("kinspect.cli.tablefiles")
-        if values["otlp"] is not None:
-            _load_sink("kinspect.cli.otlpsink")
+        load_beforehand(values)
     drop()
     if values["explore"]:
         check_explorer(values)
@@ -228,6 +214,9 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         origin=capture.origin,
         beside=[metrics] if metrics is not None else [],
     )
+    for sink in run.sinks:
+        if isinstance(sink, TellingSink):
+            sink.watch(lambda: own_metrics(decoding(run), health(capture, run)))
     if counted is not None:
         note_counted(run)
     run.tally.interface = come_from(capture, values)
@@ -291,20 +280,6 @@ def _while_taken(stream: TextIO, blocks: Iterator[Block]) -> Iterator[Block]:
         if look.poll(0):
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         yield block
-
-
-def _load_beforehand() -> None:
-    """Load modules that are otherwise loaded when first needed: the user may have no right to read Python's files."""
-    for name in LOADED_LATE:
-        import_module(name)
-    # The widths of characters are loaded with the first one beyond ASCII.
-    import_module("rich.cells").cell_len("…")
-
-
-def _load_sink(name: str) -> None:
-    # Without its extra, `open_run` says what is missing.
-    with suppress(ImportError):
-        import_module(name)
 
 
 def _saving(values: dict[str, Any]) -> Saving | None:

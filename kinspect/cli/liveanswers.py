@@ -10,14 +10,14 @@ from kinspect.analysis.answer import open_answer
 from kinspect.answers import Counted
 from kinspect.capture.save import Saving
 from kinspect.cli.answers import NOT_ASKED, answer_format
-from kinspect.cli.options import LINES_ALONE, make_style, usage
+from kinspect.cli.options import LINES_ALONE, OTLP, make_style, usage
 from kinspect.cli.placing import NOT_FOR_ANSWERS
 from kinspect.cli.run import ReadRun, RunOptions, run_options
 from kinspect.output import JSONL
 from kinspect.output import answers as output
 from kinspect.output.tally import LOOKED_AT, PASSED
 
-NOT_FOR_THEM = {**NOT_ASKED, **LINES_ALONE, **NOT_FOR_ANSWERS, "otlp": None}
+NOT_FOR_THEM = {**NOT_ASKED, **LINES_ALONE, **NOT_FOR_ANSWERS, OTLP: None}
 """Options of printed exchanges, with their defaults."""
 ALONE = [name for name in output.FORMATS if name in (output.JSON, output.CSV)]
 """Formats that answers alone have."""

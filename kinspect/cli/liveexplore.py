@@ -15,7 +15,7 @@ from kinspect.capture.source import STDIN
 from kinspect.cli.explore import SPOOL_BYTES, check_terminal, close, filter_text, keys_from_terminal
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.liveview import come_from
-from kinspect.cli.options import AUTO, LINES_ALONE, make_caps
+from kinspect.cli.options import AUTO, LINES_ALONE, OTLP, make_caps
 from kinspect.cli.run import RunOptions
 from kinspect.errors import CaptureError
 from kinspect.kafka.view.view import View
@@ -23,7 +23,7 @@ from kinspect.model import Block
 from kinspect.output.escape import escape
 from kinspect.output.summary import COUNTED, DROPS, saved_text
 
-ELSEWHERE = ("answer", "output", *LINES_ALONE, "limit", "wide", "progress", "otlp")
+ELSEWHERE = ("answer", "output", *LINES_ALONE, "limit", "wide", "progress", OTLP)
 """Options for printed output."""
 
 

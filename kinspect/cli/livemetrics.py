@@ -8,15 +8,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from importlib import import_module
 from typing import Any
 
 import click
 
-from kinspect.analysis.metrics import LABELS, KafkaMetrics
+from kinspect.analysis.metrics import LABELS, KafkaMetrics, Metric, Series, exposed
 from kinspect.capture.live import Live
 from kinspect.cli.health import Health, health
 from kinspect.cli.options import CONNECTION, EXCHANGE, GAP
+from kinspect.cli.ownmetrics import decoding, own_metrics
 from kinspect.cli.run import ReadRun
 from kinspect.cli.sink import Closed, Input
 from kinspect.cli.types import COUNT
@@ -37,9 +37,6 @@ LOOK_SECONDS = 1.0
 NOT_FOR = ("answer", "explore")
 REFINED = {"metrics_detail": False, "metrics_broker": False, "metrics_labels": LABELS}
 """Options for the metrics, with their defaults."""
-LOADED = ("prometheus_client.core", "kinspect.cli.exposition", "kinspect.cli.metricserver")
-"""Modules that serving takes, to be loaded before rights are given up."""
-UNDECODED = "undecoded_bytes"
 
 
 class Address(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
@@ -97,8 +94,6 @@ def open_metrics(values: dict[str, Any]) -> LiveMetrics | None:
     if given := [name for name in NOT_FOR if values[name]]:
         raise click.UsageError(f"--metrics is not for --{given[0]}")
     need("metrics", "--metrics")
-    for module in LOADED:
-        import_module(module)
     host, port = values["metrics"]
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -161,17 +156,8 @@ class LiveMetrics:
         """Nothing is kept."""
 
     def _count(self, run: ReadRun) -> None:
-        from kinspect.cli.exposition import Counted
-
-        inspector = run.inspector
-        kinds, books = inspector.open_now()
-        self._counted = Counted(
-            self._metrics.result(),
-            kinds,
-            inspector.totals()[UNDECODED] + books.get(UNDECODED, 0),
-            dict(inspector.counts.caps_hit),
-            len(inspector.names.unresolved),
-        )
+        # In one assignment: the other thread sees both of the same moment.
+        self._counted = self._metrics.result(), decoding(run)
         self._wanted = False
 
     # ------------------------------------------------------------------ the serving thread
@@ -179,11 +165,16 @@ class LiveMetrics:
     @contextmanager
     def served(self, capture: Live, run: ReadRun) -> Iterator[None]:
         """Context in which the metrics are served."""
-        from kinspect.cli.exposition import CONTENT_TYPE, Exposition, exposed
+        from kinspect.cli.exposition import CONTENT_TYPE, Exposition
         from kinspect.cli.metricserver import MetricServer, Page
 
+        def collect() -> Iterator[tuple[Metric, Series]]:
+            series, decoded = self._counted
+            yield from exposed(self._metrics, series)
+            yield from own_metrics(decoded, health(capture, run))
+
         exposition = Exposition(
-            lambda: exposed(self._metrics, self._counted, health(capture, run)),
+            collect,
             {"": lambda: "self", "kinspect_capture": lambda: str(capture.worker)},
         )
         made: tuple[float, bytes] = 0.0, b""

@@ -11,6 +11,7 @@ import click
 
 from kinspect.answers import Counted
 from kinspect.capture.live import Live
+from kinspect.cli.health import health
 from kinspect.cli.run import ReadRun, RunOptions
 from kinspect.output import TABLE
 
@@ -66,14 +67,9 @@ def status_of(capture: Live, run: ReadRun) -> Callable[[], Status]:
     from kinspect.tui.live.picture import Status
 
     def status() -> Status:
-        now = capture.counters
+        now = health(capture, run)
         return Status(
-            now.packets,
-            now.bytes,
-            now.kernel_drops,
-            now.queue_drops,
-            now.waiting,
-            run.inspector.open_connections,
+            now.packets, now.bytes, now.kernel_drops, now.queue_drops, now.queue_bytes, now.connections
         )
 
     return status

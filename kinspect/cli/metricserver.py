@@ -1,7 +1,8 @@
 """HTTP for metrics: a few pages, answered in a thread of its own.
 
-Clients are not trusted to be quick or polite: there are so many connections at once, each is for one request of so many
-bytes, and is closed after so many seconds.
+Clients are not trusted to be quick or polite. A connection is for one request of so many bytes. There are so many
+seconds for that to come, and for its answer to be taken. There are so many connections at once: a further one takes the
+place of the oldest whose request has not come, else of the oldest. So who is slow keeps nobody out.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 MOST_CONNECTIONS = 16
-"""Connections at once; more are closed at once."""
+"""Connections at once."""
 REQUEST_BYTES = 8192
-SECONDS = 10.0
-"""Time for a request and its answer."""
+REQUEST_SECONDS, ANSWER_SECONDS = 2.0, 10.0
+"""Time for a request to come, and for its answer to be made and taken."""
 METHODS = ("GET", "HEAD")
 
 
@@ -33,14 +34,27 @@ Pages = Mapping[str, Callable[[], Awaitable[Page]]]
 """By path, what gives the page."""
 
 
+Client = asyncio.Task[None]
+"""What reads a client's request and answers it."""
+
+
 class MetricServer:
     """Serves pages from a listening socket, in a context: from its start to its end."""
 
-    def __init__(self, listener: socket.socket, pages: Pages, seconds: float = SECONDS) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        pages: Pages,
+        request_seconds: float = REQUEST_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
         self._listener = listener
         self._pages = pages
-        self._seconds = seconds
-        self._open = 0
+        self._request_seconds = request_seconds
+        self._answer_seconds = answer_seconds
+        # The oldest first.
+        self._asking: dict[Client, None] = {}
+        self._answered: dict[Client, None] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -69,19 +83,29 @@ class MetricServer:
         loop.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        if len(self._asking) + len(self._answered) >= MOST_CONNECTIONS:
+            oldest = next(iter(self._asking or self._answered))
+            self._forget(oldest)
+            oldest.cancel()
+        client = cast("Client", asyncio.current_task())
+        self._asking[client] = None
         try:
-            if self._open <= MOST_CONNECTIONS:
-                async with asyncio.timeout(self._seconds):
-                    await self._serve(reader, writer)
+            async with asyncio.timeout(self._request_seconds):
+                head = await reader.readuntil(b"\r\n\r\n")
+            self._answered[client] = self._asking.pop(client)
+            async with asyncio.timeout(self._answer_seconds):
+                await self._serve(head, reader, writer)
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
             pass
         finally:
-            self._open -= 1
+            self._forget(client)
             writer.transport.abort()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
+    def _forget(self, client: Client) -> None:
+        self._asking.pop(client, None)
+        self._answered.pop(client, None)
+
+    async def _serve(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         method, page = await self._page(head.split(b"\r\n", 1)[0].decode("latin-1").split(" "))
         allowed = f"Allow: {', '.join(METHODS)}\r\n" if page.status == HTTPStatus.METHOD_NOT_ALLOWED else ""
         writer.write(

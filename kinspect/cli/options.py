@@ -36,6 +36,8 @@ LINE_TYPES = (EXCHANGE, CONNECTION, GAP, SUMMARY)
 STATS = "stats"
 """A type of lines that `live` alone has."""
 
+OTLP = "otlp"
+"""The option that names a collector."""
 LOGS, METRICS, SPANS = "logs", "metrics", "spans"
 SIGNALS = (LOGS, METRICS, SPANS)
 DEFAULT_SIGNALS = f"{LOGS},{METRICS}"
@@ -194,10 +196,21 @@ SHOWN = (
 
 
 class ForLines(NamedTuple):
-    """An option that only lines for programs have: its default, and the formats that have it."""
+    """An option that only lines for programs have: its default, and the formats that have it. `sent`: so has
+    what --otlp sends, where nothing else is written."""
 
     default: Any
     formats: tuple[str, ...]
+    sent: bool = False
+
+    def has(self, format_name: str, sends: bool) -> bool:
+        """True if the format has it, or what is sent beside none."""
+        return format_name in self.formats or (self.sent and sends and format_name == NONE)
+
+    @property
+    def where(self) -> str:
+        """What has it, in the words of the user."""
+        return " or ".join((*self.formats, *([f"{NONE} with --{OTLP}"] if self.sent else ())))
 
 
 FOR_LINES = {
@@ -206,7 +219,7 @@ FOR_LINES = {
     "body": ForLines(None, (JSONL, ECS)),
     "no_nulls": ForLines(False, (JSONL,)),
     "max_line": ForLines(None, (JSONL, ECS)),
-    "no_users": ForLines(False, (JSONL, ECS, REQUEST_LOG, PARQUET, NONE)),
+    "no_users": ForLines(False, (JSONL, ECS, REQUEST_LOG, PARQUET), sent=True),
 }
 IN_BODIES = {"records": False, "payload": "none", "int64": "number"}
 """Options on what bodies show, with their defaults."""
@@ -224,7 +237,7 @@ SINKS = (
         help=f"Which tables of {PARQUET}: {', '.join(TABLES)}.  [default: all, {RECORDS} only with --records]",
     ),
     click.option(
-        "--otlp",
+        f"--{OTLP}",
         metavar="URL",
         help="Send what passes the filters to an OpenTelemetry collector too, over OTLP/HTTP: http://127.0.0.1:4318.",
     ),
@@ -452,17 +465,17 @@ def make_style(values: dict[str, Any]) -> Style:
 def choose_format(values: dict[str, Any], terminal: bool, shown: str = TABLE) -> str:
     """The format meant by `auto`: `shown` on a terminal; options that only JSON lines have choose those."""
     name: str = values["format_name"]
-    given = {key: option.formats for key, option in FOR_LINES.items() if values[key]}
+    given = {key: option for key, option in FOR_LINES.items() if values[key]}
     if name == AUTO:
         return shown if terminal and not given else JSONL
     if name == ECS and values["body"] == JSON:
         raise click.UsageError(
             f"--body {JSON} is for --format {JSONL}: a body in {ECS} is text, or there is none"
         )
-    for option, formats in given.items():
-        if name not in formats:
-            flag = f"--{option.replace('_', '-')}"
-            raise click.UsageError(f"{flag} is for --format {' or '.join(formats)}, not {name}")
+    sends = values.get(OTLP) is not None
+    for key, option in given.items():
+        if not option.has(name, sends):
+            raise click.UsageError(f"--{key.replace('_', '-')} is for --format {option.where}, not {name}")
     return name
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from kinspect.cli.options import DEFAULT_SIGNALS, EXCHANGE, SAMPLE, SIGNALS, SPANS, split
+from kinspect.cli.options import DEFAULT_SIGNALS, EXCHANGE, OTLP, SAMPLE, SIGNALS, SPANS, split
 from kinspect.output.semconv import DEFAULT
 
 
@@ -31,12 +31,12 @@ class Otlp(NamedTuple):
 
 def make_otlp(values: dict[str, Any], emit: frozenset[str]) -> Otlp | None:
     """What the options ask for; `emit`: the types of lines. Raises click.UsageError."""
-    if values.get("otlp") is None:
+    if values.get(OTLP) is None:
         given = [name for name in ("otlp_signals", "otlp_sample", "semconv") if values.get(name) is not None]
         if given:
             raise click.UsageError(f"--{given[0].replace('_', '-')} is for --otlp")
         return None
-    url = values["otlp"]
+    url = values[OTLP]
     if values.get("sort"):
         raise click.UsageError("--sort is not for --otlp: a collector sorts by itself")
     if not _is_base(url):

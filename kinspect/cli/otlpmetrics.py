@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from opentelemetry.sdk.metrics.export import (
@@ -20,7 +21,7 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.metrics.export import Histogram as HistogramData
 
 from kinspect.analysis import metrics as own
-from kinspect.analysis.metrics import COUNTER, HISTOGRAM, METRICS, KafkaMetrics
+from kinspect.analysis.metrics import COUNTER, HISTOGRAM, KafkaMetrics, Series, exposed
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.output.operations import BOUNDS, CONSUMED, DURATION, SENT, Operations
@@ -35,9 +36,13 @@ _ABOUT = {
 }
 
 
+APART = {"kinspect_connections": "kinspect.connections.open"}
+"""Names by those of Prometheus, where another metric has the same one without its ending."""
+
+
 def dotted(name: str) -> str:
     """A name of Prometheus as one of OpenTelemetry: `kinspect.kafka.service.duration`. Its unit is beside it."""
-    return name.removesuffix("_total").removesuffix("_seconds").replace("_", ".")
+    return APART.get(name) or name.removesuffix("_total").removesuffix("_seconds").replace("_", ".")
 
 
 def unit_of(name: str) -> str:
@@ -57,6 +62,8 @@ class OtlpMetrics:
         self._kafka = KafkaMetrics()
         self._operations = Operations()
         self._began = time.time_ns()
+        self.own: Callable[[], Iterable[tuple[own.Metric, Series]]] = tuple
+        """Gives the metrics of kinspect itself."""
 
     def add(self, exchange: Exchange, shown: dict[str, Any], attributes: dict[str, Value]) -> None:
         """Count an exchange, given its line and its attributes."""
@@ -74,23 +81,20 @@ class OtlpMetrics:
         """All that was counted, as it is now."""
         now = time.time_ns()
         scope = self._telemetry.scope
-        found = [*self._own(now), *self._conventional(now)]
+        found = [*self._named(now), *self._conventional(now)]
         scoped = ScopeMetrics(scope, found, scope.schema_url or "")
         resource = self._telemetry.resource
         return MetricsData([ResourceMetrics(resource, [scoped], resource.schema_url)])
 
-    def _own(self, now: int) -> Iterator[Metric]:
-        result = self._kafka.result()
-        for metric in METRICS:
-            series = result.get(metric.name)
-            if not series:
-                continue
-            labels = self._kafka.labels_of(metric)
+    def _named(self, now: int) -> Iterator[Metric]:
+        """The metrics that Prometheus has too, those without values left out."""
+        for metric, series in chain(exposed(self._kafka, self._kafka.result()), self.own()):
             points: list[Any] = [
-                self._point(metric, dict(zip(labels, values, strict=True)), amount, now)
+                self._point(metric, dict(zip(metric.labels, values, strict=True)), amount, now)
                 for values, amount in series.items()
             ]
-            yield _metric(dotted(metric.name), metric.about, unit_of(metric.name), metric.kind, points)
+            if points:
+                yield _metric(dotted(metric.name), metric.about, unit_of(metric.name), metric.kind, points)
 
     def _point(self, metric: own.Metric, attributes: dict[str, str], amount: Any, now: int) -> Any:
         if metric.kind == HISTOGRAM:

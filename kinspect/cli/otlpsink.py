@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kinspect import __version__
+from kinspect.analysis.metrics import Metric, Series
 from kinspect.cli import FAILED, complain
 from kinspect.cli.options import CONNECTION, GAP, LOGS, METRICS, SPANS
 from kinspect.cli.otlp import Otlp
@@ -15,7 +17,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.view.view import View
 from kinspect.output.delivery import Delivery
-from kinspect.output.meaning import fails
+from kinspect.output.meaning import epoch, fails
 from kinspect.output.otlp import (
     Reasons,
     Telemetry,
@@ -93,6 +95,16 @@ class OtlpSink:
             self._without_time += 1
         else:
             self._spans.put(span, characters(attributes))
+
+    def tell(self, line: dict[str, Any]) -> None:
+        if self._logs is not None:
+            attributes = self._telemetry.attributes(line)
+            self._logs.put(
+                self._telemetry.log(line, attributes, epoch(line["timestamp"])), characters(attributes)
+            )
+
+    def watch(self, own: Callable[[], Iterable[tuple[Metric, Series]]]) -> None:
+        self._metrics.own = own
 
     def flush(self) -> None:
         """Send metrics if it is time. Other batches go by themselves. Tell once what went wrong."""

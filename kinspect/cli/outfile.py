@@ -7,12 +7,13 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import BufferedIOBase, TextIOWrapper
 from typing import Any, NamedTuple, TextIO
 
 from kinspect.cli import complain
 from kinspect.errors import KinspectError
+from kinspect.model import NS_PER_MS
 
 PRIVATE = 0o600
 """Mode of output files: captures hold other people's data, so only the owner may read them."""
@@ -43,6 +44,21 @@ def check_overwrite(path: str, force: bool, inputs: Sequence[str], appends: bool
         raise KinspectError(f"{path}: is one of the inputs")
 
 
+class Waiting(NamedTuple):
+    """A wait for who reads slowly: milliseconds after which `tell` is called again, and the function."""
+
+    every_ms: float
+    tell: Callable[[], None]
+
+    def for_room(self, descriptor: int) -> None:
+        """Wait until the descriptor takes bytes."""
+        room = select.poll()
+        room.register(descriptor, select.POLLOUT)
+        self.tell()
+        while not room.poll(self.every_ms):
+            self.tell()
+
+
 class Descriptor(BufferedIOBase):
     """A file descriptor to write bytes to, each time all of them; `closes`: it is closed with the object."""
 
@@ -51,6 +67,7 @@ class Descriptor(BufferedIOBase):
         self._closes = closes
         # Together, so that another thread sees both of the same moment.
         self._blocked: tuple[int, int | None] = (0, None)
+        self._waiting: Waiting | None = None
 
     @property
     def blocked_ns(self) -> int:
@@ -91,7 +108,17 @@ class Descriptor(BufferedIOBase):
             self._blocked = before + time.monotonic_ns() - began, None
         return done
 
+    def tell_waiting(self, every_ns: int, tell: Callable[[], None]) -> None:
+        """Have `tell` called in writes that wait for a reader, at least so often. A file has none: a write that does
+        not come back from the disk tells nothing."""
+        if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            self._waiting = Waiting(every_ns / NS_PER_MS, tell)
+
     def _some(self, data: memoryview) -> int:
+        if self._waiting is not None:
+            self._waiting.for_room(self._descriptor)
+            # So much goes into a pipe that has room without waiting.
+            data = data[: select.PIPE_BUF]
         try:
             return os.write(self._descriptor, data)
         except BlockingIOError:

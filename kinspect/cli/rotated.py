@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from kinspect.capture.rotation import Rotation, numbered, there_are
+from kinspect.cli import complain
 from kinspect.cli.archive import COMPRESSIONS, ENDINGS, Archive
 from kinspect.cli.outfile import NamedFile, Output, Placing
 from kinspect.errors import KinspectError
@@ -15,7 +16,8 @@ from kinspect.errors import KinspectError
 class RotatedFile(NamedFile):
     """Files of whole lines, each within the limits of `rotation`; a line that is longer has one for itself.
 
-    Numbers go on behind those of the files that are there, which count for `rotation.keep`.
+    Numbers go on behind those of the files that are there, which count for `rotation.keep`. Where the next file cannot
+    be made, lines go on into the old one up to the next turn, which is one more limit away.
     """
 
     def __init__(self, path: str, placing: Placing, rotation: Rotation, compression: str | None) -> None:
@@ -30,7 +32,8 @@ class RotatedFile(NamedFile):
             None if compression is None else COMPRESSIONS[compression],
         )
         self._size = 0
-        self._opened = time.monotonic_ns()
+        self._begin_turn()
+        self._told = False
         super().__init__(numbered(path, self._number), placing)
 
     def begin(self) -> None:
@@ -42,7 +45,7 @@ class RotatedFile(NamedFile):
         while left:
             fitting = self._fitting(left)
             if not fitting:
-                self._next()
+                self._turn()
                 continue
             super().write(left[:fitting])
             self._size += fitting
@@ -53,22 +56,39 @@ class RotatedFile(NamedFile):
         """Bytes of the lines that the file has room for; at least one line if it is empty."""
         if self._rotation.size is None:
             return len(data)
-        room = self._rotation.size - self._size
+        since = self._size - self._turned_size
+        room = self._rotation.size - since
         if len(data) <= room:
             return len(data)
         lines = bytes(data)
         fitting = lines.rfind(b"\n", 0, max(room, 0)) + 1
-        return fitting or (0 if self._size else lines.find(b"\n") + 1 or len(data))
+        return fitting or (0 if since else lines.find(b"\n") + 1 or len(data))
 
     def tick(self) -> None:
         limit = self._rotation.time_ns
-        if limit is not None and time.monotonic_ns() >= self._opened + limit:
-            self.anew()
+        if self._size and limit is not None and time.monotonic_ns() >= self._turned_at + limit:
+            self._turn()
 
     def anew(self) -> None:
-        """Begin the next file, unless this one is empty."""
+        """Begin the next file, unless this one is empty. Raises OSError, and the old one stays."""
         if self._size:
             self._next()
+
+    def _turn(self) -> None:
+        """Begin the next file; if it cannot be made, say so once, and try again at the next turn."""
+        try:
+            self._next()
+        except OSError as error:
+            self._begin_turn()
+            if not self._told:
+                self._told = True
+                complain(
+                    f"{error.filename or self._pattern}: {error.strerror or error}: lines go on into {self._path}"
+                )
+
+    def _begin_turn(self) -> None:
+        self._turned_size = self._size
+        self._turned_at = time.monotonic_ns()
 
     def _next(self) -> None:
         name = numbered(self._pattern, self._number + 1)
@@ -79,7 +99,8 @@ class RotatedFile(NamedFile):
         self._archive.add(self._path)
         self._path = name
         self._size = 0
-        self._opened = time.monotonic_ns()
+        self._begin_turn()
+        self._told = False
 
     def discard(self) -> None:
         """Send all that is still written to the null device: there is no next file."""

@@ -37,7 +37,7 @@ from kinspect.cli.options import (
 from kinspect.cli.otlp import Otlp, make_otlp
 from kinspect.cli.placing import check_placing, open_placed
 from kinspect.cli.progress import ProgressBar
-from kinspect.cli.sink import Input, Sink
+from kinspect.cli.sink import Closed, Input, Sink, TellingSink
 from kinspect.extras import need
 from kinspect.filters import Filter
 from kinspect.kafka.exchange.exchange import Exchange
@@ -282,7 +282,7 @@ class ReadRun(Run):
 
     def close(self, found: dict[str, Any] | None = None) -> int:
         """Print the summary and the errors of inputs; return the exit status for them. `found`: the summary's object,
-        if other processes made it."""
+        if other processes made it. Raises the first error of a sink, once all are closed."""
         if found is None:
             found = self.summary()
         if self.sorted is not None and self.sorted.missing:
@@ -292,6 +292,8 @@ class ReadRun(Run):
         summary = self.tally.completed(found)
         # A file of an earlier run stays as it is if there is nothing to put in its place.
         shows = SUMMARY in self.options.emit and (self.begun or self.options.path is None)
+        if shows:
+            self.tell_sinks(summary)
         try:
             with self.interrupt.breakable():
                 if self.sorted is not None and self.begun:
@@ -311,13 +313,21 @@ class ReadRun(Run):
             self.note_secrets(0)
         # Not breakable: what was read for them would be lost.
         read = Input(self.packets.files, self.packets.errors, self.begun, self.tally.first)
-        closed = [sink.close(read) for sink in self.sinks]
+        closed, failures = _close_all(self.sinks, read)
         if not self.options.values["quiet"] and not self.nothing_read:
             click.echo(summary_text(found, self.tally), nl=False, err=True)
             for text in [text for sink in closed for text in sink.told]:
                 click.echo(escape(text), err=True)
+        if failures:
+            raise failures[0]
         statuses = [error.status for error in self.packets.errors] + [sink.status for sink in closed]
         return max(statuses, default=0)
+
+    def tell_sinks(self, line: dict[str, Any]) -> None:
+        """Give a line on the run itself to the sinks that take such lines."""
+        for sink in self.sinks:
+            if isinstance(sink, TellingSink):
+                sink.tell(line)
 
     @property
     def nothing_read(self) -> bool:
@@ -394,6 +404,18 @@ def _open_sinks(options: RunOptions, rolls: bool, waits: bool, silent: bool) -> 
         # However the command ends; nothing is left to do once the run is closed.
         click.get_current_context().call_on_close(sink.discard)
     return sinks
+
+
+def _close_all(sinks: Sequence[Sink], read: Input) -> tuple[list[Closed], list[Exception]]:
+    """Close each sink, whatever becomes of the others: what they tell, and the errors of those that fail."""
+    closed: list[Closed] = []
+    failures: list[Exception] = []
+    for sink in sinks:
+        try:
+            closed.append(sink.close(read))
+        except Exception as error:
+            failures.append(error)
+    return closed, failures
 
 
 def _called(options: RunOptions) -> str | None:

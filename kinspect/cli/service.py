@@ -7,6 +7,7 @@ import time
 
 from kinspect.capture.live import Live
 from kinspect.cli import complain, outfile
+from kinspect.cli.health import health
 from kinspect.cli.interrupt import LateError
 from kinspect.cli.run import ReadRun
 from kinspect.cli.sdnotify import READY, STOPPING, WATCHDOG, Notifier
@@ -62,6 +63,9 @@ class Service:
         self._notifier = notifier
         self._alarm_ns = notifier.watchdog_ns and notifier.watchdog_ns // 2
         self._next_alarm = self._next_status = 0
+        if self._alarm_ns is not None:
+            # Twice as often: the last sign of life was a while before the write.
+            run.stream.file.tell_waiting(self._alarm_ns // 2, self._notify_waiting)
 
     def ready(self) -> None:
         """Packets are being captured."""
@@ -93,7 +97,9 @@ class Service:
                 outfile.discard(self._run.stream)
 
     def _write_stats(self, now: int) -> None:
-        self._run.writer.line(self._stats.line(now))
+        line = self._stats.line(now)
+        self._run.tell_sinks(line)
+        self._run.writer.line(line)
         self._run.writer.flush()
 
     def _open_anew(self) -> None:
@@ -109,17 +115,25 @@ class Service:
 
     def _notify(self, now: int) -> None:
         # A block came, if only one without packets: the capturing process is alive, and decoding goes on.
-        if self._alarm_ns is not None and now >= self._next_alarm:
-            self._next_alarm = now + self._alarm_ns
-            self._notifier.send(WATCHDOG)
+        self._sign_of_life(now)
         if now >= self._next_status:
             self._next_status = now + STATUS_NS
             self._notifier.send(self._status())
 
+    def _notify_waiting(self) -> None:
+        # Whoever reads the output is slow, which a new start would not change.
+        if self._capture.capturing:
+            self._sign_of_life(time.monotonic_ns())
+
+    def _sign_of_life(self, now: int) -> None:
+        if self._alarm_ns is not None and now >= self._next_alarm:
+            self._next_alarm = now + self._alarm_ns
+            self._notifier.send(WATCHDOG)
+
     def _status(self) -> str:
-        capture = self._capture
-        drops = capture.kernel_drops + capture.queue_drops
+        now = health(self._capture, self._run)
         return (
-            f"STATUS=capturing on {capture.files[0]}: {capture.captured_packets} packets, {drops} dropped,"
+            f"STATUS=capturing on {self._capture.files[0]}: {now.packets} packets,"
+            f" {now.kernel_drops + now.queue_drops} dropped,"
             f" {self._run.tally.shown} exchanges shown"
         )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from kinspect.errors import CaptureError
 from kinspect.kafka.exchange.lines import Line
+
+if TYPE_CHECKING:
+    from kinspect.analysis.metrics import Metric, Series
 
 
 class Input(NamedTuple):
@@ -40,6 +44,17 @@ class Sink(Protocol):
 
     def discard(self) -> None:
         """The command ends: what does not count by now never will."""
+
+
+@runtime_checkable
+class TellingSink(Sink, Protocol):
+    """A sink that takes what a run tells of itself, too."""
+
+    def tell(self, line: dict[str, Any]) -> None:
+        """Take a line of type `summary` or `stats`."""
+
+    def watch(self, own: Callable[[], Iterable[tuple[Metric, Series]]]) -> None:
+        """Ask for the metrics of kinspect itself now and then. `own`: gives them, in the thread that decodes."""
 
 
 @runtime_checkable

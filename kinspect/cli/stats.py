@@ -61,10 +61,10 @@ class Stats:
         found = health(capture, run)
         checked = run.counts_errors and not run.tally.unchecked
         counted = {
-            "captured_packets": capture.captured_packets,
-            "captured_bytes": capture.bytes_read,
-            "kernel_drops": capture.kernel_drops,
-            "queue_drops": capture.queue_drops,
+            "captured_packets": found.packets,
+            "captured_bytes": found.bytes,
+            "kernel_drops": found.kernel_drops,
+            "queue_drops": found.queue_drops,
             "output_blocked_seconds": _seconds(found.blocked_ns),
             "exchanges": run.inspector.totals()["exchanges"],
             "shown": run.tally.shown,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from kinspect.form import VERSION
@@ -18,12 +17,13 @@ from kinspect.kafka.view.forms import NONE as NO_BODY
 from kinspect.kafka.view.forms import TEXT as BODY_TEXT
 from kinspect.kafka.view.view import View, source
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN
-from kinspect.model import NS_PER_MS, NS_PER_SECOND
+from kinspect.model import NS_PER_MS
 from kinspect.output.fit import FittedText, Places
 from kinspect.output.jsonl import text
 from kinspect.output.meaning import (
     Line,
     at,
+    epoch,
     fails,
     message,
     network_type,
@@ -101,16 +101,8 @@ def _sum(*paths: str) -> Source:
 
 def _elapsed(line: Line) -> int | None:
     """Nanoseconds from `timestamp` to `completed_at`."""
-    begin, end = (_epoch(at(line, path)) for path in ("timestamp", "completed_at"))
+    begin, end = (epoch(at(line, path)) for path in ("timestamp", "completed_at"))
     return None if begin is None or end is None else end - begin
-
-
-def _epoch(time: str | None) -> int | None:
-    """Nanoseconds since the epoch of a time with nine digits."""
-    if time is None:
-        return None
-    second, _, fraction = time.removesuffix("Z").partition(".")
-    return int(datetime.fromisoformat(f"{second}+00:00").timestamp()) * NS_PER_SECOND + int(fraction)
 
 
 def _outcome(line: Line) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Any
 
 from kinspect.kafka.wire.pair import NO_RESPONSE, ORPHAN, UNANSWERED
+from kinspect.model import NS_PER_SECOND
 from kinspect.output.escape import escape
 
 MESSAGE_MOST = 256
@@ -23,6 +25,14 @@ def at(line: Line, path: str) -> Any:
             return None
         value = value.get(name)
     return value
+
+
+def epoch(time: str | None) -> int | None:
+    """Nanoseconds since the epoch of a time with nine digits."""
+    if time is None:
+        return None
+    second, _, fraction = time.removesuffix("Z").partition(".")
+    return int(datetime.fromisoformat(f"{second}+00:00").timestamp()) * NS_PER_SECOND + int(fraction)
 
 
 def fails(line: Line) -> bool:

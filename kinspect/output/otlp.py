@@ -16,8 +16,9 @@ from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk import version as sdk
 from opentelemetry.sdk._logs import ReadableLogRecord
-from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
@@ -112,12 +113,17 @@ class Telemetry:
     def __init__(self, names: Names, version: str) -> None:
         self._names = names
         own = {
+            "telemetry.sdk.language": "python",
+            "telemetry.sdk.name": "opentelemetry",
+            "telemetry.sdk.version": sdk.__version__,
             "service.name": "kinspect",
             "service.version": version,
             "service.instance.id": uuid4().hex,
             "host.name": socket.gethostname(),
         }
-        self.resource = Resource.create(own, names.schema_url)
+        # Not by `Resource.create`, which loads and runs what other packages register, in threads: rights have been
+        # given up by now, and a process is still to be forked.
+        self.resource = OTELResourceDetector().detect().merge(Resource(own, names.schema_url))
         scope = {"kinspect.schema_version": SCHEMA_VERSION}
         self.scope = InstrumentationScope("kinspect", version, names.schema_url, scope)
 

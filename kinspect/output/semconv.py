@@ -10,6 +10,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from kinspect.jsontext import json_text
 from kinspect.output.meaning import (
     Line,
     api_name,
@@ -228,7 +229,7 @@ class Names:
         return {name: value for name, value in found.items() if value is not None and value != []}
 
     def other(self, line: Line) -> dict[str, Value]:
-        """Attributes of another line: its keys below `kinspect`."""
+        """Attributes of another line: its keys below `kinspect`. A list of objects is one text, which is JSON."""
         return dict(self._below(line, "kinspect"))
 
     def _below(self, line: Line, path: str) -> list[tuple[str, Value]]:
@@ -237,7 +238,8 @@ class Names:
             if isinstance(value, dict):
                 found += self._below(value, f"{path}.{key}")
             elif value not in (None, []) and key not in LEFT_OUT and (self._principal or key != "principal"):
-                found.append((f"{path}.{key}", value))
+                objects = isinstance(value, list) and isinstance(value[0], dict)
+                found.append((f"{path}.{key}", json_text(value) if objects else value))
         return found
 
 

@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 import pytest
 from support.captures import CAPTURES, FOLDERS, captures
 
+import kinspect
+from kinspect.analysis.answers.errors import APPEARED, PASSED, PASSING
 from kinspect.analysis.metrics import (
     BUCKETS,
     CLIENT_EXCHANGES,
@@ -194,9 +196,50 @@ def test_metrics_are_sums_over_the_lines(kinspect, folder):
             sums.take(json.loads(line))
     result = counted(*paths, detail=True, labels=10_000)
     for metric, expected in sums.found.items():
+        found = result[metric.name]
+        if metric == ERRORS:
+            found = by_name(found)
         # Topics of errors need the layout: which names are topics.
         if metric != TOPIC_ERRORS:
-            assert flat(result[metric.name]) == flat(expected), metric.name
+            assert flat(found) == flat(expected), metric.name
+
+
+def by_name(series):
+    """Errors by API and name, expected or not."""
+    found = Counter()
+    for (api, error, _), count in series.items():
+        found[api, error] += count
+    return found
+
+
+WITH_ERRORS = [
+    CAPTURES / "4.4.0" / f"{name}.pcap.gz" for name in ("errors_java", "groups_classic", "txn_java")
+]
+
+
+@pytest.mark.parametrize("path", WITH_ERRORS, ids=lambda path: path.name)
+def test_errors_are_expected_by_the_rules_of_the_answer(path):
+    """But for what the answer alone knows: whether an error passed."""
+    rows = kinspect.answer("errors", path)["rows"]
+    passing = {schema.error_name(code) for code in PASSING}
+    sure, rest, found = Counter(), Counter(), Counter()
+    for row in (row for row in rows if row["code"] is not None):
+        shown = sum(
+            count for reason, count in row["expected_reasons"].items() if reason not in (PASSED, APPEARED)
+        )
+        sure[row["api"], row["error"]] += shown
+        rest[row["api"], row["error"]] += row["count"] - shown
+    for (api, error, expected), count in counted(path)[ERRORS.name].items():
+        assert expected in ("yes", "no", "if_it_passes")
+        found[api, error, expected == "yes"] += count
+        may_pass = expected == "if_it_passes"
+        assert expected == "yes" or may_pass == (
+            error in passing or (api, error) == ("Metadata", "UNKNOWN_TOPIC_OR_PARTITION")
+        )
+    assert +found == +Counter(
+        {(*key, True): sure[key] for key in sure} | {(*key, False): rest[key] for key in rest}
+    )
+    assert found
 
 
 def test_each_metric_is_among_the_sums():

@@ -19,8 +19,9 @@ from kinspect import __version__
 from kinspect.analysis.metrics import ERRORS, HISTOGRAM, METRICS, SERVICE, Durations
 from kinspect.capture import open_timeline
 from kinspect.capture.handover import Counters, InterfaceCounters
-from kinspect.cli.exposition import HEALTH, family_of
+from kinspect.cli.exposition import family_of
 from kinspect.cli.livemetrics import Address, open_metrics
+from kinspect.cli.ownmetrics import HEALTH
 from kinspect.form import COMPILED
 from kinspect.kafka.view.view import SCHEMA_VERSION
 from kinspect.model import LIMITS
@@ -248,6 +249,8 @@ def test_nothing_is_loaded_once_rights_are_given_up():
     script = (
         "import sys, encodings.idna; sys.path[:0] = sys.argv[1:]\n"
         "from cli import test_livemetrics as tests; from kinspect.cli import livemetrics\n"
+        "from kinspect.cli.beforehand import load_beforehand\n"
+        "load_beforehand({'explore': False, 'metrics': ('', 0), 'format_name': 'none', 'otlp': None})\n"
         "real = livemetrics.LiveMetrics.served\n"
         "def served(*arguments):\n"
         "    global before\n"

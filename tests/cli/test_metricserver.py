@@ -1,5 +1,6 @@
 """Pages over HTTP, also for clients that are slow or hostile."""
 
+import asyncio
 import socket
 import time
 from contextlib import ExitStack, contextmanager
@@ -21,11 +22,20 @@ async def large():
     return Page(HTTPStatus.OK, LARGE)
 
 
+async def later():
+    await asyncio.sleep(1)
+    return Page(HTTPStatus.OK, b"late\n")
+
+
+async def never():
+    await asyncio.sleep(3600)
+
+
 @pytest.fixture
 def port():
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    with MetricServer(listener, {"/small": small, "/large": large}, PATIENCE):
+    with MetricServer(listener, {"/small": small, "/large": large}, PATIENCE, PATIENCE):
         yield port
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
@@ -89,7 +99,7 @@ def test_head_has_no_text(port):
 
 def test_a_large_page_arrives_whole():
     listener = socket.create_server(("127.0.0.1", 0))
-    with MetricServer(listener, {"/large": large}, 60):
+    with MetricServer(listener, {"/large": large}, 60, 60):
         answer = asked(listener.getsockname()[1], b"GET /large HTTP/1.1\r\n\r\n")
     assert answer.endswith(b"\r\n\r\n" + LARGE)
 
@@ -130,14 +140,39 @@ def test_who_does_not_read_is_left(port):
         assert len(rest(client)) < len(LARGE)
 
 
-def test_of_too_many_the_last_are_closed_and_later_ones_served(port):
+@pytest.fixture
+def patient():
+    """The port of a server that waits for longer than a test takes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    pages = {"/small": small, "/later": later, "/never": never}
+    with MetricServer(listener, pages, 600, 600):
+        yield listener.getsockname()[1]
+
+
+SILENT, GETS_NOTHING = b"GET /small HTTP/1.1\r\n", b"GET /never HTTP/1.1\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [SILENT, GETS_NOTHING])
+def test_however_many_are_slow_who_asks_is_answered(patient, sent):
     with ExitStack() as stack:
-        for _ in range(MOST_CONNECTIONS):
-            stack.enter_context(connected(port))
-        time.sleep(PATIENCE / 5)
-        assert asked(port, b"GET /small HTTP/1.1\r\n\r\n") == b""
-    time.sleep(PATIENCE / 5)
-    assert asked(port, b"GET /small HTTP/1.1\r\n\r\n").endswith(b"hello\n")
+        for _ in range(3):
+            for _ in range(MOST_CONNECTIONS):
+                stack.enter_context(connected(patient)).sendall(sent)
+            time.sleep(0.1)
+            assert asked(patient, b"GET /small HTTP/1.1\r\n\r\n").endswith(b"hello\n")
+
+
+def test_who_has_asked_comes_before_who_has_not(patient):
+    with ExitStack() as stack:
+        reading = stack.enter_context(connected(patient))
+        reading.sendall(b"GET /later HTTP/1.1\r\n\r\n")
+        time.sleep(0.1)
+        slow = [stack.enter_context(connected(patient)) for _ in range(2 * MOST_CONNECTIONS)]
+        # The first ones gave way, the last ones are still there.
+        assert rest(slow[0]) == b""
+        slow[-1].sendall(b"GET /small HTTP/1.1\r\n\r\n")
+        assert rest(slow[-1]).endswith(b"hello\n")
+        assert rest(reading).endswith(b"late\n")
 
 
 def test_it_ends_at_once_whoever_is_connected():

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from support.waiting import wait_until
 
 from kinspect.cli import outfile
 from kinspect.cli.outfile import Descriptor, NamedFile, Output, Placing
@@ -51,6 +52,54 @@ def test_a_pipe_takes_all_however_small_it_is():
     thread.join()
     os.close(read)
     assert b"".join(taken) == data
+
+
+def test_a_write_that_waits_for_a_reader_tells_so_now_and_then():
+    read, write = os.pipe()
+    data, told, taken = os.urandom(1 << 20), [], []
+
+    def tell():
+        told.append(time.monotonic())
+
+    def take():
+        wait_until(lambda: told and told[-1] - told[0] > 0.3)
+        while piece := os.read(read, 65536):
+            taken.append(piece)
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    with Descriptor(write) as output:
+        output.tell_waiting(20_000_000, tell)
+        assert output.write(data) == len(data)
+    thread.join()
+    os.close(read)
+    assert b"".join(taken) == data
+    assert len(told) > 10
+
+
+def test_a_write_to_nobody_is_told_as_such_though_it_may_wait():
+    read, write = os.pipe()
+    with Descriptor(write) as output:
+        output.tell_waiting(20_000_000, lambda: None)
+        output.write(b"one\n")
+        os.close(read)
+        with pytest.raises(BrokenPipeError):
+            output.write(b"two\n")
+
+
+def test_a_write_into_a_file_tells_of_no_wait_and_is_one(tmp_path, monkeypatch):
+    """Nobody knows why a disk takes no bytes. Lines go there whole."""
+    told, written, real = [], [], os.write
+
+    def write(descriptor, data):
+        written.append(len(data))
+        return real(descriptor, data)
+
+    with opened(tmp_path / "out") as output:
+        output.tell_waiting(1, lambda: told.append(1))
+        monkeypatch.setattr(outfile.os, "write", write)
+        output.write(bytes(100_000))
+    assert (told, written) == ([], [100_000])
 
 
 def test_the_time_in_writes_never_falls(monkeypatch):

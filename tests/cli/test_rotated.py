@@ -83,6 +83,68 @@ def test_sighup_begins_the_next_file(tmp_path):
     assert [(tmp_path / name).read_bytes() for name in names(tmp_path)] == [b"a\n", b"b\n"]
 
 
+def moved_away(folder):
+    """The folder under another name, so that no file can be made in it by the old one."""
+    return folder.rename(folder.with_name("away"))
+
+
+def test_by_size_lines_go_on_in_the_old_file_if_the_next_cannot_be_made(tmp_path, capfd):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with opened(folder, size=300) as file:
+        file.write(b"".join(LINES[:3]))
+        away = moved_away(folder)
+        for line in LINES[3:9]:
+            file.write(line)
+        assert capfd.readouterr().err.count("No such file or directory: lines go on into ") == 1
+        away.rename(folder)
+        file.write(b"".join(LINES[9:13]))
+        moved_away(folder)
+        file.write(LINES[13])
+        file.write(b"".join(LINES[13:]))
+        # It is another fault.
+        assert capfd.readouterr().err.count("lines go on into ") == 1
+        away.rename(folder)
+    files = [folder / name for name in names(folder)]
+    assert [path.stat().st_size for path in files] == [900, 300, 900]
+    assert [number(path.name) for path in files] == [1, 2, 3]
+
+
+def test_by_time_too_and_it_is_tried_again_at_the_next_turn(tmp_path, monkeypatch, capfd):
+    now, folder = [0], tmp_path / "folder"
+    monkeypatch.setattr(rotated.time, "monotonic_ns", lambda: now[0])
+    folder.mkdir()
+    with opened(folder, time_ns=10) as file:
+        file.write(b"a\n")
+        away = moved_away(folder)
+        for when in (10, 20):
+            now[0] = when
+            file.tick()
+        file.write(b"b\n")
+        away.rename(folder)
+        for when, line in ((29, b"c\n"), (30, b"d\n")):
+            now[0] = when
+            file.tick()
+            file.write(line)
+    assert [(folder / name).read_bytes() for name in names(folder)] == [b"a\nb\nc\n", b"d\n"]
+    assert capfd.readouterr().err.count("lines go on into ") == 1
+
+
+def test_a_sighup_raises_it_and_changes_nothing(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with opened(folder, size=300) as file:
+        file.write(LINES[0])
+        away = moved_away(folder)
+        with pytest.raises(FileNotFoundError):
+            file.anew()
+        away.rename(folder)
+        file.write(LINES[1])
+        file.anew()
+        file.write(LINES[2])
+    assert [(folder / name).stat().st_size for name in names(folder)] == [200, 100]
+
+
 UNPACK = {"gzip": gzip.decompress, "zstd": zstd.decompress}
 
 

@@ -60,13 +60,13 @@ def test_every_exchange_is_there_in_order(read, name):
 LATE = """
 import io, sys
 import kinspect
-from kinspect.cli import live
+from kinspect.cli.beforehand import load_beforehand
 from kinspect.kafka.view.view import View
 from kinspect.output import Style, open_writer
 
 name, capture = sys.argv[1:]
 exchanges = list(kinspect.read(capture))
-live._load_beforehand()
+load_beforehand({"explore": False, "metrics": None, "format_name": name, "otlp": None})
 before = set(sys.modules)
 stream = io.TextIOWrapper(io.BytesIO())
 writer = open_writer(name, stream, View(records=True, payload="text"), Style())
@@ -83,7 +83,7 @@ def test_live_loads_its_modules_before_it_gives_up_its_rights(name):
         [sys.executable, "-c", LATE, name, str(PRODUCED)], capture_output=True, check=False, text=True
     )
     assert found.returncode == 0, found.stderr
-    assert found.stdout.split() == [], "loaded too late: name them in LOADED_LATE of kinspect/cli/live.py"
+    assert found.stdout.split() == [], "loaded too late: name them in LATE of kinspect/cli/beforehand.py"
 
 
 @each_format

@@ -9,7 +9,7 @@ import pytest
 from console_blocks import ROOT
 
 from kinspect.analysis.metrics import BUCKETS, COUNTER, GAUGE, HISTOGRAM, LABELS, METRICS
-from kinspect.cli.exposition import HEALTH
+from kinspect.cli.ownmetrics import HEALTH
 from kinspect.model import LIMITS
 
 PAGE = ROOT / "docs" / "metrics.md"

@@ -248,6 +248,32 @@ def manager(tmp_path):
         yield made
 
 
+def signs_of_life(manager, seconds):
+    """How often a service manager hears that all is well, in this time."""
+    until, heard = time.monotonic() + seconds, 0
+    while (left := until - time.monotonic()) > 0:
+        manager.settimeout(left)
+        with suppress(TimeoutError):
+            heard += manager.recv(4096) == b"WATCHDOG=1"
+    return heard
+
+
+def test_who_reads_slowly_is_no_reason_to_start_anew_but_a_capture_that_died_is(live, tmp_path, manager):
+    port = free_port()
+    environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "400000"}
+    with live("-i", "lo", "--port", port, env=environment) as running:
+        sent_by(sending(port, 2, 500))
+        # The pipe is full, and a write waits.
+        signs_of_life(manager, 1)
+        assert 4 <= signs_of_life(manager, 2) <= 20
+        os.kill(worker_of(running), signal.SIGKILL)
+        signs_of_life(manager, 0.5)
+        assert signs_of_life(manager, 1) == 0
+        _, err = running.end(0)
+        assert running.process.returncode == 1
+    assert "the capturing process died" in err
+
+
 def test_a_service_manager_hears_of_it(live, tmp_path, manager):
     port, out = free_port(), tmp_path / "out.jsonl"
     environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "400000"}

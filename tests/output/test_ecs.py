@@ -9,9 +9,9 @@ import pytest
 from support.hostile import EVIL
 
 from kinspect.api import read
-from kinspect.kafka.view.view import View
+from kinspect.kafka.view.view import View, source
 from kinspect.output import ECS
-from kinspect.output.ecs import KEYS, EcsTexts, legacy_template, template
+from kinspect.output.ecs import EXCHANGE, KEYS, EcsTexts, _fields, _of, legacy_template, template
 from kinspect.output.meaning import MESSAGE_MOST
 
 ROOT = Path(__file__).parents[2]
@@ -157,6 +157,18 @@ def test_the_page_has_every_key_with_its_type():
     assert {path: kind for paths, kind in rows for path in re.findall("`([^`]+)`", paths)} == TYPED
 
 
+def test_the_page_names_what_an_exchange_has_no_key_for():
+    page = " ".join((ROOT / "docs" / "ecs.md").read_text("utf-8").split())
+    told = page.partition("Three keys of an exchange's JSON line have no key here.")[2].partition(
+        "[JSON lines]"
+    )[0]
+    used = {path.partition(".")[0] for path in _fields(_of(EXCHANGE))}
+    missing = set(source().keys) - used
+    assert len(missing) == 3
+    for name in missing:
+        assert f"`{name}`" in told
+
+
 def test_no_key_has_two_types_or_stands_below_another():
     kinds = {(key.path, key.type) for key in KEYS}
     assert len(kinds) == len({path for path, _ in kinds}) == len(TYPED)
@@ -249,10 +261,11 @@ def test_users_are_left_out(kinspect):
     lines = [json.loads(line) for line in native.splitlines()]
     assert {line["type"] for line in lines} == {"exchange", "connection"}
     assert {line["client"]["principal"] for line in lines} == {None}
-    refused = kinspect("read", "--format", "table", "--no-users", capture)
-    assert (
-        "--no-users is for --format jsonl or ecs or request-log or parquet or none, not table" in refused.err
-    )
+    for name in ("table", "none"):
+        refused = kinspect("read", "--format", name, "--no-users", capture)
+        known = "jsonl or ecs or request-log or parquet or none with --otlp"
+        assert refused.status == 2
+        assert f"--no-users is for --format {known}, not {name}" in refused.err
 
 
 def test_bodies_are_one_text(kinspect, exchanges):

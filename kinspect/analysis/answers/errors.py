@@ -236,7 +236,7 @@ class Errors(Answer):
             expected = self._expectation.reason(exchange, code)
             if expected is not None:
                 self.count(fault.expected, expected, times)
-            if _may_pass(exchange.api_key, code) and exchange.timestamp is not None:
+            if may_pass(exchange.api_key, code) and exchange.timestamp is not None:
                 self.keep(fault.stretches, exchange.timestamp // STRETCH_NS)
             topics = exchange.summary.error_topics.get(code) or exchange.summary.topics
             self._keep_names(fault, exchange, topics, _groups(exchange, code))
@@ -283,7 +283,7 @@ class Errors(Answer):
             if rest and api_key == METADATA and code in (UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE):
                 after = min(((topics.get(name or "") or 0) for name, _ in fault.topics), default=None)
                 reasons |= {APPEARED: rest} if _passed(fault, after) else {}
-            elif rest and _may_pass(api_key, code):
+            elif rest and may_pass(api_key, code):
                 went_on = max(flows.get((key, *client)) or 0 for key in (api_key, WON.get(api_key, api_key)))
                 reasons |= {PASSED: rest} if _passed(fault, went_on) else {}
             rows.append(_row(api, code, client, fault, reasons, told))
@@ -298,7 +298,8 @@ def _waits_for_records(exchange: Exchange) -> bool:
     return end - begin < 2 * longest * NS_PER_MS
 
 
-def _may_pass(api_key: int | None, code: int | None) -> bool:
+def may_pass(api_key: int | None, code: int | None) -> bool:
+    """True for an error code of an API that is expected if it passes soon."""
     return code in PASSING or (api_key == METADATA and code == UNKNOWN_TOPIC)
 
 

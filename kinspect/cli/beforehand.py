@@ -1,0 +1,65 @@
+"""Modules that are otherwise loaded when first needed, for `kinspect live` to load before it gives up its rights: the
+user behind sudo may have no right to read Python's files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from kinspect.analysis.names import ANSWERS
+from kinspect.cli.options import OTLP
+from kinspect.extras import has
+from kinspect.output import LINE_FORMATS
+from kinspect.tables.names import PARQUET
+
+
+class Late(NamedTuple):
+    """Modules for runs of which `asked`, given the values of the options, is true. `extra`: what they need, if it
+    is not installed everywhere."""
+
+    asked: Callable[[dict[str, Any]], bool]
+    modules: tuple[str, ...]
+    extra: str | None = None
+
+
+LATE = (
+    Late(
+        lambda values: True,
+        (
+            *(f"kinspect.output.{name}" for name in ("console", "table", "detail")),
+            *(module for module, _ in LINE_FORMATS.values()),
+            *("kinspect.tls.protection", "kinspect.tls.keys"),
+            *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
+            *("cramjam", "crc32c", "rich.progress", "scapy.arch.common"),
+            *(f"kinspect.{package}.answers.{name}" for package in ("analysis", "output") for name in ANSWERS),
+            "kinspect.output.answers.layout",
+            *("ctypes.util", "shutil", "subprocess", "tempfile"),
+        ),
+    ),
+    Late(lambda values: values["explore"], ("kinspect.tui.app",), "explore"),
+    Late(
+        lambda values: values["metrics"] is not None,
+        ("prometheus_client.core", "kinspect.cli.exposition", "kinspect.cli.metricserver"),
+        "metrics",
+    ),
+    Late(lambda values: values["format_name"] == PARQUET, ("kinspect.cli.tablefiles",), "parquet"),
+    Late(
+        lambda values: values[OTLP] is not None,
+        # The last three with the first batch.
+        ("kinspect.cli.otlpsink", "requests", "encodings.idna", "netrc"),
+        "otel",
+    ),
+)
+"""What is loaded when it is asked for."""
+
+
+def load_beforehand(values: dict[str, Any]) -> None:
+    """Load the modules that a run with these values of its options needs later. Those whose extra is not installed
+    are left out: what needs it says so."""
+    for late in LATE:
+        if late.asked(values) and (late.extra is None or has(late.extra)):
+            for name in late.modules:
+                import_module(name)
+    # The widths of characters are loaded with the first one beyond ASCII.
+    import_module("rich.cells").cell_len("…")
