@@ -349,11 +349,12 @@ class ReadRun(Run):
         self.keylog_begun = True
 
     def _write(self, lines: Iterable[Line]) -> None:
+        stops_at = self.options.stops_at
         try:
             for line in lines:
                 if self.show_one(line):
                     self.lines += 1
-                    if self.lines == self.options.stops_at:
+                    if self.lines == stops_at:
                         raise LimitReachedError
         finally:
             self.writer.flush()
