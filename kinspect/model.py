@@ -122,8 +122,7 @@ class Segment(NamedTuple):
     mark: int = 0
 
 
-@dataclass(slots=True, frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """Damage, as data. `side`: `request`, `response`, or None for the exchange; `code`: one of `PROBLEM_CODES`;
     `offset`, `bytes`: place and size within the message of that side; `path`: dotted path of the field."""
 
@@ -220,7 +219,7 @@ LIMITS: Final = (
 """Names of limits in `Counts.caps_hit`: those of `Caps` on what is held, and those without an option."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Counts:
     """Totals of a run, for the summary."""
 

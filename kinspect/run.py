@@ -25,7 +25,7 @@ class KeyLogText(Protocol):
         """The text added since the last call."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Run:
     """Feeds an inspector with packets, and with the TLS secrets that the key log and the captures give meanwhile.
 

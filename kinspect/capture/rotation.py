@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Rotation:
+class Rotation(NamedTuple):
     """Limits of one file in bytes, nanoseconds and packets, and the number of files kept, of which the oldest is
     deleted. None: no limit."""
 

@@ -188,7 +188,7 @@ class LimitReachedError(Exception):
 def _nothing() -> None: ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReadRun(Run):
     """Reads packets and writes the exchanges (and other lines) that pass the filter. `between`: called behind each
     block, when its lines are written."""

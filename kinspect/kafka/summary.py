@@ -6,7 +6,6 @@ A layout is compiled once into steps that look only at the fields of interest; a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -498,7 +497,7 @@ def _record_problems(message: WireMessage, summary: Summary, with_records: bool)
         at = f"{path}.{name}" if path else name
         for problem in found:
             offset = None if problem.offset is None else position + problem.offset
-            yield replace(problem, side=message.direction, offset=offset, path=at)
+            yield problem._replace(side=message.direction, offset=offset, path=at)
         position += len(field.value)
 
 

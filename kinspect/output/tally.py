@@ -27,7 +27,7 @@ SHOWN, PASSED, LOOKED_AT = "shown", "passed the filters", "looked at"
 """Words for the exchanges that passed the filters; `LOOKED_AT` if nothing is written or filtered."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Tally:
     """Counts of the output side, beside the pipeline's.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time
@@ -13,8 +12,7 @@ from kinspect.kafka.wire.order import LineKey
 GAP_CAUSES: Final = ("capture_loss", "snaplen", "mid_start")
 
 
-@dataclass(slots=True, frozen=True)
-class Gap:
+class Gap(NamedTuple):
     """Bytes of one direction that the capture lacks. With the cause `mid_start` they are captured, but their message
     boundaries are unknown.
 
@@ -61,8 +59,7 @@ ALIKE: Final = (
 """Keys of a connection's object, in their order, that have the names of its fields."""
 
 
-@dataclass(slots=True, frozen=True)
-class ConnectionLine:
+class ConnectionLine(NamedTuple):
     """A finished connection: its ends, times, amounts, kind and end reason.
 
     `kind` is `kafka`, `tls`, `other` or `empty` (no payload). `packets` and `bytes` are the client's and the

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple
 from typing import Any, ClassVar, Final, Self
 
 from kinspect.kafka.wire.ends import Ends
@@ -106,7 +105,7 @@ class Pair:
     def state(self) -> list[Any]:
         """State for `from_state` of an exchange that is not complete, as plain values."""
         messages = [message and message.state() for message in (self.request, self.response)]
-        return [fields(self, self.STATE), messages, [astuple(problem) for problem in self.noted]]
+        return [fields(self, self.STATE), messages, [tuple(problem) for problem in self.noted]]
 
     @classmethod
     def from_state(cls, state: Sequence[Any], ends: Ends) -> Self:
