@@ -7,15 +7,11 @@ not known of an exchange matches no positive value, and is counted in `Filter.un
 
 from __future__ import annotations
 
-import difflib
-import fnmatch
-import ipaddress
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
-from decimal import Decimal
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kinspect import seen
 from kinspect.errors import KinspectError
@@ -26,6 +22,9 @@ from kinspect.kafka.wire.pair import ANSWERED, ORPHAN, TOKEN_NAME, UNANSWERED
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.model import NS_PER_DAY, NS_PER_MS, NS_PER_SECOND, NS_PER_US
 from kinspect.protocol import schema
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
 
 CAPTURE_END, GAP = "capture_end", "gap"
 
@@ -70,7 +69,6 @@ class TopicId(str):
     __slots__ = ()
 
 
-IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 HostPort = tuple[str, int]
 """Address and port."""
 Verdict = bool | None
@@ -357,7 +355,9 @@ def connection_ends(connection_id: str) -> tuple[HostPort, HostPort]:
 
 def glob(pattern: str) -> Predicate:
     """Test for a case-sensitive shell pattern."""
-    match = re.compile(fnmatch.translate(pattern)).match
+    from fnmatch import translate
+
+    match = re.compile(translate(pattern)).match
     return lambda text: match(text) is not None
 
 
@@ -368,7 +368,14 @@ def parse_duration(text: str, unit: str = "s") -> int:
         raise KinspectError(
             f"{text!r} is not a duration: give a number and a unit of us, ms, s, m or h, as 90s"
         )
-    return int(Decimal(match[1]) * UNITS[match[2] or unit])
+    return _times(match[1], UNITS[match[2] or unit])
+
+
+def _times(number: str, unit: int) -> int:
+    """So many units: exact, as no float would be."""
+    from decimal import Decimal
+
+    return int(Decimal(number) * unit)
 
 
 def parse_moment(text: str, option: str) -> Instant:
@@ -377,7 +384,7 @@ def parse_moment(text: str, option: str) -> Instant:
         if text.startswith("+"):
             return Instant(parse_duration(text[1:]), START)
         if _EPOCH.fullmatch(text):
-            return Instant(int(Decimal(text) * NS_PER_SECOND), EPOCH)
+            return Instant(_times(text, NS_PER_SECOND), EPOCH)
         if (match := _CLOCK.fullmatch(text)) is not None:
             return Instant(_time_of_day(*match.groups()), DAY)
         return Instant(_rfc3339(text), EPOCH)
@@ -455,7 +462,9 @@ def unknown_api(value: str, names: Iterable[str]) -> KinspectError:
 
 def _meant(value: str, known: Mapping[str, str], see: str) -> str:
     """Hint for an unknown name: the names that may be meant, by what they are written like, or where all are."""
-    close = difflib.get_close_matches(value.lower(), known, n=3)
+    from difflib import get_close_matches
+
+    close = get_close_matches(value.lower(), known, n=3)
     meant = dict.fromkeys(known[name] for name in close)
     return f"did you mean {', '.join(meant)}?" if meant else f"see `{see}`"
 
@@ -514,8 +523,10 @@ def _topic_predicate(value: str) -> Predicate:
 
 def _host_predicate(value: str) -> Predicate:
     if "/" in value:
+        from ipaddress import ip_network
+
         try:
-            network = ipaddress.ip_network(value, strict=False)
+            network = ip_network(value, strict=False)
         except ValueError:
             raise KinspectError(f"{value!r} is not a network, as 10.0.0.0/8 is") from None
         return lambda text: _address(text) in network
@@ -526,7 +537,7 @@ def _host_predicate(value: str) -> Predicate:
     if value.startswith("[") and value.endswith("]") and ":" in value:
         value = value[1:-1]  # As beside a port.
     try:
-        return glob(str(ipaddress.ip_address(value)))
+        return glob(str(_address(value)))
     except ValueError:
         if not _GLOB_CHARACTERS.search(value) or not _may_be_address(value):
             raise wrong from None
@@ -542,8 +553,10 @@ def _may_be_address(pattern: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _address(text: str) -> IpAddress:
-    return ipaddress.ip_address(text)
+def _address(text: str) -> IPv4Address | IPv6Address:
+    from ipaddress import ip_address
+
+    return ip_address(text)
 
 
 def _api(exchange: Exchange) -> tuple[Sequence[str], bool]:

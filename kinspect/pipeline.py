@@ -18,7 +18,7 @@ from kinspect.kafka.wire.order import LineNumbering
 from kinspect.model import NOWHERE, Block, Caps, Counts, Origin, Segment, added
 from kinspect.tcp import Connection, Reassembler
 from kinspect.tcp.reassembly import takes_all
-from kinspect.tls import KeyLog
+from kinspect.tls.keylog import KeyLog
 
 EXCHANGES_ONLY: Final = frozenset({"exchange"})
 

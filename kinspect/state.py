@@ -12,8 +12,6 @@ from io import BytesIO
 from struct import Struct
 from typing import Any
 
-import cbor2
-
 from kinspect.errors import StateError
 
 VERSION = 6
@@ -42,7 +40,9 @@ def fill(of: object, names: Sequence[str], values: Sequence[Any]) -> None:
 
 def to_bytes(values: Any) -> bytes:
     """Encode plain values (numbers, texts, bytes, None, and sequences and mappings of them)."""
-    body = cbor2.dumps(values)
+    from cbor2 import dumps
+
+    body = dumps(values)
     return HEAD.pack(MAGIC, VERSION, zlib.crc32(body)) + body
 
 
@@ -59,12 +59,14 @@ def from_bytes(data: bytes) -> Any:
     body = data[HEAD.size :]
     if zlib.crc32(body) != checksum:
         raise StateError("the carried state is damaged: its checksum does not fit")
+    from cbor2 import CBORDecodeError, load
+
     try:
         with BytesIO(body) as stream:
-            values = _Restored(len(body)).plain(cbor2.load(stream))
+            values = _Restored(len(body)).plain(load(stream))
             if stream.read(1):
                 raise StateError("the carried state is damaged: something follows it")
-    except (cbor2.CBORDecodeError, RecursionError) as error:
+    except (CBORDecodeError, RecursionError) as error:
         raise StateError(f"the carried state is damaged: {error}") from error
     return values
 

@@ -1,7 +1,9 @@
 """Modules that a command loads: starting up is most of the time of a short run."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,11 +11,49 @@ LIBRARIES = ("pyspark", "pyarrow", "pandas", "prometheus_client", "opentelemetry
 """Those of extras, which nothing loads but what needs them."""
 HEAVY = ("rich", "scapy", "orjson", "crc32c", "cramjam", "jsonschema_rs", "textual", *LIBRARIES)
 
+NOT_FOR_A_SMALL_READ = (
+    *(f"kinspect.{name}" for name in ("tls.decryptor", "protocol.codec", "protocol.interpreter")),
+    *("kinspect.analysis.answer", "kinspect.jobs.link", "kinspect.jobs.merge", "kinspect.jobs.worker"),
+    *("kinspect.cli.archive", "kinspect.cli.rotated", "kinspect.output.otlp", "kinspect.output.table"),
+    *(
+        "asyncio",
+        "base64",
+        "ctypes",
+        "decimal",
+        "fnmatch",
+        "hashlib",
+        "ipaddress",
+        "logging",
+        "mmap",
+        "multiprocessing",
+    ),
+    *(
+        "pathlib",
+        "queue",
+        "shlex",
+        "socket",
+        "ssl",
+        "subprocess",
+        "tempfile",
+        "traceback",
+        "urllib",
+        "_hashlib",
+    ),
+    *("backports", "cbor2", "compression", "cramjam", "cryptography", "lz4", "rich", "scapy", "textual"),
+    *LIBRARIES,
+)
+"""Loaded when something in a capture, or an option, needs it: each would cost a read of a few exchanges a part of its
+time. What click loads itself does not count."""
+CAPTURE = Path(__file__).parents[1] / "captures" / "4.4.0" / "nano.pcap"
+
 SCRIPT = """
 import sys
+import click
+before = set(sys.modules)
 from kinspect.cli import main
 status = main(sys.argv[2:])
-found = sorted(set(sys.argv[1].split(",")) & {name.partition(".")[0] for name in sys.modules})
+own = sys.modules.keys() - before
+found = sorted(set(sys.argv[1].split(",")) & {*own, *(name.partition(".")[0] for name in own)})
 print(",".join(found), file=sys.stderr)
 sys.exit(status)
 """
@@ -48,6 +88,15 @@ def test_read_to_jsonl_loads_neither_scapy_nor_rich(tmp_path):
     empty.write_bytes(bytes.fromhex("d4c3b2a1 0200 0400 00000000 00000000 00000400 01000000"))
     assert (
         loaded(("rich", "scapy", "textual", *LIBRARIES), "read", "-q", "--format", "jsonl", str(empty)) == ""
+    )
+
+
+def test_a_small_read_to_jsonl_loads_what_it_needs():
+    assert (
+        loaded(
+            NOT_FOR_A_SMALL_READ, "read", "-q", "--format", "jsonl", "-o", os.devnull, "--force", str(CAPTURE)
+        )
+        == ""
     )
 
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Callable
+from functools import cache
+from types import ModuleType
 from typing import Final, NamedTuple, Protocol
 
 from kinspect.capture.source import Source, read_at_least
 from kinspect.errors import CaptureError, MissingLibraryError, TruncatedCaptureError
 from kinspect.extras import need
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 _CHUNK: Final = 64 * 1024
 _ZSTD_WINDOW_LOG: Final = 26
@@ -60,8 +57,22 @@ class _GzipMember:
         return unpacked
 
 
-def _zstd() -> zstd.ZstdDecompressor:
-    return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG})
+@cache
+def zstd_library() -> ModuleType:
+    """The module `zstd`, loaded when it is first used, as lz4 is."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
+
+
+def _zstd() -> _Member:
+    zstd = zstd_library()
+    member: _Member = zstd.ZstdDecompressor(
+        options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
+    )
+    return member
 
 
 def _lz4() -> _Member:
@@ -85,8 +96,11 @@ _CODECS: Final = (
     # Skippable frames belong to zstd and lz4 alike, and zstd's decompressor skips them.
     *(_Codec("zstd", bytes([low]) + b"\x2a\x4d\x18", _zstd) for low in range(0x50, 0x60)),
 )
-# LZ4FrameDecompressor has no exception of its own.
-_DAMAGE: Final = (zlib.error, zstd.ZstdError, RuntimeError)
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    """What decompressors raise for damage; LZ4FrameDecompressor has no exception of its own."""
+    return zlib.error, zstd_library().ZstdError, RuntimeError
 
 
 def _codec(head: bytes) -> _Codec | None:
@@ -161,7 +175,7 @@ class Decompressed:
                 raise self._truncated()
         try:
             unpacked = member.decompress(self._input, size)
-        except _DAMAGE as error:
+        except _damage() as error:
             if _TOO_WIDE in str(error):
                 raise CaptureError(
                     f"{self.name}: the zstd data asks for a window of more than "

@@ -5,7 +5,6 @@ The numbers are those of Wireshark's wiretap library, whose `editcap` converts t
 
 from __future__ import annotations
 
-import shlex
 from typing import Final, NamedTuple
 
 from kinspect.capture.source import STDIN_NAME, Begin
@@ -59,7 +58,9 @@ _LONGEST: Final = max(kind.offset + len(kind.magic) for kind in _KINDS)
 
 def unsupported(name: str, what: str, remedy: str = _CONVERT) -> CaptureError:
     """Error: the input `name` is `what`, which is not read."""
-    file = "FILE" if name == STDIN_NAME else shlex.quote(name)
+    from shlex import quote
+
+    file = "FILE" if name == STDIN_NAME else quote(name)
     return CaptureError(f"{name}: is {what}, which kinspect does not read; {remedy.format(file=file)}")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
+import gc
 import os
 import re
-import shlex
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 import click
@@ -65,6 +64,16 @@ def _may_be_capture(name: str) -> bool:
     return name == "-" or os.sep in name or CAPTURE_NAME.fullmatch(name) is not None
 
 
+def _loaded(name: str) -> ModuleType:
+    """The module of a command. What it loads stays: the collector would look for garbage in it time and again."""
+    gc.disable()
+    try:
+        return import_module(f"kinspect.cli.{name}")
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 class LazyGroup(click.Group):
     """Imports a command when it is called: `--help` and `--version` load no more than click."""
 
@@ -75,9 +84,9 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         if cmd_name in ANSWERS:
-            made: click.Command = import_module("kinspect.cli.answers").answer_command(cmd_name)
+            made: click.Command = _loaded("answers").answer_command(cmd_name)
             return made
-        command: click.Command = getattr(import_module(f"kinspect.cli.{cmd_name}"), cmd_name)
+        command: click.Command = getattr(_loaded(cmd_name), cmd_name)
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -90,6 +99,8 @@ class LazyGroup(click.Group):
             meant = self.get_command(ctx, name)
             if meant is None or not any(error.option_name in option.opts for option in meant.params):
                 raise
+            import shlex
+
             raise NoCommandError(
                 f"{error.option_name} stands behind a command: kinspect {shlex.join(behind)}"
             ) from None
@@ -102,6 +113,8 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            import difflib
+
             close = difflib.get_close_matches(args[0], COMMANDS)
             if not close:
                 raise
@@ -188,16 +201,22 @@ def _execute(arguments: list[str]) -> int:
         return INTERRUPTED
     except OSError:
         if debug:
-            traceback.print_exc()
+            _print_traceback()
         raise
     except Exception as error:
         if debug:
-            traceback.print_exc()
+            _print_traceback()
         if isinstance(error, KinspectError):
             complain(str(error))
             return error.status
         complain(f"internal error: {error!r}; `kinspect --debug ...` says where")
         return FAILED
+
+
+def _print_traceback() -> None:
+    import traceback
+
+    traceback.print_exc()
 
 
 def complain(message: str) -> None:

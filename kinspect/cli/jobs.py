@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kinspect.analysis.answer import Answer
 from kinspect.capture import Timeline
 from kinspect.cli.options import EXCHANGE
 from kinspect.cli.run import ReadRun, RunOptions, make_inspector
 from kinspect.cli.sink import SharedSink
 from kinspect.jobs import processes, run_shared
-from kinspect.jobs.worker import own_islands
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.model import Block
@@ -21,6 +19,9 @@ from kinspect.output.ordered import Ordered
 from kinspect.output.tally import Tally
 from kinspect.pipeline import summary_line
 from kinspect.tables.names import PARQUET
+
+if TYPE_CHECKING:
+    from kinspect.analysis.answer import Answer
 
 _LARGE_PIECE = 16 * 1024
 """Size from which pieces of text (on average over a write) are written one by one, not joined."""
@@ -91,6 +92,8 @@ class _Reading:
     """A worker's `WorkerJob`: the lines that pass the filter, as text."""
 
     def __init__(self, run: ReadRun, number: int, count: int) -> None:
+        from kinspect.jobs.worker import own_islands
+
         self._run = run
         self.packets = run.packets
         taken = frozenset[str]().union(*(sink.lines for sink in run.sinks))

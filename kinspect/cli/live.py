@@ -63,7 +63,8 @@ from kinspect.cli.options import (
     usage,
 )
 from kinspect.cli.ownmetrics import decoding, own_metrics
-from kinspect.cli.placing import PLACING, ROTATION
+from kinspect.cli.placing import PLACING
+from kinspect.cli.rotated import ROTATION
 from kinspect.cli.run import ReadRun, open_run, run_options
 from kinspect.cli.sdnotify import Notifier
 from kinspect.cli.service import Hangup, Service

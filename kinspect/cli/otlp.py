@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import click
 
@@ -25,6 +24,8 @@ class Otlp(NamedTuple):
     @property
     def shown(self) -> str:
         """The URL for people, without a user and a password."""
+        from urllib.parse import urlsplit
+
         parts = urlsplit(self.url)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
@@ -52,6 +53,8 @@ def make_otlp(values: dict[str, Any], emit: frozenset[str]) -> Otlp | None:
 
 
 def _is_base(url: str) -> bool:
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(url)
         return (

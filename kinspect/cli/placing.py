@@ -7,11 +7,9 @@ from typing import Any
 import click
 
 from kinspect.capture.rotation import Rotation
-from kinspect.cli.archive import COMPRESSIONS
 from kinspect.cli.options import usage
 from kinspect.cli.outfile import Output, Placing, check_overwrite, open_output
-from kinspect.cli.rotated import open_rotated
-from kinspect.cli.types import COUNT, DURATION, MODE, SIZE
+from kinspect.cli.types import MODE
 from kinspect.output import LINE_FORMATS
 
 PLACING = (
@@ -23,25 +21,6 @@ PLACING = (
         type=MODE,
         metavar="MODE",
         help="The mode of FILE, as 0640.  [default: 0600, and with --append what FILE has]",
-    ),
-)
-ROTATION = (
-    click.option(
-        "--output-rotate-size",
-        type=SIZE,
-        help="Write into numbered files beside FILE; begin a new one before one gets larger (formats of lines).",
-    ),
-    click.option("--output-rotate-time", type=DURATION, help="Begin a new one after this time."),
-    click.option(
-        "--output-rotate-keep",
-        type=COUNT,
-        metavar="N",
-        help="Delete the oldest of more than N of them, those of earlier runs too.",
-    ),
-    click.option(
-        "--output-compress",
-        type=click.Choice([*COMPRESSIONS]),
-        help="Compress those that are complete.",
     ),
 )
 NOT_FOR_ANSWERS: dict[str, Any] = {
@@ -92,5 +71,7 @@ def open_placed(values: dict[str, Any], path: str | None) -> Output:
     placing = Placing(values["force"], values.get("append", False), values.get("output_mode"))
     rotation = rotation_of(values)
     if path is not None and rotation.limited:
+        from kinspect.cli.rotated import open_rotated
+
         return usage(lambda: open_rotated(path, placing, rotation, values["output_compress"]))
     return usage(lambda: open_output(path, placing))

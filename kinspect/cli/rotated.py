@@ -6,11 +6,34 @@ import os
 import time
 from typing import Any
 
+import click
+
 from kinspect.capture.rotation import Rotation, numbered, there_are
 from kinspect.cli import complain
 from kinspect.cli.archive import COMPRESSIONS, ENDINGS, Archive
 from kinspect.cli.outfile import NamedFile, Output, Placing
+from kinspect.cli.types import COUNT, DURATION, SIZE
 from kinspect.errors import KinspectError
+
+ROTATION = (
+    click.option(
+        "--output-rotate-size",
+        type=SIZE,
+        help="Write into numbered files beside FILE; begin a new one before one gets larger (formats of lines).",
+    ),
+    click.option("--output-rotate-time", type=DURATION, help="Begin a new one after this time."),
+    click.option(
+        "--output-rotate-keep",
+        type=COUNT,
+        metavar="N",
+        help="Delete the oldest of more than N of them, those of earlier runs too.",
+    ),
+    click.option(
+        "--output-compress",
+        type=click.Choice([*COMPRESSIONS]),
+        help="Compress those that are complete.",
+    ),
+)
 
 
 class RotatedFile(NamedFile):

@@ -17,12 +17,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from kinspect.capture import Timeline
-from kinspect.jobs.link import JobWorker, fork
-from kinspect.jobs.merge import LineMerge, Shares, TextOutput
-from kinspect.jobs.worker import CHUNK_BYTES, WorkerJob, work
+from kinspect.jobs.chunks import CHUNK_BYTES
 from kinspect.model import Block
+
+if TYPE_CHECKING:
+    from kinspect.jobs.link import JobWorker
+    from kinspect.jobs.merge import Shares, TextOutput
+    from kinspect.jobs.worker import WorkerJob
 
 LARGE = 64 * 1024 * 1024
 """Bytes of input from which on several processes are the default."""
@@ -55,6 +59,11 @@ def run_shared(
     `job`: makes the job of a worker of its number (from 0) and the number of workers. Raises KinspectError if a worker
     died or if workers read different input, and the exceptions that workers raise.
     """
+    # Who asks for the number of processes needs none of it.
+    from kinspect.jobs.link import fork
+    from kinspect.jobs.merge import LineMerge
+    from kinspect.jobs.worker import work
+
     workers: list[JobWorker] = []
     try:
         for number in range(count):

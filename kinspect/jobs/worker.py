@@ -14,14 +14,13 @@ import cbor2
 
 from kinspect.capture.timeline import Packets, note_capture
 from kinspect.errors import KinspectError
+from kinspect.jobs.chunks import CHUNK_BYTES
 from kinspect.jobs.link import DONE, FAILED, SCANNED, STOP, Link, LostError
 from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.order import LineKey
 from kinspect.model import Block
 from kinspect.pipeline import Inspector
 
-CHUNK_BYTES = 512 * 1024
-"""Input bytes of a chunk; the last block may exceed them."""
 CHUNKS_AHEAD = 4
 """Most chunks that a worker reads before it had its turn for them."""
 TEXT_BYTES = 64 * 1024

@@ -8,7 +8,7 @@ from kinspect.output.escape import escape
 from kinspect.output.instead import instead
 from kinspect.output.tally import Tally
 from kinspect.protocol import schema
-from kinspect.tls import NONE_GIVEN
+from kinspect.tls.keylog import NONE_GIVEN
 
 SERVER_NAMES_SHOWN = 3
 COUNTS_SHOWN = 8

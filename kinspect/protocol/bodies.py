@@ -6,17 +6,19 @@ the older ones; the first that uses up the bytes exactly is taken.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kinspect.model import RESPONSE, Problem
-from kinspect.protocol import compiler, interpreter, schema
+from kinspect.protocol import compiler, schema
 from kinspect.protocol.apikeys import API_VERSIONS
 from kinspect.protocol.compiler import Decode
-from kinspect.protocol.interpreter import Reading
 from kinspect.protocol.memory import MAX_MEMORY, MOST_PER_BYTE
 from kinspect.protocol.projection import Body, Projection, projection
 from kinspect.protocol.schema import Layout
 from kinspect.protocol.wire import DECODE_FAILURES, UNKNOWN_TAGS
+
+if TYPE_CHECKING:
+    from kinspect.protocol.interpreter import Reading
 
 _UNSUPPORTED_VERSION: Final = 35
 
@@ -220,10 +222,12 @@ def _best(
     layouts: list[Layout], data: bytes, start: int, end: int, base: int, max_memory: int
 ) -> tuple[Layout, Reading]:
     """The first of the least strange readings; only one other is held at a time."""
+    from kinspect.protocol.interpreter import interpret  # most captures have no such body
+
     layout = layouts[0]
-    reading = interpreter.interpret(layout, data, start, end, base=base, max_memory=max_memory)
+    reading = interpret(layout, data, start, end, base=base, max_memory=max_memory)
     for other in layouts[1:]:
-        another = interpreter.interpret(other, data, start, end, base=base, max_memory=max_memory)
+        another = interpret(other, data, start, end, base=base, max_memory=max_memory)
         if _strangeness(another, end) < _strangeness(reading, end):
             layout, reading = other, another
     return layout, reading

@@ -5,11 +5,11 @@ Everything is read on first use and file by file: asking for one layout parses o
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kinspect.model import REQUEST, RESPONSE
@@ -23,7 +23,8 @@ from kinspect.protocol.store import (
 from kinspect.protocol.versions import parse_versions, version_ranges
 from kinspect.protocol.wire import ZERO_UUID
 
-TABLE: Final = Path(__file__).with_name("table")
+TABLE: Final = os.path.join(os.path.dirname(__file__), "table")
+"""The folder of the table."""
 
 # `04_leader_and_isr.txt`: key and name are in the file name, so that the file need not be opened.
 _FILE_NAME: Final = re.compile(r"(\d+)_(\w+)\.txt")
@@ -47,7 +48,7 @@ _ZERO_DEFAULTS: Final[dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Field:
     """One field of a layout, with the conditions of its version resolved.
 
@@ -68,7 +69,7 @@ class Field:
     compact: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Layout:
     """Layout of the bytes of one version of a message. `label` names the releases of an early-access layout.
 
@@ -84,7 +85,7 @@ class Layout:
     label: str | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Api:
     """One API in all releases. The version maps map a version to the release (`3.7`) or releases (`3.9.0..4.0.2`)."""
 
@@ -151,9 +152,16 @@ def snake_case(name: str) -> str:
     return _CAPITAL.sub(r"_\1", name).lower()
 
 
+def _text(*name: str) -> str:
+    """The text of a file of the table."""
+    with open(os.path.join(TABLE, *name), encoding="utf-8") as file:
+        return file.read()
+
+
 @cache
-def _api_paths() -> dict[int, Path]:
-    found = {int(match[1]): path for path in TABLE.iterdir() if (match := _FILE_NAME.fullmatch(path.name))}
+def _api_files() -> dict[int, str]:
+    """The names of the files of all APIs by key."""
+    found = {int(match[1]): name for name in os.listdir(TABLE) if (match := _FILE_NAME.fullmatch(name))}
     return dict(sorted(found.items()))
 
 
@@ -161,8 +169,8 @@ def _api_paths() -> dict[int, Path]:
 def api_names() -> dict[int, str]:
     """Names of all APIs by key, without reading the files."""
     return {
-        key: "".join(word.capitalize() for word in path.stem.split("_")[1:])
-        for key, path in _api_paths().items()
+        key: "".join(word.capitalize() for word in name.removesuffix(".txt").split("_")[1:])
+        for key, name in _api_files().items()
     }
 
 
@@ -172,7 +180,7 @@ def api_name(key: int) -> str | None:
 
 @cache
 def _api_file(key: int) -> ApiFile:
-    return read_api(_api_paths()[key].read_text("utf-8"))
+    return read_api(_text(_api_files()[key]))
 
 
 def _version_map(text: str, valid: Iterable[int]) -> dict[int, str]:
@@ -210,7 +218,7 @@ def _api(key: int) -> Api:
 def api(key_or_name: int | str) -> Api | None:
     """API with a key, a name in any case (`listoffsets`) or an enum name (`LIST_OFFSETS`); None if unknown."""
     if isinstance(key_or_name, int):
-        return _api(key_or_name) if key_or_name in _api_paths() else None
+        return _api(key_or_name) if key_or_name in _api_files() else None
     if key_or_name.lstrip("-").isdecimal():
         return api(int(key_or_name))
     wanted = key_or_name.replace("_", "").lower()
@@ -225,7 +233,7 @@ def api(key_or_name: int | str) -> Api | None:
 
 def apis() -> tuple[Api, ...]:
     """All APIs by key. Reads the whole table."""
-    return tuple(_api(key) for key in _api_paths())
+    return tuple(_api(key) for key in _api_files())
 
 
 def layout(api_key: int, version: int, direction: str) -> Layout | None:
@@ -237,7 +245,7 @@ def layout(api_key: int, version: int, direction: str) -> Layout | None:
 def layouts(api_key: int, version: int, direction: str) -> tuple[Layout, ...]:
     """All layouts that version ever had, the stable one first; empty for an unknown API or version."""
     # Only existing layouts are cached: keys and versions come from captures.
-    if api_key not in _api_paths() or version not in _api_file(api_key).request.versions:
+    if api_key not in _api_files() or version not in _api_file(api_key).request.versions:
         return ()
     return _api_layouts(api_key, version, direction)
 
@@ -265,7 +273,7 @@ def header_versions(direction: str) -> frozenset[int]:
 
 @cache
 def _headers() -> dict[str, MessageDefinition]:
-    messages = read_messages((TABLE / "headers.txt").read_text("utf-8"))
+    messages = read_messages(_text("headers.txt"))
     return {REQUEST if message.name == "RequestHeader" else RESPONSE: message for message in messages}
 
 
@@ -274,7 +282,7 @@ def header_version(api_key: int, version: int, direction: str) -> int:
 
     For an unknown API the header without tagged fields is assumed.
     """
-    plain, flexible_from, exceptions = _header_rule(api_key if api_key in _api_paths() else None, direction)
+    plain, flexible_from, exceptions = _header_rule(api_key if api_key in _api_files() else None, direction)
     for low, high, header in exceptions:
         if low <= version <= high:
             return header
@@ -307,8 +315,8 @@ def _records() -> dict[str, MessageDefinition]:
 @cache
 def record_files() -> dict[str, tuple[MessageDefinition, ...]]:
     """Messages of every file of `table/records`, by the file's stem."""
-    paths = sorted((TABLE / "records").glob("*.txt"))
-    return {path.stem: tuple(read_messages(path.read_text("utf-8"))) for path in paths}
+    names = sorted(name for name in os.listdir(os.path.join(TABLE, "records")) if name.endswith(".txt"))
+    return {name.removesuffix(".txt"): tuple(read_messages(_text("records", name))) for name in names}
 
 
 def record_names() -> tuple[str, ...]:
@@ -411,7 +419,7 @@ def _default(definition: FieldDefinition, kind: str, nullable: bool) -> Any:
 def errors() -> dict[int, ErrorCode]:
     """All error codes that Kafka has had."""
     found = {}
-    for line in (TABLE / "errors.txt").read_text("utf-8").splitlines():
+    for line in _text("errors.txt").splitlines():
         if line.startswith("#"):
             continue
         code, name, retriable, *rest = line.split()
@@ -447,7 +455,7 @@ def error_advice() -> dict[int, ErrorAdvice]:
     """Meaning and advice for each of `errors`."""
     found: dict[int, dict[str, str]] = {}
     code = 0
-    for line in (TABLE / "advice.txt").read_text("utf-8").splitlines():
+    for line in _text("advice.txt").splitlines():
         if line.startswith("  "):
             name, _, text = line.strip().partition(": ")
             found[code][name] = text
@@ -466,7 +474,7 @@ def advice_for(code: int) -> ErrorAdvice:
 def releases() -> dict[str, dict[int, VersionRange]]:
     """Versions that brokers of each release support, by release and API key, oldest release first."""
     found: dict[str, dict[int, VersionRange]] = {}
-    for line in (TABLE / "releases.txt").read_text("utf-8").splitlines():
+    for line in _text("releases.txt").splitlines():
         if line.startswith("#"):
             continue
         release, *spoken = line.split()

@@ -15,7 +15,7 @@ from kinspect.pipeline import one_by_one, relax_collector
 from kinspect.spark.merge import Bases, ChunkMerge, islands
 from kinspect.tables.made import Made
 from kinspect.tables.request import Request
-from kinspect.tls import KeyLog
+from kinspect.tls.keylog import KeyLog
 
 Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 EndPlace = tuple[int | None, int]

@@ -17,7 +17,7 @@ from kinspect.model import Caps
 from kinspect.pipeline import Inspector
 from kinspect.tables.names import DEFAULT_TABLES
 from kinspect.tables.rows import Table, open_table
-from kinspect.tls import KeyLog
+from kinspect.tls.keylog import KeyLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,31 +5,6 @@
     decryptor = Decryptor(keylog, client=0, deliver=take)
     decryptor.data(direction, time, frame, buffer, start, end)
 
-Pure: it opens nothing. `cryptography` is imported when the first connection has its secrets.
+Pure: it opens nothing. `cryptography` is imported when the first connection has its secrets. Nothing is imported here:
+a run without TLS needs no more than `keylog` and `records`.
 """
-
-from kinspect.tls.decryptor import (
-    DECRYPTING,
-    FAILED,
-    HANDSHAKE,
-    NO_SECRETS,
-    NONE_GIVEN,
-    UNSUPPORTED,
-    Decryptor,
-)
-from kinspect.tls.handshake import ClientHello, looks_like_tls, parse_client_hello
-from kinspect.tls.keylog import KeyLog
-
-__all__ = [
-    "DECRYPTING",
-    "FAILED",
-    "HANDSHAKE",
-    "NONE_GIVEN",
-    "NO_SECRETS",
-    "UNSUPPORTED",
-    "ClientHello",
-    "Decryptor",
-    "KeyLog",
-    "looks_like_tls",
-    "parse_client_hello",
-]

@@ -9,7 +9,6 @@ from kinspect.state import fields, fill
 from kinspect.tls import records
 from kinspect.tls.handshake import (
     ALERTS,
-    CLIENT_HELLO,
     ENCRYPTED_EXTENSIONS,
     FINISHED,
     KEY_UPDATE,
@@ -24,11 +23,12 @@ from kinspect.tls.keylog import (
     CLIENT_HANDSHAKE,
     CLIENT_RANDOM,
     CLIENT_TRAFFIC,
+    NONE_GIVEN,
     SERVER_HANDSHAKE,
     SERVER_TRAFFIC,
     KeyLog,
 )
-from kinspect.tls.records import HEADER_BYTES, BrokenRecordError
+from kinspect.tls.records import CLIENT_HELLO, HEADER_BYTES, BrokenRecordError
 from kinspect.tls.side import SEARCH_BYTES, TlsSide
 from kinspect.tls.suites import Suite, suite
 
@@ -45,7 +45,6 @@ TLS_12, TLS_13 = 0x0303, 0x0304
 _VERSIONS = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", TLS_12: "TLS 1.2", TLS_13: "TLS 1.3"}
 _FATAL = 2
 
-NONE_GIVEN = "no secrets were given"
 _NONE_FITS = "no secrets for this connection in the key log"
 _NOT_ALL = "not all secrets for this connection in the key log"
 _NOT_AUTHENTIC = "a record does not authenticate: damage"

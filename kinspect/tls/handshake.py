@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-from kinspect.tls.records import HANDSHAKE, HEADER_BYTES
+from kinspect.tls.records import CLIENT_HELLO
 
-CLIENT_HELLO, SERVER_HELLO, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = 1, 2, 8, 20, 24
+SERVER_HELLO, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = 2, 8, 20, 24
 # Message types that are used; others are skipped by their length.
 _READ = frozenset({CLIENT_HELLO, SERVER_HELLO, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE})
 _MESSAGE_HEADER = 4
@@ -122,16 +122,6 @@ class ServerHello(NamedTuple):
     encrypt_then_mac: bool
     random: bytes
     retry: bool
-
-
-def looks_like_tls(data: bytes) -> bool:
-    """True if the first bytes of a stream are a TLS handshake record with a ClientHello."""
-    return (
-        len(data) > HEADER_BYTES
-        and data[0] == HANDSHAKE
-        and data[1] == 3
-        and data[HEADER_BYTES] == CLIENT_HELLO
-    )
 
 
 def parse_client_hello(body: bytes) -> ClientHello:

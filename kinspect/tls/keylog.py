@@ -10,6 +10,9 @@ SERVER_HANDSHAKE = "SERVER_HANDSHAKE_TRAFFIC_SECRET"
 CLIENT_TRAFFIC = "CLIENT_TRAFFIC_SECRET_0"
 SERVER_TRAFFIC = "SERVER_TRAFFIC_SECRET_0"
 
+NONE_GIVEN = "no secrets were given"
+"""Reason not to decrypt a connection: there is no key log."""
+
 RANDOM_BYTES = 32
 LINE_BYTES = 1024
 """Upper bound on the length of a line with a secret that is used."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 CHANGE_CIPHER_SPEC, ALERT, HANDSHAKE, APPLICATION_DATA, HEARTBEAT = 20, 21, 22, 23, 24
 
+CLIENT_HELLO = 1
+"""Type of the handshake message that a connection begins with."""
+
 HEADER_BYTES = 5
 # 2^14 bytes of plaintext and 2048 of overhead for their protection (RFC 5246 §6.2.3); TLS 1.3 allows less.
 FRAGMENT_BYTES = 2**14 + 2048
@@ -11,6 +14,16 @@ FRAGMENT_BYTES = 2**14 + 2048
 
 class BrokenRecordError(Exception):
     """No record at a position where one should begin."""
+
+
+def looks_like_tls(data: bytes) -> bool:
+    """True if the first bytes of a stream are a TLS handshake record with a ClientHello."""
+    return (
+        len(data) > HEADER_BYTES
+        and data[0] == HANDSHAKE
+        and data[1] == 3
+        and data[HEADER_BYTES] == CLIENT_HELLO
+    )
 
 
 class RecordReader:

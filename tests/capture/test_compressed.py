@@ -7,7 +7,7 @@ from capture_files import COMPRESS, Packet, packets, pcap, pcapng, read
 
 from kinspect import extras
 from kinspect.capture import open_timeline
-from kinspect.capture.compressed import zstd
+from kinspect.capture.compressed import zstd_library
 from kinspect.errors import CaptureError, TruncatedCaptureError
 
 CODECS = list(COMPRESS)
@@ -155,8 +155,8 @@ def test_memory_stays_small_whatever_the_data_expand_to(tmp_path, codec):
 
 @pytest.mark.parametrize(("window", "fits"), [(26, True), (27, False)])
 def test_a_zstd_window_that_is_too_wide(tmp_path, window, fits):
-    options = {zstd.CompressionParameter.window_log: window}
-    compressor = zstd.ZstdCompressor(options=options)
+    options = {zstd_library().CompressionParameter.window_log: window}
+    compressor = zstd_library().ZstdCompressor(options=options)
     path = tmp_path / "x.pcap.zst"
     path.write_bytes(compressor.compress(pcap(CONTENT)) + compressor.flush())
     result = read(path)

@@ -24,7 +24,7 @@ from support.tui import indexed
 
 import kinspect
 from kinspect.capture import open_timeline
-from kinspect.capture.compressed import zstd
+from kinspect.capture.compressed import zstd_library
 from kinspect.capture.formats import FORMATS
 from kinspect.cli import CAPTURE_NAME
 from kinspect.cli.pasted import message_bytes
@@ -38,7 +38,7 @@ CAPTURE = Path(__file__).parents[2] / "captures" / "4.4.0" / "mtu1500.pcap.gz"
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "plain": bytes,
     "gzip": gzip.compress,
-    "zstd": zstd.compress,
+    "zstd": zstd_library().compress,
     "lz4": lz4.frame.compress,
 }
 VIEW = View(records=True, payload="text")

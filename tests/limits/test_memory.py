@@ -7,7 +7,7 @@ import os
 import lz4.frame
 import pytest
 
-from kinspect.capture.compressed import zstd
+from kinspect.capture.compressed import zstd_library
 from kinspect.output import ECS, FORMATS, REQUEST_LOG
 
 LIMIT = 150  # MiB
@@ -105,7 +105,7 @@ def test_large_messages_in_every_format(measured, generate, profile, format_name
 HEADER = bytes.fromhex("d4c3b2a1 0200 0400 00000000 00000000 00000400 01000000")
 EMPTY = bytes(16)
 FULL = bytes(8) + (65_520).to_bytes(4, "little") * 2 + bytes(65_520)
-CODECS = {"gzip": gzip.compress, "zstd": zstd.compress, "lz4": lz4.frame.compress}
+CODECS = {"gzip": gzip.compress, "zstd": zstd_library().compress, "lz4": lz4.frame.compress}
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -4,7 +4,7 @@ from kinspect.model import Problem
 from kinspect.output.summary import summary_text
 from kinspect.output.tally import LOOKED_AT, PASSED, Tally
 from kinspect.pipeline import Inspector
-from kinspect.tls import NONE_GIVEN
+from kinspect.tls.keylog import NONE_GIVEN
 
 HEARTBEAT = 12
 BEAT = {"group_id": "workers", "generation_id": 1, "member_id": "m"}

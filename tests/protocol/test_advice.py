@@ -1,7 +1,9 @@
+from pathlib import Path
+
 from kinspect.protocol import schema
 
 SHORT = 160
-ADVICE = (schema.TABLE / "advice.txt").read_text("utf-8")
+ADVICE = Path(schema.TABLE, "advice.txt").read_text("utf-8")
 
 
 def test_every_error_code_has_a_meaning_and_advice_in_a_line_each():

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from kinspect.protocol import schema, store
@@ -34,7 +36,8 @@ def test_an_api_is_written_as_it_was_read():
 
 
 def test_the_whole_table_is_written_as_it_was_read():
-    paths = [*schema.TABLE.glob("*_*.txt"), *schema.TABLE.glob("records/*.txt"), schema.TABLE / "headers.txt"]
+    table = Path(schema.TABLE)
+    paths = [*table.glob("*_*.txt"), *table.glob("records/*.txt"), table / "headers.txt"]
     assert len(paths) > 100
     for path in paths:
         text = path.read_text("utf-8")

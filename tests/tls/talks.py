@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from kinspect.tls import Decryptor, KeyLog
+from kinspect.tls.decryptor import Decryptor
+from kinspect.tls.keylog import KeyLog
 
 DATA = Path(__file__).parent / "data"
 CLIENT, SERVER = 0, 1

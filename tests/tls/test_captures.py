@@ -11,7 +11,8 @@ from kinspect import link
 from kinspect.capture import open_timeline
 from kinspect.model import Caps, Counts, Progress
 from kinspect.tcp import Reassembler
-from kinspect.tls import Decryptor, KeyLog
+from kinspect.tls.decryptor import Decryptor
+from kinspect.tls.keylog import KeyLog
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "tls"
 GCM_12, GCM_13 = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"

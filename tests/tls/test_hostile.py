@@ -8,13 +8,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from talks import CLIENT, SERVER, Reading, long_talk, recorded
 
-from kinspect.tls import KeyLog, parse_client_hello
 from kinspect.tls.handshake import (
     MESSAGE_BYTES,
     MessageReader,
+    parse_client_hello,
     parse_encrypted_extensions,
     parse_server_hello,
 )
+from kinspect.tls.keylog import KeyLog
 from kinspect.tls.records import BrokenRecordError, RecordReader
 from kinspect.tls.suites import NAMES, suite
 

@@ -1,5 +1,4 @@
-from kinspect.tls import KeyLog
-from kinspect.tls.keylog import CLIENT_RANDOM, SERVER_TRAFFIC
+from kinspect.tls.keylog import CLIENT_RANDOM, SERVER_TRAFFIC, KeyLog
 
 RANDOM, MASTER = "ab" * 32, "cd" * 48
 LINE = f"CLIENT_RANDOM {RANDOM} {MASTER}\n"

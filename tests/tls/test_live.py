@@ -5,7 +5,8 @@ import ssl
 import pytest
 from talks import CLIENT, NO_ENCRYPT_THEN_MAC, NO_EXTENDED_MASTER_SECRET, SERVER, Peers, messages, read
 
-from kinspect.tls import Decryptor, KeyLog
+from kinspect.tls.decryptor import Decryptor
+from kinspect.tls.keylog import KeyLog
 
 TLS_12, TLS_13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 MESSAGES = messages(12, 40_000)

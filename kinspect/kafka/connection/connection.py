@@ -4,7 +4,7 @@ possible, and other data is counted."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kinspect.kafka.connection.framing import Framer
 from kinspect.kafka.connection.orphans import are_responses
@@ -27,7 +27,10 @@ from kinspect.kafka.wire.ends import Flow, exchange_ends, likely_client
 from kinspect.kafka.wire.order import LineKey, LineNumbering
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.state import fields, fill
-from kinspect.tls import Decryptor, looks_like_tls
+from kinspect.tls.records import looks_like_tls
+
+if TYPE_CHECKING:
+    from kinspect.tls.decryptor import Decryptor
 
 KAFKA: Final = "kafka"
 TLS: Final = "tls"

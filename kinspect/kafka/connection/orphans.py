@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from kinspect.kafka.connection.recognise import fits_a_broker
 from kinspect.model import RESPONSE
-from kinspect.protocol import decode_body, fits, interpreter, response_header, schema
+from kinspect.protocol import decode_body, fits, response_header, schema
 from kinspect.protocol.apikeys import API_VERSIONS, FIND_COORDINATOR, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 # Largest response for which every layout is tried: larger ones cost too much.
@@ -103,13 +103,15 @@ def _ascending(data: bytes) -> list[bytes]:
 
 def _makes_sense(candidate: Candidate, raw: bytes) -> bool:
     """True if a message that fits a layout has only values that a broker would send (no boolean is 2)."""
+    from kinspect.protocol.interpreter import interpret
+
     _, key, version = candidate
     header = response_header(raw, 0, len(raw), key, version)
     if header is None or not fits_a_broker(key, version, raw, header.body_start, len(raw)):
         return False
     layout = schema.layout(key, version, RESPONSE)
     assert layout is not None
-    spans = interpreter.interpret(layout, raw[:CHECKED_BYTES], header.body_start, len(raw), spans=True).spans
+    spans = interpret(layout, raw[:CHECKED_BYTES], header.body_start, len(raw), spans=True).spans
     return all(raw[span.start] <= 1 for span in spans if span.type == "bool")
 
 

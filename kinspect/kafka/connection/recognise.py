@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from codecs import getincrementaldecoder
 from struct import Struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import (
@@ -19,14 +19,15 @@ from kinspect.protocol import (
     RequestHeader,
     decode_body,
     fits,
-    interpreter,
     request_header,
     response_header,
     schema,
 )
 from kinspect.protocol.apikeys import PRODUCE, SASL_HANDSHAKE
-from kinspect.protocol.interpreter import Reading
 from kinspect.protocol.schema import Layout
+
+if TYPE_CHECKING:
+    from kinspect.protocol.interpreter import Reading
 
 MIN_REQUEST: Final = 8  # key, version, correlation id: request header v0
 _HEAD: Final = Struct(">ihhi")
@@ -252,8 +253,10 @@ def _beginning(
     layout: Layout, data: bytes, start: int, end: int, ranges: dict[str, tuple[int, int]]
 ) -> Reading | None:
     """The beginning of a body that ends at `end`, read; None if it does not fit, or has values outside `ranges`."""
+    from kinspect.protocol.interpreter import interpret
+
     part = data[: start + _BEGINNING_BYTES]
-    reading = interpreter.interpret(layout, part, start, end, max_memory=_BEGINNING_MEMORY)
+    reading = interpret(layout, part, start, end, max_memory=_BEGINNING_MEMORY)
     if not (reading.cut or reading.full) or reading.problems or not _makes_sense(reading.body, ranges):
         return None
     return reading

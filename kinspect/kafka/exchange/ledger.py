@@ -12,11 +12,11 @@ from kinspect.kafka.exchange.lines import Line
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import BEHIND, LineOrder
 from kinspect.model import BEHIND_HOLES, NOWHERE, Caps, Counts, Origin, Progress
-from kinspect.tls import Decryptor, KeyLog
+from kinspect.tls.keylog import KeyLog
 
 if TYPE_CHECKING:
     from kinspect.kafka.exchange.lines import ConnectionLine, Gap
-    from kinspect.tls.decryptor import Deliver, Lost
+    from kinspect.tls.decryptor import Decryptor, Deliver, Lost
 
 # Limits on the number of TLS connections that wait for their secrets, and on the bytes each may hold meanwhile.
 WAITING_DECRYPTORS: Final = 256
@@ -188,6 +188,8 @@ class Ledger:
         waits = self.expects_secrets and len(self._decryptors) < WAITING_DECRYPTORS
         if waits != self.expects_secrets:
             self.counts.hit("waiting_decryptors")
+        from kinspect.tls.decryptor import Decryptor  # most runs have no TLS
+
         decryptor = Decryptor(self.keylog, client, deliver, lost, WAITING_BYTES if waits else 0)
         if waits:
             self._decryptors[decryptor] = None

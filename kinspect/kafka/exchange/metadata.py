@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kinspect.kafka.fields.entities import HOST, PORT, TOPIC_ID, is_node_id, is_topic_id, is_topic_name
@@ -121,10 +120,27 @@ def _addresses(struct: dict[str, Any]) -> Iterator[tuple[str, int]]:
 @lru_cache(maxsize=4096)
 def ip_text(host: str) -> str | None:
     """An IP address in the form that connections have; None for a host name."""
+    if ":" not in host:
+        return host if _is_ipv4(host) else None
+    from ipaddress import ip_address
+
     try:
         return str(ip_address(host))
     except ValueError:
         return None
+
+
+def _is_ipv4(host: str) -> bool:
+    """True for four numbers of a byte, none with a leading zero: what `ipaddress` takes for an IPv4 address."""
+    octets = host.split(".")
+    return len(octets) == 4 and all(
+        octet.isascii()
+        and octet.isdigit()
+        and len(octet) <= 3
+        and str(int(octet)) == octet
+        and int(octet) < 256
+        for octet in octets
+    )
 
 
 def _may_end_in_endpoint(raw: bytes) -> bool:

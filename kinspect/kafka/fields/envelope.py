@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from ipaddress import ip_address
-from typing import Any
+from typing import Any, NamedTuple
 
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import Decoded, RequestHeader, decode_body, request_header, response_header
@@ -12,8 +10,7 @@ from kinspect.protocol.apikeys import ENVELOPE
 from kinspect.records.message import read_prefixed
 
 
-@dataclass(slots=True, frozen=True)
-class Inner:
+class Inner(NamedTuple):
     """A message inside an Envelope that could be read to its last byte; `header` is its request's."""
 
     header: RequestHeader
@@ -51,4 +48,8 @@ def principal(data: bytes | None) -> dict[str, Any] | None:
 
 def address(data: bytes | None) -> str | None:
     """4 or 16 address bytes as text."""
-    return str(ip_address(data)) if data is not None and len(data) in (4, 16) else None
+    if data is None or len(data) not in (4, 16):
+        return None
+    from ipaddress import ip_address
+
+    return str(ip_address(data))

@@ -5,9 +5,6 @@ Sources: RFC 4616 (PLAIN), RFC 5802 (SCRAM), RFC 7628 (OAUTHBEARER), KIP-43, KIP
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import re
 from collections.abc import Callable
 from typing import Final
@@ -37,9 +34,12 @@ def _oauthbearer(token: bytes) -> str | None:
 
 
 def _subject(claims: bytes) -> str | None:
+    from base64 import urlsafe_b64decode
+    from json import loads
+
     try:
-        subject = json.loads(base64.urlsafe_b64decode(claims + b"=" * (-len(claims) % 4))).get("sub")
-    except (binascii.Error, ValueError, AttributeError, RecursionError):
+        subject = loads(urlsafe_b64decode(claims + b"=" * (-len(claims) % 4))).get("sub")
+    except (ValueError, AttributeError, RecursionError):
         return None
     # JSON can spell half a surrogate pair, which is no text.
     return subject if isinstance(subject, str) and subject.isprintable() else None
@@ -88,8 +88,10 @@ def refusal(token: bytes) -> str | None:
         return error if error in SERVER_ERRORS else None
     if not token.startswith(b"{"):
         return None
+    from json import loads
+
     try:
-        status = json.loads(token).get("status")
+        status = loads(token).get("status")
     except (ValueError, RecursionError):
         return None
     if not isinstance(status, str):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final
@@ -33,7 +32,9 @@ def check_names(tree: Tree, prefix: str) -> None:
     """Raise KinspectError for a name in the tree that no body has. `prefix`: the tree's path (`request.body`)."""
     for name, below in tree.items():
         if not _is_known(name):
-            close = difflib.get_close_matches(name, sorted(names()), n=3)
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, sorted(names()), n=3)
             hint = f"did you mean {', '.join(close)}?" if close else "see `kinspect schema API --version N`"
             raise KinspectError(f"unknown field '{prefix}.{name}': no message has such a field; {hint}")
         check_names(below, f"{prefix}.{name}")

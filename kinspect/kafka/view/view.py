@@ -7,14 +7,12 @@ is first seen.
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kinspect.errors import KinspectError
@@ -138,6 +136,8 @@ class Source(NamedTuple):
 @cache
 def source() -> Source:
     """Source of `line`, read from this file."""
+    from pathlib import Path
+
     text = Path(__file__).with_name("view.py").read_text("utf-8")
     start = text.index("\ndef line(")
     function = ast.parse(text[start : text.index("\n\n\n", start)]).body[0]
@@ -183,7 +183,7 @@ SHAPES: Final[dict[str, tuple[str, ...]]] = {
 # ---------------------------------------------------------------------- the view
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class View:
     """Turns exchanges into JSON-ready dicts under given options. Made once, used for many.
 
@@ -208,15 +208,15 @@ class View:
     nulls: bool = True
     users: bool = True
     max_line: int | None = None
-    request_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
-    response_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
-    _bodies: BodyView | None = field(init=False, repr=False, compare=False)
-    _line: MakeLine = field(init=False, repr=False, compare=False)
-    _below: tuple[tuple[str, projection.Tree], ...] = field(init=False, repr=False, compare=False)
-    _forms: tuple[Form, ...] = field(init=False, repr=False, compare=False)
-    _summarises: bool = field(init=False, repr=False, compare=False)
-    _blank: dict[str, None] = field(init=False, repr=False, compare=False)
-    _ends: dict[tuple[Any, ...], tuple[Shown, Shown]] = field(init=False, repr=False, compare=False)
+    request_fields: frozenset[str] | None = field(init=False)
+    response_fields: frozenset[str] | None = field(init=False)
+    _bodies: BodyView | None = field(init=False)
+    _line: MakeLine = field(init=False)
+    _below: tuple[tuple[str, projection.Tree], ...] = field(init=False)
+    _forms: tuple[Form, ...] = field(init=False)
+    _summarises: bool = field(init=False)
+    _blank: dict[str, None] = field(init=False)
+    _ends: dict[tuple[Any, ...], tuple[Shown, Shown]] = field(init=False)
 
     def __post_init__(self) -> None:
         _one_of("payload", self.payload, PAYLOADS)
@@ -249,7 +249,7 @@ class View:
             "response_fields": _needed(tree, RESPONSE, summarises),
         }
         for name, value in settled.items():
-            object.__setattr__(self, name, value)
+            setattr(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle a view as its options, without its parts."""
@@ -386,7 +386,9 @@ def _nearest(name: str) -> str:
     for key, names in SHAPES.items():
         for below in names:
             known.setdefault(below, []).append(f"{key}.{below}")
-    close = [path for word in difflib.get_close_matches(name.lower(), known, n=3) for path in known[word]]
+    from difflib import get_close_matches
+
+    close = [path for word in get_close_matches(name.lower(), known, n=3) for path in known[word]]
     meant = f"did you mean {', '.join(close[:MEANT])}? " if close else ""
     return f"{meant}see docs/output.md, or any line without --fields"
 

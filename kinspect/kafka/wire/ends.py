@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import ip_address
 from struct import pack
 from typing import Final, Protocol
 
+from kinspect.kafka.wire.hashes import sha1
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.model import Caps, Counts, Origin
 
 TCP: Final = 6
+IPV4_BYTES: Final = 4
 
 Address = tuple[bytes, int]
 
@@ -51,7 +51,7 @@ class Shared(Protocol):
     def origin(self) -> Origin: ...
 
 
-@dataclass(slots=True, frozen=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Ends:
     """Client and broker of a connection, and the state that its exchanges share: learned `names`, input `files`, caps.
     One object a connection, equal to itself alone.
@@ -109,6 +109,10 @@ def likely_client(flow: Flow) -> int:
 @lru_cache(4096)
 def ip_text(address: bytes) -> str:
     """4 or 16 address bytes as text."""
+    if len(address) == IPV4_BYTES:
+        return ".".join(map(str, address))
+    from ipaddress import ip_address
+
     return str(ip_address(address))
 
 
@@ -127,4 +131,4 @@ def community_id(one: Address, other: Address) -> str:
     """Community ID v1 of a TCP flow (the specification's algorithm: ordered endpoints, SHA-1, base64), with seed 0."""
     (ip_a, port_a), (ip_b, port_b) = sorted((one, other))
     data = bytes(2) + ip_a + ip_b + bytes((TCP, 0)) + pack(">HH", port_a, port_b)
-    return "1:" + base64.b64encode(hashlib.sha1(data, usedforsecurity=False).digest()).decode()
+    return "1:" + binascii.b2a_base64(sha1(data, usedforsecurity=False).digest(), newline=False).decode()

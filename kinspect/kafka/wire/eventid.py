@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
+from kinspect.kafka.wire.hashes import blake2b
 from kinspect.kafka.wire.pair import Pair
 
 

@@ -22,7 +22,7 @@ from kinspect.spark.merge import NEVER, ChunkMerge
 from kinspect.spark.splits import LAST_TIMES, Report
 from kinspect.tables.made import Made
 from kinspect.tables.request import Request
-from kinspect.tls import KeyLog
+from kinspect.tls.keylog import KeyLog
 
 PIECE = "piece binary"
 SECRETS_KEPT = 50_000

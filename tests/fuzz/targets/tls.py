@@ -7,17 +7,9 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from kinspect.tls import (
-    DECRYPTING,
-    FAILED,
-    HANDSHAKE,
-    NO_SECRETS,
-    UNSUPPORTED,
-    Decryptor,
-    KeyLog,
-    parse_client_hello,
-)
-from kinspect.tls.handshake import parse_encrypted_extensions, parse_server_hello
+from kinspect.tls.decryptor import DECRYPTING, FAILED, HANDSHAKE, NO_SECRETS, UNSUPPORTED, Decryptor
+from kinspect.tls.handshake import parse_client_hello, parse_encrypted_extensions, parse_server_hello
+from kinspect.tls.keylog import KeyLog
 
 from ..script import Script, short
 from ..traffic import CAPTURES, TESTS, Piece, connections
