@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from hypothesis import strategies as st
 
 import kinspect
 from kinspect.kafka.connection.connection import KafkaConnection
-from kinspect.kafka.exchange.metadata import cluster_metadata, may_have_metadata
+from kinspect.kafka.exchange.metadata import cluster_metadata, ip_text, may_have_metadata
+from kinspect.kafka.wire import ends
 from kinspect.kafka.wire.names import NODES_KEPT, LearnedNames
 from kinspect.kafka.wire.order import UNPLACED, LineNumbering
 from kinspect.protocol import schema
@@ -230,3 +232,26 @@ def test_node_ids_of_recorded_clusters() -> None:
             assert broker["node_id"] == seen.setdefault(ends, broker["node_id"]) or seen[ends] is None
             seen[ends] = broker["node_id"]
         assert set(seen.values()) - {None} == ids
+
+
+ADDRESS_LIKE = st.lists(
+    st.one_of(
+        st.integers(0, 300).map(str), st.sampled_from(["", "00", "01", "+1", "1_0", "٣", " 1", "x", "1\n"])
+    ),
+    min_size=3,
+    max_size=5,
+).map(".".join)
+
+
+@given(st.one_of(ADDRESS_LIKE, st.ip_addresses().map(str), st.text(max_size=12), st.just("0:0::1")))
+def test_an_address_is_what_the_standard_library_takes_for_one(host: str) -> None:
+    try:
+        expected = str(ip_address(host))
+    except ValueError:
+        expected = None
+    assert ip_text(host) == expected
+
+
+@given(st.ip_addresses())
+def test_bytes_of_an_address_as_text(address: Any) -> None:
+    assert ends.ip_text(address.packed) == str(address)
