@@ -1,6 +1,6 @@
 """Cost of the tables on Spark, beside `kinspect read`: exchanges of captures in rotated files.
 
-    make bench-spark                                            # writes its section of docs/performance.md
+    make bench-spark                                            # writes its section of docs/scale.md
     .venv/bin/python tests/bench/spark.py --quick               # small captures, and nothing is kept
 
 Connections live through all files, so each of them goes on in every split. Runs alternate; the numbers are medians.
@@ -29,6 +29,7 @@ import captures
 
 BEGIN = "<!-- made by `make bench-spark`, not by hand -->\n"
 END = "<!-- end of what `make bench-spark` made -->\n"
+PAGE = report.DOCS / "scale.md"
 SIDE = Path(__file__).with_name("spark_side.py")
 CONNECTIONS = 200
 BUFFER = 1 << 20
@@ -202,9 +203,9 @@ def seconds(value: float | None) -> str:
 
 
 def keep(text: str) -> None:
-    page = report.PAGE.read_text("utf-8")
+    page = PAGE.read_text("utf-8")
     before, _, rest = page.partition(BEGIN)
-    report.PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", "utf-8")
+    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", "utf-8")
 
 
 if __name__ == "__main__":
