@@ -219,7 +219,7 @@ LIMITS: Final = (
 """Names of limits in `Counts.caps_hit`: those of `Caps` on what is held, and those without an option."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True)
 class Counts:
     """Totals of a run, for the summary."""
 

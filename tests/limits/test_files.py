@@ -45,8 +45,8 @@ ALLOWED = {
     **{
         name: {"import_module"}
         for name in (
-            *("__init__.py", "analysis/answer.py", "cli/__init__.py", "cli/live.py", "cli/livemetrics.py"),
-            "cli/progress.py",
+            *("__init__.py", "analysis/answer.py", "cli/__init__.py", "cli/beforehand.py"),
+            *("cli/progress.py", "protocol/__init__.py"),
             *("output/__init__.py", "output/answers/__init__.py", "output/answers/layout.py"),
         )
     },

@@ -5,6 +5,7 @@ Sources: RFC 4616 (PLAIN), RFC 5802 (SCRAM), RFC 7628 (OAUTHBEARER), KIP-43, KIP
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Final
@@ -35,10 +36,9 @@ def _oauthbearer(token: bytes) -> str | None:
 
 def _subject(claims: bytes) -> str | None:
     from base64 import urlsafe_b64decode
-    from json import loads
 
     try:
-        subject = loads(urlsafe_b64decode(claims + b"=" * (-len(claims) % 4))).get("sub")
+        subject = json.loads(urlsafe_b64decode(claims + b"=" * (-len(claims) % 4))).get("sub")
     except (ValueError, AttributeError, RecursionError):
         return None
     # JSON can spell half a surrogate pair, which is no text.
@@ -88,10 +88,8 @@ def refusal(token: bytes) -> str | None:
         return error if error in SERVER_ERRORS else None
     if not token.startswith(b"{"):
         return None
-    from json import loads
-
     try:
-        status = loads(token).get("status")
+        status = json.loads(token).get("status")
     except (ValueError, RecursionError):
         return None
     if not isinstance(status, str):

@@ -183,7 +183,7 @@ SHAPES: Final[dict[str, tuple[str, ...]]] = {
 # ---------------------------------------------------------------------- the view
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True)
 class View:
     """Turns exchanges into JSON-ready dicts under given options. Made once, used for many.
 
@@ -208,15 +208,15 @@ class View:
     nulls: bool = True
     users: bool = True
     max_line: int | None = None
-    request_fields: frozenset[str] | None = field(init=False)
-    response_fields: frozenset[str] | None = field(init=False)
-    _bodies: BodyView | None = field(init=False)
-    _line: MakeLine = field(init=False)
-    _below: tuple[tuple[str, projection.Tree], ...] = field(init=False)
-    _forms: tuple[Form, ...] = field(init=False)
-    _summarises: bool = field(init=False)
-    _blank: dict[str, None] = field(init=False)
-    _ends: dict[tuple[Any, ...], tuple[Shown, Shown]] = field(init=False)
+    request_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
+    response_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
+    _bodies: BodyView | None = field(init=False, repr=False, compare=False)
+    _line: MakeLine = field(init=False, repr=False, compare=False)
+    _below: tuple[tuple[str, projection.Tree], ...] = field(init=False, repr=False, compare=False)
+    _forms: tuple[Form, ...] = field(init=False, repr=False, compare=False)
+    _summarises: bool = field(init=False, repr=False, compare=False)
+    _blank: dict[str, None] = field(init=False, repr=False, compare=False)
+    _ends: dict[tuple[Any, ...], tuple[Shown, Shown]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _one_of("payload", self.payload, PAYLOADS)
@@ -249,7 +249,7 @@ class View:
             "response_fields": _needed(tree, RESPONSE, summarises),
         }
         for name, value in settled.items():
-            setattr(self, name, value)
+            object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle a view as its options, without its parts."""
