@@ -42,7 +42,6 @@ INTERPRETED = {
         )
     ),
     "kinspect/protocol/codec.py",  # takes what users give it: compiled code would refuse types before it could
-    "kinspect/records/recordset.py",  # a subclass of `list` cannot be compiled
 }
 
 # What kinspect needs when it runs is Any here, whether it is installed or not. `make lint` checks with its types,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kinspect.kafka.fields import entities, envelope, resources, sasl
 from kinspect.kafka.fields.paths import FieldPaths, field_paths
+from kinspect.kafka.wire.message import NOTHING_DECODED
 from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import API_VERSIONS, ENVELOPE, FIND_COORDINATOR, SASL_AUTHENTICATE
@@ -23,11 +24,13 @@ from kinspect.records import summarise as read_batches
 if TYPE_CHECKING:
     from kinspect.kafka.wire.message import WireMessage
     from kinspect.kafka.wire.pair import Pair
+    from kinspect.protocol import Decoded
     from kinspect.protocol.schema import Field, Layout
 
 
 ERRORS_SHOWN: Final = 100
 NO_ERRORS: Final[dict[int, int]] = {}
+NO_FIELDS: Final[dict[str, Any]] = {}
 # APIs with error codes beyond their version's layout: in a message inside, in the version that a broker falls back to.
 _BEYOND_LAYOUT: Final = frozenset({ENVELOPE, API_VERSIONS})
 COORDINATOR_KEYS: Final = frozenset({"coordinator_keys", "key"})
@@ -48,27 +51,32 @@ class RecordRoom:
     """Remaining limits for the record sets of one exchange: expanded bytes, and records and batches to keep. Held
     twice: for batches alone, and for batches with their records."""
 
-    __slots__ = ("_hit", "_left")
+    __slots__ = ("_batches", "_hit", "_records")
 
     def __init__(self, caps: Caps) -> None:
-        self._left = dict.fromkeys((False, True), (caps.records_bytes, caps.records, caps.records))
+        self._batches = self._records = (caps.records_bytes, caps.records, caps.records)
         self._hit: set[str] = set()
 
     def left(self, with_records: bool) -> tuple[int, int, int]:
         """Remaining bytes, records, batches."""
-        return self._left[with_records]
+        return self._records if with_records else self._batches
 
     def spend(self, with_records: bool, found: RecordSet, counts: Counts) -> None:
         """Subtract a record set from the limits, and count those that were reached, each once an exchange."""
-        size, records, batches = self._left[with_records]
-        self._left[with_records] = (
+        size, records, batches = self.left(with_records)
+        left = (
             max(size - found.expanded_bytes, 0),
             max(records - found.kept, 0),
-            max(batches - len(found), 0),
+            max(batches - len(found.batches), 0),
         )
-        for cap in found.caps_hit - self._hit:
-            counts.hit(cap)
-        self._hit |= found.caps_hit
+        if with_records:
+            self._records = left
+        else:
+            self._batches = left
+        if found.caps_hit:
+            for cap in found.caps_hit - self._hit:
+                counts.hit(cap)
+            self._hit |= found.caps_hit
 
 
 class RecordField:
@@ -133,9 +141,13 @@ class RecordField:
         )
 
 
-def _count(batches: RecordSet) -> int | None:
+NO_RECORDS: Final = RecordField(b"", True, RecordRoom(Caps()), Counts())
+"""The field of a record set of no bytes."""
+
+
+def _count(found: RecordSet) -> int | None:
     total = 0
-    for batch in batches:
+    for batch in found.batches:
         count: int | None = batch["count"]
         if count is None:
             return None
@@ -156,7 +168,7 @@ def _record_count(fields: Iterable[RecordField]) -> int | None:
 
 
 class _Found:
-    """Names and counts that the steps collect; dicts for sets in order of appearance."""
+    """Names and counts that the walks of bodies collect; dicts for sets in order of appearance."""
 
     __slots__ = (
         *("codes", "ends", "erring", "groups", "inners", "key", "key_type", "partitions", "record_bytes"),
@@ -181,6 +193,72 @@ class _Found:
         self.key_type: int | None = None
         self.inners: dict[str, tuple[bytes, envelope.Inner | None]] = {}
 
+    def message(self, message: WireMessage | None, fields: frozenset[str] | None = None) -> Decoded:
+        """Collect from a message, as far as it could be decoded; return what was decoded."""
+        decoded = NOTHING_DECODED if message is None else message.decode(fields)
+        self.body(decoded)
+        return decoded
+
+    def body(self, decoded: Decoded) -> None:
+        body, layout = decoded.body, decoded.layout
+        walk = None if body is None or layout is None else layout_walk(layout)
+        if walk is None or body is None or layout is None:
+            return
+        if layout.api_key == FIND_COORDINATOR and layout.direction == REQUEST:
+            # It may stand behind the keys (KIP-98); v0 has none, its keys are groups.
+            self.key_type = body.get("key_type") if layout.version else GROUP_KEY
+        walk.collect(body, self, None)
+
+    def topic(self, name: str | None, topic_id: str | None) -> str | None:
+        """The topic of a struct that names it so."""
+        if topic_id is not None and topic_id != ZERO_UUID:
+            self.topic_ids[topic_id] = None
+            if not name:
+                name = self.ends.names.name(topic_id, self.key)
+            if name is None:
+                self.unresolved[topic_id] = None
+                name = topic_id
+        if name is not None:
+            self.topics[name] = None
+        return name
+
+    def names(self, kind: int, names: Iterable[str]) -> None:
+        """Topics, groups or transactional ids, by a step's kind."""
+        of_kind = {_TOPIC: self.topics, _GROUP: self.groups, _TRANSACTIONAL_ID: self.transactional_ids}[kind]
+        of_kind.update(dict.fromkeys([name for name in names if name is not None]))
+
+    def error(self, code: int, topic: str | None) -> None:
+        self.codes[code] = self.codes.get(code, 0) + 1
+        if topic is not None:
+            topics = self.erring.setdefault(code, {})
+            topics[topic] = topics.get(topic, 0) + 1
+
+    def records(self, value: bytes, topic: str | None, aligned: bool) -> None:
+        self.record_bytes += len(value)
+        self.room = self.room or RecordRoom(self.ends.caps)
+        field = RecordField(value, aligned, self.room, self.ends.counts)
+        # By identity: hashing the bytes would read them all, and the body keeps them alive.
+        self.record_fields[id(value)] = field
+        self.record_topics.setdefault(topic, []).append(field)
+
+    def coordinator_keys(self, keys: Iterable[str]) -> None:
+        """Groups or transactional ids, by the request's `key_type`; a share coordinator's keys are neither."""
+        if self.key_type == GROUP_KEY:
+            self.groups.update(dict.fromkeys(keys))
+        elif self.key_type == TRANSACTION_KEY:
+            self.transactional_ids.update(dict.fromkeys(keys))
+
+    def inner(self, name: str, value: bytes) -> None:
+        """The message in an Envelope's field; the request, which comes first, decides the response's layout."""
+        if name == REQUEST_DATA:
+            inner = envelope.inner_request(value)
+        else:
+            request_data, _ = self.inners.get(REQUEST_DATA, (None, None))
+            inner = envelope.inner_response(request_data, value)
+        self.inners[name] = (value, inner)
+        if inner is not None:
+            self.body(inner.decoded)
+
 
 class Summary:
     """Names and counts from one exchange's bodies. Lists are whole, each name once, request before response.
@@ -196,10 +274,8 @@ class Summary:
 
     __slots__ = (
         *(
-            "_inners",
+            "_found",
             "_layout",
-            "_record_fields",
-            "_record_topics",
             "_response",
             "error_codes",
             "error_count",
@@ -219,46 +295,43 @@ class Summary:
 
     def __init__(self, exchange: Pair) -> None:
         found = _Found(exchange)
-        request, _ = _collect(exchange.request, found)
-        response, layout = _collect(exchange.response, found)
+        request, response = found.message(exchange.request), found.message(exchange.response)
         codes = found.codes
-        self.topics = [*found.topics]
-        self.topic_ids = [*found.topic_ids]
+        self.topics = list(found.topics.keys()) if found.topics else []
+        self.topic_ids = list(found.topic_ids.keys()) if found.topic_ids else []
         self.unresolved_topic_ids = found.unresolved
-        self.partitions = [*found.partitions]
-        self.groups = [*found.groups]
-        self.transactional_ids = [*found.transactional_ids]
-        self.error_codes = [*codes]
+        self.partitions = list(found.partitions.keys()) if found.partitions else []
+        self.groups = list(found.groups.keys()) if found.groups else []
+        self.transactional_ids = list(found.transactional_ids.keys()) if found.transactional_ids else []
+        self.error_codes = list(codes.keys()) if codes else []
         self.error_names = [schema.error_name(code) for code in codes] if codes else []
         self.error_counts = codes
         self.error_count = sum(codes.values()) if codes else 0
         self.error_topics = found.erring
-        self.record_bytes = found.record_bytes if _are_records_known(exchange) else None
-        self.throttle_time_ms: int | None = response.get("throttle_time_ms")
-        self.max_wait_ms: int | None = request.get("max_wait_ms")
-        self.refusal = _refusal(exchange, response)
-        self._record_fields = found.record_fields
-        self._record_topics = found.record_topics
-        self._inners = found.inners
-        self._layout = layout
-        self._response = response
+        self.record_bytes = found.record_bytes if _are_records_known(exchange, request, response) else None
+        answer = self._response = response.body or NO_FIELDS
+        self.throttle_time_ms: int | None = answer.get("throttle_time_ms")
+        self.max_wait_ms: int | None = (request.body or NO_FIELDS).get("max_wait_ms")
+        self.refusal = _refusal(exchange, answer)
+        self._found = found
+        self._layout = response.layout
 
     @property
     def record_count(self) -> int | None:
         """Number of records in all record sets; None if a set is missing or its number is unknown."""
         if self.record_bytes is None:
             return None
-        return _record_count(self._record_fields.values())
+        return _record_count(self._found.record_fields.values()) if self._found.record_fields else 0
 
     @property
     def record_sets(self) -> dict[str | None, list[RecordField]]:
         """The record sets that were read, by topic, without sets of no bytes."""
-        return self._record_topics
+        return self._found.record_topics
 
     @property
     def topic_records(self) -> list[dict[str, Any]]:
         """Records and bytes of the record sets by topic, without sets of no bytes; empty if a set is missing."""
-        if self.record_bytes is None or not self._record_topics:
+        if self.record_bytes is None or not self._found.record_topics:
             return []
         return [
             {
@@ -266,31 +339,39 @@ class Summary:
                 "count": _record_count(sets),
                 "bytes": sum([len(field.value) for field in sets]),
             }
-            for topic, sets in self._record_topics.items()
+            for topic, sets in self._found.record_topics.items()
         ]
 
     @property
     def longest_list(self) -> int:
         """The length of the longest of the lists."""
-        topics = len(self.topics), len(self.topic_ids), len(self.partitions), len(self._record_topics)
-        return max(*topics, len(self.groups), len(self.transactional_ids), len(self.error_codes))
+        found = self._found
+        longest = len(found.codes)
+        for names in (found.topics, found.topic_ids, found.partitions, found.groups, found.transactional_ids):
+            if len(names) > longest:  # noqa: PLR1730 - max() is a call, six times a line
+                longest = len(names)
+        return max(longest, len(found.record_topics))
 
     def has_damaged_records(self, with_records: bool) -> bool:
         """True if a record set or, `with_records`, a record is damaged."""
-        fields = self._record_fields
-        return bool(fields) and any([field.problems(with_records) for field in fields.values()])
+        damaged = False
+        # All are read, in their order: they share their limits.
+        for field in self._found.record_fields.values():
+            if field.problems(with_records):
+                damaged = True
+        return damaged
 
     def record_field(self, value: bytes | None) -> RecordField | None:
         """A `records` field of the bodies summarised, known by its very bytes object; None for another."""
-        return self._record_fields.get(id(value))
+        return NO_RECORDS if value == b"" else self._found.record_fields.get(id(value))
 
     def inner(self, name: str) -> envelope.Inner | None:
         """The message in the field `name` of an Envelope, if it could be read."""
-        return self._inners[name][1] if name in self._inners else None
+        return self._found.inners[name][1] if name in self._found.inners else None
 
     def has_inner(self, name: str, value: bytes) -> bool:
         """True if `inner(name)` was read from `value`, known by its very bytes object."""
-        return name in self._inners and self._inners[name][0] is value
+        return name in self._found.inners and self._found.inners[name][0] is value
 
     @property
     def errors(self) -> list[dict[str, Any]]:
@@ -319,21 +400,6 @@ class Summary:
                         yield path, struct[name]
 
 
-def _collect(
-    message: WireMessage | None, found: _Found, fields: frozenset[str] | None = None
-) -> tuple[Struct, Layout | None]:
-    """Collect from a message's body, as far as it could be decoded; return the body and its layout."""
-    if message is None:
-        return {}, None
-    body, layout, _, _ = message.decode(fields)
-    if body is None or layout is None:
-        return {}, None
-    walk = layout_walk(layout)
-    if walk is not None:
-        walk(body, found, None)
-    return body, layout
-
-
 def _refusal(exchange: Pair, response: Struct) -> str | None:
     if exchange.api_key == SASL_AUTHENTICATE:
         token = response.get("auth_bytes")
@@ -349,19 +415,15 @@ def _is_token(exchange: Pair) -> bool:
     return exchange.api_key is None and exchange.correlation_id is None
 
 
-def _are_records_known(exchange: Pair) -> bool:
+def _are_records_known(exchange: Pair, request: Decoded, response: Decoded) -> bool:
     """True if each message that may hold record sets is there and could be read to its end."""
     key, version = exchange.api_key, exchange.api_version
     if key is None or version is None:
         # A token holds none; an orphan may be the answer to anything.
         return _is_token(exchange)
-    if _may_hold_records(key, version, REQUEST) and not _is_whole(exchange.request):
-        return False
-    return not _may_hold_records(key, version, RESPONSE) or _is_whole(exchange.response)
-
-
-def _is_whole(message: WireMessage | None) -> bool:
-    return message is not None and message.decode().complete
+    return (request.complete or not _may_hold_records(key, version, REQUEST)) and (
+        response.complete or not _may_hold_records(key, version, RESPONSE)
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -401,7 +463,7 @@ def _error_counts(exchange: Pair) -> dict[int, int]:
     if not fields:
         return NO_ERRORS
     found = _Found(exchange)
-    _collect(message, found, fields)
+    found.message(message, fields)
     return found.codes
 
 
@@ -427,7 +489,7 @@ def topics_named(exchange: Pair) -> tuple[Collection[str], Collection[str]]:
             summary = summary_of(exchange)
             return summary.topics, summary.unresolved_topic_ids
         if fields:
-            _collect(message, found, fields)
+            found.message(message, fields)
     return found.topics, found.unresolved
 
 
@@ -503,17 +565,119 @@ def _record_problems(message: WireMessage, summary: Summary, with_records: bool)
 
 # ---------------------------------------------------------------------- layouts compiled
 
-Walk = Callable[[Struct, _Found, str | None], None]
-"""Collects from one struct; the last argument is the topic it belongs to."""
+# What a field is to a summary.
+_STRUCTS: Final = 0
+_PARTITION: Final = 1
+_ERROR_CODE: Final = 2
+_GROUP: Final = 3
+_RECORDS: Final = 4
+_PARTITIONS: Final = 5
+_TRANSACTIONAL_ID: Final = 6
+_TOPIC: Final = 7
+_COORDINATOR_KEY: Final = 8
+_INNER: Final = 9
+
+_KINDS: Final[tuple[tuple[Callable[[Field], bool], int], ...]] = (
+    (lambda f: entities.is_topic_name(f) and f.array, _TOPIC),
+    (entities.is_partition, _PARTITION),
+    (entities.is_partition_list, _PARTITIONS),
+    (entities.is_group, _GROUP),
+    (entities.is_transactional_id, _TRANSACTIONAL_ID),
+    (entities.is_error_code, _ERROR_CODE),
+    (entities.is_records, _RECORDS),
+)
+
+
+class Step:
+    """A field with something for a summary: its `kind`, and the `walk` of its structs."""
+
+    __slots__ = ("array", "kind", "name", "walk")
+
+    def __init__(self, name: str, array: bool, kind: int, walk: Walk | None) -> None:
+        self.name = name
+        self.array = array
+        self.kind = kind
+        self.walk = walk
+
+
+class Walk:
+    """What the structs at one place of a layout have for a summary: the names of the fields with their topic's name and
+    id (empty: none), the fields that name a resource, and the other fields in their order."""
+
+    __slots__ = ("resource", "steps", "topic_id", "topic_name")
+
+    def __init__(self, fields: Sequence[Field], api_key: int | None) -> None:
+        self.topic_name = next((f.name for f in fields if entities.is_topic_name(f) and not f.array), "")
+        self.topic_id = next((f.name for f in fields if entities.is_topic_id(f)), "")
+        self.resource = resources.resource_fields([field.name for field in fields])
+        self.steps = tuple([step for field in fields if (step := _step(field, api_key)) is not None])
+
+    def finds(self) -> bool:
+        """False if the structs have nothing for a summary."""
+        return bool(self.steps or self.topic_name or self.topic_id or self.resource is not None)
+
+    def collect(self, struct: Struct, found: _Found, topic: str | None) -> None:
+        """Collect from a struct; `topic`: the one it belongs to."""
+        if self.topic_name or self.topic_id:
+            topic = found.topic(
+                struct.get(self.topic_name), struct.get(self.topic_id) if self.topic_id else None
+            )
+        if self.resource is not None:
+            named = self.resource.topic(struct)
+            if named is not None:
+                found.topics[named] = None
+        for step in self.steps:
+            value = struct.get(step.name)
+            if value is None:
+                continue
+            kind = step.kind
+            if kind == _STRUCTS:
+                walk = step.walk
+                assert walk is not None
+                if step.array:
+                    for item in value:
+                        walk.collect(item, found, topic)
+                else:
+                    walk.collect(value, found, topic)
+            elif kind == _PARTITION:
+                if topic is not None:
+                    found.partitions[f"{topic}-{value}"] = None
+            elif kind == _ERROR_CODE:
+                if value:
+                    found.error(value, topic)
+            elif kind == _RECORDS:
+                if value:
+                    found.records(value, topic, aligned=step.name != UNALIGNED_RECORDS)
+            elif kind == _PARTITIONS:
+                if topic is not None:
+                    found.partitions.update([(f"{topic}-{index}", None) for index in value])
+            elif kind == _COORDINATOR_KEY:
+                found.coordinator_keys(value if step.array else (value,))
+            elif kind == _INNER:
+                found.inner(step.name, value)
+            elif kind == _GROUP and not step.array:
+                found.groups[value] = None
+            else:
+                found.names(kind, value if step.array else (value,))
+
+
+def _step(field: Field, api_key: int | None) -> Step | None:
+    if field.fields:
+        walk = Walk(field.fields, api_key)
+        return Step(field.name, field.array, _STRUCTS, walk) if walk.finds() else None
+    if api_key == FIND_COORDINATOR and field.name in COORDINATOR_KEYS:
+        return Step(field.name, field.array, _COORDINATOR_KEY, None)
+    if api_key == ENVELOPE and field.name in (REQUEST_DATA, RESPONSE_DATA):
+        return Step(field.name, field.array, _INNER, None)
+    kind = next((kind for applies, kind in _KINDS if applies(field)), None)
+    return None if kind is None else Step(field.name, field.array, kind, None)
 
 
 @cache
 def layout_walk(layout: Layout) -> Walk | None:
     """Walk of the layout's bodies for a summary, compiled once; None if they have nothing for it."""
-    walk = _struct_walk(layout.fields, layout.api_key)
-    if layout.api_key == FIND_COORDINATOR and layout.direction == REQUEST and walk is not None:
-        return _knowing_key_type(walk, any(field.name == "key_type" for field in layout.fields))
-    return walk
+    walk = Walk(layout.fields, layout.api_key)
+    return walk if walk.finds() else None
 
 
 @cache
@@ -531,209 +695,3 @@ def _topic_paths(layout: Layout) -> FieldPaths:
 @cache
 def _record_paths(layout: Layout) -> FieldPaths:
     return field_paths(layout.fields, lambda field, _: entities.is_records(field))
-
-
-def _struct_walk(fields: Sequence[Field], api_key: int | None) -> Walk | None:
-    name = next((f.name for f in fields if entities.is_topic_name(f) and not f.array), "")
-    topic_id = next((f.name for f in fields if entities.is_topic_id(f)), "")
-    steps = tuple(step for field in fields if (step := _step(field, api_key)) is not None)
-    if (named := resources.resource_fields([field.name for field in fields])) is not None:
-        steps = (_resource(named), *steps)
-    if name or topic_id:
-        return _topic_walk(name, topic_id, steps)
-    if len(steps) <= 1:
-        return steps[0] if steps else None
-
-    def walk(struct: Struct, found: _Found, topic: str | None) -> None:
-        for step in steps:
-            step(struct, found, topic)
-
-    return walk
-
-
-def _topic_walk(name_field: str, id_field: str, steps: tuple[Walk, ...]) -> Walk:
-    """The walk of a struct that names a topic, for itself and for the structs below it."""
-
-    def walk(struct: Struct, found: _Found, _: str | None) -> None:
-        topic: str | None = struct.get(name_field)
-        topic_id = struct.get(id_field)
-        if topic_id is not None and topic_id != ZERO_UUID:
-            found.topic_ids[topic_id] = None
-            if not topic:
-                topic = found.ends.names.name(topic_id, found.key)
-            if topic is None:
-                found.unresolved[topic_id] = None
-                topic = topic_id
-        if topic is not None:
-            found.topics[topic] = None
-        for step in steps:
-            step(struct, found, topic)
-
-    return walk
-
-
-def _step(field: Field, api_key: int | None) -> Walk | None:
-    if field.fields:
-        walk = _struct_walk(field.fields, api_key)
-        return None if walk is None else _below(field.name, bool(field.array), walk)
-    if api_key == FIND_COORDINATOR and field.name in COORDINATOR_KEYS:
-        return _coordinator_key(field.name, bool(field.array))
-    if api_key == ENVELOPE and field.name in (REQUEST_DATA, RESPONSE_DATA):
-        return _inner(field.name)
-    for applies, make in _STEPS:
-        if applies(field):
-            return make(field)
-    return None
-
-
-def _below(name: str, array: bool, walk: Walk) -> Walk:
-    def each(struct: Struct, found: _Found, topic: str | None) -> None:
-        for item in struct.get(name) or ():
-            walk(item, found, topic)
-
-    def one(struct: Struct, found: _Found, topic: str | None) -> None:
-        item = struct.get(name)
-        if item is not None:
-            walk(item, found, topic)
-
-    return each if array else one
-
-
-def _collector(target: str) -> Callable[[Field], Walk]:
-    """Steps that add a field's text, or its texts, to `_Found`'s attribute `target`."""
-
-    def make(field: Field) -> Walk:
-        name = field.name
-
-        def each(struct: Struct, found: _Found, topic: str | None) -> None:
-            getattr(found, target).update(dict.fromkeys(v for v in struct.get(name) or () if v is not None))
-
-        def one(struct: Struct, found: _Found, topic: str | None) -> None:
-            value = struct.get(name)
-            if value is not None:
-                getattr(found, target)[value] = None
-
-        return each if field.array else one
-
-    return make
-
-
-def _resource(fields: resources.ResourceFields) -> Walk:
-    def step(struct: Struct, found: _Found, topic: str | None) -> None:
-        name = fields.topic(struct)
-        if name is not None:
-            found.topics[name] = None
-
-    return step
-
-
-def _partition(field: Field) -> Walk:
-    name = field.name
-
-    def step(struct: Struct, found: _Found, topic: str | None) -> None:
-        index = struct.get(name)
-        if index is not None and topic is not None:
-            found.partitions[f"{topic}-{index}"] = None
-
-    return step
-
-
-def _partition_list(field: Field) -> Walk:
-    name = field.name
-
-    def step(struct: Struct, found: _Found, topic: str | None) -> None:
-        if topic is not None:
-            for index in struct.get(name) or ():
-                found.partitions[f"{topic}-{index}"] = None
-
-    return step
-
-
-def _error_code(field: Field) -> Walk:
-    name = field.name
-
-    def step(struct: Struct, found: _Found, topic: str | None) -> None:
-        code = struct.get(name)
-        if code:
-            found.codes[code] = found.codes.get(code, 0) + 1
-            if topic is not None:
-                topics = found.erring.setdefault(code, {})
-                topics[topic] = topics.get(topic, 0) + 1
-
-    return step
-
-
-def _records(field: Field) -> Walk:
-    name, aligned = field.name, field.name != UNALIGNED_RECORDS
-
-    def step(struct: Struct, found: _Found, topic: str | None) -> None:
-        value = struct.get(name)
-        if value is not None:
-            found.record_bytes += len(value)
-            found.room = found.room or RecordRoom(found.ends.caps)
-            # By identity: hashing the bytes would read them all, and the body keeps them alive.
-            records = RecordField(value, aligned, found.room, found.ends.counts)
-            found.record_fields[id(value)] = records
-            if value:
-                found.record_topics.setdefault(topic, []).append(records)
-
-    return step
-
-
-def _coordinator_key(name: str, array: bool) -> Walk:
-    """A group or a transactional id, by the request's `key_type` (KIP-98); a share coordinator's key is neither."""
-
-    def step(struct: Struct, found: _Found, topic: str | None) -> None:
-        value = struct.get(name)
-        if value is None:
-            return
-        keys = value if array else (value,)
-        if found.key_type == GROUP_KEY:
-            found.groups.update(dict.fromkeys(keys))
-        elif found.key_type == TRANSACTION_KEY:
-            found.transactional_ids.update(dict.fromkeys(keys))
-
-    return step
-
-
-def _inner(name: str) -> Walk:
-    """Read the message in an Envelope's field; the request, which comes first, decides the response's layout."""
-
-    def step(struct: Struct, found: _Found, topic: str | None) -> None:
-        value = struct.get(name)
-        if value is None:
-            return
-        if name == REQUEST_DATA:
-            inner = envelope.inner_request(value)
-        else:
-            request_data, _ = found.inners.get(REQUEST_DATA, (None, None))
-            inner = envelope.inner_response(request_data, value)
-        found.inners[name] = (value, inner)
-        if inner is None or inner.decoded.layout is None or inner.decoded.body is None:
-            return
-        walk = layout_walk(inner.decoded.layout)
-        if walk is not None:
-            walk(inner.decoded.body, found, None)
-
-    return step
-
-
-def _knowing_key_type(walk: Walk, told: bool) -> Walk:
-    """`walk` with the key type of FindCoordinator's keys; v0 has no key type, and its keys are groups."""
-
-    def knowing(struct: Struct, found: _Found, topic: str | None) -> None:
-        found.key_type = struct.get("key_type") if told else GROUP_KEY
-        walk(struct, found, topic)
-
-    return knowing
-
-
-_STEPS: Final[tuple[tuple[Callable[[Field], bool], Callable[[Field], Walk]], ...]] = (
-    (lambda f: entities.is_topic_name(f) and f.array, _collector("topics")),
-    (entities.is_partition, _partition),
-    (entities.is_partition_list, _partition_list),
-    (entities.is_group, _collector("groups")),
-    (entities.is_transactional_id, _collector("transactional_ids")),
-    (entities.is_error_code, _error_code),
-    (entities.is_records, _records),
-)

@@ -6,7 +6,7 @@ the older ones; the first that uses up the bytes exactly is taken.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from kinspect.model import RESPONSE, Problem
 from kinspect.protocol import compiler, schema
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _UNSUPPORTED_VERSION: Final = 35
 
 
-class Decoded(NamedTuple):
+class Decoded:
     """A body, and the result of reading it.
 
     `body`: the fields as plain values (see `codec.Message`), None if the layout is unknown. `layout`: the one that was
@@ -32,16 +32,25 @@ class Decoded(NamedTuple):
     `model.PROBLEM_CODES`.
     """
 
-    body: Body | None
-    layout: Layout | None
-    complete: bool
-    problems: tuple[Problem, ...]
+    __slots__ = ("body", "complete", "layout", "problems")
+
+    def __init__(
+        self,
+        body: Body | None,
+        layout: Layout | None,
+        complete: bool,
+        problems: tuple[Problem, ...] = (),
+    ) -> None:
+        self.body = body
+        self.layout = layout
+        self.complete = complete
+        self.problems = problems
 
 
 _Candidates = tuple[tuple[Layout, Decode], ...]
 
 # Only existing layouts are added, so that the contents of captures cannot make it grow without bound.
-_known: dict[tuple[Any, int, str | None, frozenset[str] | None, bool], _Candidates] = {}
+_known: Final[dict[tuple[Any, int, str | None, frozenset[str] | None, bool], _Candidates]] = {}
 
 
 def decode_body(
@@ -158,7 +167,7 @@ def _fitting(candidates: _Candidates, data: bytes, start: int, end: int, room: i
         except DECODE_FAILURES:
             continue
         if pos == end:
-            decoded = Decoded(body, layout, True, ())
+            decoded = Decoded(body, layout, True)
             if len(candidates) == 1 or UNKNOWN_TAGS not in body:
                 return decoded
             second = second or decoded
@@ -180,7 +189,7 @@ def _version_fallback(
         return None
     if fields is not None:
         body = restrict(body, projection(fields))
-    return Decoded(body, layout, True, ())
+    return Decoded(body, layout, True)
 
 
 def _unknown(api_key: int, api_version: int, direction: str) -> Decoded:

@@ -156,7 +156,7 @@ class _Walk:
                 return None
             pos = self.pos
             self.pos = pos + size
-            return str(data[pos : pos + size], "utf-8")
+            return data[pos : pos + size].decode("utf-8")
         if kind == _INT64:
             self.pos = pos + 8
             return _int64(data, pos)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from kinspect.model import Caps, Problem
 from kinspect.records.compression import CompressionError, decompress
@@ -10,16 +11,16 @@ from kinspect.records.compression import CompressionError, decompress
 MAX_BYTES = Caps().records_bytes
 MAX_RECORDS = Caps().records
 
-LOG_APPEND_TIME = 0x08
+LOG_APPEND_TIME: Final = 0x08
 """Attribute bit of magic 1 and 2: timestamps are the broker's append time (KIP-32)."""
-TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
-FARTHEST = 1 << 62
+TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
+FARTHEST: Final = 1 << 62
 """Limit on offsets and timestamps: real ones are smaller, and adding a delta to larger ones could exceed 64 bits."""
-NO_TIMESTAMP = -1
+NO_TIMESTAMP: Final = -1
 
 
-class RecordSet(list[dict[str, Any]]):
-    """The batches of a record set, one dict each.
+class RecordSet:
+    """The batches of a record set, one dict each, in the list `batches`.
 
     `partial_bytes`: bytes of a cut-off batch at the end (and, for sets read with `aligned=False`, at the start).
     `problems`: damage; `offset` counts within the record set, `bytes` are those that were skipped. The sizes of the
@@ -28,15 +29,24 @@ class RecordSet(list[dict[str, Any]]):
     by the names of `model.Caps`.
     """
 
-    __slots__ = ("caps_hit", "expanded_bytes", "kept", "partial_bytes", "problems")
+    __slots__ = ("batches", "caps_hit", "expanded_bytes", "kept", "partial_bytes", "problems")
 
     def __init__(self) -> None:
-        super().__init__()
+        self.batches: list[dict[str, Any]] = []
         self.partial_bytes = 0
         self.expanded_bytes = 0
         self.kept = 0
         self.problems: list[Problem] = []
         self.caps_hit: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.batches)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self.batches[index]
 
     def problem(self, code: str, message: str, offset: int, skipped: int | None = None) -> None:
         """Add a problem, once per code and place: a wrapper may hold millions of broken messages."""

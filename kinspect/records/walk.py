@@ -104,27 +104,28 @@ def _read(data: bytes, reader: RecordSetReader, aligned: bool) -> RecordSet:
         return result  # the usual response to a Fetch that waited: not worth an import
     position = 0 if aligned else _first_boundary(data)
     result.partial_bytes = position
-    with memoryview(data) as view:
-        for _ in range(reader.max_batches):
-            if position == end:
-                break
-            stop = _v2_batch(data, view, position, reader)
-            if stop:
-                position = stop
-            elif (run := legacy.read_run(data, position, reader)) is not None:
-                result.append(_legacy_entry(run, run.end - position, reader.with_records))
-                position = run.end
-            else:
-                position = _no_batch(data, position, result)
+    for _ in range(reader.max_batches):
+        if position == end:
+            break
+        stop = _v2_batch(data, position, reader)
+        if stop:
+            position = stop
+        elif (run := legacy.read_run(data, position, reader)) is not None:
+            result.batches.append(_legacy_entry(run, run.end - position, reader.with_records))
+            position = run.end
+        else:
+            position = _no_batch(data, position, result)
     if position < end:
         reader.too_many_batches(position, end - position)
     return result
 
 
-def _v2_batch(data: bytes, view: memoryview, position: int, reader: RecordSetReader) -> int:
-    """Read the v2 batch at `position`, also in `view`; returns its end, 0 if no whole one begins there."""
+def _v2_batch(data: bytes, position: int, reader: RecordSetReader) -> int:
+    """Read the v2 batch at `position`; returns its end, 0 if no whole one begins there."""
     if len(data) - position < _HEADER_SIZE:
         return 0
+    fields: tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+    fields = v2.HEADER.unpack_from(data, position)
     (
         base_offset,
         size,
@@ -139,12 +140,12 @@ def _v2_batch(data: bytes, view: memoryview, position: int, reader: RecordSetRea
         producer_epoch,
         base_sequence,
         count,
-    ) = v2.HEADER.unpack_from(data, position)
-    stop: int = position + _PREFIX.size + size
+    ) = fields
+    stop = position + _PREFIX.size + size
     if magic != 2 or size < _SMALLEST_V2 or stop > len(data):
         return 0
     result = reader.result
-    crc_ok = _crc32c()(view[position + v2.CRC_FROM : stop]) == crc
+    crc_ok = _crc32c()(memoryview(data)[position + v2.CRC_FROM : stop]) == crc
     base_ms = base_timestamp if base_timestamp != NO_TIMESTAMP else None
     batch: dict[str, Any] = {
         "base_offset": base_offset,
@@ -178,7 +179,7 @@ def _v2_batch(data: bytes, view: memoryview, position: int, reader: RecordSetRea
     elif reader.with_records:
         payload = data[position + _HEADER_SIZE : stop]
         batch["records"] = _records(reader, payload, batch, attributes, position)
-    result.append(batch)
+    result.batches.append(batch)
     return stop
 
 

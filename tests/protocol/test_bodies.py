@@ -14,7 +14,8 @@ def encoded(layout, body):
 def test_a_body_that_fits_has_no_problems():
     layout = schema.layout(10, 3, "request")
     decoded = decode_body(10, 3, "request", b"..\x02g\x00\x00!", 2, 6)
-    assert decoded == ({"key": "g", "key_type": 0}, layout, True, ())
+    assert (decoded.body, decoded.layout) == ({"key": "g", "key_type": 0}, layout)
+    assert (decoded.complete, decoded.problems) == (True, ())
 
 
 def test_surplus_bytes_are_told_and_counted_from_the_base():
@@ -53,9 +54,9 @@ def test_invalid_utf8_is_complete():
     ],
 )
 def test_what_is_unknown_has_no_body(api_key, version, code):
-    body, layout, complete, problems = decode_body(api_key, version, "request", b"abc", 0, 3)
-    assert (body, layout, complete) == (None, None, False)
-    assert [problem.code for problem in problems] == [code]
+    decoded = decode_body(api_key, version, "request", b"abc", 0, 3)
+    assert (decoded.body, decoded.layout, decoded.complete) == (None, None, False)
+    assert [problem.code for problem in decoded.problems] == [code]
 
 
 def test_an_early_access_layout_is_taken_where_it_alone_fits():

@@ -324,7 +324,8 @@ class View:
 
     def _message(self, message: WireMessage, exchange: Pair, fields: frozenset[str] | None) -> dict[str, Any]:
         """A side of the exchange. Without `fields` to decode, keys that need the body are left out too."""
-        body, layout, complete, _ = NOTHING_DECODED if fields == NO_FIELDS else message.decode(fields)
+        decoded = NOTHING_DECODED if fields == NO_FIELDS else message.decode(fields)
+        body, layout = decoded.body, decoded.layout
         label = None
         if layout is not None:
             label = layout.label
@@ -345,7 +346,7 @@ class View:
             },
             "layout": label,
             # No byte is missing, and all were read if the layout is known.
-            "complete": message.complete and (complete or message.api_key is None),
+            "complete": message.complete and (decoded.complete or message.api_key is None),
             "inferred": message.inferred,
             "body": body,
         }

@@ -11,7 +11,7 @@ from kinspect.protocol import Decoded, decode_body
 from kinspect.state import fields
 
 DEFAULT_CAPS: Final = Caps()
-NOTHING_DECODED: Final = Decoded(None, None, False, ())
+NOTHING_DECODED: Final = Decoded(None, None, False)
 
 
 class WireMessage:
@@ -95,13 +95,13 @@ class WireMessage:
                 DEFAULT_CAPS.body_bytes if self.ends is None else self.ends.caps.body_bytes,
             )
             if decoded.problems and self.ends is not None and not self._cut:
-                self._cut = any(problem.code == "cap" for problem in decoded.problems)
+                self._cut = any([problem.code == "cap" for problem in decoded.problems])
                 if self._cut:
                     self.ends.counts.hit("body_bytes")
             if not self.complete:
                 # `complete` and the cause of the cut report the missing bytes already.
                 problems = tuple(p for p in decoded.problems if p.code != "malformed")
-                decoded = decoded._replace(complete=False, problems=problems)
+                decoded = Decoded(decoded.body, decoded.layout, False, problems)
         self._decoded, self._fields = decoded, fields
         return decoded
 

@@ -32,6 +32,7 @@ _ASSIGNMENTS: Final = frozenset({"assignments"})
 _THROTTLE: Final = "throttle_time_ms"
 _THROTTLE_ONLY: Final = frozenset({_THROTTLE})
 _INT32: Final = 4
+_NO_TIME: Final = b"\0\0\0\0"
 
 
 def wait(exchange: Pair, service: int | None, latency: int | None) -> str | None:
@@ -62,8 +63,8 @@ def carries_throttle(response: WireMessage) -> bool:
         return False
     leads = _throttle_leads(api_key, api_version)
     if leads:
-        start = response.body_start
-        return len(raw) >= start + _INT32 and any(raw[start : start + _INT32])
+        time = raw[response.body_start : response.body_start + _INT32]
+        return len(time) == _INT32 and time != _NO_TIME
     return leads is not None and bool(_body(response, _THROTTLE_ONLY).get(_THROTTLE))
 
 
