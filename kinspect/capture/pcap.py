@@ -106,6 +106,7 @@ def _walk(block: Block, position: int, variant: FileLayout, fcs: int) -> tuple[i
     record_header, fraction_ns = variant.record_header, variant.fraction_ns
     times, starts, ends, wire_lengths = block.times, block.starts, block.ends, block.wire_lengths
     size = len(data)
+    second = second_ns = 0  # of the packet before: packets of one second are many
     seconds: int
     fraction: int
     captured: int
@@ -121,7 +122,9 @@ def _walk(block: Block, position: int, variant: FileLayout, fcs: int) -> tuple[i
         if wire != captured or fcs:
             wire = max(max(wire, captured) - fcs, 0)
             end = min(end, start + wire)
-        times.append(seconds * NS_PER_SECOND + fraction * fraction_ns)
+        if seconds != second:
+            second, second_ns = seconds, seconds * NS_PER_SECOND
+        times.append(second_ns + fraction * fraction_ns)
         starts.append(start)
         ends.append(end)
         wire_lengths.append(wire)
