@@ -104,9 +104,13 @@ def _walk(block: Block, position: int, variant: FileLayout, fcs: int) -> tuple[i
     data = block.data
     unpack = Struct(variant.order + "IIII").unpack_from
     record_header, fraction_ns = variant.record_header, variant.fraction_ns
-    add_time, add_start, add_end = block.times.append, block.starts.append, block.ends.append
-    add_wire = block.wire_lengths.append
+    times, starts, ends, wire_lengths = block.times, block.starts, block.ends, block.wire_lengths
     size = len(data)
+    second = second_ns = 0  # of the packet before: packets of one second are many
+    seconds: int
+    fraction: int
+    captured: int
+    wire: int
     last_header = size - record_header
     while position <= last_header:
         seconds, fraction, captured, wire = unpack(data, position)
@@ -118,8 +122,10 @@ def _walk(block: Block, position: int, variant: FileLayout, fcs: int) -> tuple[i
         if wire != captured or fcs:
             wire = max(max(wire, captured) - fcs, 0)
             end = min(end, start + wire)
-        add_time(seconds * NS_PER_SECOND + fraction * fraction_ns)
-        add_start(start)
-        add_end(end)
-        add_wire(wire)
+        if seconds != second:
+            second, second_ns = seconds, seconds * NS_PER_SECOND
+        times.append(second_ns + fraction * fraction_ns)
+        starts.append(start)
+        ends.append(end)
+        wire_lengths.append(wire)
     return position, 0

@@ -204,6 +204,8 @@ class ReadRun(Run):
     sorted: Ordered | None = field(init=False, default=None)
     tally: Tally = field(init=False)
     counts_errors: bool = field(init=False)
+    filtered: bool = field(init=False)
+    writes_exchanges: bool = field(init=False)
     lines: int = field(init=False, default=0)
     keylog_begun: bool = field(init=False, default=False)
     begun: bool = field(init=False, default=False)
@@ -211,10 +213,12 @@ class ReadRun(Run):
 
     def __post_init__(self) -> None:
         chosen, partial = self.filter, self.options.view.fields is not None
+        self.filtered = chosen.active
+        self.writes_exchanges = EXCHANGE in self.options.emit
         # Error codes in bodies that are not decoded are needed only for the summary.
         self.counts_errors = not partial or bool(self.options.emit & SUMS)
         self.tally = Tally(
-            filtered=chosen.active,
+            filtered=self.filtered,
             called=_called(self.options),
             unknown=chosen.unknown,
             options=chosen.options,
@@ -372,11 +376,11 @@ class ReadRun(Run):
             if kind in self.written:
                 self.writer.line(line.to_dict())
             return kind in self.options.emit
-        if not self.filter.matches(line):
+        if self.filtered and not self.filter.matches(line):
             return False
         for sink in self.sinks:
             sink.take(line)
-        written = EXCHANGE in self.options.emit
+        written = self.writes_exchanges
         if written and not has_line(self.options.format_name, line):
             self.tally.without_line += 1
             written = False

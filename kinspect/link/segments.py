@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Final, cast
+from typing import Any, Final
 
 from kinspect.link.cursor import LINK_TYPE, Assembler, Cursor
 from kinspect.link.fragments import PART, Fragments
@@ -20,7 +20,7 @@ _WHOLE_AND_TCP: Final = 0x0006_0000
 
 # Link types with an ethertype right before the IP header, and where it stands.
 _ETHERTYPE_AT: Final = {1: 12, 113: 14}
-_NOWHERE: Final = 1 << 62
+_NOWHERE: Final = 1 << 61
 
 
 class Dissector:
@@ -41,8 +41,7 @@ class Dissector:
         Never raises, whatever the bytes.
         """
         # A plain tuple in Segment's order: making the named one would cost as much as all the rest.
-        rows: list[tuple[bytes, int | None, int, int, int, bytes, int, int, int, int, int]] = []
-        append = rows.append
+        rows: list[Any] = []
         unpack = _USUAL.unpack_from
         data = block.data
         frame = block.first_frame - 1
@@ -50,8 +49,13 @@ class Dissector:
         counts = self._counts
         link_type = -1
         ethertype_at = _NOWHERE
-        for start, end, time, wire_length, packet_link_type in zip(
-            block.starts, block.ends, block.times, block.wire_lengths, block.link_types, strict=True
+        payload_bytes = 0
+        ethertype: int
+        version: int
+        total: int
+        tail: int
+        for start, end, time, wire_length, packet_link_type in zip(  # noqa: B905 - mypyc has its own without
+            block.starts, block.ends, block.times, block.wire_lengths, block.link_types
         ):
             frame += 1
             if packet_link_type != link_type:
@@ -68,7 +72,8 @@ class Dissector:
                     payload = at + 22 + (tail >> 10 & 0x3C)
                     payload_end = at + 2 + total
                     if tail >= 0x5000 and payload <= payload_end <= end:
-                        append(
+                        payload_bytes += payload_end - payload
+                        rows.append(
                             (
                                 data[at + 14 : at + 26],
                                 time,
@@ -85,7 +90,8 @@ class Dissector:
                         )
                         continue
             if walk(cursor, data, start, end, wire_length, link_type, time):
-                append(
+                payload_bytes += cursor.end - cursor.at
+                rows.append(
                     (
                         cursor.key,
                         time,
@@ -105,8 +111,8 @@ class Dissector:
         counts.packets += len(block)
         counts.bytes += sum(block.wire_lengths)
         counts.tcp_segments += len(rows)
-        counts.payload_bytes += sum([row[7] - row[6] for row in rows])
-        return cast(list[Segment], rows)
+        counts.payload_bytes += payload_bytes
+        return rows
 
     def flush(self) -> None:
         """End of the capture: count the fragments that were never completed."""

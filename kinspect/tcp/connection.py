@@ -11,7 +11,7 @@ from kinspect.tcp.keys import address_size
 from kinspect.tcp.sequence import distance
 from kinspect.tcp.strays import Stray
 
-NEVER: Final = 1 << 62
+NEVER: Final = (1 << 62) - 1  # as large as an int may be that the compiled form keeps in a register
 
 NO_STRAYS: Final[list[Stray]] = []
 """Shared empty list of islands without strays; never appended to."""
@@ -221,7 +221,9 @@ class Connection:
     def last(self) -> Half:
         """Direction of the last packet."""
         first, second = self.halves
-        return first if (first.clock, first.frame) > (second.clock, second.frame) else second
+        if first.clock != second.clock:
+            return first if first.clock > second.clock else second
+        return first if first.frame > second.frame else second
 
     @property
     def packets(self) -> tuple[int, int]:

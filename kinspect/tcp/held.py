@@ -8,7 +8,10 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from kinspect.state import fields, fill
 
-DATA, CUT, FINISH, RESET = range(4)
+DATA: Final = 0
+CUT: Final = 1
+FINISH: Final = 2
+RESET: Final = 3
 # Approximate overhead of a piece beside its bytes.
 PIECE_BYTES: Final = 400
 

@@ -40,6 +40,6 @@ def reverse_key(key: bytes) -> bytes:
     """Key of segments in the other direction."""
     size = address_size(key)
     ports = 2 * size
-    return (
-        key[size:ports] + key[:size] + key[ports + 2 : ports + 4] + key[ports : ports + 2] + key[ports + 4 :]
+    return b"".join(
+        (key[size:ports], key[:size], key[ports + 2 : ports + 4], key[ports : ports + 2], key[ports + 4 :])
     )

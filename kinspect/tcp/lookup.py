@@ -36,7 +36,7 @@ LOOKED_AT: Final = 16
 # Greatest distance at which numbers are taken for those of the connection that sent last on a key.
 CLOSE: Final = 1 << 16
 
-FAR: Final = 1 << 62
+FAR: Final = (1 << 62) - 1
 
 
 def _newest_halves(island: Island, key: bytes) -> list[Half]:

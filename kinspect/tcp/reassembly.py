@@ -116,7 +116,7 @@ class Reassembler:
 
     def feed(self, segments: list[Segment]) -> None:
         """Take segments in capture order. Raises only what a handler raises."""
-        find, progress = self._halves.get, self._progress
+        halves, progress = self._halves, self._progress
         number, links = self._recent.add(segments)
         reached = self._run.time
         late = at = 0
@@ -132,7 +132,7 @@ class Reassembler:
                 time = segment[1]
                 if time is not None and time < reached:
                     late += 1
-                half = find(segment[0])
+                half = halves.get(segment[0])
                 if half is FOREIGN:
                     continue
                 _, _, seq, ack, flags, data, start, end, missing, frame, _ = segment
@@ -634,7 +634,9 @@ class Reassembler:
 
     def _due(self, island: Island, grace: int) -> int:
         """Time at which something is due on an island; a hole may wait `grace` longer."""
-        due = min((self._due_of(connection, grace) for connection in island.connections), default=NEVER)
+        due = NEVER
+        for connection in island.connections:
+            due = min(due, self._due_of(connection, grace))
         since = waiting_since(island.strays)
         return due if since is None else min(due, since + self._caps.reorder_ns)
 
@@ -642,12 +644,9 @@ class Reassembler:
         last = connection.last.clock
         if connection.end_reason is not None:
             return last + LATE_NS
-        return min(
-            connection.hole_at + grace,
-            connection.linger_at,
-            connection.superseded_at,
-            last + self._caps.idle_timeout_ns,
-        )
+        due = min(connection.hole_at + grace, connection.linger_at)
+        due = min(due, connection.superseded_at)
+        return min(due, last + self._caps.idle_timeout_ns)
 
     def _give_up_holes(self, island: Island) -> None:
         """Give up the holes that are too old by the island's clock and that enough packets have passed."""

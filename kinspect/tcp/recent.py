@@ -8,7 +8,8 @@ counts as the cap `compared_packets`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Final
 
 from kinspect.model import COPY_NS, FRAME_BITS, SYN, Counts, Segment
@@ -23,6 +24,8 @@ LOOK_BACK_NS: Final = 1_000_000_000
 KEPT_ROWS: Final = 4096
 KEPT_BYTES: Final = 8 * 1024 * 1024
 """Limits on what is kept: packets, and bytes of their buffers, each counted whole, since it is kept whole."""
+
+_TIME: Final[Callable[[Segment], int | None]] = itemgetter(1)
 
 
 class _Rows:
@@ -40,7 +43,7 @@ class _Rows:
     @property
     def last_time(self) -> int:
         """Latest time of any of them, 0 if none has one."""
-        return max([row[1] or 0 for row in self.rows], default=0)
+        return max(filter(None, map(_TIME, self.rows)), default=0)
 
 
 class RecentPackets:

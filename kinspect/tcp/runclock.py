@@ -34,9 +34,10 @@ class RunClock:
         of_pair = pair(segment[0])
         ahead[of_pair] = max(time, ahead.get(of_pair, time))
         if len(ahead) >= ISLANDS:
-            reached = sorted(ahead.values(), reverse=True)[ISLANDS - 1]
+            reached = min(ahead.values())
             self.pass_to(reached)
-            self._ahead = {pair: time for pair, time in ahead.items() if time > reached}
+            for of_pair in [of_pair for of_pair, time in ahead.items() if time <= reached]:
+                del ahead[of_pair]
 
     def pass_to(self, time: int) -> None:
         """Advance the clock to a time, less the slack; never back."""

@@ -146,7 +146,7 @@ class KafkaConnection:
         self._client = 0
         self._held: _Held | None = None
         self._session: Session | None = None
-        self._framers: tuple[Framer, Framer] | None = None  # of the session, by direction
+        self._framers: list[Framer] | None = None  # of the session, by direction
         self._decryptor: Decryptor | None = None
         self._inside: KafkaConnection | None = None
 
@@ -407,8 +407,7 @@ class KafkaConnection:
     def _open_session(self, desynchronised: frozenset[str]) -> Session:
         named = exchange_ends(self._flow, self._client, self._ledger, self._tls, self._interface)
         session = self._session = Session(named, self._numbering, self._ledger, desynchronised)
-        framers = session.framer(REQUEST), session.framer(RESPONSE)
-        self._framers = framers if self._client == 0 else framers[::-1]
+        self._framers = [session.framer(self._side(direction)) for direction in (0, 1)]
         return session
 
     # ------------------------------------------------------------------ the connection's own line

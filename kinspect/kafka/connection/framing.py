@@ -15,8 +15,8 @@ from kinspect.kafka.exchange.holdings import PIECE_BYTES, Holdings
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.state import fields, fill
 
-SIZE: Final = Struct(">i")
 SIZE_BYTES: Final = 4
+_size_at: Final = Struct(">i").unpack_from
 # Bytes kept of a message too large to be held whole: enough for the header and the topics before the records.
 PREFIX_BYTES: Final = 64 * 1024
 # Bytes of a stream without a known boundary that are searched at a time.
@@ -137,7 +137,7 @@ class Framer:
                     self._holdings.hold(self, self, uncounted)
                 return
         elif not self._have and end - start >= SIZE_BYTES:
-            size = SIZE.unpack_from(buffer, start)[0]
+            size: int = _size_at(buffer, start)[0]
             begin = start + SIZE_BYTES
             if begin + size == end and size <= self.longest:
                 # A packet with exactly one message, as most small packets are.
@@ -161,7 +161,7 @@ class Framer:
                 self._packets = 1
                 self._start = self.offset - (end - position)
                 if end - position >= SIZE_BYTES:
-                    size = SIZE.unpack_from(buffer, position)[0]
+                    size: int = _size_at(buffer, position)[0]
                     stop = position + SIZE_BYTES + size
                     if 0 <= size <= self.longest and stop <= end:
                         raw = buffer[position + SIZE_BYTES : stop]
@@ -198,7 +198,7 @@ class Framer:
             self._raw = self._raw + buffer[position:stop]
             self._have += stop - position
             if self._have == SIZE_BYTES:
-                self._begin(SIZE.unpack(self._raw)[0])
+                self._begin(_size_at(self._raw)[0])
             return stop
         stop = min(end, position + self._size - self._have)
         self._have += stop - position

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from kinspect.kafka.connection import roles
 from kinspect.kafka.connection.framing import Framer
@@ -39,7 +39,8 @@ STATE: Final = (
 IDENTIFYING: Final = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 NO_TAGS: Final = b"\0"
 LONGEST_TEXT: Final = 0x7FFF
-_ID: Final = Struct(">i")
+_int32_at: Final = Struct(">i").unpack_from
+_int16_at: Final = Struct(">h").unpack_from
 _USE: Final = Struct(">hh")
 # Number of requests in flight by whose ids the next response on a desynchronised stream is searched.
 LOCATED_BY: Final = 64
@@ -62,16 +63,19 @@ CONFLICT: Final = "bytes before this one's end came again with another value; th
 SENDER: Final = {REQUEST: "client", RESPONSE: "broker"}
 
 
-class _Usual(NamedTuple):
+class _Usual:
     """An API and version whose further requests show nothing new about their client.
 
     `tagged`: the request's header ends in a tagged section; `plain_answer`: the response's does not.
     """
 
-    api_key: int
-    api_version: int
-    tagged: bool
-    plain_answer: bool
+    __slots__ = ("api_key", "api_version", "plain_answer", "tagged")
+
+    def __init__(self, api_key: int, api_version: int, tagged: bool, plain_answer: bool) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.tagged = tagged
+        self.plain_answer = plain_answer
 
 
 def _spread(ids: list[int]) -> list[int]:
@@ -123,6 +127,7 @@ class Session:
         self._role: str | None = None
         # API keys and versions of requests, as they stand in a header, each with True if a request of it was whole.
         self._api_versions: dict[bytes, bool] = {}
+        self._usual: dict[bytes, _Usual] = {}  # those of whole requests whose next ones are usual
         self._client_text: bytes | None = None  # the client id as it stands in a header, if it is known
         self._tokens = Tokens(bool(desynchronised))
         self._response_end: int | None = None
@@ -138,6 +143,9 @@ class Session:
         """Continue the connection of `state`."""
         own, tokens, requests, responses, pending = state
         fill(self, STATE, own)
+        for use, whole in self._api_versions.items():
+            if whole:
+                self._note_usual(use)
         fill(self._tokens, self._tokens.STATE, tokens)
         self._requests.restore(requests)
         self._responses.restore(responses)
@@ -296,16 +304,13 @@ class Session:
         raw = message.raw or b""
         use = raw[:4]
         text = self._client_text
-        if (
-            message.complete
-            and text is not None
-            and not self._tokens.possible
-            and self._api_versions.get(use)
-            and (usual := _usual(use)) is not None
-        ):
+        usual = self._usual.get(use)
+        if usual is not None and text is not None and message.complete and not self._tokens.possible:
             body_start = 8 + len(text)
-            if raw.startswith(text, 8) and (not usual.tagged or raw[body_start : body_start + 1] == NO_TAGS):
-                self._usual_request(message, usual, body_start + usual.tagged)
+            if raw[8:body_start] == text and (
+                not usual.tagged or raw[body_start : body_start + 1] == NO_TAGS
+            ):
+                self._usual_request(message, raw, usual, body_start + usual.tagged)
                 return
         self._announce(message)
         header = request_header(raw, 0, len(raw)) if message.complete else cut_header(raw, 0)
@@ -327,17 +332,25 @@ class Session:
         exchange.client_id = header.client_id if client_id_whole else None
         self._note_damage(exchange, message, cause)
         new_use = use not in self._api_versions
-        if not self._api_versions.get(use) and is_known(header):
+        known = is_known(header)
+        if known and not self._api_versions.get(use):
             self._api_versions[use] = message.complete
+            if message.complete:
+                self._note_usual(use)
         self._learn_from_request(exchange, message, new_use)
-        self._expect(exchange, message, cause)
+        self._expect(exchange, message, cause, known)
 
-    def _usual_request(self, message: WireMessage, usual: _Usual, body_start: int) -> None:
+    def _note_usual(self, use: bytes) -> None:
+        usual = _usual(use)
+        if usual is not None:
+            self._usual[use] = usual
+
+    def _usual_request(self, message: WireMessage, raw: bytes, usual: _Usual, body_start: int) -> None:
         exchange = self._new_exchange(message, usual.api_key, usual.api_version, body_start)
-        exchange.correlation_id = _ID.unpack_from(message.raw or b"", 4)[0]
+        exchange.correlation_id = _int32_at(raw, 4)[0]
         exchange.client_id = self.client_id
         exchange.plain_answer = usual.plain_answer
-        self._expect(exchange, message, None)
+        self._expect(exchange, message, None, True)
 
     def _new_exchange(
         self, message: WireMessage, api_key: int, api_version: int, body_start: int
@@ -350,13 +363,11 @@ class Session:
         message.body_start = body_start
         return exchange
 
-    def _expect(self, exchange: Exchange, message: WireMessage, cause: str | None) -> None:
-        """Wait for the response, if one is due."""
+    def _expect(self, exchange: Exchange, message: WireMessage, cause: str | None, known: bool) -> None:
+        """Wait for the response, if one is due. `known`: some release has the request's API and version."""
         version = message.api_version
         if message.api_key == PRODUCE and version is not None:
-            acks = None
-            if schema.layout(PRODUCE, version, REQUEST) is not None:
-                acks = produce_acks(message.raw or b"", message.body_start, version)
+            acks = produce_acks(message.raw or b"", message.body_start, version) if known else None
             if acks == 0:
                 exchange.in_flight = len(self._pending)
                 self._finish(exchange, message.last_time, message.last_frame, NO_RESPONSE)
@@ -377,26 +388,31 @@ class Session:
         self._await(exchange, message)
 
     def _await(self, exchange: Exchange, message: WireMessage) -> None:
-        if len(self._pending) >= self._ledger.caps.in_flight:
+        pending, responses = self._pending, self._responses
+        waiting = len(pending)
+        if waiting >= self._ledger.caps.in_flight:
             self._ledger.counts.hit("in_flight")
-            oldest = self._pending.take_oldest()
+            oldest = pending.take_oldest()
             if oldest is not None:
                 self._finish(oldest, message.last_time, message.last_frame, UNANSWERED, "cap")
-        if self._responses.desynchronised:
-            self._pending.doubt()
-        # Where no answer is seen at all, the client going on proves nothing.
+        desynchronised = responses.desynchronised
+        if desynchronised:
+            pending.doubt()
         gave_up = False
-        while self._responses.offset and self._pending.may_be_answered(exchange):
-            gave_up = exchange.correlation_id is not None
-            self._lost(message)
-        exchange.in_flight = len(self._pending)
-        self._pending.add(exchange)
+        if waiting:
+            # Where no answer is seen at all, the client going on proves nothing.
+            while responses.offset and pending.may_be_answered(exchange):
+                gave_up = exchange.correlation_id is not None
+                self._lost(message)
+            waiting = len(pending)
+        exchange.in_flight = waiting
+        pending.add(exchange)
         if gave_up:
-            self._pending.mix()
+            pending.mix()
         self._holdings.hold(exchange, self, EXCHANGE_BYTES + len(message.raw or b""))
         # With so many in flight this one's answer is one of many that tell the place.
-        if self._responses.desynchronised and len(self._pending) <= LOCATED_BY:
-            self._responses.search()
+        if desynchronised and waiting < LOCATED_BY:
+            responses.search()
 
     def _learn_from_request(self, exchange: Exchange, message: WireMessage, new_use: bool) -> None:
         """Learn software, mechanism, user and role from requests that show them."""
@@ -422,12 +438,12 @@ class Session:
     def _response(self, message: WireMessage, cause: str | None) -> None:
         raw = message.raw or b""
         if message.complete and len(raw) >= 4 and not self._responses.unannounced:
-            next_up = self._pending.take_next(_ID.unpack_from(raw, 0)[0])
+            next_up = self._pending.take_next(_int32_at(raw, 0)[0])
             if next_up is not None:
                 self._pair(next_up, message)
                 return
         self._announce(message)
-        told = _ID.unpack_from(raw, 0)[0] if len(raw) >= 4 else None
+        told = _int32_at(raw, 0)[0] if len(raw) >= 4 else None
         oldest = self._pending.oldest()
         is_reply = oldest is not None and oldest.kind == SASL_TOKEN and not self._passes_token(raw, told)
         correlation_id = None if is_reply else told
@@ -645,6 +661,8 @@ def produce_acks(raw: bytes, start: int, version: int) -> int | None:
                 break
         start += max(length - 1, 0)
     elif version >= 3:
-        start += 2 + max(int.from_bytes(raw[start : start + 2], signed=True), 0)
-    acks = raw[start : start + 2]
-    return int.from_bytes(acks, signed=True) if len(acks) == 2 else None
+        if start + 2 > len(raw):
+            return None
+        start += 2 + max(_int16_at(raw, start)[0], 0)
+    acks: int | None = _int16_at(raw, start)[0] if start + 2 <= len(raw) else None
+    return acks

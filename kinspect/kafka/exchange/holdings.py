@@ -46,8 +46,9 @@ class Holdings:
 
     def release(self, key: Any) -> None:
         """Note that nothing is held under `key` any more."""
-        known = self._held.pop(key, None)
+        known = self._held.get(key)
         if known is not None:
+            del self._held[key]
             self.bytes -= known[1]
 
     def _make_room(self, newest: Any) -> None:

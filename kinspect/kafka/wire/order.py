@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
@@ -65,11 +65,18 @@ class LineOrder(Generic[L]):
     result depends only on keys, places and sizes, not on the moments at which lines are taken.
     """
 
-    __slots__ = ("_arrived", "_held", "_last", "_place", "_ready", "bytes", "late")
+    __slots__ = (
+        *("_arrived", "_keys", "_last", "_lines", "_newest", "_place", "_places", "_ready", "_sizes"),
+        *("bytes", "late"),
+    )
 
     def __init__(self) -> None:
-        # Key, place, size, line; in the order of keys.
-        self._held: list[tuple[LineKey, int, int, L]] = []
+        # The lines that wait, with their keys, places and sizes; in the order of keys.
+        self._lines: list[L] = []
+        self._keys: list[LineKey] = []
+        self._places: list[int] = []
+        self._sizes: list[int] = []
+        self._newest = FIRST  # the last of the keys
         # Places and keys in the order in which the lines came; None as long as that is the order of keys.
         self._arrived: deque[tuple[int, LineKey]] | None = None
         self._ready: list[L] = []
@@ -84,74 +91,73 @@ class LineOrder(Generic[L]):
         if place > self._place:
             self._place = place
             self.shorten()
-        held = self._held
-        if self._arrived is None and held and key > held[-1][0]:
-            held.append((key, place, size, line))
+        newest = self._newest
+        # The times alone are compared first: they decide nearly always.
+        if self._arrived is None and self._lines and (key[0] > newest[0] or key > newest):
+            self._newest = key
+            self._keys.append(key)
+            self._places.append(place)
+            self._sizes.append(size)
+            self._lines.append(line)
         else:
-            self._insert((key, place, size, line))
+            self._insert(key, place, size, line)
         self.bytes += size
 
     def shorten(self) -> None:
         """Release the lines of the first packets as long as too many bytes wait."""
         while self.bytes > WINDOW_BYTES:
-            first = self._held[0][1] if self._arrived is None else self._arrived[0][0]
+            first = self._places[0] if self._arrived is None else self._arrived[0][0]
             self.pass_to(first + WINDOW)
 
-    def _insert(self, entry: tuple[LineKey, int, int, L]) -> None:
-        key, place, _, _ = entry
+    def _insert(self, key: LineKey, place: int, size: int, line: L) -> None:
         self.pass_to(place)
-        if self._held and self._arrived is None:
-            self._arrived = deque((place, key) for key, place, _, _ in self._held)
+        if self._lines and self._arrived is None:
+            self._arrived = deque(zip(self._places, self._keys, strict=True))
         if self._arrived is not None:
             self._arrived.append((place, key))
         if key < self._last:
             self.late += 1
-        insort(self._held, entry, key=_key)
+        at = bisect_right(self._keys, key)
+        self._keys.insert(at, key)
+        self._places.insert(at, place)
+        self._sizes.insert(at, size)
+        self._lines.insert(at, line)
+        self._newest = self._keys[-1]
 
     def pass_to(self, place: int) -> None:
         """Release the lines that have waited long enough, as the run has come to that place."""
         last = place - WINDOW
         arrived = self._arrived
         if arrived is None:
-            count = 0
-            for entry in self._held:
-                if entry[1] > last:
-                    break
-                count += 1
-            self._hand_on(count)
+            self._hand_on(bisect_right(self._places, last))
             return
         due = FIRST
         while arrived and arrived[0][0] <= last:
             due = max(due, arrived.popleft()[1])
         self._release(due)
-        if not self._held:
+        if not self._lines:
             self._arrived = None
 
     def force(self) -> None:
         """Release the first line at once."""
-        self._release(self._held[0][0])
+        self._release(self._keys[0])
 
     def rest(self) -> None:
         """Release all lines: none that belongs before one of them will come."""
-        self._hand_on(len(self._held))
+        self._hand_on(len(self._lines))
         self._arrived = None
 
     def _release(self, last: LineKey) -> None:
-        self._hand_on(bisect_right(self._held, last, key=_key))
+        self._hand_on(bisect_right(self._keys, last))
 
     def _hand_on(self, count: int) -> None:
         if count:
-            entries = self._held[:count]
-            del self._held[:count]
-            self._ready += [line for _, _, _, line in entries]
-            self.bytes -= sum([size for _, _, size, _ in entries])
-            self._last = max(self._last, entries[-1][0])
+            self._ready += self._lines[:count]
+            self.bytes -= sum(self._sizes[:count])
+            self._last = max(self._last, self._keys[count - 1])
+            del self._lines[:count], self._keys[:count], self._places[:count], self._sizes[:count]
 
     def ready(self) -> list[L]:
         """The lines released since the last call."""
         lines, self._ready = self._ready, []
         return lines
-
-
-def _key(entry: tuple[LineKey, int, int, L]) -> LineKey:
-    return entry[0]
