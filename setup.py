@@ -32,7 +32,6 @@ INTERPRETED = {
         for name in (
             "bpf",
             "handover",
-            "interfaces",
             "live",
             "privileges",
             "ring",
