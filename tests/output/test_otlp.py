@@ -377,11 +377,20 @@ def free_port():
 
 def points(collector):
     """The values of the last state of each metric, by its name and the attributes."""
+    # On a busy machine a request that is sent again may arrive behind the next one.
+    return max(map(state_of, collector.requests["/v1/metrics"]), key=taken_at)
+
+
+def state_of(request):
     found = {}
-    for metric in collector.requests["/v1/metrics"][-1].resource_metrics[0].scope_metrics[0].metrics:
+    for metric in request.resource_metrics[0].scope_metrics[0].metrics:
         data = getattr(metric, metric.WhichOneof("data"))
         found[metric.name] = {tuple(sorted(attributes(p).items())): p for p in data.data_points}
     return found
+
+
+def taken_at(state):
+    return max(point.time_unix_nano for metric in state.values() for point in metric.values())
 
 
 def test_metrics_are_sums_over_the_lines(kinspect, collector, send):
