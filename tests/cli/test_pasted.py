@@ -7,7 +7,7 @@ import struct
 import subprocess
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from support.pcap import Conversation, pcap, tcp_frame
 
@@ -368,7 +368,13 @@ def test_a_capture_is_no_message():
 
 
 @given(data=st.binary(min_size=1, max_size=60))
+@example(data=b"snoop\0\0\0")
 def test_what_java_and_python_print(data):
+    try:
+        message_bytes(data.hex().encode())
+    except KinspectError as error:
+        # It begins as a capture or a compressed file does, and that is no message.
+        assume("kinspect read" not in str(error))
     signed = [b - 256 if b > 127 else b for b in data]
     for text in (str(signed), str(list(data)), repr(data), repr(bytearray(data))):
         assert message_bytes(text.encode()) == data
