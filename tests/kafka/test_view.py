@@ -675,6 +675,15 @@ def test_the_ends_of_a_connection_change_from_line_to_line() -> None:
     assert View(users=False).exchange(found)["client"]["principal"] is None
 
 
+def test_a_line_may_be_changed_without_changing_others() -> None:
+    first, second = exchange(18, 0, {}), exchange(18, 0, {})
+    changed = first.to_dict()
+    changed["client"].clear()
+    changed["broker"]["ip"] = "elsewhere"
+    assert second.to_dict()["client"]["ip"] == first.to_dict()["client"]["ip"] == "10.0.0.1"
+    assert second.to_dict()["broker"]["ip"] == "10.0.0.9"
+
+
 def test_a_view_keeps_no_more_than_it_may_of_clients() -> None:
     view = View()
 
