@@ -650,7 +650,10 @@ class Walk:
                     found.records(value, topic, aligned=step.name != UNALIGNED_RECORDS)
             elif kind == _PARTITIONS:
                 if topic is not None:
-                    found.partitions.update([(f"{topic}-{index}", None) for index in value])
+                    partitions = found.partitions
+                    # One by one: a list of their names would take as much memory again.
+                    for index in value:
+                        partitions[f"{topic}-{index}"] = None
             elif kind == _COORDINATOR_KEY:
                 found.coordinator_keys(value if step.array else (value,))
             elif kind == _INNER:

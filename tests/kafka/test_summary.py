@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from struct import pack
 from typing import Any
 from zlib import crc32
@@ -125,6 +126,18 @@ def test_arrays_of_names_and_partitions() -> None:
     found = exchange(68, 1, request).summary
     assert found.topics == ["a", "b", TOPIC_ID]
     assert found.partitions == [f"{TOPIC_ID}-0", f"{TOPIC_ID}-1"]
+
+
+def test_a_partition_that_is_named_often_is_held_once() -> None:
+    body = {"timeout_ms": 1, "topics": [{"name": "a", "partition_indexes": [7] * 500_000}]}
+    found = exchange(46, 0, body)
+    assert found.request is not None
+    found.request.decode()
+    tracemalloc.start()
+    assert found.summary.partitions == ["a-7"]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1_000_000
 
 
 def test_numbers_of_partitions_are_not_partitions() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import gc
 import gzip
 import json
 import math
 import pickle
 import random
+import tracemalloc
 from base64 import b64encode
 from collections.abc import Iterator
 from itertools import product
@@ -24,6 +26,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view import projection
 from kinspect.kafka.view.view import DEFAULT, View, iso_time, milliseconds, source
 from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.order import FIRST
 from kinspect.kafka.wire.pair import SASL_TOKEN
 from kinspect.model import REQUEST, RESPONSE, Problem
 from kinspect.protocol import Message, encode_request, encode_response
@@ -648,3 +651,54 @@ def test_bodies_that_need_nothing_are_not_copied() -> None:
     made = exchange(12, 4, {"group_id": "g"}, {"error_code": 0})
     assert made.response is not None
     assert body(DEFAULT.exchange(made)) is made.response.body
+
+
+def test_the_ends_of_a_connection_change_from_line_to_line() -> None:
+    found = exchange(18, 0, {})
+    view, lines = View(), []
+    for name, role in (("p-1", None), ("p-2", None), ("p-1", "producer"), ("p-1", None)):
+        found.client_id, found.principal, found.role = name, f"User:{name}", role
+        lines.append(view.exchange(found))
+    found.connection.names.learn_node("10.0.0.9", 9092, 4, FIRST)
+    lines.append(view.exchange(found))
+    shown = [
+        (*(line["client"][key] for key in ("id", "principal", "role")), line["broker"]["node_id"])
+        for line in lines
+    ]
+    assert shown == [
+        ("p-1", "User:p-1", None, None),
+        ("p-2", "User:p-2", None, None),
+        ("p-1", "User:p-1", "producer", None),
+        ("p-1", "User:p-1", None, None),
+        ("p-1", "User:p-1", None, 4),
+    ]
+    assert View(users=False).exchange(found)["client"]["principal"] is None
+
+
+def test_a_line_may_be_changed_without_changing_others() -> None:
+    first, second = exchange(18, 0, {}), exchange(18, 0, {})
+    changed = first.to_dict()
+    changed["client"].clear()
+    changed["broker"]["ip"] = "elsewhere"
+    assert second.to_dict()["client"]["ip"] == first.to_dict()["client"]["ip"] == "10.0.0.1"
+    assert second.to_dict()["broker"]["ip"] == "10.0.0.9"
+
+
+def test_a_view_keeps_no_more_than_it_may_of_clients() -> None:
+    view = View()
+
+    def kept(long: int, names: int) -> int:
+        """Bytes kept of clients whose names are so long, each of a run of its own that learned so many names."""
+        tracemalloc.start()
+        for number in range(1200):
+            found = exchange(18, 0, {}, names={f"{topic:022}": f"topic-{topic}" for topic in range(names)})
+            found.client_id = f"{number}{'x' * long}"
+            view.exchange(found)
+        del found
+        gc.collect()
+        bytes_kept, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return bytes_kept
+
+    assert kept(30_000, 0) < 1_000_000
+    assert kept(10, 100) < 4_000_000

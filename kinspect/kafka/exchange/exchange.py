@@ -45,6 +45,11 @@ class Exchange(Pair):
 
     def to_dict(self, options: view.View | None = None) -> dict[str, Any]:
         """Object of the JSON line, with the keys that docs/output.md explains. `options`: records, payload, secrets and
-        fields as for `kinspect read`; None: those given to `kinspect.read`."""
+        fields as for `kinspect read`; None: those given to `kinspect.read`. The caller may change it, but for bodies,
+        which share parts with the decoded ones."""
         shown: view.View = options or self.view or view.DEFAULT
-        return shown.exchange(self)
+        line = shown.exchange(self)
+        for end in ("client", "broker"):
+            if end in line:
+                line[end] = line[end].copy()
+        return line

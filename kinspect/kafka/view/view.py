@@ -32,7 +32,9 @@ SCHEMA_VERSION: Final = 2
 LISTED: Final = 100
 """Largest number of entries of a list at the top level."""
 ENDS_KEPT: Final = 4096
-"""Clients and brokers whose part of a line is kept for their next lines: a kilobyte each."""
+"""Clients and brokers whose part of a line is kept for their next lines: a kilobyte each, and their texts."""
+ENDS_TEXT: Final = 512
+"""Characters of texts of those that are kept. Who claims a longer name has its part made for each line."""
 MEANT: Final = 4
 """Largest number of fields that are named in place of an unknown one."""
 INT64_FORMS: Final = ("number", "string")
@@ -265,7 +267,8 @@ class View:
         return bodies[self.body] if self.nulls else (*bodies[self.body], forms.no_nulls)
 
     def exchange(self, exchange: Pair) -> dict[str, Any]:
-        """The exchange's line, ready for JSON. It shares parts of the decoded bodies: do not change it."""
+        """The exchange's line, ready for JSON. It shares parts of the decoded bodies, and `client` and `broker` with
+        other lines: do not change it."""
         shown = self._line(exchange, self)
         if not self._blank:
             self._blank.update(dict.fromkeys(shown))
@@ -277,25 +280,38 @@ class View:
 
     def ends(self, exchange: Pair) -> tuple[Shown, Shown]:
         """The line's `client` and `broker`, kept for the next lines with the same."""
-        connection, node_id = exchange.connection, exchange.node_id
-        client = (exchange.client_id, exchange.role, exchange.principal)
-        key = (connection, node_id, client, exchange.software_name, exchange.software_version)
+        connection = exchange.connection
+        texts = (
+            exchange.client_id,
+            exchange.principal if self.users else None,
+            exchange.software_name,
+            exchange.software_version,
+        )
+        # The connection by its id: itself, it holds all that its run learned.
+        key = connection.connection_id, exchange.role, exchange.node_id, texts
         found = self._ends.get(key)
         if found is None:
-            if len(self._ends) >= ENDS_KEPT:
-                self._ends.clear()
-            found = self._ends[key] = (
+            client_id, principal, software_name, software_version = texts
+            found = (
                 {
                     "ip": connection.client_ip,
                     "port": connection.client_port,
-                    "id": exchange.client_id,
+                    "id": client_id,
                     "role": exchange.role,
-                    "principal": exchange.principal if self.users else None,
-                    "software_name": exchange.software_name,
-                    "software_version": exchange.software_version,
+                    "principal": principal,
+                    "software_name": software_name,
+                    "software_version": software_version,
                 },
-                {"ip": connection.broker_ip, "port": connection.broker_port, "node_id": node_id},
+                {
+                    "ip": connection.broker_ip,
+                    "port": connection.broker_port,
+                    "node_id": exchange.node_id,
+                },
             )
+            if sum([len(text) for text in texts if text is not None]) <= ENDS_TEXT:
+                if len(self._ends) >= ENDS_KEPT:
+                    self._ends.clear()
+                self._ends[key] = found
         return found
 
     def blank(self) -> Shown:
