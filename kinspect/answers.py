@@ -67,6 +67,5 @@ class Counted:
     def _is_chosen(self, answer: Answer, row: Row) -> bool:
         chosen = self._filter
         return chosen is None or all(
-            chosen.chooses(option, [str(row[key]) for key in keys if row[key] is not None])
-            for option, keys in answer.about.items()
+            chosen.chooses(option, answer.names(row, option)) for option in answer.about
         )

@@ -120,6 +120,10 @@ class Answer(ABC):
     def add_connection(self, line: dict[str, Any]) -> None:  # noqa: B027
         """Count a connection that ended, by its line's object. Most answers take exchanges alone."""
 
+    def names(self, row: Row, option: str) -> list[str]:
+        """What an option of `about` chooses the row by."""
+        return [str(row[key]) for key in self.about[option] if row[key] is not None]
+
     @abstractmethod
     def result(self, told: Told) -> list[Row]:
         """The rows, those that matter most first."""

@@ -43,9 +43,8 @@ _LINK_TYPES: Final = {
 }
 
 _HEADER: Final = Struct(">8xII")  # magic number, version, data link type
-_RECORD: Final = Struct(
-    ">IIIIII"
-)  # original, included and record length, cumulative drops, seconds, microseconds
+# Original, included and record length, cumulative drops, seconds, microseconds.
+_RECORD: Final = Struct(">IIIIII")
 _RECORD_HEADER: Final = _RECORD.size
 
 

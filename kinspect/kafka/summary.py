@@ -362,7 +362,7 @@ class Summary:
         return damaged
 
     def record_field(self, value: bytes | None) -> RecordField | None:
-        """A `records` field of the bodies summarised, known by its very bytes object; None for another."""
+        """A `records` field of the bodies summarised, known by its very bytes, or of none; None for another."""
         return NO_RECORDS if value == b"" else self._found.record_fields.get(id(value))
 
     def inner(self, name: str) -> envelope.Inner | None:

@@ -23,9 +23,7 @@ ERSPAN_1_OR_2: Final = 0x88BE
 PPP_IN_GRE: Final = 0x880B
 
 _VXLAN: Final = struct.Struct(">B3xI")  # flags, VNI and a reserved byte
-_GENEVE: Final = struct.Struct(
-    ">BxHI"
-)  # version and length of the options, ethertype, VNI and a reserved byte
+_GENEVE: Final = struct.Struct(">BxHI")  # version and options' length, ethertype, VNI and a reserved byte
 _GRE: Final = struct.Struct(">HH")  # flags and version, ethertype
 
 VXLAN_HAS_VNI: Final = 0x08

@@ -1,4 +1,5 @@
 from collections import Counter, defaultdict
+from fnmatch import fnmatchcase
 
 import pytest
 from support.captures import CAPTURES, captures, each_folder
@@ -125,6 +126,16 @@ def test_filters_on_errors_leave_no_success_out_that_tells_what_passed(answer_ro
         for name in ("CONCURRENT_TRANSACTIONS", "FETCH_SESSION_ID_NOT_FOUND", "6"):
             chosen = [row for row in rows if name in (row["error"], str(row["code"]))]
             assert answer_rows("errors", "--error", name, path) == chosen
+
+
+def test_a_pattern_of_codes_takes_in_no_request_without_an_answer(answer_rows):
+    path = CAPTURES / "4.4.0" / "cluster_kraft.pcap.gz"
+    rows = answer_rows("errors", path)
+    assert "UNANSWERED" in {row["error"] for row in rows}
+    for pattern in ("*", "UN*"):
+        chosen = [row for row in rows if row["code"] is not None and fnmatchcase(row["error"], pattern)]
+        assert answer_rows("errors", "--error", pattern, path) == chosen
+    assert answer_rows("errors", "--error", "!51", path) == [row for row in rows if row["code"] != 51]
 
 
 # ---------------------------------------------------------------------- expected ones

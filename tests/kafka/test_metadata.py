@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from ipaddress import ip_address
 from itertools import permutations
 from pathlib import Path
@@ -250,6 +251,16 @@ def test_an_address_is_what_the_standard_library_takes_for_one(host: str) -> Non
     except ValueError:
         expected = None
     assert ip_text(host) == expected
+
+
+def test_long_hosts_are_not_kept() -> None:
+    tracemalloc.start()
+    for number in range(1000):
+        assert ip_text(f"{number}{'.' * 10_000}") is None
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000
+    assert ip_text("fe80::1%abcdefghijklmno") == "fe80::1%abcdefghijklmno"
 
 
 @given(st.ip_addresses())

@@ -25,6 +25,9 @@ LARGE: Final = 256 * 1024
 """Bytes above which a decoded body is not held until its line is written: others may wait with it."""
 ENDPOINT: Final = ["node_id", HOST, PORT, "rack"]
 LISTENERS: Final = "listeners"
+LONGEST_IP: Final = 64
+"""Characters beyond which a host is no IP address, not even one with a zone. A capture's hosts may be as long as
+its messages, and those looked at last are kept."""
 _SHORTEST_WITH_ENDPOINT: Final = 20
 _ADDRESS_ENDS: Final = b"0123456789abcdefABCDEF:"
 
@@ -117,9 +120,13 @@ def _addresses(struct: dict[str, Any]) -> Iterator[tuple[str, int]]:
             yield ip, end[PORT]
 
 
-@lru_cache(maxsize=4096)
 def ip_text(host: str) -> str | None:
     """An IP address in the form that connections have; None for a host name."""
+    return _ip_text(host) if len(host) <= LONGEST_IP else None
+
+
+@lru_cache(maxsize=4096)
+def _ip_text(host: str) -> str | None:
     if ":" not in host:
         return host if _is_ipv4(host) else None
     from ipaddress import ip_address
