@@ -67,7 +67,7 @@ class RecordRoom:
         left = (
             max(size - found.expanded_bytes, 0),
             max(records - found.kept, 0),
-            max(batches - len(found.batches), 0),
+            max(batches - len(found), 0),
         )
         if with_records:
             self._records = left
@@ -147,7 +147,7 @@ NO_RECORDS: Final = RecordField(b"", True, RecordRoom(Caps()), Counts())
 
 def _count(found: RecordSet) -> int | None:
     total = 0
-    for batch in found.batches:
+    for batch in found:
         count: int | None = batch["count"]
         if count is None:
             return None

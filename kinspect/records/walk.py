@@ -19,16 +19,16 @@ from typing import Any, Final
 
 from kinspect.records import legacy, v2
 from kinspect.records.compression import codec_name
-from kinspect.records.recordset import (
+from kinspect.records.reader import (
     FARTHEST,
     LOG_APPEND_TIME,
     MAX_BYTES,
     MAX_RECORDS,
     NO_TIMESTAMP,
     TIMESTAMP_TYPES,
-    RecordSet,
     RecordSetReader,
 )
+from kinspect.records.recordset import RecordSet
 
 _PREFIX: Final = struct.Struct(">qi")
 _SMALLEST_SIZE: Final = 14
@@ -111,7 +111,7 @@ def _read(data: bytes, reader: RecordSetReader, aligned: bool) -> RecordSet:
         if stop:
             position = stop
         elif (run := legacy.read_run(data, position, reader)) is not None:
-            result.batches.append(_legacy_entry(run, run.end - position, reader.with_records))
+            result.append(_legacy_entry(run, run.end - position, reader.with_records))
             position = run.end
         else:
             position = _no_batch(data, position, result)
@@ -179,7 +179,7 @@ def _v2_batch(data: bytes, position: int, reader: RecordSetReader) -> int:
     elif reader.with_records:
         payload = data[position + _HEADER_SIZE : stop]
         batch["records"] = _records(reader, payload, batch, attributes, position)
-    result.batches.append(batch)
+    result.append(batch)
     return stop
 
 

@@ -453,3 +453,9 @@ def test_flipped_bytes_of_real_sets(data):
 def test_not_bytes():
     with pytest.raises(TypeError):
         records.batches(None)
+
+
+def test_the_result_is_a_list() -> None:
+    assert isinstance(records.batches(b""), list)
+    assert records.batches(b"") == []
+    assert json.loads(json.dumps(records.summarise(b""))) == []

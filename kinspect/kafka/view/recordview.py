@@ -77,7 +77,7 @@ class RecordView:
         """The record set's JSON form. `topic`: the topic of its records, None where it is not known."""
         found = field.take_records() if self.with_records else field.batches()
         if self.with_records:
-            for batch in found.batches:
+            for batch in found:
                 records, is_control = batch["records"], batch["is_control"]
                 # In place, so that the records and their shown form are not held at once.
                 if is_control or topic in internal.TOPICS or self._int64_text:
@@ -87,11 +87,10 @@ class RecordView:
                     self._plain_text(records)
                 else:
                     self._plain(records)
-        batches = found.batches
+        batches: list[dict[str, Any]] = found
         if self._int64_text:
             batches = [
-                {**batch, **{name: integer_text(batch[name]) for name in BATCH_INT64S}}
-                for batch in found.batches
+                {**batch, **{name: integer_text(batch[name]) for name in BATCH_INT64S}} for batch in found
             ]
         return {"batches": batches, "partial_bytes": found.partial_bytes}
 
