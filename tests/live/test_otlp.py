@@ -8,6 +8,7 @@ from output.collector import Collector, attributes
 from kinspect.analysis.metrics import COUNTER
 from kinspect.cli.otlpmetrics import dotted
 from kinspect.cli.ownmetrics import HEALTH
+from kinspect.model import LIMITS
 
 from .loopback import free_port, talk
 
@@ -42,10 +43,11 @@ def test_a_collector_hears_of_drops_and_lag(live, collector):
         for metric in collector.requests["/v1/metrics"][-1].resource_metrics[0].scope_metrics[0].metrics
     }
     own = {dotted(metric.name): metric.kind for metric, _ in HEALTH}
-    # Nothing reached a limit.
-    assert own.keys() - newest.keys() == {"kinspect.limits.hit"}
-    for name in own.keys() & newest.keys():
-        assert newest[name].WhichOneof("data") == ("sum" if own[name] == COUNTER else "gauge")
+    assert own.keys() <= newest.keys()
+    for name, kind in own.items():
+        assert newest[name].WhichOneof("data") == ("sum" if kind == COUNTER else "gauge")
+    limits = newest["kinspect.limits.hit"].sum.data_points
+    assert {attributes(point)["limit"]: point.as_int for point in limits} == dict.fromkeys(LIMITS, 0)
     (packets,) = newest["kinspect.capture.packets"].sum.data_points
     assert (attributes(packets), packets.as_int) == ({"interface": "lo"}, summary["captured_packets"])
     dropped = newest["kinspect.capture.dropped.packets"].sum.data_points
