@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import zlib
 from collections import deque
@@ -12,15 +11,13 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import NamedTuple, Protocol
 
+from kinspect.capture.compressed import zstd_library
 from kinspect.cli import complain
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 _PIECE_BYTES = 1 << 20
 _TEMPORARY = ".tmp"
+# Loaded now: later `live` may no longer read files.
+zstd_library()
 
 
 class Compressor(Protocol):
@@ -35,7 +32,8 @@ def _gzip() -> Compressor:
 
 
 def _zstd() -> Compressor:
-    return zstd.ZstdCompressor()
+    compressor: Compressor = zstd_library().ZstdCompressor()
+    return compressor
 
 
 class Compression(NamedTuple):
