@@ -28,7 +28,9 @@ RESUMES: Final = 64
 # Bytes kept of an unfinished message when room is made: enough for its header, in most cases.
 HEAD_BYTES: Final = 256
 
-NO_BYTES: Final = bytearray()  # the kept bytes of no message; never written to
+# Pieces below this size are joined as they come: a long message in many small packets takes little more memory than its
+# bytes.
+SMALL_BYTES: Final = 1024
 
 Received = tuple[int | None, int, bytes]
 
@@ -48,9 +50,9 @@ class Framer:
         *("longest", "message_bytes", "offset", "skipped_bytes", "unannounced"),
         *("unfinished_bytes", "_desynchronised", "_cause", "_counted", "_delivered", "_first_frame"),
         *("_first_time", "_have", "_holes", "_keep", "_last_frame", "_last_time", "_packets"),
-        *("_raw", "_search_at", "_search_bytes", "_searching", "_size", "_start"),
+        *("_search_at", "_search_bytes", "_searching", "_size", "_start"),
     )
-    __slots__ = (*STATE, "_holdings", "deliver", "direction", "locate")
+    __slots__ = (*STATE, "_holdings", "_kept", "_pieces", "deliver", "direction", "locate")
 
     def __init__(
         self,
@@ -85,7 +87,8 @@ class Framer:
         self._have = 0  # bytes of it seen or skipped, kept or not
         self._holes = 0  # those of them that are missing
         self._counted = 0  # kept bytes that are counted in the holdings
-        self._raw = NO_BYTES
+        self._pieces: list[bytes] = []  # its kept bytes
+        self._kept = 0  # number of them
         self._packets = 0
         self._start = 0  # its offset in the stream
         self._cause: str | None = None
@@ -96,12 +99,16 @@ class Framer:
 
     def state(self) -> list[Any]:
         """State for `restore`, as plain values."""
-        return fields(self, self.STATE)
+        return [fields(self, self.STATE), b"".join(self._pieces)]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Continue the stream of `state`."""
-        self._raw = bytearray()
-        fill(self, self.STATE, state)
+        own, kept = state
+        fill(self, self.STATE, own)
+        if not isinstance(kept, bytes):
+            raise TypeError("the kept bytes of a message are no bytes")
+        self._pieces = [kept]
+        self._kept = len(kept)
         self._desynchronised = None if self._desynchronised is None else [*self._desynchronised]
         held = self._counted + sum(len(data) + PIECE_BYTES for _, _, data in self._desynchronised or ())
         if held:
@@ -126,10 +133,10 @@ class Framer:
             return
         if self._size >= 0:
             have = self._have + end - start
-            if self._have < have < self._size == self._keep:
+            if self._have < have < self._size == self._keep and end - start >= SMALL_BYTES:
                 # A packet in the middle of a long message that is kept whole.
-                self._have = have
-                self._raw += buffer[start:end]
+                self._have = self._kept = have
+                self._pieces.append(buffer[start:end])
                 self._touch(time, frame)
                 uncounted = have - self._counted
                 if uncounted > self._counted >> 3:
@@ -195,18 +202,16 @@ class Framer:
         """Take bytes of the current size or message; returns the position after them."""
         if self._size < 0:
             stop = min(end, position + SIZE_BYTES - self._have)
-            self._raw = self._raw + buffer[position:stop]
+            self._pieces.append(buffer[position:stop])
             self._have += stop - position
             if self._have == SIZE_BYTES:
-                self._begin(_size_at(self._raw)[0])
+                self._begin(_size_at(b"".join(self._pieces))[0])
             return stop
         stop = min(end, position + self._size - self._have)
         self._have += stop - position
-        kept = len(self._raw)
-        if kept < self._keep:
-            with memoryview(buffer) as view:
-                self._raw += view[position : min(stop, position + self._keep - kept)]
-            uncounted = len(self._raw) - self._counted
+        if self._kept < self._keep:
+            self._add(buffer[position : min(stop, position + self._keep - self._kept)])
+            uncounted = self._kept - self._counted
             if uncounted > self._counted >> 3:  # counting every packet would cost more than keeping it
                 self._counted += uncounted
                 self._holdings.hold(self, self, uncounted)
@@ -214,8 +219,18 @@ class Framer:
             self._finish()
         return stop
 
+    def _add(self, piece: bytes) -> None:
+        """Keep the next bytes of the message."""
+        pieces = self._pieces
+        if pieces and len(piece) < SMALL_BYTES and len(pieces[-1]) < SMALL_BYTES:
+            pieces[-1] += piece
+        else:
+            pieces.append(piece)
+        self._kept += len(piece)
+
     def _begin(self, size: int) -> None:
-        self._raw = bytearray()
+        self._pieces = []
+        self._kept = 0
         self._have = 0
         self._size = size
         if size < 0:
@@ -242,7 +257,7 @@ class Framer:
         self._hand_on(self._cause is None)
 
     def _hand_on(self, complete: bool) -> None:
-        message, cause = self._message(bytes(self._raw), self._size, complete), self._cause
+        message, cause = self._message(b"".join(self._pieces), self._size, complete), self._cause
         self._reset()
         self.deliver(message, cause)
 
@@ -251,8 +266,9 @@ class Framer:
         if self._desynchronised is not None:
             self._give_up_search()
             return
-        self._raw = self._raw[:HEAD_BYTES]
-        self._keep = len(self._raw)
+        head = b"".join(self._pieces)[:HEAD_BYTES]
+        self._pieces = [head]
+        self._kept = self._keep = len(head)
         self._cause = self._cause or "total"
 
     def _message(self, raw: bytes, size: int, complete: bool) -> WireMessage:
@@ -270,7 +286,7 @@ class Framer:
         # The hole lies within the message: the next boundary is still known.
         self._have += size
         self._holes += size
-        self._keep = len(self._raw)
+        self._keep = self._kept
         self._spoil(cause)
         if self._have == self._size:
             self._finish()
