@@ -64,14 +64,15 @@ class Half:
     with the expected number can be handed on at once. `fin_guessed`: no FIN was seen, but one number more was
     acknowledged than there were bytes. `ack` is the last acknowledgment it sent, `isn` the sequence number of its SYN,
     -1 for none. `scope` and `hops` (the time to live) are those of its first packet; `scope` is None while there was
-    none. `row` is the number of its last packet in `RecentPackets`.
+    none. `row` is the number of its last packet in `RecentPackets`, `thinned` the last one when these were thinned, and
+    `linked` the number of packets since.
     """
 
     STATE: ClassVar = (
         *("ack", "bytes", "calm", "clock", "conflicts", "direction", "fin_guessed", "finished"),
         *("frame", "gap_bytes", "hops", "isn", "next", "packets", "scope", "seen", "time"),
     )
-    __slots__ = (*STATE, "connection", "handler", "held", "island", "peer", "row")
+    __slots__ = (*STATE, "connection", "handler", "held", "island", "linked", "peer", "row", "thinned")
 
     connection: Connection
     island: Island
@@ -96,7 +97,8 @@ class Half:
         self.clock = 0
         self.time: int | None = None
         self.frame = 0
-        self.row = -1
+        self.row = self.thinned = -1
+        self.linked = 0
         self.held: Held | None = None
 
     def state(self) -> list[Any]:

@@ -17,7 +17,7 @@ from kinspect.tcp.connection import NEVER, Connection, Half, Island, StreamHandl
 from kinspect.tcp.delivery import LINGER_PACKETS, NOBODY, Delivery
 from kinspect.tcp.keys import ends, pair, reverse_key, scope
 from kinspect.tcp.lookup import SYN_DISTANCE, find_half, has_nearer, is_near
-from kinspect.tcp.recent import RecentPackets
+from kinspect.tcp.recent import LOOKED_AT, RecentPackets
 from kinspect.tcp.runclock import LOOK_EACH, RunClock
 from kinspect.tcp.sequence import MASK, NEAR, distance
 from kinspect.tcp.strays import Stray, Strays, waiting_since
@@ -116,8 +116,9 @@ class Reassembler:
 
     def feed(self, segments: list[Segment]) -> None:
         """Take segments in capture order. Raises only what a handler raises."""
-        halves, progress = self._halves, self._progress
-        number, links = self._recent.add(segments)
+        halves, progress, recent = self._halves, self._progress, self._recent
+        number, links = recent.add(segments)
+        newest = recent.newest
         reached = self._run.time
         late = at = 0
         while at < len(segments):
@@ -130,8 +131,11 @@ class Reassembler:
             for index in range(at, stop):
                 segment = segments[index]
                 time = segment[1]
-                if time is not None and time < reached:
-                    late += 1
+                if time is not None:
+                    if time < reached:
+                        late += 1
+                    elif time > newest:
+                        newest = time
                 half = halves.get(segment[0])
                 if half is FOREIGN:
                     continue
@@ -155,6 +159,9 @@ class Reassembler:
                         island.clock = clock
                         links[index] = half.row
                         half.row = number + index
+                        half.linked += 1
+                        if half.linked == LOOKED_AT:
+                            recent.thin(half)
                         half.packets += 1
                         half.ack = ack
                         half.clock = clock
@@ -170,6 +177,7 @@ class Reassembler:
                 self._unusual(half, segment, number + index)
             at = stop
         progress.place = number + at
+        recent.newest = newest
         self._counts.late_packets += late
 
     def _look(self, segment: Segment) -> None:

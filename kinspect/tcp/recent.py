@@ -1,15 +1,15 @@
 """The last packets before the current one, to recognise copies and to compare retransmitted bytes.
 
 Nothing is copied: the rows and their buffers are those that were fed. Each direction's last packets are linked, and
-compared with its own packets and times alone. Memory for all of them is bounded; a comparison that this cuts short
-counts as the cap `compared_packets`.
+compared with its own packets and times alone. Rows that nothing is compared with any more are let go early, while they
+are in the processor's cache. Memory for all of them is bounded; a comparison that this cuts short counts as the cap
+`compared_packets`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from operator import itemgetter
+from collections.abc import Iterator
 from typing import Final
 
 from kinspect.model import COPY_NS, FRAME_BITS, SYN, Counts, Segment
@@ -25,31 +25,27 @@ KEPT_ROWS: Final = 4096
 KEPT_BYTES: Final = 8 * 1024 * 1024
 """Limits on what is kept: packets, and bytes of their buffers, each counted whole, since it is kept whole."""
 
-_TIME: Final[Callable[[Segment], int | None]] = itemgetter(1)
-
 
 class _Rows:
-    """Packets fed in one call. `first`: the number of the first one in the run. `links`: for each packet the number of
-    the one before it in its direction, -1 for none."""
+    """Packets fed in one call, None for those let go. `first`: the number of the first one in the run; `newest`: the
+    latest time of any packet before it. `links`: for each packet the number of the one before it in its direction, -1
+    for none."""
 
-    __slots__ = ("first", "links", "rows", "size")
+    __slots__ = ("first", "links", "newest", "rows", "size")
 
-    def __init__(self, first: int, rows: list[Segment]) -> None:
+    def __init__(self, first: int, newest: int, rows: list[Segment]) -> None:
         self.first = first
-        self.rows = rows
+        self.newest = newest
+        self.rows: list[Segment | None] = [*rows]
         self.links = [-1] * len(rows)
         self.size = len(rows[0][5]) if rows else 0
 
-    @property
-    def last_time(self) -> int:
-        """Latest time of any of them, 0 if none has one."""
-        return max(filter(None, map(_TIME, self.rows)), default=0)
-
 
 class RecentPackets:
-    """The last packets of the run, by number."""
+    """The last packets of the run, by number. `newest`: the latest time of any packet of the run, kept by its owner."""
 
     def __init__(self, counts: Counts) -> None:
+        self.newest = 0
         self._counts = counts
         self._kept: deque[_Rows] = deque()
         self._number = 0
@@ -59,7 +55,7 @@ class RecentPackets:
 
     def add(self, rows: list[Segment]) -> tuple[int, list[int]]:
         """Append the next packets. Returns the number of the first one, and the links of all, to be filled."""
-        added = _Rows(self._number, rows)
+        added = _Rows(self._number, self.newest, rows)
         self._number += len(rows)
         self._kept.append(added)
         self._rows += len(rows)
@@ -68,7 +64,7 @@ class RecentPackets:
             dropped = self._kept.popleft()
             self._rows -= len(dropped.rows)
             self._bytes -= dropped.size
-            self._dropped_time = max(self._dropped_time, dropped.last_time)
+            self._dropped_time = self._kept[0].newest
         return added.first, added.links
 
     def link(self, half: Half, number: int) -> None:
@@ -76,6 +72,26 @@ class RecentPackets:
         newest = self._kept[-1]
         newest.links[number - newest.first] = half.row
         half.row = number
+        half.linked += 1
+        if half.linked == LOOKED_AT:
+            self.thin(half)
+
+    def thin(self, half: Half) -> None:
+        """Let the direction's packets go for which as many as are compared came behind. To be called once `LOOKED_AT`
+        packets were linked since the last call."""
+        number, half.thinned, half.linked = half.thinned, half.row, 0
+        at = len(self._kept) - 1
+        while number >= 0:
+            while at >= 0 and self._kept[at].first > number:
+                at -= 1
+            if at < 0:
+                return
+            kept = self._kept[at]
+            index = number - kept.first
+            if kept.rows[index] is None:
+                return
+            kept.rows[index] = None
+            number = kept.links[index]
 
     def rows(self, half: Half) -> list[Segment]:
         """The direction's last packets, the oldest first, each with only its own payload. Includes those too old to be
@@ -93,6 +109,7 @@ class RecentPackets:
         for index in range(len(rows)):
             links[index] = half.row
             half.row = number + index
+        self.newest = max([self.newest, *[row[1] for row in rows if row[1] is not None]])
 
     def is_copy(self, half: Half, segment: Segment) -> bool:
         """True if a packet equals one of the last ones: a copy made by the capture."""
