@@ -19,11 +19,10 @@ from kinspect.kafka.view.recordview import PAYLOADS
 from kinspect.kafka.view.view import INT64_FORMS, View
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.model import Caps
-from kinspect.output import DETAIL, ECS, FORMATS, JSONL, NONE, REQUEST_LOG, TABLE, Style
+from kinspect.output import DETAIL, ECS, FORMATS, JSONL, NONE, REQUEST_LOG, SEMCONV, TABLE, Style
 from kinspect.output.escape import escape
 from kinspect.output.fit import LEAST_LINE
 from kinspect.output.ordered import ORDERS
-from kinspect.output.semconv import CONVENTIONS, DEFAULT
 from kinspect.tables.names import DEFAULT_TABLES, PARQUET, RECORDS, TABLES
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -254,8 +253,8 @@ SINKS = (
     ),
     click.option(
         "--semconv",
-        type=click.Choice([*CONVENTIONS]),
-        help=f"OpenTelemetry's semantic conventions whose names are sent.  [default: {DEFAULT}]",
+        type=click.Choice(SEMCONV),
+        help=f"OpenTelemetry's semantic conventions whose names are sent.  [default: {SEMCONV[0]}]",
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import click
 
 from kinspect.cli.options import DEFAULT_SIGNALS, EXCHANGE, OTLP, SAMPLE, SIGNALS, SPANS, split
-from kinspect.output.semconv import DEFAULT
+from kinspect.output import SEMCONV
 
 
 class Otlp(NamedTuple):
@@ -49,7 +49,7 @@ def make_otlp(values: dict[str, Any], emit: frozenset[str]) -> Otlp | None:
         raise click.UsageError(f"--otlp-sample is for --otlp-signals {SPANS}")
     share = SAMPLE if values["otlp_sample"] is None else values["otlp_sample"]
     users = not values.get("no_users")
-    return Otlp(url, signals, share, values["semconv"] or DEFAULT, users, emit | {EXCHANGE})
+    return Otlp(url, signals, share, values["semconv"] or SEMCONV[0], users, emit | {EXCHANGE})
 
 
 def _is_base(url: str) -> bool:

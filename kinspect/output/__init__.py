@@ -12,6 +12,8 @@ from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE
 
 JSONL, TABLE, DETAIL, NONE = "jsonl", "table", "detail", "none"
 ECS, REQUEST_LOG = "ecs", "request-log"
+SEMCONV = ("1.44", "1.45")
+"""Versions of OpenTelemetry's semantic conventions, the default first."""
 
 
 class Writer(Protocol):

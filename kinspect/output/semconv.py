@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from kinspect.jsontext import json_text
+from kinspect.output import SEMCONV
 from kinspect.output.meaning import (
     Line,
     api_name,
@@ -34,13 +35,11 @@ class Convention(NamedTuple):
 
 
 SYSTEM, OFFSET = "messaging.system", "messaging.kafka.offset"
+_RENAMED: tuple[dict[str, str], ...] = ({}, {SYSTEM: "messaging.system.name", OFFSET: "kafka.offset"})
 CONVENTIONS = {
-    "1.44": Convention("https://opentelemetry.io/schemas/1.44.0", {}),
-    "1.45": Convention(
-        "https://opentelemetry.io/schemas/1.45.0", {SYSTEM: "messaging.system.name", OFFSET: "kafka.offset"}
-    ),
+    version: Convention(f"https://opentelemetry.io/schemas/{version}.0", renamed)
+    for version, renamed in zip(SEMCONV, _RENAMED, strict=True)
 }
-DEFAULT = "1.44"
 KAFKA = "kafka"
 
 BASE_OFFSETS = (

@@ -7,7 +7,6 @@ User names and token ids are not secrets.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 SECRET_FIELDS: Final = frozenset(
@@ -54,17 +53,15 @@ PASSWORD_CONFIGS: Final = frozenset(
 
 # Parts of names that tell secret configs of plug-ins and of future releases.
 _SECRET_WORDS: Final = ("jaas.config", "passphrase", "password", "passwd", "secret")
-_SECRET_CONFIG: Final = re.compile(
-    "|".join(
-        (*(rf"(?:^|\.){re.escape(n)}$" for n in sorted(PASSWORD_CONFIGS)), *map(re.escape, _SECRET_WORDS))
-    ),
-    re.IGNORECASE,
-)
+_ENDINGS: Final = tuple(f".{name}" for name in PASSWORD_CONFIGS)
 
 
 def is_secret_config(name: str | None) -> bool:
     """True if a config of this name holds a secret. A value without a name could be any."""
-    return name is None or _SECRET_CONFIG.search(name) is not None
+    if name is None:
+        return True
+    folded = f".{name.casefold().strip()}"
+    return folded.endswith(_ENDINGS) or any(word in folded for word in _SECRET_WORDS)
 
 
 def is_secret_entry(entry: dict[str, object]) -> bool:

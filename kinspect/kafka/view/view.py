@@ -52,6 +52,8 @@ def milliseconds(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else nanoseconds / NS_PER_MS
 
 
+# A message's times are mostly its exchange's.
+@lru_cache(maxsize=4)
 def iso_time(nanoseconds: int | None) -> str | None:
     """Nanoseconds since the epoch as `2026-11-21T06:43:01.123456000Z`; None for a year with more than four digits."""
     if nanoseconds is None:
