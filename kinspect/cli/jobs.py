@@ -6,35 +6,23 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from kinspect.capture import Timeline
 from kinspect.cli.options import EXCHANGE
-from kinspect.cli.run import ReadRun, RunOptions, make_inspector
+from kinspect.cli.run import ReadRun, make_inspector
 from kinspect.cli.sink import SharedSink
-from kinspect.jobs import processes, run_shared
+from kinspect.jobs import run_shared
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
 from kinspect.model import Block
-from kinspect.output import LINE_FORMATS, NONE, TABLE, LineTexts, line_texts
+from kinspect.output import LINE_FORMATS, LineTexts, line_texts
 from kinspect.output.ordered import Ordered
 from kinspect.output.tally import Tally
 from kinspect.pipeline import summary_line
-from kinspect.tables.names import PARQUET
 
 if TYPE_CHECKING:
     from kinspect.analysis.answer import Answer
 
 _LARGE_PIECE = 16 * 1024
 """Size from which pieces of text (on average over a write) are written one by one, not joined."""
-
-
-def process_count(asked: int | None, options: RunOptions, timeline: Timeline) -> int:
-    """Number of processes to read with, given the requested number. It is 1 if lines depend on earlier ones: with a
-    limit on those in the order of completion, and in formats for people, which have numbers and days; sorted rows of a
-    table have no days yet. Only one process sends (`--otlp`)."""
-    formats = (*LINE_FORMATS, NONE, TABLE) if options.sort else (*LINE_FORMATS, NONE, PARQUET)
-    if options.stops_at is not None or options.otlp is not None or options.format_name not in formats:
-        return 1
-    return processes(asked, timeline)
 
 
 def read_shared(

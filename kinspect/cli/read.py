@@ -13,6 +13,8 @@ from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.options import FILTERS, INPUT, JOBS, LIMITS, OUTPUT, SORT, Sectioned, options
 from kinspect.cli.placing import PLACING
 from kinspect.cli.run import ReadRun, RunOptions, open_run, run_options
+from kinspect.output import LINE_FORMATS, NONE, TABLE
+from kinspect.tables.names import PARQUET
 
 
 @click.command(cls=Sectioned)
@@ -30,7 +32,7 @@ def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     requested = run_options(values, captures)
     timeline = open_timeline(captures)
     interrupt = Interrupt()
-    count = _processes(jobs, requested, timeline)
+    count = process_count(jobs, requested, timeline)
     run = open_run(requested, timeline, interrupt)
     with interrupt:
         try:
@@ -44,13 +46,21 @@ def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     return interrupt.status or status
 
 
-def _processes(jobs: int | None, requested: RunOptions, timeline: Timeline) -> int:
-    if jobs == 1:
+def process_count(asked: int | None, options: RunOptions, timeline: Timeline) -> int:
+    """Number of processes to read with, given the requested number. It is 1 if lines depend on earlier ones: with a
+    limit on those in the order of completion, and in formats for people, which have numbers and days; sorted rows of a
+    table have no days yet. Only one process sends (`--otlp`)."""
+    formats = (*LINE_FORMATS, NONE, TABLE) if options.sort else (*LINE_FORMATS, NONE, PARQUET)
+    if (
+        asked == 1
+        or options.stops_at is not None
+        or options.otlp is not None
+        or options.format_name not in formats
+    ):
         return 1
-    # Loaded only if it is used.
-    from kinspect.cli.jobs import process_count
+    from kinspect.jobs import processes
 
-    return process_count(jobs, requested, timeline)
+    return processes(asked, timeline)
 
 
 def _read(run: ReadRun, timeline: Timeline, count: int) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from support.waiting import wait_until
 
 from kinspect import jobs
 from kinspect.capture import open_timeline
-from kinspect.cli.jobs import process_count
+from kinspect.cli.read import process_count
 from kinspect.jobs.merge import CHANGED
 
 CAPTURES = sorted(str(path) for path in Path("captures").rglob("*.pcap*"))
