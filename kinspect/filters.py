@@ -36,19 +36,17 @@ UNITS = {
     "h": 3600 * NS_PER_SECOND,
 }
 
-_DURATION = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)})?", re.ASCII)
-_EPOCH = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-_RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):(\d\d))?",
-    re.ASCII,
-)
-_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9})\d*)?)?[Zz]?", re.ASCII)
-_HOST = re.compile(r"[0-9A-Fa-f.:*?\[\]!-]+", re.ASCII)
-_PORT = re.compile(r"[\d*?\[\]!-]+", re.ASCII)
-_CONNECTION_ID = re.compile(r"(\[[^]]+\]|[\d.]+):(\d+)-(\[[^]]+\]|[\d.]+):(\d+)@", re.ASCII)
-_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_OPTION = re.compile(r"(?<!\S)--([a-z-]+)", re.ASCII)
-_GLOB_CHARACTERS = re.compile(r"[*?\[]")
+# Texts, not patterns: `re` compiles each when it is first used, and most runs use none.
+_DURATION = rf"(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)})?"
+_EPOCH = r"\d+(?:\.\d+)?"
+_RFC3339 = r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):(\d\d))?"
+_CLOCK = r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9})\d*)?)?[Zz]?"
+_HOST = r"[0-9A-Fa-f.:*?\[\]!-]+"
+_PORT = r"[\d*?\[\]!-]+"
+_CONNECTION_ID = r"(\[[^]]+\]|[\d.]+):(\d+)-(\[[^]]+\]|[\d.]+):(\d+)@"
+_DATE = r"\d{4}-\d\d-\d\d"
+_OPTION = r"(?<!\S)--([a-z-]+)"
+_GLOB_CHARACTERS = r"[*?\[]"
 
 API_KEYS, PORTS = range(1 << 15), range(1 << 16)
 """Values that the fields of a request's header and of a TCP header can hold."""
@@ -307,7 +305,7 @@ def filter_from(options: Mapping[str, Any]) -> Filter:
     try:
         return Filter(**given)
     except KinspectError as error:
-        raise KinspectError(_OPTION.sub(lambda option: _named(option[1]), str(error))) from None
+        raise KinspectError(re.sub(_OPTION, lambda option: _named(option[1]), str(error))) from None
 
 
 def _unless(apis: Collection[int], test: Callable[[Exchange], Verdict]) -> Callable[[Exchange], Verdict]:
@@ -346,7 +344,7 @@ def _patterns(option: str, values: Sequence[str], predicate: Callable[[str], Pre
 
 def connection_ends(connection_id: str) -> tuple[HostPort, HostPort]:
     """Client and broker named by a connection id. Raises ValueError for text that is no connection id."""
-    match = _CONNECTION_ID.match(connection_id)
+    match = re.match(_CONNECTION_ID, connection_id, re.ASCII)
     if match is None:
         raise ValueError(connection_id)
     client_ip, client_port, broker_ip, broker_port = match.groups()
@@ -363,7 +361,7 @@ def glob(pattern: str) -> Predicate:
 
 def parse_duration(text: str, unit: str = "s") -> int:
     """Nanoseconds of `90s`, `500ms`, `20us`, `10m`, `1.5h`, or a number of `unit`."""
-    match = _DURATION.fullmatch(text.strip())
+    match = re.fullmatch(_DURATION, text.strip(), re.ASCII)
     if match is None:
         raise KinspectError(
             f"{text!r} is not a duration: give a number and a unit of us, ms, s, m or h, as 90s"
@@ -383,13 +381,13 @@ def parse_moment(text: str, option: str) -> Instant:
     try:
         if text.startswith("+"):
             return Instant(parse_duration(text[1:]), START)
-        if _EPOCH.fullmatch(text):
+        if re.fullmatch(_EPOCH, text, re.ASCII):
             return Instant(_times(text, NS_PER_SECOND), EPOCH)
-        if (match := _CLOCK.fullmatch(text)) is not None:
+        if (match := re.fullmatch(_CLOCK, text, re.ASCII)) is not None:
             return Instant(_time_of_day(*match.groups()), DAY)
         return Instant(_rfc3339(text), EPOCH)
     except (KinspectError, ValueError, OverflowError):
-        if _DATE.fullmatch(text):
+        if re.fullmatch(_DATE, text, re.ASCII):
             raise KinspectError(f"{option}: a date needs a time too, as {text}T00:00:00Z") from None
         raise KinspectError(
             f"{option}: {text!r} is not a time: give RFC 3339 (2026-11-21T06:43:01Z),"
@@ -415,7 +413,7 @@ def _nanoseconds(fraction: str | None) -> int:
 
 
 def _rfc3339(text: str) -> int:
-    match = _RFC3339.fullmatch(text)
+    match = re.fullmatch(_RFC3339, text, re.ASCII)
     if match is None:
         raise ValueError(text)
     *fields, fraction, sign, hours, minutes = match.groups()
@@ -440,7 +438,7 @@ def _api_predicate(value: str) -> Predicate:
     if value.isdecimal():
         return glob(_number(value, API_KEYS, "an API key"))
     names = (*schema.api_names().values(), TOKEN_NAME)
-    if _GLOB_CHARACTERS.search(value):
+    if re.search(_GLOB_CHARACTERS, value):
         predicate = glob(value.lower())
         if not (any(map(predicate, map(str.lower, names))) or any(map(predicate, map(str, API_KEYS)))):
             raise KinspectError(f"{value!r} matches no API: see `kinspect schema`")
@@ -497,7 +495,7 @@ def _port_predicate(value: str) -> Predicate:
     if value.isdecimal():
         return glob(_number(value, PORTS, "a port"))
     predicate = glob(value)
-    if not _PORT.fullmatch(value) or not any(map(predicate, map(str, PORTS))):
+    if not re.fullmatch(_PORT, value, re.ASCII) or not any(map(predicate, map(str, PORTS))):
         raise KinspectError(f"{value!r} is not a port: give {_span(PORTS)}, or a glob (90*)")
     return predicate
 
@@ -532,14 +530,14 @@ def _host_predicate(value: str) -> Predicate:
         return lambda text: _address(text) in network
     # Captures hold addresses; a host name would silently match nothing.
     wrong = KinspectError(f"{value!r} is not an IP address, a glob of one (10.0.*) or a network (10.0.0.0/8)")
-    if not _HOST.fullmatch(value):
+    if not re.fullmatch(_HOST, value, re.ASCII):
         raise wrong
     if value.startswith("[") and value.endswith("]") and ":" in value:
         value = value[1:-1]  # As beside a port.
     try:
         return glob(str(_address(value)))
     except ValueError:
-        if not _GLOB_CHARACTERS.search(value) or not _may_be_address(value):
+        if not re.search(_GLOB_CHARACTERS, value) or not _may_be_address(value):
             raise wrong from None
     return glob(value.lower())
 
