@@ -305,7 +305,9 @@ def filter_from(options: Mapping[str, Any]) -> Filter:
     try:
         return Filter(**given)
     except KinspectError as error:
-        raise KinspectError(re.sub(_OPTION, lambda option: _named(option[1]), str(error))) from None
+        raise KinspectError(
+            re.sub(_OPTION, lambda option: _named(option[1]), str(error), flags=re.ASCII)
+        ) from None
 
 
 def _unless(apis: Collection[int], test: Callable[[Exchange], Verdict]) -> Callable[[Exchange], Verdict]:

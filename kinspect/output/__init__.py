@@ -13,7 +13,7 @@ from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE
 JSONL, TABLE, DETAIL, NONE = "jsonl", "table", "detail", "none"
 ECS, REQUEST_LOG = "ecs", "request-log"
 SEMCONV = ("1.44", "1.45")
-"""Versions of OpenTelemetry's semantic conventions, the default first."""
+"""Versions of OpenTelemetry's semantic conventions, the default first; what they say is loaded by those who send."""
 
 
 class Writer(Protocol):

@@ -42,7 +42,7 @@ class _Rows:
 
 
 class RecentPackets:
-    """The last packets of the run, by number. `newest`: the latest time of any packet of the run, kept by its owner."""
+    """The last packets of the run, by number. `newest`: the latest time of any packet so far, kept by its owner."""
 
     def __init__(self, counts: Counts) -> None:
         self.newest = 0
@@ -77,15 +77,13 @@ class RecentPackets:
             self.thin(half)
 
     def thin(self, half: Half) -> None:
-        """Let the direction's packets go for which as many as are compared came behind. To be called once `LOOKED_AT`
-        packets were linked since the last call."""
+        """Let go of those of the direction's packets that have `LOOKED_AT` newer ones. To be called once as many were
+        linked since the last call."""
         number, half.thinned, half.linked = half.thinned, half.row, 0
         at = len(self._kept) - 1
-        while number >= 0:
-            while at >= 0 and self._kept[at].first > number:
+        while number >= self._kept[0].first:
+            while self._kept[at].first > number:
                 at -= 1
-            if at < 0:
-                return
             kept = self._kept[at]
             index = number - kept.first
             if kept.rows[index] is None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, cycle
 from struct import pack
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinspect.kafka.connection.framing import Framer
+from kinspect.kafka.connection.framing import HEAD_BYTES, SMALL_BYTES, Framer
 from kinspect.kafka.exchange.holdings import Holdings
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.model import Counts
+from kinspect.state import from_bytes, to_bytes
 
 CAP = 1000
 
@@ -23,11 +24,11 @@ def frame(body: bytes) -> bytes:
 class Collected:
     """A framer and what it delivered."""
 
-    def __init__(self, boundary: bytes | None = None) -> None:
+    def __init__(self, boundary: bytes | None = None, cap: int = CAP) -> None:
         self.messages: list[WireMessage] = []
         self.causes: list[str | None] = []
         self.boundary = boundary
-        self.framer = Framer("request", CAP, self._deliver, self._locate, Holdings(1 << 20, Counts()))
+        self.framer = Framer("request", cap, self._deliver, self._locate, Holdings(1 << 20, Counts()))
 
     def _deliver(self, message: WireMessage, cause: str | None) -> None:
         self.messages.append(message)
@@ -57,6 +58,38 @@ def test_any_cut_gives_the_same_messages(bodies: list[bytes], data: st.DataObjec
     assert all(message.complete for message in collected.messages)
     begins = [*accumulate((len(frame(body)) for body in bodies), initial=0)]
     assert [message.offset for message in collected.messages] == begins[:-1]
+
+
+LONG = bytes(range(256)) * 40
+
+
+@given(st.lists(st.integers(1, 3 * SMALL_BYTES), min_size=1, max_size=8), st.integers(0, 20))
+def test_long_messages_in_pieces_of_any_size_also_carried(sizes: list[int], carried: int) -> None:
+    left, bodies = frame(LONG) + frame(b"next"), []
+    collected = Collected(cap=len(LONG))
+    for number, size in enumerate(cycle(sizes)):
+        if number == carried:
+            before, collected = collected, Collected(cap=len(LONG))
+            bodies += before.bodies
+            collected.framer.restore(from_bytes(to_bytes(before.framer.state())))
+        collected.feed(left[:size])
+        left = left[size:]
+        if not left:
+            break
+    assert [*bodies, *collected.bodies] == [LONG, b"next"]
+
+
+@given(st.lists(st.integers(1, 2 * SMALL_BYTES), min_size=1, max_size=4))
+def test_room_is_made_by_all_but_the_beginning(sizes: list[int]) -> None:
+    collected = Collected(cap=len(LONG))
+    left = frame(LONG) + frame(b"next")
+    for size in (4, *sizes):
+        collected.feed(left[:size])
+        left = left[size:]
+    collected.framer.make_room(collected.framer)
+    collected.feed(left)
+    assert collected.bodies == [LONG[: min(sum(sizes), HEAD_BYTES)], b"next"]
+    assert collected.causes == ["total", None]
 
 
 def test_times_and_frames_span_the_packets_of_a_message() -> None:

@@ -192,6 +192,7 @@ def test_password_configs_with_any_prefix(name: str) -> None:
     assert is_secret_config(name)
     assert is_secret_config(f"listener.name.sasl_ssl.scram-sha-256.{name}")
     assert is_secret_config(name.upper())
+    assert is_secret_config(name.upper().replace("I", "İ")), "in a Turkish locale"
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """Packets that a capture holds more than once, and bytes that come again."""
 
 from dataclasses import replace
+from sys import getrefcount
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from playbook import END, MS, Play, a, b, closed, data, fin, gap, handshake
 
-from kinspect.tcp.recent import KEPT_ROWS, LOOKED_AT
+from kinspect.model import Counts, Segment
+from kinspect.tcp.connection import Half
+from kinspect.tcp.recent import KEPT_ROWS, LOOKED_AT, RecentPackets
 
 GET, ANSWER = b"get it", b"answer"
 
@@ -102,6 +105,31 @@ def test_only_so_many_packets_are_looked_back_at():
         for cuts in (None, [3], [20], [30, 120]):
             play = Play([*packets, *own, *others, again], cuts=cuts)
             assert play.counts.duplicate_packets == copies
+
+
+@pytest.mark.parametrize("count", range(2 * LOOKED_AT, 4 * LOOKED_AT, 7))
+def test_rows_are_let_go_only_behind_those_looked_at(count):
+    packets = talk(1, close=False)
+    own = [
+        replace(packet, at=packets[-1].at)
+        for packet in marked([a("A", 7 + n, 7, b"x") for n in range(count)])
+    ]
+    for back, copies in ((LOOKED_AT, 1), (LOOKED_AT + 1, 0)):
+        rows = [*packets, *own, replace(own[-back], at=own[-1].at)]
+        for cuts in (None, [50], range(7, len(rows), 7)):
+            assert Play(rows, cuts=cuts).counts.duplicate_packets == copies
+
+
+def test_rows_that_nothing_is_compared_with_are_let_go():
+    recent, half = RecentPackets(Counts()), Half(0)
+    rows = [Segment(b"", None, number, 0, 0, b"", 0, 0, 0, number) for number in range(5 * LOOKED_AT)]
+    number, _ = recent.add(rows)
+    for index in range(len(rows)):
+        recent.link(half, number + index)
+    references = [getrefcount(row) for row in rows]
+    assert [number < references[-1] for number in references] == [True] * (4 * LOOKED_AT) + [
+        False
+    ] * LOOKED_AT
 
 
 def test_what_is_kept_of_all_connections_is_bounded():

@@ -1,6 +1,6 @@
 """One direction of a connection cut into messages by their 4-byte size (Kafka protocol guide, "Common Structure").
 
-A framer copies every byte once, keeps a message's bytes until it is whole, and knows the next boundary even if bytes
+A framer keeps the pieces of a message until it is whole, joins them once, and knows the next boundary even if bytes
 in between were lost: a hole inside a message costs only that message. If a boundary itself was lost, or a size is
 impossible, the framer is desynchronised, and its owner has to find the next message.
 """
@@ -204,6 +204,7 @@ class Framer:
             stop = min(end, position + SIZE_BYTES - self._have)
             self._pieces.append(buffer[position:stop])
             self._have += stop - position
+            self._kept = self._have
             if self._have == SIZE_BYTES:
                 self._begin(_size_at(b"".join(self._pieces))[0])
             return stop
@@ -266,9 +267,11 @@ class Framer:
         if self._desynchronised is not None:
             self._give_up_search()
             return
-        head = b"".join(self._pieces)[:HEAD_BYTES]
+        # Of two pieces next to each other, one has so many bytes.
+        head = b"".join(self._pieces[:2])[:HEAD_BYTES]
         self._pieces = [head]
         self._kept = self._keep = len(head)
+        self._counted = 0
         self._cause = self._cause or "total"
 
     def _message(self, raw: bytes, size: int, complete: bool) -> WireMessage:

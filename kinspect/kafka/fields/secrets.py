@@ -7,6 +7,7 @@ User names and token ids are not secrets.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 SECRET_FIELDS: Final = frozenset(
@@ -53,15 +54,15 @@ PASSWORD_CONFIGS: Final = frozenset(
 
 # Parts of names that tell secret configs of plug-ins and of future releases.
 _SECRET_WORDS: Final = ("jaas.config", "passphrase", "password", "passwd", "secret")
-_ENDINGS: Final = tuple(f".{name}" for name in PASSWORD_CONFIGS)
+# A text: `re` compiles it when the first config is seen.
+_SECRET_CONFIG: Final = "|".join(
+    (*(rf"(?:^|\.){re.escape(n)}$" for n in sorted(PASSWORD_CONFIGS)), *map(re.escape, _SECRET_WORDS))
+)
 
 
 def is_secret_config(name: str | None) -> bool:
     """True if a config of this name holds a secret. A value without a name could be any."""
-    if name is None:
-        return True
-    folded = f".{name.casefold().strip()}"
-    return folded.endswith(_ENDINGS) or any(word in folded for word in _SECRET_WORDS)
+    return name is None or re.search(_SECRET_CONFIG, name, re.IGNORECASE) is not None
 
 
 def is_secret_entry(entry: dict[str, object]) -> bool:
