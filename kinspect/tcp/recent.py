@@ -80,16 +80,13 @@ class RecentPackets:
         """Let go of those of the direction's packets that have `LOOKED_AT` newer ones. To be called once as many were
         linked since the last call."""
         number, half.thinned, half.linked = half.thinned, half.row, 0
-        at = len(self._kept) - 1
-        while number >= self._kept[0].first:
-            while self._kept[at].first > number:
-                at -= 1
-            kept = self._kept[at]
-            index = number - kept.first
-            if kept.rows[index] is None:
-                return
-            kept.rows[index] = None
-            number = kept.links[index]
+        for kept in reversed(self._kept):
+            while number >= kept.first:
+                index = number - kept.first
+                if kept.rows[index] is None:
+                    return
+                kept.rows[index] = None
+                number = kept.links[index]
 
     def rows(self, half: Half) -> list[Segment]:
         """The direction's last packets, the oldest first, each with only its own payload. Includes those too old to be
