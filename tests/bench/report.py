@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plan import ANSWER_MEMORY, FASTER, MEMORY, PARTLY, Capture, Plan, Row, Run, Targets
+from plan import ANSWER_MEMORY, FASTER, MEMORY, PARTLY, SLOWER, Capture, Plan, Row, Run, Targets
 
 import captures
 
@@ -131,18 +131,26 @@ def write_page(kept: list[dict[str, Any]]) -> None:
 
 
 def section(kept: list[dict[str, Any]]) -> str:
-    """The Markdown of all forms that were measured."""
-    parts = []
-    for form in FORMS:
-        if about := [line for line in kept if line["form"] == form and "machine" in line]:
-            rows = [_cells(line) for line in kept if line["form"] == form and "work" in line]
-            facts = "; ".join(f"{name} {value}" for name, value in about[0]["machine"].items())
-            sizes = [
-                (held["name"], *(f"{held[column]:,}" for column in SIZES[1:]))
-                for held in about[0]["captures"]
-            ]
-            parts.append(f"### {TITLES[form]}\n\n{_table(HEAD, rows)}\n\n{facts}.\n")
-    return "\n".join([*parts, f"{NOTE}\n\n{_table(SIZES, sizes)}\n"])
+    """The Markdown of all forms that were measured: one table, a column a form."""
+    about = {line["form"]: line for line in kept if "machine" in line}
+    forms = [form for form in FORMS if form in about]
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for line in kept:
+        if "work" in line:
+            rows.setdefault(_names(line), {})[line["form"]] = _measured(line)
+    table = [(*names, *(cells.get(form, "–") for form in forms)) for names, cells in rows.items()]
+    facts = [f"{name} {value}" for form in forms for name, value in about[form]["machine"].items()]
+    sizes = [
+        (held["name"], *(f"{held[column]:,}" for column in SIZES[1:]))
+        for held in about[forms[-1]]["captures"]
+    ]
+    parts = [
+        _table((*NAMES, *(TITLES[form] for form in forms)), table),
+        "; ".join(dict.fromkeys(facts)) + ".",
+        NOTE,
+        _table(SIZES, sizes),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def text(result: Result) -> str:
@@ -161,10 +169,12 @@ def text(result: Result) -> str:
     return "\n".join(lines)
 
 
-HEAD = ("work", "capture", "kinspect", "against", "ratio", "target", "")
+NAMES = ("work", "capture", "beside")
+HEAD = (*NAMES, "took", "kinspect", "ratio", "target", "")
 SIZES = ("capture", "bytes", "packets", "messages", "records")
 NOTE = (
-    f"Times are medians of wall time. The peak of resident memory must not exceed {MEMORY} MiB, of answers "
+    f"Ratios are of wall time: {FASTER} than tshark and one job, else {SLOWER}. Behind them is what kinspect "
+    f"took, as medians. The peak of resident memory must not exceed {MEMORY} MiB, of answers "
     f"{ANSWER_MEMORY}; eight processes have no target. Of "
     f"{' and '.join(f'`{name}`' for name in sorted(PARTLY))} tshark decodes the bodies of half of the clients only."
 )
@@ -175,20 +185,26 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    sign = "≥" if row["kind"] == FASTER else "≤"
-    capture, _, against = row["against"].partition(" on ")
+def _names(row: dict[str, Any]) -> tuple[str, ...]:
+    """What was measured, on which capture, beside what."""
+    other, _, against = row["against"].partition(" on ")
     here = row["run"].partition(" on ")[2]
-    other = capture if against in ("", here) else f"{capture} on {against}"
-    return (
-        row["work"],
-        here or "–",
-        _took(row["taken"]),
-        f"{other} {_took(row['other'])}",
-        f"{row['ratio']:.3g}×",
-        "–" if row["target"] is None else f"{sign} {row['target']:g}×",
-        row["verdict"],
-    )
+    return row["work"], here or "–", other if against in ("", here) else f"{other} on {against}"
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    ratio = f"{row['ratio']:.3g}×"
+    return (*_names(row), _took(row["other"]), _took(row["taken"]), ratio, _target(row), row["verdict"])
+
+
+def _measured(row: dict[str, Any]) -> str:
+    judged = "" if row["verdict"] == "–" else f" ({_target(row)}, {row['verdict']})"
+    return f"{row['ratio']:.3g}×{judged}: {_took(row['taken'])}"
+
+
+def _target(row: dict[str, Any]) -> str:
+    sign = "≥" if row["kind"] == FASTER else "≤"
+    return "–" if row["target"] is None else f"{sign} {row['target']:g}×"
 
 
 def _took(taken: dict[str, Any]) -> str:
