@@ -1,5 +1,6 @@
 """docs/recipes/rsyslog: every line of all captures reaches the other host whole."""
 
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -15,7 +16,7 @@ def forwarding(rsyslogd, recipe, port, tmp_path):
     """Sends the lines of a file as the recipe says while the block runs; gives the file in which they come out."""
 
     @contextmanager
-    def run(source, settings=""):
+    def run(source, settings="", late=False):
         received = tmp_path / "received.jsonl"
         receive = recipe(
             "rsyslog/receive.conf",
@@ -25,9 +26,13 @@ def forwarding(rsyslogd, recipe, port, tmp_path):
             "rsyslog/kinspect.conf",
             {"/var/log/kinspect/kafka.jsonl": source, "logs.example.com": "127.0.0.1", "6514": port},
         )
-        with rsyslogd("receives", settings + receive):
-            wait_for_listener(port)
-            with rsyslogd("sends", settings + send):
+        receives, sends = rsyslogd("receives", settings + receive), rsyslogd("sends", settings + send)
+        with sends if late else receives:
+            if late:
+                time.sleep(2)
+            else:
+                wait_for_listener(port)
+            with receives if late else sends:
                 yield received
 
     return run
@@ -47,6 +52,13 @@ def test_short_lines_need_no_setting(lines_of, forwarding):
     assert sum(b'"line_truncated":true' in line for line in sent) > 50
     with forwarding(source) as received:
         assert sorted(wait_for_lines(received, len(sent))) == sorted(sent)
+
+
+def test_lines_wait_while_the_other_host_is_away(lines_of, forwarding):
+    source = lines_of("--body", "none")
+    with forwarding(source, RAISED, late=True) as received:
+        lines = wait_for_lines(received, source.read_bytes().count(b"\n"))
+        assert sorted(lines) == sorted(source.read_bytes().splitlines())
 
 
 def test_a_file_that_is_renamed(lines_of, forwarding, tmp_path):
