@@ -118,7 +118,6 @@ class Reassembler:
         """Take segments in capture order. Raises only what a handler raises."""
         halves, progress, recent = self._halves, self._progress, self._recent
         number, links = recent.add(segments)
-        newest = recent.newest
         reached = self._run.time
         late = at = 0
         while at < len(segments):
@@ -131,11 +130,8 @@ class Reassembler:
             for index in range(at, stop):
                 segment = segments[index]
                 time = segment[1]
-                if time is not None:
-                    if time < reached:
-                        late += 1
-                    if time > newest:  # noqa: PLR1730 - a call takes longer
-                        newest = time
+                if time is not None and time < reached:
+                    late += 1
                 half = halves.get(segment[0])
                 if half is FOREIGN:
                     continue
@@ -177,7 +173,6 @@ class Reassembler:
                 self._unusual(half, segment, number + index)
             at = stop
         progress.place = number + at
-        recent.newest = newest
         self._counts.late_packets += late
 
     def _look(self, segment: Segment) -> None:

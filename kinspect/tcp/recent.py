@@ -28,8 +28,8 @@ KEPT_BYTES: Final = 8 * 1024 * 1024
 
 class _Rows:
     """Packets fed in one call, None for those let go. `first`: the number of the first one in the run; `newest`: the
-    latest time of any packet before it. `links`: for each packet the number of the one before it in its direction, -1
-    for none."""
+    latest time of any packet up to the last one. `links`: for each packet the number of the one before it in its
+    direction, -1 for none."""
 
     __slots__ = ("first", "links", "newest", "rows", "size")
 
@@ -42,20 +42,24 @@ class _Rows:
 
 
 class RecentPackets:
-    """The last packets of the run, by number. `newest`: the latest time of any packet so far, kept by its owner."""
+    """The last packets of the run, by number."""
 
     def __init__(self, counts: Counts) -> None:
-        self.newest = 0
         self._counts = counts
         self._kept: deque[_Rows] = deque()
         self._number = 0
         self._rows = 0
         self._bytes = 0
+        self._newest = 0
         self._dropped_time = 0
 
     def add(self, rows: list[Segment]) -> tuple[int, list[int]]:
         """Append the next packets. Returns the number of the first one, and the links of all, to be filled."""
-        added = _Rows(self._number, self.newest, rows)
+        for row in rows:
+            time = row[1]
+            if time is not None and time > self._newest:
+                self._newest = time
+        added = _Rows(self._number, self._newest, rows)
         self._number += len(rows)
         self._kept.append(added)
         self._rows += len(rows)
@@ -64,7 +68,7 @@ class RecentPackets:
             dropped = self._kept.popleft()
             self._rows -= len(dropped.rows)
             self._bytes -= dropped.size
-            self._dropped_time = self._kept[0].newest
+            self._dropped_time = dropped.newest
         return added.first, added.links
 
     def link(self, half: Half, number: int) -> None:
@@ -100,11 +104,9 @@ class RecentPackets:
 
     def restore(self, half: Half, rows: list[Segment]) -> None:
         """Go on with the result of `rows`."""
-        number, links = self.add(rows)
+        number, _ = self.add(rows)
         for index in range(len(rows)):
-            links[index] = half.row
-            half.row = number + index
-        self.newest = max([self.newest, *[row[1] for row in rows if row[1] is not None]])
+            self.link(half, number + index)
 
     def is_copy(self, half: Half, segment: Segment) -> bool:
         """True if a packet equals one of the last ones: a copy made by the capture."""
