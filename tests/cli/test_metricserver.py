@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 import time
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
@@ -12,6 +13,7 @@ from kinspect.cli.metricserver import MOST_CONNECTIONS, REQUEST_BYTES, MetricSer
 
 LARGE = b"x" * (64 << 20)
 PATIENCE = 0.5
+ASKED_LATER = threading.Event()
 
 
 async def small():
@@ -23,6 +25,7 @@ async def large():
 
 
 async def later():
+    ASKED_LATER.set()
     await asyncio.sleep(1)
     return Page(HTTPStatus.OK, b"late\n")
 
@@ -118,12 +121,12 @@ def test_a_request_that_is_too_long_is_not_read(port, text):
 
 @pytest.mark.parametrize("sent", [b"", b"GET /small HT"])
 def test_who_says_too_little_is_left(port, sent):
+    began = time.monotonic()
     with connected(port) as client:
         client.sendall(sent)
-        began = time.monotonic()
         assert asked(port, b"GET /small HTTP/1.1\r\n\r\n").endswith(b"hello\n")
         assert rest(client) == b""
-        assert PATIENCE / 2 < time.monotonic() - began < 5
+        assert time.monotonic() - began >= PATIENCE
 
 
 def test_who_drips_is_left(port):
@@ -166,7 +169,7 @@ def test_who_has_asked_comes_before_who_has_not(patient):
     with ExitStack() as stack:
         reading = stack.enter_context(connected(patient))
         reading.sendall(b"GET /later HTTP/1.1\r\n\r\n")
-        time.sleep(0.1)
+        ASKED_LATER.wait()
         slow = [stack.enter_context(connected(patient)) for _ in range(2 * MOST_CONNECTIONS)]
         # The first ones gave way, the last ones are still there.
         assert rest(slow[0]) == b""
@@ -177,10 +180,8 @@ def test_who_has_asked_comes_before_who_has_not(patient):
 
 def test_it_ends_at_once_whoever_is_connected():
     listener = socket.create_server(("127.0.0.1", 0))
-    with ExitStack() as stack:
-        with MetricServer(listener, {}):
-            for _ in range(5):
-                stack.enter_context(connected(listener.getsockname()[1]))
-            time.sleep(0.1)
-            began = time.monotonic()
-        assert time.monotonic() - began < 2
+    # Who waited for one of them would wait until the test's limit.
+    with ExitStack() as stack, MetricServer(listener, {}, 3600, 3600):
+        for _ in range(5):
+            stack.enter_context(connected(listener.getsockname()[1]))
+        time.sleep(0.1)

@@ -40,13 +40,13 @@ def test_a_pipe_takes_all_however_small_it_is():
     taken = []
 
     def take():
-        time.sleep(0.2)
+        wait_until(lambda: output.blocked_ns > 150_000_000)
         while piece := os.read(read, 65536):
             taken.append(piece)
 
     thread = threading.Thread(target=take)
-    thread.start()
     with Descriptor(write) as output:
+        thread.start()
         assert output.write(data) == len(data)
         assert output.blocked_ns > 150_000_000
     thread.join()
@@ -108,7 +108,7 @@ def test_the_time_in_writes_never_falls(monkeypatch):
     file = Descriptor(tell)
     writing = threading.Thread(target=file.write, args=(bytes(1_000_000),))
     writing.start()
-    time.sleep(0.05)
+    wait_until(lambda: file.blocked_ns)
     clock = time.monotonic_ns
 
     def ends_the_write():
@@ -139,9 +139,8 @@ def test_a_slow_reader_is_timed_while_the_write_waits_and_after():
 
     writing = threading.Thread(target=write)
     writing.start()
-    time.sleep(0.1)
+    wait_until(lambda: output.file.blocked_ns > 50_000_000)
     meanwhile = output.file.blocked_ns
-    assert meanwhile > 50_000_000
     left = 1_000_000
     while left:
         left -= len(os.read(told, left))
