@@ -40,7 +40,8 @@ def test_a_pipe_takes_all_however_small_it_is():
     taken = []
 
     def take():
-        wait_until(lambda: output.blocked_ns > 150_000_000)
+        wait_until(lambda: output.blocked_ns)
+        time.sleep(0.2)
         while piece := os.read(read, 65536):
             taken.append(piece)
 
@@ -139,8 +140,10 @@ def test_a_slow_reader_is_timed_while_the_write_waits_and_after():
 
     writing = threading.Thread(target=write)
     writing.start()
-    wait_until(lambda: output.file.blocked_ns > 50_000_000)
+    wait_until(lambda: output.file.blocked_ns)
+    time.sleep(0.1)
     meanwhile = output.file.blocked_ns
+    assert meanwhile > 50_000_000
     left = 1_000_000
     while left:
         left -= len(os.read(told, left))
