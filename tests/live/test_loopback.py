@@ -13,7 +13,7 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from support.waiting import wait_until
+from support.waiting import wait_for_lines
 
 from kinspect.protocol import Message, encode_request
 
@@ -205,7 +205,7 @@ def test_a_file_is_written_as_exchanges_complete(live, tmp_path):
     with live("-i", "lo", "--port", port, "-o", path) as running:
         assert path.stat().st_mode & 0o777 == 0o600
         talk(port, 2)
-        wait_until(lambda: path.read_bytes().count(b"\n") == 2)
+        assert len(wait_for_lines(path, 2)) == 2
         running.end()
         assert running.process.returncode == 0
 

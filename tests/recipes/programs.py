@@ -60,9 +60,3 @@ def wait_for_listener(port):
             return client.connect_ex(("127.0.0.1", port)) == 0
 
     wait_until(listens)
-
-
-def wait_for_lines(path, count):
-    """The lines of a file, as soon as it has that many."""
-    wait_until(lambda: path.exists() and path.read_bytes().count(b"\n") >= count)
-    return path.read_bytes().splitlines()

@@ -3,7 +3,8 @@
 from contextlib import contextmanager
 
 import pytest
-from recipes.programs import PACKAGES, running, unpacked, wait_for_lines, wait_for_listener
+from recipes.programs import PACKAGES, running, unpacked, wait_for_listener
+from support.waiting import wait_for_lines
 
 pytestmark = pytest.mark.tools
 

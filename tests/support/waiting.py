@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 
 def wait_until(condition: Callable[[], object], told: Callable[[], str] = str) -> None:
@@ -14,3 +15,9 @@ def wait_until(condition: Callable[[], object], told: Callable[[], str] = str) -
     except BaseException:
         print(told())
         raise
+
+
+def wait_for_lines(path: Path, count: int) -> list[bytes]:
+    """The lines of a file, as soon as it has that many."""
+    wait_until(lambda: path.exists() and path.read_bytes().count(b"\n") >= count)
+    return path.read_bytes().splitlines()
