@@ -68,7 +68,10 @@ class _Topics(Answer):
     def result(self, told: Told) -> list[Row]:
         sizes: dict[str, _Size] = {}
         for (name, topic_id), size in self._sizes.items():
-            sizes.setdefault(name or told.topic(topic_id) or topic_id, _Size()).merge(size)
+            topic = name or (told.topic(topic_id) or topic_id if topic_id else None)
+            # A name that was cut off names nothing.
+            if topic is not None:
+                sizes.setdefault(topic, _Size()).merge(size)
         return [{"topic": topic} for topic, _ in sorted(sizes.items(), key=_size_place)]
 
 

@@ -1,0 +1,384 @@
+"""What an answer says of a part of a capture never contradicts what it says of the whole, and says what is missing.
+
+`HOLDS` tells which answers are free of contradictions; whoever mends one says so there.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.decoded import keylog_beside
+from support.packets import Packet, blocks, packets
+from support.reading import directions, ends
+from support.shares import one_in
+from support.weaker import (
+    Part,
+    Rows,
+    anything,
+    by_name,
+    count,
+    counts,
+    each,
+    fact,
+    first,
+    flag,
+    last,
+    names,
+    so_far,
+    within,
+)
+
+from kinspect.analysis.answer import open_answer
+from kinspect.analysis.names import ANSWERS
+from kinspect.answers import Counted
+from kinspect.capture.given import open_given
+from kinspect.errors import KinspectError
+from kinspect.filters import filter_from
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.link import segments
+from kinspect.model import Counts
+from kinspect.pipeline import Inspector
+from kinspect.run import Run
+
+CAPTURES = Path(__file__).parents[2] / "captures"
+ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*"))
+
+HOLDS = dict.fromkeys(ANSWERS, False)
+"""Whether an answer never contradicts the whole; of the others it is known that they do."""
+
+CLIENT = {"client_id": (), "client_ip": ()}
+SOFTWARE = {"software_name": fact, "software_version": fact}
+TIMES = {"first": first, "last": last}
+QUANTILES = within(p50=anything, p95=anything, p99=anything, max=last)
+
+COMPARED = {
+    "summary": Rows(
+        {"finding": ()},
+        {"severity": fact, "count": count, "text": anything, "command": anything},
+        says_lack=lambda row: row["finding"] == "one_sided",
+    ),
+    "topics": Rows(
+        {"topic": ("topic_id",), "direction": (), **CLIENT},
+        {
+            **SOFTWARE,
+            **TIMES,
+            "topic_id": fact,
+            "principal": fact,
+            "groups": names,
+            "transactional_ids": names,
+            "partitions": count,
+            "requests": count,
+            "batches": count,
+            "records": count,
+            "bytes": count,
+            "codecs": counts,
+            "acks": counts,
+            "errors": counts,
+            "incomplete": anything,
+        },
+    ),
+    "clients": Rows(
+        CLIENT,
+        {
+            **SOFTWARE,
+            **TIMES,
+            "connections": count,
+            "role": fact,
+            "principal": fact,
+            "sasl_mechanisms": names,
+            "tls": fact,
+            "software_inferred": fact,
+            "requests": count,
+            "bytes_sent": count,
+            "bytes_received": count,
+            "apis": by_name(within(requests=count, versions=counts, errors=counts, per_second=anything)),
+            "storms": each(api=fact, per_second=last, threshold=fact, at=anything),
+            "resets": count,
+        },
+    ),
+    "groups": Rows(
+        {"group": ()},
+        {
+            "kind": fact,
+            "protocol": fact,
+            "coordinator": fact,
+            "members": each(
+                member_id=fact,
+                instance_id=fact,
+                client_id=fact,
+                client_ip=fact,
+                joined=fact,
+                left=fact,
+                left_how=fact,
+                left_reason=fact,
+            ),
+            "rebalances": each(
+                generation=fact,
+                started=fact,
+                ended=fact,
+                trigger=flag("unknown"),
+                by=fact,
+                reason=fact,
+                members=fact,
+                cooperative=fact,
+                stopped_ms=by_name(fact),
+                assigned=by_name(names),
+                revoked=by_name(names),
+            ),
+            "committed": by_name(within(offset=last, at=last, high_watermark=last, lag=anything)),
+            "errors": counts,
+        },
+    ),
+    "latency": Rows(
+        {"api": ()},
+        {
+            "count": count,
+            "service_ms": QUANTILES,
+            "latency_ms": QUANTILES,
+            "waits": counts,
+            "slow": count,
+            "slowest": anything,
+        },
+    ),
+    "errors": Rows(
+        {"api": (), "error": (), **CLIENT},
+        {
+            **TIMES,
+            "code": fact,
+            "retriable": fact,
+            "expected": so_far(False),
+            "expected_reasons": counts,
+            "count": count,
+            "topics": names,
+            "groups": names,
+            "meaning": fact,
+            "advice": fact,
+        },
+        # That the capture lacks the answer.
+        says_lack=lambda row: row["error"] == "UNANSWERED" and row["expected"],
+    ),
+    "brokers": Rows(
+        {"node_id": (), "address": ("advertised",)},
+        {
+            "advertised": fact,
+            "rack": fact,
+            "cluster_id": fact,
+            "mode": fact,
+            "releases": anything,
+            "controller": within(node_id=anything, at=last, known_by=anything),
+            "leads": anything,
+            "leader_changes": each(at=first, partition=fact, to=fact, epoch=fact, **{"from": fact}),
+            "requests": count,
+            "errors": counts,
+        },
+    ),
+    "auth": Rows(
+        {**CLIENT, "mechanism": (), "principal": ()},
+        {
+            **TIMES,
+            "succeeded": count,
+            "failed": count,
+            "probably_failed": count,
+            "reasons": counts,
+            "tls": fact,
+        },
+    ),
+    "transactions": Rows(
+        {"transactional_id": ()},
+        {
+            "client_id": fact,
+            "producer_id": fact,
+            "epochs": names,
+            "transactions": each(
+                began=fact,
+                ended=fact,
+                duration_ms=fact,
+                outcome=so_far("open"),
+                epoch=fact,
+                partitions=names,
+                records=count,
+                bytes=count,
+                groups=names,
+            ),
+            "errors": counts,
+        },
+    ),
+    "upgrade": Rows(
+        CLIENT,
+        {
+            **SOFTWARE,
+            "to": fact,
+            "verdict": flag("unknown"),
+            "breaks": each(api=fact, used=names, supported=fact, requests=count, negotiates=fact),
+            "down_conversion": each(api=fact, version=fact, format=fact, requests=count, release=fact),
+            "requests": count,
+        },
+    ),
+}
+
+Objects = dict[str, dict[str, Any]]
+
+
+def objects(
+    taken: list[Packet], keylog: bytes, limit: int | None = None, **options: str
+) -> tuple[Objects, list[Exchange]]:
+    """All answers to packets, and the exchanges."""
+    counted = Counted({name: open_answer(name) for name in ANSWERS})
+    chosen = filter_from(options)
+    counted.serve(chosen)
+    inspector = Inspector(emit=frozenset(counted.lines), files=["capture"])
+    inspector.add_secrets(keylog)
+    run = Run(open_given([*blocks(taken)]), inspector, chosen, None)
+    run.prepare()
+    found = []
+    for line in run.all_lines():
+        if not isinstance(line, Exchange):
+            if chosen.matches_line(line):
+                counted.line(line.to_dict())
+        elif chosen.matches(line):
+            found.append(line)
+            counted.exchange(line)
+            if len(found) == limit:
+                break
+    limited = ["--limit"] if limit else []
+    span = chosen.start, run.last
+    answers = counted.objects(run.summary(), inspector.names, span, [*chosen.options, *limited])
+    return {answer["answer"]: answer for answer in answers}, found
+
+
+def senders(taken: list[Packet]) -> list[bytes | None]:
+    """The ends of each packet, sender first; None without TCP."""
+    found: list[bytes | None] = [None] * len(taken)
+    for block in blocks(taken):
+        for key, *_, frame, _ in segments(block, Counts()):
+            found[frame - 1] = key
+    return found
+
+
+def one_side(taken: list[Packet], exchanges: list[Exchange], side: int) -> list[Packet]:
+    """Without the packets of one side of each Kafka connection."""
+    dropped = {directions(ends(exchange))[side] for exchange in exchanges}
+    return [packet for packet, sender in zip(taken, senders(taken), strict=True) if sender not in dropped]
+
+
+def parts_of(
+    taken: list[Packet], whole: Objects, exchanges: list[Exchange]
+) -> Iterator[tuple[str, Part, list[Packet], dict[str, Any]]]:
+    """Parts of a capture: name, what it is, packets, options."""
+    size = len(taken)
+    for percent in (30, 55):
+        yield f"without the first {percent} %", Part(), taken[size * percent // 100 :], {}
+    yield "to the middle", Part(ends_early=True, lacks=False), taken[: size // 2], {}
+    for side, name in enumerate(("client", "broker")):
+        yield f"without the {name}s", Part(), one_side(taken, exchanges, side), {}
+    cut = [
+        packet._replace(data=packet.data[:96], cut=packet.cut + max(0, len(packet.data) - 96))
+        for packet in taken
+    ]
+    yield "96 bytes a packet", Part(), cut, {}
+    rng = random.Random(size)
+    lost = {*rng.sample(range(size), max(1, size // 100))}
+    yield "1 % lost", Part(), [packet for number, packet in enumerate(taken) if number not in lost], {}
+    clients = Counter(row["client_id"] for row in whole["clients"]["rows"] if row["client_id"])
+    topics = [row["topic"] for row in whole["topics"]["rows"] if row["topic"]]
+    times = [packet.time for packet in taken if packet.time is not None]
+    if clients:
+        yield "--client-id", Part(), taken, {"client_id": glob_of(min(clients))}
+    if topics:
+        yield "--topic", Part(), taken, {"topic": glob_of(topics[0])}
+    if times:
+        since = min(times) + (max(times) - min(times)) * 2 // 5
+        yield "--since", Part(), taken, {"since": f"{since // 10**9}.{since % 10**9:09}"}
+    if len(exchanges) > 1:
+        yield "--limit", Part(ends_early=True), taken, {"limit": len(exchanges) // 2}
+
+
+def glob_of(name: str) -> str:
+    """The pattern that matches a name alone."""
+    return "".join(f"[{character}]" if character in "*?[!" else character for character in name)
+
+
+def contradictions(name: str) -> Iterator[tuple[str, str]]:
+    """The answers that say more of a part of the capture than of the whole, and what they say."""
+    path = CAPTURES / name
+    beside = keylog_beside(path)
+    keylog = beside.read_bytes() if beside.exists() else b""
+    try:
+        taken = [*packets(path)]
+    except KinspectError:
+        return
+    if not taken:
+        return
+    whole, exchanges = objects(taken, keylog)
+    for title, part, some, options in parts_of(taken, whole, exchanges):
+        found, _ = objects(some, keylog, **options)
+        for answer, told in found.items():
+            was = whole[answer]
+            for text in COMPARED[answer].contradictions(told["rows"], was["rows"], part):
+                yield answer, f"{title}: {text}"
+            if part.lacks and told["rows"] != was["rows"] and told["capture"]["complete"]:
+                yield answer, f"{title}: complete"
+
+
+def test_each_answer_is_compared():
+    assert COMPARED.keys() == ANSWERS.keys()
+
+
+@pytest.mark.parametrize("name", one_in(12, ALL))
+def test_a_part_says_no_more_than_the_whole(name: str) -> None:
+    found = [f"{answer}, {text}" for answer, text in contradictions(name) if HOLDS[answer]]
+    assert not found, "\n".join(found[:20])
+
+
+ROWS = Rows(
+    {"name": ("id",), "of": ()},
+    {
+        "name": fact,
+        "id": fact,
+        "of": fact,
+        "count": count,
+        "last": last,
+        "ends": each(at=fact, how=so_far("open")),
+    },
+)
+WHOLE = [
+    {
+        "name": "a",
+        "id": "1",
+        "of": "x",
+        "count": 3,
+        "last": "10:00",
+        "ends": [{"at": "09:00", "how": "left"}],
+    },
+    {"name": "a", "id": "1", "of": "y", "count": 2, "last": "11:00", "ends": []},
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "says_more"),
+    [
+        ({}, []),
+        ({"count": 1, "last": None, "ends": []}, []),
+        ({"name": "1", "id": None}, []),
+        ({"of": None, "count": 5, "last": "11:00"}, []),
+        ({"of": None, "count": 6}, ["count"]),
+        ({"name": "b"}, ["no such row"]),
+        ({"last": "10:30"}, ["last"]),
+        ({"ends": [{"at": "09:00", "how": None}]}, []),
+        ({"ends": [{"at": "08:00", "how": "left"}]}, ["ends"]),
+        ({"ends": [{"at": None, "how": "open"}]}, ["ends"]),
+    ],
+)
+def test_what_says_more(row: dict[str, Any], says_more: list[str]) -> None:
+    found = [*ROWS.contradictions([{**WHOLE[0], **row}], WHOLE, Part())]
+    assert [text.split(": ")[1] for text in found] == says_more
+
+
+def test_what_is_open_at_an_early_end_may_end_later() -> None:
+    now = [{**WHOLE[0], "ends": [{"at": None, "how": "open"}]}]
+    assert not [*ROWS.contradictions(now, WHOLE, Part(ends_early=True))]
