@@ -73,10 +73,12 @@ OTHERS = (
     Key("q", "quit; from a page as this one: back", "app.quit"),
     Key("Ctrl-C", "quit; where text is selected: copy it"),
 )
+OF_LIST, OF_DETAILS = "In the list", "In the fields and the bytes"
+OF_PAGES = "Pages of answers, over the listed exchanges"
 SECTIONS = {
-    "In the list": LIST,
-    "In the fields and the bytes": DETAILS,
-    "Pages of answers, over the listed exchanges": PAGES,
+    OF_LIST: LIST,
+    OF_DETAILS: DETAILS,
+    OF_PAGES: PAGES,
     "Anywhere": OTHERS,
 }
 

@@ -79,6 +79,14 @@ class Driver:
         """The screen as text."""
         return "\n".join(strip.text.rstrip() for strip in self.app.screen._compositor.render_strips())
 
+    def status(self):
+        """The line of numbers."""
+        return self.read().splitlines()[self.main.query_one("StatusLine").region.y]
+
+    def keys(self):
+        """The lines of keys."""
+        return self.read().splitlines()[self.main.query_one("KeyLine").region.y :]
+
 
 @pytest.fixture
 def explore():

@@ -24,7 +24,7 @@ def test_a_group_is_followed_and_left(explore):
         assert "group pc-grp-java (g)" in explorer.read()
         assert listed(explorer) == expected
         await explorer.press("end", "g")
-        assert "group" not in explorer.read().splitlines()[-2].split("captures")[0]
+        assert "group" not in explorer.status().split("captures")[0]
         assert len(listed(explorer)) == 671
 
     explore(script, GROUPS, size=(160, 24))

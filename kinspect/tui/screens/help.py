@@ -11,23 +11,23 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from kinspect.tui.keys import FILTERS, RECIPES, SECTIONS
+from kinspect.tui.keys import FILTERS, OF_LIST, RECIPES, SECTIONS
 
 
 class Help(ModalScreen[None]):
-    """The page of keys."""
+    """The page of keys. `first`: heading of the section that stands before the others."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "dismiss", "Back")]
     CSS_PATH = "help.tcss"
 
-    def __init__(self, notes: str = "") -> None:
+    def __init__(self, first: str = OF_LIST, notes: str = "") -> None:
         super().__init__()
-        self._notes = notes
+        self._text = help_text(first, notes)
 
     def compose(self) -> ComposeResult:
         with Page() as page:
             page.border_title = "Help"
-            yield Static(help_text(self._notes))
+            yield Static(self._text)
 
     def on_mount(self) -> None:
         self.query_one(Page).focus()
@@ -49,15 +49,15 @@ class Page(VerticalScroll):
         self.border_subtitle = f"{above}{below}Esc: back"
 
 
-def help_text(notes: str = "") -> Text:
-    """The page's text: recipes first, then all keys."""
+def help_text(first: str, notes: str = "") -> Text:
+    """The page's text: in the list recipes first, then all keys."""
     lines: list[Text] = []
-    for question, answer in RECIPES:
+    for question, answer in RECIPES if first == OF_LIST else ():
         lines += [Text(question, style="bold"), Text(f"  {answer}")]
-    for heading, keys in SECTIONS.items():
+    for heading in sorted(SECTIONS, key=lambda each: each != first):
         lines += [Text(), Text(heading, style="bold")]
-        lines += [Text.assemble("  ", (f"{key.key:<23}", "cyan"), key.does) for key in keys]
+        lines += [Text.assemble("  ", (f"{key.key:<23}", "cyan"), key.does) for key in SECTIONS[heading]]
     lines += [Text(), Text("Filter", style="bold"), *(Text(f"  {line}") for line in FILTERS)]
     if notes:
         lines += [Text(), Text("Bytes drawn ··", style="bold"), Text(f"  {notes}")]
-    return Text("\n").join(lines)
+    return Text("\n").join(lines[not lines[0].plain :])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
 from textual import events, on
@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
+from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from kinspect.errors import KinspectError
@@ -29,7 +30,7 @@ from kinspect.tui.index.hidden import hint
 from kinspect.tui.index.rowfilter import page_of, row_filter
 from kinspect.tui.index.selection import Selection
 from kinspect.tui.index.store import Store
-from kinspect.tui.keys import PAGE_KEYS, SECTIONS
+from kinspect.tui.keys import OF_DETAILS, OF_LIST, OF_PAGES, PAGE_KEYS, SECTIONS
 from kinspect.tui.screens.help import Help
 from kinspect.tui.screens.prompts import FileName, TextScreen
 from kinspect.tui.widgets.answer import AnswerPage
@@ -50,7 +51,7 @@ WRONG_SECONDS = 12.0
 
 ON_LIST = {
     "open": Short("Fields and bytes"),
-    "help": Short("Help"),
+    "help": Short("All keys"),
     "app.quit": Short("Quit"),
     "filter": Short("Filter"),
     "page('summary')": Short("Answers", "1–9"),
@@ -59,14 +60,34 @@ ON_LIST = {
     "follow": Short("Follow"),
     "group": Short("Group"),
     "quiet": Short("Unexpected"),
-    "swap": Short("Req/Resp"),
     "find": Short("Find"),
     "order('size')": Short("Largest"),
     "order('time')": Short("Time"),
     "copy": Short("Copy"),
     "packets": Short("Packets"),
 }
-"""Actions in the last line of the screen, with their names there."""
+"""Actions in the last lines of the screen, with their names there."""
+ON_DETAILS = {
+    "back": Short("List"),
+    "help": ON_LIST["help"],
+    "app.quit": ON_LIST["app.quit"],
+    "pane(1)": Short("Next pane", "Tab"),
+    "swap": Short("Req/Resp"),
+    "beside(-1)": Short("Before"),
+    "beside(1)": Short("Next"),
+    "find": ON_LIST["find"],
+    "zoom": Short("Zoom"),
+    "copy": ON_LIST["copy"],
+    "write": Short("Write"),
+    "packets": ON_LIST["packets"],
+    "tshark": Short("tshark"),
+    **ON_LIST,
+}
+ON_INPUT = {
+    "submit": Short("Apply", "Enter"),
+    "complete": Short("Complete", "Tab"),
+    "back": Short("Discard"),
+}
 ON_PAGE = {
     "list": Short("List"),
     "open": Short("Open"),
@@ -102,13 +123,13 @@ class Main(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *_bindings(),
-        Binding("tab", "pane(1)", "Next pane", show=False),
+        Binding("tab", "pane(1)", "Next pane"),
         Binding("shift+tab", "pane(-1)", "Pane before", show=False),
-        Binding("left_square_bracket", "beside(-1)", "Exchange before", show=False),
-        Binding("right_square_bracket", "beside(1)", "Next exchange", show=False),
+        Binding("left_square_bracket", "beside(-1)", "Exchange before"),
+        Binding("right_square_bracket", "beside(1)", "Next exchange"),
         Binding("full_stop", "match(1)", "Next match", show=False),
         Binding("comma", "match(-1)", "Match before", show=False),
-        Binding("escape", "back", "Back", show=False),
+        Binding("escape", "back", "Back", key_display="Esc"),
     ]
     CSS_PATH = "main.tcss"
 
@@ -146,7 +167,7 @@ class Main(Screen[None]):
         yield self.page
         yield self._errors
         yield self._status
-        yield KeyLine(lambda: ON_LIST if self.pages.shown is None else ON_PAGE)
+        yield KeyLine(self._keys_shown)
 
     def on_mount(self) -> None:
         self.exchanges.focus()
@@ -159,6 +180,13 @@ class Main(Screen[None]):
         self.set_class(self.size.width < NARROW, "narrow")
         if self.has_class("tall"):
             self._load()
+
+    def _keys_shown(self) -> Mapping[str, Short]:
+        if isinstance(self.focused, Input):
+            return ON_INPUT
+        if self.pages.shown is not None:
+            return ON_PAGE
+        return ON_DETAILS if self.details.has_focus_within else ON_LIST
 
     @property
     def details_shown(self) -> bool:
@@ -450,4 +478,5 @@ class Main(Screen[None]):
         self.post_message(self.Failed(error))
 
     def action_help(self) -> None:
-        self.app.push_screen(Help(hint(self._view)))
+        first = OF_PAGES if self.pages.shown else OF_DETAILS if self.details.has_focus_within else OF_LIST
+        self.app.push_screen(Help(first, hint(self._view)))

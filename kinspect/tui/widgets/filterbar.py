@@ -16,14 +16,15 @@ from kinspect.output.escape import escape
 from kinspect.tui.index.complete import completions
 from kinspect.tui.index.store import Store
 
-PLACEHOLDER = "/ filter:  api=Fetch  topic=orders-*  errors-only  min-latency=100"
+PLACEHOLDER = "no filter; / sets one, as  api=Fetch  topic=orders-*  errors-only"
 
 
 class FilterInput(Input):
     """A line of text in which Tab completes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "complete", "Complete", show=False, priority=True)
+        Binding("tab", "complete", "Complete", priority=True),
+        Binding("enter", "submit", "Apply"),
     ]
 
     class Completing(Message):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual import on
+from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Input
 
 
 class FindBar(Input):
     """A line of text; not there until it is opened."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "submit", "Find")]
 
     class Entered(Message):
         """A text was entered."""

@@ -1,14 +1,16 @@
-"""The keys that have an effect where the focus is, in one line."""
+"""The keys that have an effect where the focus is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import accumulate
 from typing import NamedTuple
 
 from textual import events
 from textual.content import Content
 from textual.widgets import Static
+
+LINES_FOR_ONE = 10
+"""Lines of the screen for each line of keys."""
 
 
 class Short(NamedTuple):
@@ -19,8 +21,8 @@ class Short(NamedTuple):
 
 
 class KeyLine(Static):
-    """Keys with their effects, as many as there is room for; a click presses one. `names`: gives the actions to show,
-    in their order, each with its name.
+    """Keys with their effects, on as many lines as they need and the screen can spare; a click presses one. `names`:
+    gives the actions to show, in their order, each with its name.
 
     Textual's footer would make a widget of each key, and new ones whenever the focus moves.
     """
@@ -30,7 +32,7 @@ class KeyLine(Static):
     def __init__(self, names: Callable[[], Mapping[str, Short]]) -> None:
         super().__init__()
         self._names = names
-        self._keys: list[tuple[str, int]] = []  # and the width of each
+        self._lines: list[list[_Shown]] = []
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self._put_up())
@@ -42,22 +44,53 @@ class KeyLine(Static):
         bindings = (found.binding for found in self.screen.active_bindings.values())
         # Input fields have actions of the same names, which are not shown.
         active = {binding.action: binding for binding in bindings if binding.show}
-        shown = [(active[action], short) for action, short in self._names().items() if action in active]
-        texts = [
-            (short.key or self.app.get_key_display(binding), f" {short.name} ") for binding, short in shown
+        keys = [
+            _Shown(
+                active[action].key, short.key or self.app.get_key_display(active[action]), f" {short.name} "
+            )
+            for action, short in self._names().items()
+            if action in active
         ]
-        ends = accumulate(len(key + does) for key, does in texts)
-        # The last one needs no space behind it.
-        texts = [text for text, end in zip(texts, ends, strict=True) if end - 1 <= self.size.width]
-        self._keys = [
-            (binding.key, len(key + does)) for (binding, _), (key, does) in zip(shown, texts, strict=False)
-        ]
-        parts = [((key, "bold $footer-key-foreground"), does) for key, does in texts]
-        self.update(Content.assemble(*(part for pair in parts for part in pair)), layout=False)
+        self._lines = _broken(keys, self.size.width)[: max(1, self.screen.size.height // LINES_FOR_ONE)]
+        content = [Content.assemble(*(part for key in line for part in key.parts)) for line in self._lines]
+        self.styles.height = max(1, len(content))
+        self.update(Content("\n").join(content), layout=False)
 
     def on_click(self, event: events.Click) -> None:
         at = 0
-        for key, width in self._keys:
-            if at <= event.x < at + width:
-                self.app.simulate_key(key)
-            at += width
+        for key in self._lines[event.y] if event.y < len(self._lines) else ():
+            if at <= event.x < at + key.width:
+                self.app.simulate_key(key.key)
+            at += key.width
+
+
+class _Shown(NamedTuple):
+    """A key, its text, and its effect between spaces."""
+
+    key: str
+    text: str
+    does: str
+
+    @property
+    def width(self) -> int:
+        return len(self.text) + len(self.does)
+
+    @property
+    def parts(self) -> tuple[tuple[str, str], str]:
+        return (self.text, "bold $footer-key-foreground"), self.does
+
+
+def _broken(keys: list[_Shown], width: int) -> list[list[_Shown]]:
+    """The keys in lines of whole keys; those that are wider than a line are left out."""
+    lines: list[list[_Shown]] = [[]]
+    left = width
+    for key in keys:
+        # The last one of a line needs no space behind it.
+        if key.width - 1 > width:
+            continue
+        if key.width - 1 > left:
+            lines.append([])
+            left = width
+        lines[-1].append(key)
+        left -= key.width
+    return lines
