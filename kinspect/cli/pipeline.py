@@ -140,7 +140,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
     from kinspect.spark.job import run as run_job
     from kinspect.spark.storage import check_out, expand
 
-    check_out(values["out"])
+    check_out(values["out"], values["table_format"] not in FORMATS)
     files = expand(list(captures))
     master = _master(values["master"], "local[*]")
     if session.is_local(master) and not values["skip_unreadable"]:

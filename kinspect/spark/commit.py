@@ -1,12 +1,14 @@
 """Tables in a folder, replaced date by date: all tables of a run take effect, or none.
 
-A run writes into a staging folder beside the tables. Once everything is written it leaves a mark there, and then
-replaces the same dates of the tables. A run that was interrupted before its mark leaves nothing; the next run finishes
-one that was interrupted after it.
+A run writes into a staging folder beside the tables. Once everything is written it leaves a mark there, which lists the
+files, and then replaces the same dates of the tables. A run that was interrupted before its mark leaves nothing; the
+next run finishes one that was interrupted after it. What was there before is deleted once all files of the mark are in
+place, so it needs a store that renames in one step.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from contextlib import closing
 from datetime import date
@@ -20,6 +22,7 @@ from pyspark.sql.types import StructType
 from kinspect.errors import KinspectError
 from kinspect.spark.failure import raised_by_spark
 from kinspect.spark.schemas import spark_schema
+from kinspect.spark.storage import check_renames
 from kinspect.tables.aggregates import QUERIES
 from kinspect.tables.answers import PLACE, table_of
 from kinspect.tables.columns import DATE, PROBLEM_ROWS
@@ -30,7 +33,14 @@ from kinspect.tables.rows import Unread
 STREAM = "_stream"
 """Folder beside the tables of a stream: its state and checkpoint."""
 _MARK = "_WRITTEN"
+_REPLACED = "_replaced"
+"""Staging folder for what was in place before."""
 _OLD_LAYOUT = "api="
+
+Files = dict[str, int]
+"""Sizes of files by name."""
+Dates = dict[str, dict[str, Files]]
+"""The files of tables, by table and date folder."""
 
 
 class TableFormat(NamedTuple):
@@ -92,6 +102,15 @@ class Folder:
         found = self._system.listStatus(self._at(*names)) if self.exists(*names) else ()
         return [child.getPath().getName() for child in found if child.isDirectory() or not folders]
 
+    def files(self, *names: str) -> Files:
+        """The files in a folder; empty if the folder is missing."""
+        found = self._system.listStatus(self._at(*names)) if self.exists(*names) else ()
+        return {child.getPath().getName(): int(child.getLen()) for child in found if child.isFile()}
+
+    def check_renames(self) -> None:
+        """Raises KinspectError if the file system cannot rename in one step."""
+        check_renames(self.path, str(self._root.toUri().getScheme()))
+
     def make(self, *names: str, private: bool = False) -> None:
         path = self._at(*names)
         self._system.mkdirs(path)
@@ -113,9 +132,9 @@ class Folder:
         self._system.delete(self._at(*names), True)
 
     def move(self, source: Iterable[str], target: Iterable[str]) -> None:
-        """Renames `source` to `target`, which is deleted first. Raises KinspectError."""
-        self.delete(*target)
-        if not self._system.rename(self._at(*source), self._at(*target)):
+        """Renames `source` to `target`. Raises KinspectError, also if there is a `target`."""
+        # A folder would be moved into the one that is there.
+        if self.exists(*target) or not self._system.rename(self._at(*source), self._at(*target)):
             raise KinspectError(f"{self.address(*target)}: could not be put in place")
 
 
@@ -181,20 +200,57 @@ class Staged(Folder):
             text = query.replace("FROM exchanges", "FROM {exchanges}")
             self.write(name, self._spark.sql(text, exchanges=rows))
 
+    def staged(self) -> Dates:
+        """What is staged."""
+        tables = [name for name in self.names(*self._staging, folders=True) if name != _REPLACED]
+        return {
+            name: {day: self.files(*self._staging, name, day) for day in self._days(name)} for name in tables
+        }
+
     def _days(self, name: str) -> list[str]:
         """Names of the staged date folders of a table."""
         return [day for day in self.names(*self._staging, name, folders=True) if day.startswith(DATE_FOLDER)]
 
-    def _replace(self, name: str, day: str) -> None:
-        """Replaces a date of a table by the staged one; one without rows deletes it."""
-        staged = (*self._staging, name, day)
-        if self.names(*staged):
+    def _missing(self, name: str, day: str, files: Files, there: Files) -> list[str]:
+        """Those of `files` that are not among the files `there`, all of which are staged. Raises KinspectError."""
+        staged = self.files(*self._staging, name, day)
+        missing = [file for file, size in files.items() if there.get(file) != size]
+        if lost := [file for file in missing if staged.get(file) != files[file]]:
+            raise KinspectError(
+                f"{self.address(*self._staging, name, day, lost[0])}: is gone or was changed before it was put in"
+                f" place; nothing was deleted: move {self.address(*self._staging)} away, and run again"
+            )
+        return missing
+
+    def _add(self, name: str, day: str, files: Files, prefix: str = "") -> None:
+        """Moves the staged `files` of a date that are not in place yet to those that are there, with names of their
+        own by `prefix`."""
+        self.make(name, day)
+        there = {
+            file.removeprefix(prefix): size
+            for file, size in self.files(name, day).items()
+            if file.startswith(prefix)
+        }
+        for file in self._missing(name, day, files, there):
+            if file in there:  # A part of it.
+                self.delete(name, day, prefix + file)
+            self.move((*self._staging, name, day, file), (name, day, prefix + file))
+
+    def _replace(self, name: str, day: str, files: Files) -> None:
+        """Replaces a date of a table by its staged `files`; without any it is deleted."""
+        there = self.files(name, day)
+        if there.keys() & files.keys():
+            self._add(name, day, files)
+            return
+        self._missing(name, day, files, {})
+        if self.exists(name, day):
+            self.make(*self._staging, _REPLACED, name)
+            self.move((name, day), (*self._staging, _REPLACED, name, day))
+        if files:
             self.make(name)
-            self.move(staged, (name, day))
-        else:
-            self.delete(name, day)
-            if not self.names(name):
-                self.delete(name)
+            self.move((*self._staging, name, day), (name, day))
+        elif not self.names(name):
+            self.delete(name)
 
 
 class JobOutput(Staged):
@@ -206,6 +262,8 @@ class JobOutput(Staged):
         super().__init__(spark, path, STAGING)
         self._format = table_format
         check_format(spark, table_format)
+        if table_format == PARQUET:
+            self.check_renames()
         if self.exists(STREAM):
             raise KinspectError(f"{path}: a stream writes its tables there; give the job a folder of its own")
         for table in self.names(folders=True):
@@ -234,11 +292,13 @@ class JobOutput(Staged):
         Raises KinspectError as `check` does, and if not everything can be moved into place.
         """
         self.check()
+        staged = self.staged()
         there = [name for name in names if self.exists(name)]
-        for name in {*self.names(STAGING, folders=True), *there}:
+        for name in {*staged, *there}:
             for day in dates:
-                self.make(STAGING, name, f"{DATE_FOLDER}{day or NO_DATE}")
-        self.put_text("", STAGING, _MARK)
+                staged.setdefault(name, {}).setdefault(f"{DATE_FOLDER}{day or NO_DATE}", {})
+        self.make(STAGING)
+        self.put_text(json.dumps(staged), STAGING, _MARK)
         return self._finish()
 
     def abandon(self) -> None:
@@ -248,25 +308,30 @@ class JobOutput(Staged):
 
     def _finish(self) -> dict[str, list[str]]:
         """Moves the marked tables into place. Returns the dates of each table's rows."""
+        # The mark of 0.2 lists nothing.
+        marked: Dates = json.loads(self.text(STAGING, _MARK) or "null") or self.staged()
         try:
-            dates = {name: self._put(name) for name in self.names(STAGING, folders=True)}
+            for name, days in marked.items():
+                self._put(name, days)
         except Exception as error:
             told = raised_by_spark(error) or error
             raise KinspectError(f"{self.path}: not all is in place, run again to finish: {told}") from error
         self.delete(STAGING, _MARK)
         self.abandon()
-        return dates
+        return {
+            name: sorted(day.removeprefix(DATE_FOLDER) for day, files in days.items() if files)
+            for name, days in marked.items()
+        }
 
-    def _put(self, name: str) -> list[str]:
-        """Moves the dates of a table into place. Returns those that have rows."""
-        days = self._days(name)
-        full = sorted(day for day in days if self.names(STAGING, name, day))
-        if self._format == PARQUET:
-            for day in days:
-                self._replace(name, day)
-        else:
-            self._exchange(name, days, bool(full))
-        return [day.removeprefix(DATE_FOLDER) for day in full]
+    def _put(self, name: str, days: dict[str, Files]) -> None:
+        """Moves the dates of a table into place."""
+        for day, files in days.items():
+            if self._format == PARQUET:
+                self._replace(name, day, files)
+            else:
+                self._missing(name, day, files, {})
+        if self._format != PARQUET:
+            self._exchange(name, [*days], any(days.values()))
 
     def _exchange(self, name: str, days: list[str], some: bool) -> None:
         """Replaces dates of a table by the format's own commit. `some`: True if there are rows."""

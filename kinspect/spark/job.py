@@ -48,7 +48,7 @@ class JobResult:
 def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> JobResult:
     """Runs the job: tables are replaced once all are written, and aggregates come with `exchanges`. `step`: takes the
     name of each step. Raises KinspectError, also for captures that could not be read unless `skip_unreadable`."""
-    check_out(job.out)
+    check_out(job.out, job.table_format == PARQUET)
     spark = own_session(spark)
     output = JobOutput(spark, job.out, job.table_format)
     step("reading the captures")

@@ -25,6 +25,8 @@ _WILD_IN_URL = frozenset("*[")
 _PATTERN = frozenset("*?[]{}")
 # User and password. A password may have a slash, but a port (digits and a slash) is none.
 _USER = re.compile(r"^([^/@:]*:(?!\d*/).*?@|[^/]*@)")
+_RENAMES = frozenset({"file", "hdfs", "webhdfs", "swebhdfs"})
+"""Schemes of the stores that rename a file or folder in one step."""
 # Characters that need no escape in a URL's path (RFC 3986 pchar), beside letters and digits.
 _AS_THEY_ARE = "-._~!$&'()*+,;=:@"
 
@@ -66,8 +68,18 @@ def shown(path: str) -> str:
     return f"{scheme}://{_USER.sub('', rest, 1)}"
 
 
-def check_out(folder: str) -> None:
-    """Raises KinspectError for an output path that is not a folder, and for one that Spark would read as a pattern."""
+def check_renames(folder: str, scheme: str) -> None:
+    """Raises KinspectError if a store, by the scheme of its URLs, cannot rename in one step."""
+    if scheme not in _RENAMES:
+        raise KinspectError(
+            f"{shown(folder)}: {scheme} renames nothing in one step, as tables of Parquet need; choose another --out,"
+            " on disks or HDFS"
+        )
+
+
+def check_out(folder: str, renames: bool = True) -> None:
+    """Raises KinspectError for an output path that is not a folder, for one that Spark would read as a pattern, and if
+    it `renames`, for one in a store that cannot do so in one step."""
     if not is_url(folder):
         there = next(
             path for path in (Path(folder), *Path(folder).parents) if path.exists() or path == path.parent
@@ -78,6 +90,8 @@ def check_out(folder: str) -> None:
         raise KinspectError(
             f"{shown(folder)}: Spark takes {' '.join(sorted(_PATTERN))} in a path for a pattern; choose another --out"
         )
+    if renames and is_url(folder):
+        check_renames(folder, folder.partition("://")[0].lower())
 
 
 class Listed(NamedTuple):

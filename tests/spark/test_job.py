@@ -1,6 +1,8 @@
 """`kinspect pipeline run`: tables that are all there or not at all, the same when run again."""
 
 import os
+import shutil
+from datetime import date
 from importlib import import_module
 from pathlib import Path
 
@@ -263,10 +265,10 @@ def test_a_run_that_ends_while_it_puts_tables_in_place_is_finished_by_the_next(
     commit = import_module("kinspect.spark.commit")
     whole, replaced = commit.JobOutput._replace, []
 
-    def replace(output, name, day):
+    def replace(output, name, *given):
         if len(replaced) == 2:
             raise error
-        whole(output, name, day)
+        whole(output, name, *given)
         replaced.append(name)
 
     settings = job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges", "records", "connections")))
@@ -278,6 +280,103 @@ def test_a_run_that_ends_while_it_puts_tables_in_place_is_finished_by_the_next(
     commit.JobOutput(spark, str(tmp_path))
     assert tables(tmp_path) == tables(made)
     assert contents(tmp_path) == contents(made)
+
+
+@pytest.fixture
+def marked(spark, tmp_path, monkeypatch):
+    """The folder of a run that was killed once it was marked: two dates of several files each, over other rows."""
+    out = tmp_path / "marked"
+    days = [date(2026, 11, 20), date(2026, 11, 21)]
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+    spark.conf.set("spark.sql.shuffle.partitions", "6")
+    try:
+        for numbers in (range(-2, 0), range(40)):
+            output = import_module("kinspect.spark.commit").JobOutput(spark, str(out))
+            rows = [(str(days[number % 2]), number) for number in numbers]
+            output.write("one", spark.createDataFrame(rows, "date string, timestamp_ns int"))
+            if numbers[0] == 0:
+                monkeypatch.setattr(output, "_finish", dict)
+            output.commit(days, ())
+    finally:
+        spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+    assert numbers_of(out) == [-2, -1]
+    return out
+
+
+def numbers_of(out):
+    parquet = import_module("pyarrow.parquet")
+    files = (parquet.ParquetFile(path) for path in (out / "one").rglob("*.parquet"))
+    return sorted(row["timestamp_ns"] for file in files for row in file.read().to_pylist())
+
+
+def interrupted(marked, out, copied, deleted):
+    """A copy of `marked` in which a date was moved file by file, as far as that."""
+    shutil.copytree(marked, out)
+    (staged,) = out.glob("_staging/**/one/date=2026-11-20")
+    files = sorted(staged.glob("*.parquet"))
+    assert len(files) > 1
+    target = out / "one/date=2026-11-20"
+    shutil.rmtree(target)
+    for path in files[:copied]:
+        target.mkdir(exist_ok=True)
+        shutil.copy(path, target)
+    for path in files[:deleted]:
+        path.unlink()
+        path.with_name(f".{path.name}.crc").unlink()
+    return len(files)
+
+
+def test_a_move_that_was_no_single_step_loses_no_row(spark, marked, tmp_path):
+    """As of a store that copies the files of a folder and then deletes them, killed at each step."""
+    commit = import_module("kinspect.spark.commit")
+    files = interrupted(marked, tmp_path / "whole", 0, 0)
+    for copied, deleted in [(step, 0) for step in range(files + 1)] + [
+        (files, step + 1) for step in range(files)
+    ]:
+        out = tmp_path / f"{copied}-{deleted}"
+        interrupted(marked, out, copied, deleted)
+        commit.JobOutput(spark, str(out))
+        assert numbers_of(out) == [*range(40)]
+        assert tables(out) == {"one"}
+
+
+def test_of_a_move_whose_rows_are_gone_nothing_is_deleted(spark, marked, tmp_path):
+    commit = import_module("kinspect.spark.commit")
+    out = tmp_path / "out"
+    interrupted(marked, out, 0, 1)
+    shutil.copytree(marked / "one/date=2026-11-20", out / "one/date=2026-11-20")
+    before = {path: path.read_bytes() for path in out.rglob("*.parquet") if "11-20" in str(path)}
+    with pytest.raises(
+        KinspectError, match=r"date=2026-11-20/part-.*: is gone or was changed before it was put in"
+    ):
+        commit.JobOutput(spark, str(out))
+    assert before.items() <= {path: path.read_bytes() for path in out.rglob("*.parquet")}.items()
+
+
+def test_what_a_run_of_0_2_marked_is_finished(spark, marked, tmp_path):
+    (mark,) = marked.rglob("_WRITTEN")
+    mark.write_text("")
+    (crc,) = marked.rglob("._WRITTEN.crc")
+    crc.unlink()
+    files = interrupted(marked, tmp_path / "out", 0, 0)
+    interrupted(marked, tmp_path / "late", files, files - 1)
+    for out in (marked, tmp_path / "out", tmp_path / "late"):
+        import_module("kinspect.spark.commit").JobOutput(spark, str(out))
+        assert numbers_of(out) == [*range(40)]
+
+
+def test_a_store_that_cannot_rename_in_one_step_is_refused(spark, job, monkeypatch):
+    """By its URL, and where Spark's configuration names it."""
+    for url in ("s3a://bucket/tables", "gs://bucket/tables", "http://host/tables"):
+        with pytest.raises(
+            KinspectError, match=f"^{url}: {url.partition(':')[0]} renames nothing in one step"
+        ):
+            job.run(spark, job.Job([str(CAPTURE)], url), lambda _: None)
+    folder = import_module("kinspect.spark.commit").Folder(spark, "http://host/tables")
+    with pytest.raises(KinspectError, match="http renames nothing in one step"):
+        folder.check_renames()
 
 
 def test_a_text_is_replaced_in_one_step(spark, tmp_path, monkeypatch):

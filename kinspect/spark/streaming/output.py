@@ -1,7 +1,7 @@
 """The folder of a stream's tables, with the rows of each micro-batch exactly once, whenever a process is killed.
 
-A micro-batch is written into a staging folder. A mark in it, made once all is written, commits the micro-batch. Then a
-rename moves each of its files to those of earlier ones. A micro-batch that is interrupted before the mark is repeated;
+A micro-batch is written into a staging folder. A mark in it, made once all is written, lists its files and commits it.
+Then a rename moves each file to those of earlier ones. A micro-batch that is interrupted before the mark is repeated;
 one that is interrupted after it is finished at the next start.
 
 Aggregates of a date are computed anew from all its exchanges. They are staged alike, and replace those of the date.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ADD_UP_SECONDS = 3600.0
 """Seconds after which the aggregates of dates with new rows are computed anew."""
 _SETTINGS, _STATE, _STAGED, _CHECKPOINT = "settings.json", "state-", "staged", "checkpoint"
-_DECIDED = "decided.json"
+_DECIDED, _FILES = "decided.json", "files"
 _BEGIN: dict[str, Any] = {"step": -1, "batch": -1, "told": [], "sums": {}, "changed": [], "added_up": 0.0}
 _OLD = ("carry-", "decided-", "attempt-")
 
@@ -37,6 +37,7 @@ class StreamOutput(Staged):
     def __init__(self, spark: SparkSession, path: str) -> None:
         """Finishes an interrupted commit. Raises KinspectError for the folder of another job or version."""
         super().__init__(spark, path, STREAM, _STAGED, one_file=True)
+        self.check_renames()
         names = self.names(STREAM)
         if any(name.startswith(_OLD) for name in names):
             raise KinspectError(
@@ -103,19 +104,21 @@ class StreamOutput(Staged):
         """Commits the staged tables together with changes of the state."""
         self.check()
         self.make(STREAM, _STAGED)
-        self._write({**self._state, "step": self._state["step"] + 1, **changes}, _STAGED, _DECIDED)
+        state = {**self._state, "step": self._state["step"] + 1, **changes}
+        self._write({**state, _FILES: self.staged()}, _STAGED, _DECIDED)
         self._finish()
 
     def _finish(self) -> None:
         """Moves committed tables into place, and deletes other staged ones."""
         state = self._read(_STAGED, _DECIDED)
         if state is not None:
-            for name in self.names(STREAM, _STAGED, folders=True):
-                for day in self._days(name):
+            # That of 0.2 lists none.
+            for name, days in state.pop(_FILES, self.staged()).items():
+                for day, files in days.items():
                     if name in QUERIES:
-                        self._replace(name, day)
+                        self._replace(name, day, files)
                     else:
-                        self._add(name, day, state["batch"])
+                        self._add(name, day, files, f"batch-{state['batch']:010}-")
             own = f"{_STATE}{state['step']:010}.json"
             self._write(state, own)
             for name in self.names(STREAM):
@@ -123,15 +126,6 @@ class StreamOutput(Staged):
                     self.delete(STREAM, name)
             self._state = state
         self.discard()
-
-    def _add(self, name: str, day: str, batch: int) -> None:
-        """Moves the staged files of a date to those of earlier micro-batches."""
-        self.make(name, day)
-        for file in self.names(STREAM, _STAGED, name, day):
-            target = (name, day, f"batch-{batch:010}-{file}")
-            # A process that went on meanwhile may have moved the file already.
-            if file.endswith(".parquet") and not self.exists(*target):
-                self.move((STREAM, _STAGED, name, day, file), target)
 
     def _read(self, *names: str) -> Any:
         return json.loads(self.text(STREAM, *names)) if self.exists(STREAM, *names) else None
