@@ -620,15 +620,22 @@ def _groups(exchange: Exchange) -> tuple[Sequence[str], bool]:
 
 
 def _topics(exchange: Exchange) -> tuple[Sequence[str], bool]:
-    summary = exchange.summary
+    summary, session = exchange.summary, exchange.session_topics
     known = not summary.unresolved_topic_ids and _bodies_known(exchange)
-    return [*_named_topics(exchange), *map(TopicId, summary.topic_ids)], known
+    ids = [*summary.topic_ids, *(topic_id for _, topic_id in session if topic_id is not None)]
+    whole = exchange.fetched is None or (
+        exchange.fetched.whole and all(name is not None for name, _ in session)
+    )
+    return [*_named_topics(exchange), *map(TopicId, ids)], known and whole
 
 
 def _named_topics(exchange: Exchange) -> Iterable[str]:
+    """Names of topics in both bodies, and of those that a fetch session stands for."""
     unresolved = exchange.summary.unresolved_topic_ids
     topics = exchange.summary.topics
-    return [topic for topic in topics if topic not in unresolved] if unresolved else topics
+    named = [topic for topic in topics if topic not in unresolved] if unresolved else topics
+    session = [name for name, _ in exchange.session_topics if name is not None]
+    return {*named, *session} if session else named
 
 
 _ENDS: dict[str, Callable[[HostPort, HostPort], Sequence[str]]] = {

@@ -215,6 +215,7 @@ LIMITS: Final = (
     *("message_bytes", "buffered_bytes", "buffered_segments", "total_bytes", "in_flight", "connections"),
     *("body_bytes", "records_bytes", "records", "fragment_bytes", "fragments", "held_lines"),
     *("ended_connections", "compared_packets", "stray_packets", "waiting_decryptors"),
+    "fetch_sessions",
 )
 """Names of limits in `Counts.caps_hit`: those of `Caps` on what is held, and those without an option."""
 

@@ -330,5 +330,6 @@ def summary_line(
         "gaps": totals.get("gaps", 0),
         "gap_bytes": totals.get("gap_bytes", 0),
         "unresolved_topic_ids": unresolved,
+        "fetch_sessions_under_way": totals.get("fetch_sessions_under_way", 0),
         "caps_hit": dict(sorted(totals.get("caps_hit", {}).items())),
     }

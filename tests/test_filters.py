@@ -57,6 +57,8 @@ def exchange(**changes):
         "software_name": "apache-kafka-java",
         "software_version": "4.1.0",
         "problems": [],
+        "fetched": None,
+        "session_topics": [],
         "summary": SimpleNamespace(**summary),
     } | changes
     facts["api"] = None if facts["api_key"] is None else schema.api_name(facts["api_key"])
@@ -187,6 +189,20 @@ def test_a_known_topic_passes_whatever_else_is_unknown():
     mixed = exchange(topics=["orders", "id"], unresolved_topic_ids={"id"})
     assert Filter(topic=["orders"]).matches(mixed)
     assert not Filter(topic=["!orders"]).matches(mixed)
+
+
+def test_a_fetch_stands_for_the_topics_of_its_session():
+    of_session = {"topics": [], "session_topics": [("orders", "xtzWWN4bTjitpL3kfd9s5g"), ("bills", None)]}
+    whole, partly = (exchange(**of_session, fetched=SimpleNamespace(whole=known)) for known in (True, False))
+    for found in whole, partly:
+        assert Filter(topic=["orders"]).matches(found)
+        assert Filter(topic=["xtzWWN4bTjitpL3kfd9s5g"]).matches(found)
+        assert not Filter(topic=["!bills"]).matches(found)
+    chosen = Filter(topic=["more"])
+    assert not chosen.matches(whole)
+    assert chosen.unknown == {}
+    assert not chosen.matches(partly)
+    assert chosen.unknown == {"--topic": 1}
 
 
 @pytest.mark.parametrize("option", ["topic", "group"])

@@ -122,7 +122,9 @@ class Answer(ABC):
 
     def names(self, row: Row, option: str) -> list[str]:
         """What an option of `about` chooses the row by."""
-        return [str(row[key]) for key in self.about[option] if row[key] is not None]
+        values = [row[key] for key in self.about[option]]
+        each = [value if isinstance(value, list) else [value] for value in values if value is not None]
+        return [str(name) for names in each for name in names]
 
     @abstractmethod
     def result(self, told: Told) -> list[Row]:
@@ -178,9 +180,13 @@ class Answer(ABC):
 
 
 def topics_of(exchange: Exchange) -> list[Topic]:
-    """The topics of an exchange's bodies, as `Told.topic_name` takes them."""
+    """The topics of an exchange's bodies and of its fetch session, as `Told.topic_name` takes them; none among them
+    that is not known."""
     topics, nameless = topics_named(exchange)
-    return [(None, topic) if topic in nameless else (topic, None) for topic in topics]
+    found: list[Topic] = [(None, topic) if topic in nameless else (topic, None) for topic in topics]
+    for name, topic_id in exchange.session_topics:
+        found.append((None, topic_id) if name is None else (name, None))
+    return list(dict.fromkeys(found)) if exchange.fetched is not None else found
 
 
 def answer_class(name: str) -> type[Answer]:

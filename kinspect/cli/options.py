@@ -53,7 +53,11 @@ FILTERS = (
     click.option(
         "--api", **_MANY, shell_complete=words(completed.apis), help="APIs, by name in any case or by key."
     ),
-    click.option("--topic", **_MANY, help="Topics, by name or whole id, in the request or the response."),
+    click.option(
+        "--topic",
+        **_MANY,
+        help="Topics, by name or whole id, in the request, the response or the fetch session.",
+    ),
     click.option("--group", **_MANY, help="Groups, in the request or the response."),
     click.option("--client-id", **_MANY, help="Client ids."),
     click.option("--principal", **_MANY, help="Users that SASL named."),

@@ -166,6 +166,13 @@ def _minute(exchange: Exchange) -> str | None:
     return None if time is None else iso_time(time - time % NS_PER_MINUTE)
 
 
+def _topics(exchange: Exchange) -> list[Topic]:
+    """Its topics; a fetch session that began before its connection was seen stands for unknown ones too."""
+    found = topics_of(exchange)
+    partly = exchange.fetched is not None and not exchange.fetched.whole
+    return [*found, NO_TOPIC] if partly or not found else found
+
+
 BY: dict[str, tuple[tuple[str, ...], Callable[[Exchange], list[Any]]]] = {
     "api": (("api",), lambda exchange: [exchange.api]),
     "client": (
@@ -176,7 +183,7 @@ BY: dict[str, tuple[tuple[str, ...], Callable[[Exchange], list[Any]]]] = {
         ("broker",),
         lambda exchange: [endpoint(exchange.connection.broker_ip, exchange.connection.broker_port)],
     ),
-    "topic": (("topic",), lambda exchange: topics_of(exchange) or [NO_TOPIC]),
+    "topic": (("topic",), _topics),
     "minute": (("minute",), lambda exchange: [_minute(exchange)]),
 }
 """Names of `--by`: the keys of a row, and an exchange's values."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, Row, Told
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import RecordField, RecordRoom
 from kinspect.kafka.view.view import iso_time
+from kinspect.kafka.wire.fetched import Partitions, TopicRef, topic_ref
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
@@ -29,8 +30,8 @@ from kinspect.protocol.apikeys import (
 )
 
 PRODUCED, CONSUMED, REPLICATED = "produce", "consume", "replicate"
-PARTITIONS_KEPT = 200_000
-"""Largest number of partitions known of fetch sessions; the session used longest ago is forgotten."""
+NO_TOPIC: TopicRef = (None, None)
+"""Topics that are not known of a fetch session."""
 
 _PRODUCED = frozenset(
     {"transactional_id", "acks", "topic_data.name", "topic_data.topic_id", "topic_data.partition_data"}
@@ -72,10 +73,6 @@ _GROUP_APIS = frozenset(
 )
 
 Struct = dict[str, Any]
-TopicRef = tuple[str | None, str | None]
-"""A topic's name and id, as a message has them."""
-Partitions = dict[TopicRef, set[int]]
-"""Partitions by topic."""
 
 
 @dataclass(slots=True)
@@ -107,30 +104,23 @@ class _Client(Record):
     groups: set[str] = field(default_factory=set)
 
 
-class _Fetch(NamedTuple):
-    """A Fetch or ShareFetch request: its topics, and those it stands for."""
-
-    direction: str
-    group: str | None
-    named: Partitions
-
-
 class Topics(Answer):
     """Accumulator of the rows."""
 
-    # A Fetch may stand for its session's partitions without a name; groups are known by their members' requests.
+    # The name of a topic's id may be told later; groups are known by their members' requests.
     serving: ClassVar[Mapping[str, frozenset[int]]] = {
-        "--topic": frozenset({FETCH, SHARE_FETCH}) | _GROUP_APIS
+        "--topic": frozenset({PRODUCE, FETCH, SHARE_FETCH}) | _GROUP_APIS,
+        "--group": frozenset({FETCH}),
     }
-    about: ClassVar[Mapping[str, tuple[str, ...]]] = {"--topic": ("topic", "topic_id")}
+    about: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "--topic": ("topic", "topic_id"),
+        "--group": ("groups",),
+    }
 
     def __init__(self) -> None:
         super().__init__()
         self._uses = self.records(Use)
         self._clients = self.records(_Client)
-        # The one used last stands last.
-        self._sessions: dict[tuple[Any, ...], Partitions] = {}
-        self._held = 0
 
     def add(self, exchange: Exchange) -> None:
         if exchange.request is None:
@@ -167,18 +157,19 @@ class Topics(Answer):
     def _add_fetch(self, exchange: Exchange, request: WireMessage) -> None:
         asked, whole = _body(request, _ASKED)
         answer, answered = _body(exchange.response, _FETCHED)
-        fetch = self._fetch(exchange, asked, answer)
         room = RecordRoom(exchange.connection.caps)
-        if fetch.group:
-            self._add_groups(exchange, [fetch.group])
-        fetched = topics_in(answer, "responses", "partitions")
-        for topic in {**fetch.named, **fetched}:
-            use = self._use(exchange, topic, fetch.direction)
+        if asked.get("group_id"):
+            self._add_groups(exchange, [asked["group_id"]])
+        replica = (asked.get("replica_state") or asked).get("replica_id", -1)
+        direction = REPLICATED if replica >= 0 else CONSUMED
+        named, fetched = _asked_for(exchange, asked, whole), topics_in(answer, "responses", "partitions")
+        for topic in {**named, **fetched}:
+            use = self._use(exchange, topic, direction)
             if use is None:
                 continue
             use.requests += 1
             use.incomplete += not whole or (exchange.response is not None and not answered)
-            for index in fetch.named.get(topic, ()):
+            for index in named.get(topic, ()):
                 self.keep(use.partitions, index)
             for partition in fetched.get(topic, ()):
                 self.keep(use.partitions, partition.get("partition_index"))
@@ -187,58 +178,6 @@ class Topics(Answer):
                     self.count(use.errors, schema.error_name(partition["error_code"]))
             if answer.get("error_code"):
                 self.count(use.errors, schema.error_name(answer["error_code"]))
-
-    def _fetch(self, exchange: Exchange, asked: Struct, answer: Struct) -> _Fetch:
-        """What a fetch asks for: the partitions it names, or those of its session, which it changes (KIP-227)."""
-        named = {
-            topic: {index for part in parts if (index := _index(part)) is not None}
-            for topic, parts in topics_in(asked, "topics", "partitions").items()
-        }
-        if exchange.api_key == SHARE_FETCH:
-            group, key = asked.get("group_id"), (exchange.connection.connection_id, asked.get("group_id"))
-            if asked.get("share_session_epoch") == 0:
-                self._forget(key)
-            return _Fetch(CONSUMED, group, self._session(key, named, asked))
-        replica = (asked.get("replica_state") or asked).get("replica_id", -1)
-        session, epoch = asked.get("session_id") or 0, asked.get("session_epoch", -1)
-        # A client that connects anew begins a new session.
-        connection = exchange.connection.connection_id
-        made = answer.get("session_id") or 0
-        if epoch <= 0:
-            # A full one: it may begin a session, which the answer names.
-            self._forget((connection, session))
-            if epoch == 0 and made:
-                self._session((connection, made), named, {})
-        elif session:
-            named = self._session((connection, session), named, asked)
-        return _Fetch(REPLICATED if replica >= 0 else CONSUMED, None, named)
-
-    def _session(self, key: tuple[Any, ...], named: Partitions, asked: Struct) -> Partitions:
-        """The partitions of a session once a request has added some and let go of others (KIP-227)."""
-        there = self._forget(key)
-        for topic, partitions in named.items():
-            there.setdefault(topic, set()).update(partitions)
-        for struct in asked.get("forgotten_topics_data") or ():
-            topic = _topic(struct)
-            left = there.get(topic, set()).difference(struct.get("partitions") or ())
-            if left:
-                there[topic] = left
-            else:
-                there.pop(topic, None)
-        self._sessions[key] = there
-        self._held += _size(there)
-        while self._held > PARTITIONS_KEPT and len(self._sessions) > 1:
-            self._forget(next(iter(self._sessions)))
-            self.left_out += 1
-        return there
-
-    def _forget(self, key: tuple[Any, ...]) -> Partitions:
-        """Take a session out; return its partitions."""
-        found = self._sessions.pop(key, None)
-        if found is None:
-            return {}
-        self._held -= _size(found)
-        return found
 
     def _add_records(self, use: Use, exchange: Exchange, room: RecordRoom, value: bytes | None) -> None:
         """Count the batches of a record set."""
@@ -283,7 +222,8 @@ class Topics(Answer):
         uses: dict[tuple[Any, ...], Use] = {}
         ids: dict[tuple[Any, ...], str | None] = {}
         for ((name, topic_id), direction, *client), use in self._uses.items():
-            key = name or told.topic_name((None, topic_id)) or "", direction, *client
+            named = name if topic_id is None else name or told.topic_name((None, topic_id))
+            key = named, direction, *client
             uses.setdefault(key, Use()).merge(use)
             ids[key] = topic_id or ids.get(key)
         rows = [_row(key, ids[key], use, groups) for key, use in uses.items()]
@@ -292,7 +232,7 @@ class Topics(Answer):
 
 def _place(row: Row) -> tuple[Any, ...]:
     """The order of rows: the largest first."""
-    names = row["topic"], row["direction"], row["client_id"] or "", row["client_ip"]
+    names = row["topic"] or "", row["direction"], row["client_id"] or "", row["client_ip"]
     return -row["bytes"], -row["requests"], *names
 
 
@@ -336,20 +276,27 @@ def topics_in(body: Struct | None, topics: str, partitions: str) -> dict[TopicRe
     """What a body has of each topic's partitions. Brokers may name a topic more than once."""
     found: dict[TopicRef, list[Struct]] = {}
     for topic in (body or {}).get(topics) or ():
-        found.setdefault(_topic(topic), []).extend(topic.get(partitions) or ())
+        found.setdefault(topic_ref(topic), []).extend(topic.get(partitions) or ())
     return found
 
 
-def _topic(struct: Struct) -> TopicRef:
-    return struct.get("name") or struct.get("topic") or None, struct.get("topic_id")
+def _asked_for(exchange: Exchange, asked: Struct, whole: bool) -> Partitions:
+    """The partitions that a fetch names, or those of its session; `NO_TOPIC` too if there may be others."""
+    session = exchange.fetched
+    found = (
+        session.partitions
+        if session is not None
+        else {
+            topic: frozenset(index for part in parts if (index := _index(part)) is not None)
+            for topic, parts in topics_in(asked, "topics", "partitions").items()
+        }
+    )
+    known = whole and (session is None or session.whole)
+    return found if known else {**found, NO_TOPIC: frozenset()}
 
 
 def _index(partition: Struct) -> int | None:
     return partition.get("partition", partition.get("partition_index"))
-
-
-def _size(partitions: Partitions) -> int:
-    return 1 + sum(map(len, partitions.values()))
 
 
 def _errors(response: WireMessage | None) -> dict[TopicRef, list[str]]:

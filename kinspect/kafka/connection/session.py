@@ -8,6 +8,7 @@ from struct import Struct
 from typing import Any, Final
 
 from kinspect.kafka.connection import roles
+from kinspect.kafka.connection.fetchsessions import FETCH_APIS, FetchSessions
 from kinspect.kafka.connection.framing import Framer
 from kinspect.kafka.connection.orphans import Candidate, fitting_versions
 from kinspect.kafka.connection.pending import Pending
@@ -130,6 +131,7 @@ class Session:
         self._usual: dict[bytes, _Usual] = {}  # those of whole requests whose next ones are usual
         self._client_text: bytes | None = None  # the client id as it stands in a header, if it is known
         self._tokens = Tokens(bool(desynchronised))
+        self._fetch_sessions = FetchSessions(ledger.fetch_room, ledger.heads_only)
         self._response_end: int | None = None
         self._throttled = False  # the last response carried a throttle time
         self._conflicts: dict[str, int] = {}  # bytes by direction, not reported yet
@@ -137,11 +139,12 @@ class Session:
     def state(self) -> list[Any]:
         """State for `restore`, as plain values."""
         parts = self._requests.state(), self._responses.state(), self._pending.state()
-        return [fields(self, STATE), fields(self._tokens, self._tokens.STATE), *parts]
+        sessions = self._fetch_sessions.state()
+        return [fields(self, STATE), fields(self._tokens, self._tokens.STATE), *parts, sessions]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Continue the connection of `state`."""
-        own, tokens, requests, responses, pending = state
+        own, tokens, requests, responses, pending, sessions = state
         fill(self, STATE, own)
         for use, whole in self._api_versions.items():
             if whole:
@@ -149,6 +152,7 @@ class Session:
         fill(self._tokens, self._tokens.STATE, tokens)
         self._requests.restore(requests)
         self._responses.restore(responses)
+        self._fetch_sessions.restore(sessions)
         for exchange in self._pending.restore(pending, self.ends):
             raw = exchange.request.raw if exchange.request is not None else None
             self._holdings.hold(exchange, self, EXCHANGE_BYTES + len(raw or b""))
@@ -203,6 +207,7 @@ class Session:
     def _lose_request(self) -> None:
         self._tokens.lose()
         self._pending.lose_requests()
+        self._fetch_sessions.lose_requests()
 
     def _note_gap(
         self, side: str, time: int | None, frame: int, offset: int, size: int, cause: str, hit: int
@@ -245,6 +250,7 @@ class Session:
         self._requests.end()
         self._responses.end()
         self._give_up(time, frame, reason)
+        self._fetch_sessions.forget_all()
 
     def _announce(self, message: WireMessage) -> None:
         """Report the bytes before the first message of a stream seen from its middle, as a gap."""
@@ -613,6 +619,8 @@ class Session:
                 Problem(side, "conflict", CONFLICT, bytes=size) for side, size in self._conflicts.items()
             )
             self._conflicts = {}
+        if exchange.api_key in FETCH_APIS:
+            exchange.fetched = self._fetch_sessions.take(exchange)
         self.exchanges += 1
         exchange.key = self._numbering.key(time, frame)
         self._ledger.finish(exchange)

@@ -7,6 +7,7 @@ from typing import Any
 from kinspect.kafka import summary
 from kinspect.kafka.view import view
 from kinspect.kafka.wire import eventid, wait
+from kinspect.kafka.wire.fetched import TopicRef
 from kinspect.kafka.wire.pair import Pair
 from kinspect.model import Problem
 
@@ -37,6 +38,18 @@ class Exchange(Pair):
     def summary(self) -> summary.Summary:
         """Topics, partitions, groups, records and errors of both bodies; computed once."""
         return summary.summary_of(self)
+
+    @property
+    def session_topics(self) -> list[TopicRef]:
+        """Topics that its fetch session stands for (`fetched`), by name, None if an earlier response told none, and by
+        id, None if requests have the name; empty for all other exchanges."""
+        if self.fetched is None:
+            return []
+        names = self.connection.names
+        return [
+            (name if topic_id is None else names.name(topic_id, self.key), topic_id)
+            for name, topic_id in self.fetched.partitions
+        ]
 
     @property
     def problems(self) -> list[Problem]:

@@ -9,6 +9,7 @@ from kinspect.kafka.exchange import metadata
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.holdings import EXCHANGE_BYTES, Holdings
 from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.wire.fetched import FetchRoom
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import BEHIND, LineOrder
 from kinspect.model import BEHIND_HOLES, NOWHERE, Caps, Counts, Origin, Progress
@@ -63,6 +64,7 @@ class Ledger:
         self.origin = origin
         self.files = files
         self.holdings = Holdings(caps.total_bytes - caps.total_bytes // BEHIND_HOLES, counts)
+        self.fetch_room = FetchRoom(counts)
         self.progress = Progress()
         self.muted = False
         self._order: LineOrder[Line] = LineOrder()
@@ -164,6 +166,7 @@ class Ledger:
             "outcomes": dict(self.outcomes),
             "gaps": self.gaps,
             "gap_bytes": self.gap_bytes,
+            "fetch_sessions_under_way": self.fetch_room.under_way,
             **{key: self.books.get(key, 0) for key in BOOKS},
             "repeated_bytes": counts.repeated_bytes,
             "ignored_bytes": counts.ignored_bytes,

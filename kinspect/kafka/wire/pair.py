@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Self
 
 from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.fetched import Fetched
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.order import UNPLACED
 from kinspect.model import Problem
@@ -45,6 +46,7 @@ class Pair:
             "completed_at",
             "connection",
             "counted_errors",
+            "fetched",
             "found_problems",
             "key",
             "mechanism",
@@ -89,6 +91,8 @@ class Pair:
         # The response, or the one before it on the connection, carried a throttle time.
         self.throttled = False
         self.noted: tuple[Problem, ...] = ()
+        # What a fetch session stands for, as its request need not name it.
+        self.fetched: Fetched | None = None
         # Properties of the client, as known when the exchange completed.
         self.role: str | None = None
         self.principal: str | None = None

@@ -45,6 +45,7 @@ def document(
         "queue_drops",
         "left_packets",
         "tls_not_decrypted",
+        "fetch_sessions_under_way",
     )
     orphans = summary["outcomes"]["orphan"]
     return {
@@ -60,6 +61,7 @@ def document(
             "gap_bytes": summary["gap_bytes"],
             "orphans": orphans,
             "unresolved_topic_ids": summary["unresolved_topic_ids"],
+            "fetch_sessions_under_way": summary["fetch_sessions_under_way"],
             "tls_not_decrypted": sum(summary["tls_not_decrypted"].values()),
             "left_out": left_out,
             "filters": [*filters],

@@ -170,6 +170,9 @@ def _lacking(capture: dict[str, Any]) -> str:
         f"{capture['unresolved_topic_ids']:,} topic ids without a name"
         if capture["unresolved_topic_ids"]
         else "",
+        f"{counted(capture['fetch_sessions_under_way'], 'fetch session')} begun before: some topics are unknown"
+        if capture["fetch_sessions_under_way"]
+        else "",
         f"{capture['tls_not_decrypted']:,} TLS connections not decrypted (see --keylog)"
         if capture["tls_not_decrypted"]
         else "",

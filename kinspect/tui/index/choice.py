@@ -137,6 +137,7 @@ class Choice:
                     values[row.CLIENT],
                     values[row.SUBJECT],
                     values[row.FAULT],
+                    values[row.SESSION],
                     values[row.API],
                 )
                 verdict = verdicts.get(key)
@@ -239,7 +240,8 @@ class _FilteredRow:
         topics, ids, unresolved, _, groups, *_ = store.texts[found.subject] or ((), (), (), (), ())
         codes, *_ = store.texts[found.fault] or ((),)
         self.summary = _Names(topics, ids, unresolved, groups, codes)
-        kept = UNKEPT not in (found.subject, found.fault)
+        self.session_topics, self.fetched = store.session(found)
+        kept = UNKEPT not in (found.subject, found.fault, found.session)
         (_, request_bits), (_, response_bits) = found.sides
         self.request = _Body(request_bits, kept) if request_bits & row.PRESENT else None
         self.response = _Body(response_bits, kept) if response_bits & row.PRESENT else None

@@ -236,9 +236,11 @@ class RowMaker:
         if self._numbering.grew or (exchange.api and ("api", exchange.api) not in self.seen):
             self._see(exchange)
         noted = number([list(problem.to_dict().values()) for problem in exchange.noted])
-        cut = UNKEPT in (connection, client, subject, fault, noted)
+        fetched = exchange.fetched
+        session = number(fetched and [exchange.session_topics, *fetched.state()])
+        cut = UNKEPT in (connection, client, subject, fault, noted, session)
         spool, expected = self._spooled(exchange), self._is_expected(exchange)
-        return row.Numbers(connection, client, subject, fault, noted, spool, cut, expected)
+        return row.Numbers(connection, client, subject, fault, noted, session, spool, cut, expected)
 
     def _is_expected(self, exchange: Exchange) -> bool:
         """True for a wait that the client asked for, and for errors that are part of normal operation."""

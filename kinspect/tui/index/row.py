@@ -77,8 +77,8 @@ _SIDE = "qqQQiIIIIQ"
 
 
 class Row(NamedTuple):
-    """One exchange; see `MessageRow` for the messages. `connection`, `client`, `subject`, `fault` and `noted` are
-    numbers of texts (`texts.Texts`), `spool` is the place of its bytes in the spool, or NOWHERE."""
+    """One exchange; see `MessageRow` for the messages. `connection`, `client`, `subject`, `fault`, `noted` and
+    `session` are numbers of texts (`texts.Texts`), `spool` is the place of its bytes in the spool, or NOWHERE."""
 
     completed_at: int
     previous_response_end: int
@@ -91,6 +91,7 @@ class Row(NamedTuple):
     subject: int
     fault: int
     noted: int
+    session: int
     in_flight: int
     record_count: int
     api_key: int
@@ -120,17 +121,20 @@ class Row(NamedTuple):
         return (self.request, self.flags >> REQUEST_AT), (self.response, self.flags >> RESPONSE_AT)
 
 
-STRUCT = Struct(f"<qqQQIiIIIIIIIhh{_SIDE}{_SIDE}")
+STRUCT = Struct(f"<qqQQIiIIIIIIIIhh{_SIDE}{_SIDE}")
 SIZE = STRUCT.size
 _FIXED = len(Row._fields) - 2
 
 _SPOOL_AT, _FLAGS_AT, _NUMBERS_AT = 24, 32, 40
-_SPOOL, _FLAGS, _NUMBERS = Struct("<Q"), Struct("<I"), Struct("<5I")
+_SPOOL, _FLAGS, _NUMBERS = Struct("<Q"), Struct("<I"), Struct("<6I")
 
 # Indexes in the values that STRUCT gives, for loops over all rows: a `Row` for each would take too long.
-COMPLETED_AT, PREVIOUS_END, FLAGS, CONNECTION, CLIENT, SUBJECT, FAULT, API = map(
+COMPLETED_AT, PREVIOUS_END, FLAGS, CONNECTION, CLIENT, SUBJECT, FAULT, SESSION, API = map(
     Row._fields.index,
-    ("completed_at", "previous_response_end", "flags", "connection", "client", "subject", "fault", "api_key"),
+    (
+        *("completed_at", "previous_response_end", "flags", "connection", "client", "subject", "fault"),
+        *("session", "api_key"),
+    ),
 )
 _FIRST, _LAST, _BYTES = map(MessageRow._fields.index, ("first_time", "last_time", "size"))
 REQUEST_FIRST, REQUEST_LAST, REQUEST_BYTES = _FIXED + _FIRST, _FIXED + _LAST, _FIXED + _BYTES
@@ -179,6 +183,7 @@ class Numbers(NamedTuple):
     subject: int
     fault: int
     noted: int
+    session: int
     spool: int
     cut: bool
     expected: bool
@@ -223,6 +228,7 @@ def pack_row(exchange: Exchange, numbers: Numbers) -> bytes:
         numbers.subject,
         numbers.fault,
         numbers.noted,
+        numbers.session,
         exchange.in_flight,
         UNKNOWN_COUNT if record_count is None else min(record_count, UNKNOWN_COUNT - 1),
         exchange.api_key or 0,

@@ -9,6 +9,7 @@ from kinspect.capture.places import Places
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.ends import Ends
+from kinspect.kafka.wire.fetched import Fetched, TopicRef
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import BEHIND
@@ -142,6 +143,14 @@ class Store:
             "action": Action(*action),
         }
 
+    def session(self, found: Row) -> tuple[list[TopicRef], Fetched | None]:
+        """The topics that a row's fetch session stands for, as of its time, and the session."""
+        session = self.texts[found.session]
+        if session is None:
+            return [], None
+        topics, *fetched = session
+        return [(name, topic_id) for name, topic_id in topics], Fetched.from_state(fetched)
+
     def groups(self, subject: int) -> list[str]:
         """The groups in names, by their number; none if they were not kept."""
         groups: list[str] = (self.texts[subject] or _NO_SUBJECT)[_GROUPS]
@@ -226,6 +235,7 @@ class Store:
         exchange.throttled = bool(found.flags & row.THROTTLED)
         exchange.retransmitted = bool(found.flags & row.RETRANSMITTED)
         exchange.noted = tuple(Problem(*_problem(values)) for values in self.texts[found.noted])
+        _, exchange.fetched = self.session(found)
         (request, request_bits), (response, response_bits) = found.sides
         exchange.request = _message(exchange, REQUEST, request, request_bits, messages[0])
         exchange.response = _message(exchange, RESPONSE, response, response_bits, messages[1])
