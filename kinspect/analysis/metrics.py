@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kinspect.analysis.answers.errors import Expectation, may_pass
+from kinspect.analysis.answers.expected import Expectation, may_pass
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import GAP_CAUSES, ConnectionLine, Gap
 from kinspect.kafka.wire.ends import endpoint
@@ -352,7 +352,7 @@ class KafkaMetrics:
     def _expected(self, exchange: Exchange, code: int) -> str:
         if self._expectation.reason(exchange, code) is not None:
             return EXPECTED
-        return MAY_PASS if may_pass(exchange.api_key, code) else UNEXPECTED
+        return MAY_PASS if may_pass(exchange, code) else UNEXPECTED
 
     def _add_records(self, exchange: Exchange) -> None:
         direction = _PRODUCED if exchange.api_key == PRODUCE else _FETCHED

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
+from kinspect.analysis.bursts import Bursts
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.windows import Windows
 from kinspect.kafka.wire.order import LineKey
@@ -28,7 +29,9 @@ LATEST: Final = {"choose": _latest}
 
 
 def _known(mine: Any, its: Any) -> Any:
-    """Of a set or dict what has the names of another one."""
+    """Of a set or dict what has the names of another one; of bursts none."""
+    if isinstance(mine, Bursts):
+        return Bursts()
     return mine & its if isinstance(mine, set) else {name: its[name] for name in its if name in mine}
 
 
@@ -45,24 +48,33 @@ _MERGE: dict[type, Callable[[Any, Any], Any]] = {
     dict: added,
     Histogram: _joined,
     Windows: _joined,
+    Bursts: _joined,
 }
-_PLAIN: dict[type, Callable[[Any], Any]] = {set: list, Histogram: Histogram.state, Windows: Windows.state}
+_PLAIN: dict[type, Callable[[Any], Any]] = {
+    set: list,
+    Histogram: Histogram.state,
+    Windows: Windows.state,
+    Bursts: Bursts.state,
+}
 _RESTORE: dict[type, Callable[[Any], Any]] = {
     set: set,
     Histogram: Histogram.from_state,
     Windows: Windows.from_state,
+    Bursts: Bursts.from_state,
 }
+_NAMES = (set, dict, Bursts)
+"""Types of fields that grow with what is kept."""
 
 
 @dataclass(slots=True)
 class Record:
     """Base of dataclasses that merge field by field: numbers add up, dicts of numbers too, key by key; sets are united,
-    histograms and windows joined. A field that may be None says in its metadata which of two values stays."""
+    histograms, windows and bursts joined. A field that may be None says in its metadata which of two values stays."""
 
     def names(self) -> int:
-        """Number of names in its sets and dicts."""
+        """Number of names in its sets and dicts, and of bursts."""
         kept = [getattr(self, each.name) for each in fields(self)]
-        return sum(len(value) for value in kept if isinstance(value, (set, dict)))
+        return sum(len(value) for value in kept if isinstance(value, _NAMES))
 
     def merge(self, other: Self, grows: bool = True) -> int:
         """Add what another record of the same thing counted, which stays as it is. `grows`: False if its sets and dicts
@@ -70,7 +82,7 @@ class Record:
         left_out = 0
         for each in fields(self):
             mine, its = getattr(self, each.name), getattr(other, each.name)
-            if not grows and isinstance(mine, (set, dict)):
+            if not grows and isinstance(mine, _NAMES):
                 known = _known(mine, its)
                 left_out += len(its) - len(known)
                 its = known

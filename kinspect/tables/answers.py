@@ -123,7 +123,7 @@ _COLUMNS = {
         error text: Name of the code, or UNANSWERED
         code int
         retriable bool: Whether clients of today retry
-        expected bool: Whether every occurrence is part of normal operation here
+        expected bool: Whether every occurrence is part of normal operation here; null if it may pass yet
         expected_reasons counts: Expected occurrences by the reason
         client_id text
         client_ip text

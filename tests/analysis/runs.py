@@ -22,12 +22,13 @@ def exchanges(path):
 def rows_of(name, found, **options):
     """The rows of an answer to exchanges of one run."""
     answer = open_answer(name, **options)
-    names = LearnedNames()
+    names, end = LearnedNames(), None
     for exchange in found:
         names = exchange.connection.names
+        end = max((time for time in (end, exchange.completed_at) if time is not None), default=None)
         answer.add(exchange)
     assert answer.left_out == 0
-    return answer.result(Told(names))
+    return answer.result(Told(names, end))
 
 
 class Talk:

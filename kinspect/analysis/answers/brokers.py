@@ -11,7 +11,7 @@ from kinspect.analysis.answers import releases
 from kinspect.analysis.answers.leaders import NO_EPOCH, NO_LEADER, Change, Leaders, changes, leaders
 from kinspect.analysis.answers.releases import KRAFT, ZOOKEEPER, Offer
 from kinspect.analysis.record import GREATEST, Record, later
-from kinspect.kafka.connection.roles import BROKER, CONTROLLER, FOLLOWER
+from kinspect.kafka.connection.roles import CLUSTER
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.metadata import ip_text, node_structs
 from kinspect.kafka.summary import error_counts
@@ -48,7 +48,6 @@ OFFER_LONGEST = 1000
 METADATA_ZOOKEEPER, QUORUM_LEADER, DESCRIBED = "metadata_zookeeper", "quorum_leader", "describe_cluster"
 CONTROLLERS = 2
 """Endpoint type of a DescribeCluster that asks a controller (KIP-919)."""
-CLUSTER_ROLES = frozenset({FOLLOWER, CONTROLLER, BROKER})
 LOOPBACK = ("127.0.0.1", "::1")
 METADATA_TOPICS = frozenset({"__cluster_metadata", "@metadata"})
 
@@ -185,7 +184,7 @@ class Brokers(Answer):
 
     def _add_metadata_fetch(self, exchange: Exchange, broker: _Broker, answer: Struct) -> None:
         """Replicas fetch the metadata topic from the active controller."""
-        if exchange.request is None or exchange.role not in CLUSTER_ROLES:
+        if exchange.request is None or exchange.role not in CLUSTER:
             return
         asked = exchange.request.decode(_ASKED_METADATA).body or {}
         if any(map(_is_metadata, asked.get("topics") or ())):

@@ -3,50 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, Row, Told, Topic
+from kinspect.analysis.answers.expected import (
+    EXPECTED,
+    Expectation,
+    Flow,
+    Successes,
+    appears,
+    flow_of,
+    may_pass,
+    unanswered_reason,
+)
+from kinspect.analysis.bursts import Bursts
 from kinspect.analysis.record import GREATEST, LEAST, Record
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.kafka.wire.pair import UNANSWERED as NO_ANSWER
-from kinspect.model import NS_PER_MS, NS_PER_SECOND
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import (
-    API_VERSIONS,
-    BEGIN_QUORUM_EPOCH,
-    ELECT_LEADERS,
-    FETCH,
-    HEARTBEAT,
-    JOIN_GROUP,
-    METADATA,
-    PRODUCE,
-    SHARE_ACKNOWLEDGE,
-    SHARE_FETCH,
-    SYNC_GROUP,
-)
+from kinspect.protocol.apikeys import METADATA
 
 UNANSWERED = "UNANSWERED"
 """Name, in place of an error code's, of a request without an answer."""
-CONNECTIONS_KEPT = 10_000
-"""Largest number of connections of which it is known that a Fetch succeeded; the first one is forgotten."""
 SUCCESSES_KEPT = 100_000
-"""Largest number of clients' APIs, and of topics, of which the last success is known."""
+"""Largest number of clients' APIs, and of topics, of which it is known when they succeeded."""
 TOPICS_NOTED = 100
 """Answers to Metadata with more topics do not count as proof that a topic is there."""
-STRETCH_NS = 10 * NS_PER_SECOND
-"""An election or the like takes less: errors in more than `STRETCHES` of these in a row do not pass by themselves."""
-STRETCHES = 2
-EXPECTED = {
-    "capture_end": "the capture ends first",
-    "gap": "the capture lost it",
-    "one_sided": "the capture has one side",
-}
-"""Reasons for which no answer was seen although one may have come."""
 REASONS = {
     **EXPECTED,
     "closed": "the connection was closed",
@@ -55,10 +43,6 @@ REASONS = {
     "cap": "a limit of kinspect was reached",
     "acks_unknown": "none may have been due",
 }
-ENDED = frozenset({"closed", "reset"})
-"""Reasons that tell of the connection's end; neither tells which side ended it."""
-LEFT = "the connection ended while a Fetch waited for records"
-BEHIND = "the connection ended while it stood behind other requests"
 NO_ADVICE = "Nothing is to be done, but to capture longer or with less loss."
 LEFT_ADVICE = "Nothing is to be done if a client or broker was stopped then."
 CLOSED_ADVICE = (
@@ -67,13 +51,11 @@ CLOSED_ADVICE = (
 
 _PATH_STEP = re.compile(r"(\w+)(?:\[(\d+)\])?")
 
-Struct = dict[str, Any]
-
 
 @dataclass(slots=True)
 class _Fault(Record):
-    """One error code, or requests without an answer, of one API and client. `expected`: occurrences by the reason why
-    each is part of normal operation; `stretches`: those in which it occurred."""
+    """One error code, or requests without an answer, of one API, client and broker. `expected`: occurrences by the
+    reason why each is part of normal operation; `bursts`: those that are if they passed."""
 
     count: int = 0
     first: int | None = field(default=None, metadata=LEAST)
@@ -82,109 +64,14 @@ class _Fault(Record):
     reasons: dict[str, int] = field(default_factory=dict)
     topics: set[Topic] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
-    stretches: set[int] = field(default_factory=set)
+    bursts: Bursts = field(default_factory=Bursts)
 
 
 @dataclass(slots=True)
 class _Success(Record):
-    """The last time at which something succeeded."""
+    """When something succeeded."""
 
-    last: int | None = field(default=None, metadata=GREATEST)
-
-
-class Rule(NamedTuple):
-    """Error codes of some APIs that are part of normal operation if `holds`, which is given the exchange, and True
-    if a fetch succeeded on its connection before."""
-
-    codes: frozenset[int]
-    apis: frozenset[int]
-    holds: Callable[[Exchange, bool], bool]
-    reason: str
-
-
-FETCHES = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
-
-
-def _always(_: Exchange, __: bool) -> bool:
-    return True
-
-
-def _is_new_member(exchange: Exchange, _: bool) -> bool:
-    request = exchange.request
-    body = request.decode(frozenset({"member_id"})).body if request is not None else None
-    return not (body or {}).get("member_id")
-
-
-def _begins(_: Exchange, fetched: bool) -> bool:
-    return not fetched
-
-
-RULES = (
-    Rule(frozenset({79}), frozenset({JOIN_GROUP}), _is_new_member, "the first step of a join (KIP-394)"),
-    Rule(
-        frozenset({27}),
-        frozenset({HEARTBEAT, SYNC_GROUP}),
-        _always,
-        "it tells members that the group rebalances",
-    ),
-    Rule(
-        frozenset({35}), frozenset({API_VERSIONS}), _always, "the client goes on in a lower version (KIP-511)"
-    ),
-    Rule(frozenset({46}), frozenset({PRODUCE}), _always, "the batch came twice, and is kept once (KIP-98)"),
-    Rule(frozenset({70, 122}), FETCHES, _begins, "the session was of an earlier connection (KIP-227)"),
-    Rule(frozenset({84}), frozenset({ELECT_LEADERS}), _always, "the election would change nothing"),
-)
-"""Codes that are expected for what the exchange itself shows."""
-PASSING = frozenset({5, 6, 14, 15, 16, 41, 51, 74, 75, 77, 78, 88, 98, 100, 108, 113, 117})
-"""Codes that are expected for a moment: leaders, coordinators and controllers move, brokers register anew, topics and
-snapshots are new, transactions end, epochs of members and subscriptions to metrics go on."""
-WON: dict[int | None, int] = {FETCH: BEGIN_QUORUM_EPOCH}
-"""By API, another one whose success shows that the client goes on, too: a controller that wins the election fetches no
-more, and tells the others that it leads (KIP-595)."""
-PASSED = "it passed within seconds, and the client went on"
-UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
-APPEARED = "the topic was there a moment later"
-
-
-class Expectation:
-    """Tells which errors are part of normal operation, as far as an exchange and those before it on its connection
-    show; those that only pass soon look like any other."""
-
-    def __init__(self) -> None:
-        self._fetched: dict[str, None] = {}
-
-    def reason(self, exchange: Exchange, code: int) -> str | None:
-        """The reason why an error code of an exchange is expected; None if it is not."""
-        fetched = exchange.connection.connection_id in self._fetched
-        for rule in RULES:
-            if code in rule.codes and exchange.api_key in rule.apis and rule.holds(exchange, fetched):
-                return rule.reason
-        return None
-
-    def holds(self, exchange: Exchange) -> bool:
-        """True if an exchange failed as is expected."""
-        if exchange.outcome == NO_ANSWER:
-            return unanswered_reason(exchange) is not None
-        codes = exchange.summary.error_counts
-        return bool(codes) and all(self.reason(exchange, code) for code in codes)
-
-    def note(self, exchange: Exchange) -> None:
-        """Note an exchange that succeeded."""
-        connection = exchange.connection.connection_id
-        if exchange.api_key in FETCHES and connection not in self._fetched:
-            self._fetched[connection] = None
-            if len(self._fetched) > CONNECTIONS_KEPT:
-                del self._fetched[next(iter(self._fetched))]
-
-
-def unanswered_reason(exchange: Exchange) -> str | None:
-    """The reason why no answer was to be expected; None if there is none."""
-    reason = exchange.outcome_reason or ""
-    if reason not in ENDED:
-        return EXPECTED.get(reason)
-    if _waits_for_records(exchange):
-        return LEFT
-    return BEHIND if exchange.in_flight else None
+    times: Bursts = field(default_factory=Bursts)
 
 
 class Errors(Answer):
@@ -213,41 +100,50 @@ class Errors(Answer):
             return
         codes = error_counts(exchange)
         if codes:
-            self._add_codes(exchange, codes)
+            for code, times in codes.items():
+                self._add_code(exchange, code, times)
         elif exchange.outcome == ANSWERED:
-            flow = self._flows.of(exchange.api_key, exchange.client_id, exchange.connection.client_ip)
-            _note(flow, exchange.timestamp)
+            client = exchange.client_id, exchange.connection.client_ip
+            self._note(self._flows.of(exchange.api_key, client), exchange.timestamp)
             self._expectation.note(exchange)
         if exchange.api_key == METADATA:
             self._note_topics(exchange)
 
     def _add_unanswered(self, exchange: Exchange) -> None:
         fault = self._fault(exchange, None, 1)
-        reason = exchange.outcome_reason or ""
         if fault is None:
             return
-        self.count(fault.reasons, reason)
+        self.count(fault.reasons, exchange.outcome_reason or "")
         expected = unanswered_reason(exchange)
         if expected is not None:
             self.count(fault.expected, expected)
         self._keep_names(fault, exchange, exchange.summary.topics, exchange.summary.groups)
 
-    def _add_codes(self, exchange: Exchange, codes: dict[int, int]) -> None:
-        for code, times in codes.items():
-            fault = self._fault(exchange, code, times)
+    def _add_code(self, exchange: Exchange, code: int, times: int) -> None:
+        expected = self._expectation.reason(exchange, code)
+        passes = expected is None and may_pass(exchange, code)
+        topics = exchange.summary.error_topics.get(code, {})
+        parts: dict[str | None, int] = {}
+        if passes and appears(exchange.api_key, code):
+            parts.update(topics)
+        if rest := times - sum(parts.values()):
+            parts[None] = rest
+        groups = _groups(exchange, code)
+        for topic, count in parts.items():
+            fault = self._fault(exchange, code, count, topic)
             if fault is None:
                 continue
-            expected = self._expectation.reason(exchange, code)
             if expected is not None:
-                self.count(fault.expected, expected, times)
-            if may_pass(exchange.api_key, code) and exchange.timestamp is not None:
-                self.keep(fault.stretches, exchange.timestamp // STRETCH_NS)
-            topics = exchange.summary.error_topics.get(code) or exchange.summary.topics
-            self._keep_names(fault, exchange, topics, _groups(exchange, code))
+                self.count(fault.expected, expected, count)
+            elif passes:
+                self._burst(fault.bursts, exchange.timestamp, count)
+            named = topics or exchange.summary.topics if topic is None else (topic,)
+            self._keep_names(fault, exchange, named, groups)
 
-    def _fault(self, exchange: Exchange, code: int | None, times: int) -> _Fault | None:
-        key = exchange.api_key, exchange.api, code, exchange.client_id, exchange.connection.client_ip
-        fault = self._faults.of(*key)
+    def _fault(
+        self, exchange: Exchange, code: int | None, times: int, topic: str | None = None
+    ) -> _Fault | None:
+        fault = self._faults.of(exchange.api, *flow_of(exchange, code, topic))
         if fault is None:
             return None
         fault.count += times
@@ -273,52 +169,37 @@ class Errors(Answer):
             wrong = {topic for topics in summary.error_topics.values() for topic in topics}
             for topic in summary.topics:
                 if topic not in wrong:
-                    _note(self._topics.of(topic), exchange.timestamp)
+                    self._note(self._topics.of(topic), exchange.timestamp)
+
+    def _note(self, success: _Success | None, time: int | None) -> None:
+        if success is not None:
+            self._burst(success.times, time, 1)
+
+    def _burst(self, bursts: Bursts, time: int | None, count: int) -> None:
+        """Count a moment, if there is room for a burst of its own."""
+        if time is not None and (bursts.joins(time) or self._has_room()):
+            bursts.add(time, count)
 
     # ------------------------------------------------------------------ the whole
 
     def result(self, told: Told) -> list[Row]:
-        flows = {key: flow.last for key, flow in self._flows.items()}
-        topics = {topic: found.last for (topic,), found in self._topics.items()}
-        rows = []
-        for (api_key, api, code, *client), fault in self._faults.items():
-            reasons = dict(fault.expected)
-            rest = fault.count - sum(reasons.values())
-            if rest and api_key == METADATA and code in (UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE):
-                after = min(((topics.get(name or "") or 0) for name, _ in fault.topics), default=None)
-                reasons |= {APPEARED: rest} if _passed(fault, after) else {}
-            elif rest and may_pass(api_key, code):
-                went_on = max(flows.get((key, *client)) or 0 for key in (api_key, WON.get(api_key, api_key)))
-                reasons |= {PASSED: rest} if _passed(fault, went_on) else {}
-            rows.append(_row(api, code, client, fault, reasons, told))
-        return sorted(rows, key=_place)
-
-
-def _waits_for_records(exchange: Exchange) -> bool:
-    """True for a Fetch whose answer was not due yet as its connection ended."""
-    begin, end, longest = exchange.timestamp, exchange.completed_at, exchange.summary.max_wait_ms
-    if exchange.api_key not in FETCHES or begin is None or end is None or longest is None:
-        return False
-    return end - begin < 2 * longest * NS_PER_MS
-
-
-def may_pass(api_key: int | None, code: int | None) -> bool:
-    """True for an error code of an API that is expected if it passes soon."""
-    return code in PASSING or (api_key == METADATA and code == UNKNOWN_TOPIC)
-
-
-def _passed(fault: _Fault, success: int | None) -> bool:
-    """True if a fault came in short stretches, and something succeeded after the last one."""
-    if fault.last is None or success is None or success <= fault.last:
-        return False
-    return not any(
-        fault.stretches.issuperset(range(stretch, stretch + STRETCHES + 1)) for stretch in fault.stretches
-    )
-
-
-def _note(success: _Success | None, time: int | None) -> None:
-    if success is not None and time is not None and (success.last is None or success.last < time):
-        success.last = time
+        successes = Successes(
+            {key: success.times for key, success in self._flows.items()},
+            {topic: success.times for (topic,), success in self._topics.items()},
+            told.end,
+        )
+        rows: dict[tuple[Any, ...], tuple[_Fault, Counter[str | bool | None]]] = {}
+        for (api, *values), fault in self._faults.items():
+            flow = Flow(*values)
+            row, verdicts = rows.setdefault((api, flow.code, *flow.client), (_Fault(), Counter()))
+            row.merge(fault)
+            for burst in fault.bursts:
+                verdicts[successes.passed(flow, burst)] += burst.times
+        found = [
+            _row(api, code, client, fault, verdicts, told)
+            for (api, code, *client), (fault, verdicts) in rows.items()
+        ]
+        return sorted(found, key=_place)
 
 
 def _groups(exchange: Exchange, code: int) -> Iterable[str]:
@@ -345,15 +226,24 @@ def _names_on(struct: Any, path: str) -> Iterable[str]:
 
 
 def _row(
-    api: str | None, code: int | None, client: list[Any], fault: _Fault, reasons: dict[str, int], told: Told
+    api: str | None,
+    code: int | None,
+    client: list[Any],
+    fault: _Fault,
+    verdicts: Mapping[str | bool | None, int],
+    told: Told,
 ) -> Row:
+    """`verdicts`: occurrences by the reason why they are expected as they passed; None: nothing tells."""
+    passed = {reason: count for reason, count in verdicts.items() if isinstance(reason, str)}
+    reasons = {**fault.expected, **passed}
+    expected = sum(reasons.values())
     meaning, advice = _unanswered(fault, reasons) if code is None else schema.advice_for(code)[:2]
     return {
         "api": api,
         "error": UNANSWERED if code is None else schema.error_name(code),
         "code": code,
         "retriable": None if code is None else schema.error_retriable(code),
-        "expected": sum(reasons.values()) >= fault.count,
+        "expected": _is_expected(fault.count, expected, verdicts.get(None, 0)),
         "expected_reasons": dict(sorted(reasons.items())),
         "client_id": client[0],
         "client_ip": client[1],
@@ -365,6 +255,13 @@ def _row(
         "meaning": meaning,
         "advice": advice,
     }
+
+
+def _is_expected(count: int, expected: int, open_ones: int) -> bool | None:
+    """`open_ones`: occurrences of which nothing tells."""
+    if expected >= count:
+        return True
+    return None if expected + open_ones >= count else False
 
 
 def _unanswered(fault: _Fault, expected: dict[str, int]) -> tuple[str, str]:
@@ -383,7 +280,7 @@ def _unanswered(fault: _Fault, expected: dict[str, int]) -> tuple[str, str]:
 def _place(row: Row) -> tuple[Any, ...]:
     """The order of rows: unexpected ones first, then the most frequent."""
     names = row["error"], row["api"] or "", row["client_id"] or "", row["client_ip"]
-    return row["expected"], -row["count"], *names
+    return bool(row["expected"]), -row["count"], *names
 
 
 OPEN = Errors

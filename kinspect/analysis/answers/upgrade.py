@@ -11,7 +11,7 @@ from kinspect.analysis.answer import Answer, Row, Told
 from kinspect.analysis.answers.client import Client, Connections, newest_versions
 from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.errors import KinspectError
-from kinspect.kafka.connection.roles import BROKER, CONTROLLER, FOLLOWER
+from kinspect.kafka.connection.roles import CLUSTER
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import error_counts
 from kinspect.kafka.wire.pair import ANSWERED
@@ -21,8 +21,6 @@ from kinspect.protocol.apikeys import API_VERSIONS, FETCH, PRODUCE
 UNSUPPORTED_VERSION = 35
 BREAKS, OK, UNKNOWN = "breaks", "ok", "unknown"
 CONVERTS, REFUSES = "converts", "refuses"
-CLUSTER = frozenset({FOLLOWER, CONTROLLER, BROKER})
-"""Roles of brokers among themselves."""
 FORMATS = {
     # Fetch 2 and 3 take format 1 at most (KIP-31, KIP-32), versions before them format 0.
     FETCH: (0, 0, 1, 1),

@@ -21,6 +21,8 @@ ADMIN: Final = "admin"
 FOLLOWER: Final = "follower"
 CONTROLLER: Final = "controller"
 BROKER: Final = "broker"
+CLUSTER: Final = frozenset({FOLLOWER, CONTROLLER, BROKER})
+"""Roles of brokers and controllers among themselves."""
 ROLES: Final = (PRODUCER, CONSUMER, ADMIN, FOLLOWER, CONTROLLER, BROKER)
 
 _APIS: Final = {

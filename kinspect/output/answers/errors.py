@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinspect.output.answers.layout import DIM, ERROR, TIME_OF_DAY, Column, Layout, known, listed
+from kinspect.output.answers.layout import DIM, ERROR, TIME_OF_DAY, UNKNOWN, Column, Layout, known, listed
 
 NAMES, WORDS = 28, 12
 """Widths to which names of errors, and those of APIs and clients, are not cut."""
+EXPECTED = {True: "yes", False: "no", None: UNKNOWN}
 
 Row = dict[str, Any]
 
@@ -30,7 +31,7 @@ LAYOUT = Layout(
     (
         Column("ERROR", lambda row: row["error"], style=_style, least=NAMES),
         Column("COUNT", lambda row: known(row["count"]), True),
-        Column("EXPECTED", lambda row: "yes" if row["expected"] else "no"),
+        Column("EXPECTED", lambda row: EXPECTED[row["expected"]]),
         Column("API", lambda row: known(row["api"]), least=WORDS),
         Column("CLIENT ID", lambda row: known(row["client_id"]), least=WORDS),
         Column("ADDRESS", lambda row: row["client_ip"], rank=3),

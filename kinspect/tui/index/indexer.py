@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from kinspect.analysis.answers.errors import Expectation
+from kinspect.analysis.answers.expected import Expectation
 from kinspect.capture import may_bring_secrets
 from kinspect.capture.places import has_places
 from kinspect.capture.source import can_reopen

@@ -1,0 +1,307 @@
+"""Which errors are part of normal operation: by what an exchange shows, and by whether they passed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from kinspect.analysis.bursts import Burst, Bursts
+from kinspect.kafka.connection.roles import CLUSTER, FOLLOWER
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.wire.pair import UNANSWERED
+from kinspect.model import NS_PER_MS, NS_PER_SECOND
+from kinspect.protocol.apikeys import (
+    ALTER_PARTITION,
+    API_VERSIONS,
+    BEGIN_QUORUM_EPOCH,
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+    CREATE_TOPICS,
+    ELECT_LEADERS,
+    END_QUORUM_EPOCH,
+    FETCH,
+    FETCH_SNAPSHOT,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEADER_AND_ISR,
+    METADATA,
+    OFFSET_FOR_LEADER_EPOCH,
+    PRODUCE,
+    SHARE_ACKNOWLEDGE,
+    SHARE_FETCH,
+    SYNC_GROUP,
+    VOTE,
+)
+
+CONNECTIONS_KEPT = 10_000
+"""Largest number of connections of which it is known that a Fetch succeeded; the first one is forgotten."""
+LONGEST_NS = 30 * NS_PER_SECOND
+"""An election or the like takes less: longer bursts of errors do not pass by themselves, and what succeeds later is
+no sign that they did."""
+GIVEN_UP_NS = 5 * NS_PER_SECOND
+"""Clients ask again sooner: one that did not in this time has given up, and a follower has nothing to ask for any
+more."""
+EXPECTED = {
+    "capture_end": "the capture ends first",
+    "gap": "the capture lost it",
+    "one_sided": "the capture has one side",
+}
+"""Reasons for which no answer was seen although one may have come."""
+ENDED = frozenset({"closed", "reset"})
+"""Reasons that tell of the connection's end; neither tells which side ended it."""
+LEFT = "the connection ended while a Fetch waited for records"
+BEHIND = "the connection ended while it stood behind other requests"
+PASSED = "it passed within seconds, and the client went on"
+WAITED = "each time it passed, and the client went on"
+SETTLED = "it came no more, as followers ask until they are answered"
+APPEARED = "the topic was there a moment later"
+FETCHES = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
+UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+class Rule(NamedTuple):
+    """Error codes of some APIs that are part of normal operation if `holds`, which is given the exchange, the code, and
+    True if a fetch succeeded on its connection before."""
+
+    codes: frozenset[int]
+    apis: frozenset[int]
+    holds: Callable[[Exchange, int, bool], bool]
+    reason: str
+
+
+def _always(_: Exchange, __: int, ___: bool) -> bool:
+    return True
+
+
+def _is_new_member(exchange: Exchange, _: int, __: bool) -> bool:
+    request = exchange.request
+    body = request.decode(frozenset({"member_id"})).body if request is not None else None
+    return not (body or {}).get("member_id")
+
+
+def _begins(_: Exchange, __: int, fetched: bool) -> bool:
+    return not fetched
+
+
+def _is_of_controller(exchange: Exchange, _: int, __: bool) -> bool:
+    """True if the broker took a controller for the one in charge: the code is that of single partitions."""
+    response = exchange.response
+    body = response.decode(frozenset({"error_code"})).body if response is not None else None
+    return (body or {}).get("error_code") == 0
+
+
+def _makes_internal(exchange: Exchange, code: int, _: bool) -> bool:
+    return INTERNAL.issuperset(exchange.summary.error_topics.get(code) or exchange.summary.topics)
+
+
+def _is_follower(exchange: Exchange, _: int, __: bool) -> bool:
+    return exchange.role == FOLLOWER
+
+
+RULES = (
+    Rule(frozenset({79}), frozenset({JOIN_GROUP}), _is_new_member, "the first step of a join (KIP-394)"),
+    Rule(
+        frozenset({27}),
+        frozenset({HEARTBEAT, SYNC_GROUP}),
+        _always,
+        "it tells members that the group rebalances",
+    ),
+    Rule(
+        frozenset({35}), frozenset({API_VERSIONS}), _always, "the client goes on in a lower version (KIP-511)"
+    ),
+    Rule(frozenset({46}), frozenset({PRODUCE}), _always, "the batch came twice, and is kept once (KIP-98)"),
+    Rule(frozenset({70, 122}), FETCHES, _begins, "the session was of an earlier connection (KIP-227)"),
+    Rule(frozenset({84}), frozenset({ELECT_LEADERS}), _always, "the election would change nothing"),
+    # Error 13 was the name of this for single partitions up to 0.9 (StaleLeaderEpoch).
+    Rule(
+        frozenset({11, 13}),
+        frozenset({LEADER_AND_ISR}),
+        _is_of_controller,
+        "the broker has that leader epoch already",
+    ),
+    Rule(
+        frozenset({74}),
+        frozenset({END_QUORUM_EPOCH}),
+        _always,
+        "the others have begun another epoch already (KIP-595)",
+    ),
+    Rule(
+        frozenset({36}),
+        frozenset({CREATE_TOPICS}),
+        _makes_internal,
+        "another broker made the internal topic first",
+    ),
+    Rule(frozenset({109}), frozenset({FETCH}), _is_follower, "it lies in tiered storage (KIP-405)"),
+)
+"""Codes that are expected for what the exchange itself shows."""
+
+
+class Passing(NamedTuple):
+    """Error codes that are expected where they pass. `apis`: None for all; `cluster`: brokers and controllers alone get
+    them so; `often`: one may follow the other for as long as what succeeds stands between them."""
+
+    codes: frozenset[int]
+    apis: frozenset[int] | None = None
+    cluster: bool = False
+    often: bool = False
+
+
+LEADERSHIP = frozenset({6, 74, 75})
+"""Codes of a leader that is another one, or of another epoch."""
+PASSING = (
+    Passing(LEADERSHIP | {5, 14, 15, 16, 41, 78}),  # leaders, coordinators and controllers move
+    Passing(frozenset({UNKNOWN_TOPIC, 9, 72}), frozenset({METADATA})),
+    Passing(frozenset({71, 100, 103, 106, 108, 123}), FETCHES),  # sessions begin anew; topics are new
+    Passing(frozenset({51, 88, 113, 117}), often=True),  # transactions end, members learn of an epoch
+    # Brokers hear of topics one after the other, and of those that are deleted.
+    Passing(
+        frozenset({UNKNOWN_TOPIC, 100}), frozenset({FETCH, OFFSET_FOR_LEADER_EPOCH, ALTER_PARTITION}), True
+    ),
+    Passing(frozenset({77, 95, 107, 108}), None, True),  # brokers register anew; replicas come and go
+    Passing(frozenset({101, 102}), frozenset({BROKER_REGISTRATION, BROKER_HEARTBEAT}), True),
+    # A node of a quorum that ends or begins (2.7 and 2.8), and its snapshots.
+    Passing(
+        frozenset({8, 98, 99}),
+        frozenset({FETCH, FETCH_SNAPSHOT, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH}),
+        True,
+    ),
+)
+"""Codes that are expected for a moment."""
+
+_QUORUM = frozenset({FETCH, VOTE, BEGIN_QUORUM_EPOCH})
+WENT_ON: dict[int | None, frozenset[int]] = {
+    FETCH: frozenset({FETCH, BEGIN_QUORUM_EPOCH}),
+    VOTE: _QUORUM,
+    BEGIN_QUORUM_EPOCH: _QUORUM,
+    END_QUORUM_EPOCH: _QUORUM,
+    BROKER_REGISTRATION: frozenset({BROKER_REGISTRATION, BROKER_HEARTBEAT}),
+    BROKER_HEARTBEAT: frozenset({BROKER_REGISTRATION, BROKER_HEARTBEAT}),
+}
+"""By API, those whose success shows that the client went on, where that is not the API alone: a controller that wins an
+election fetches no more, and tells the others that it leads (KIP-595)."""
+
+
+class Expectation:
+    """Tells which errors are part of normal operation, as far as an exchange and those before it on its connection
+    show; those that only pass soon look like any other."""
+
+    def __init__(self) -> None:
+        self._fetched: dict[str, None] = {}
+
+    def reason(self, exchange: Exchange, code: int) -> str | None:
+        """The reason why an error code of an exchange is expected; None if it is not."""
+        fetched = exchange.connection.connection_id in self._fetched
+        for rule in RULES:
+            if code in rule.codes and exchange.api_key in rule.apis and rule.holds(exchange, code, fetched):
+                return rule.reason
+        return None
+
+    def holds(self, exchange: Exchange) -> bool:
+        """True if an exchange failed as is expected."""
+        if exchange.outcome == UNANSWERED:
+            return unanswered_reason(exchange) is not None
+        codes = exchange.summary.error_counts
+        return bool(codes) and all(self.reason(exchange, code) for code in codes)
+
+    def note(self, exchange: Exchange) -> None:
+        """Note an exchange that succeeded."""
+        connection = exchange.connection.connection_id
+        if exchange.api_key in FETCHES and connection not in self._fetched:
+            self._fetched[connection] = None
+            if len(self._fetched) > CONNECTIONS_KEPT:
+                del self._fetched[next(iter(self._fetched))]
+
+
+def unanswered_reason(exchange: Exchange) -> str | None:
+    """The reason why no answer was to be expected; None if there is none."""
+    reason = exchange.outcome_reason or ""
+    if reason not in ENDED:
+        return EXPECTED.get(reason)
+    if _waits_for_records(exchange):
+        return LEFT
+    return BEHIND if exchange.in_flight else None
+
+
+def _waits_for_records(exchange: Exchange) -> bool:
+    """True for a Fetch whose answer was not due yet as its connection ended."""
+    begin, end, longest = exchange.timestamp, exchange.completed_at, exchange.summary.max_wait_ms
+    if exchange.api_key not in FETCHES or begin is None or end is None or longest is None:
+        return False
+    return end - begin < 2 * longest * NS_PER_MS
+
+
+# ---------------------------------------------------------------------- what passes
+
+
+class Flow(NamedTuple):
+    """What passes together: an error code of a client at a broker. `cluster`: the client is one of the cluster;
+    `follower`: it replicates; `topic`: the code is of that topic, as Metadata names it."""
+
+    api_key: int | None
+    code: int | None
+    client: tuple[str | None, str]
+    broker: tuple[str, int]
+    cluster: bool
+    follower: bool
+    topic: str | None = None
+
+
+def may_pass(exchange: Exchange, code: int) -> bool:
+    """True for an error code of an exchange that is expected if it passes soon."""
+    return _passing(exchange.api_key, code, exchange.role in CLUSTER) is not None
+
+
+def flow_of(exchange: Exchange, code: int | None, topic: str | None = None) -> Flow:
+    """The flow of an error code."""
+    ends, role = exchange.connection, exchange.role
+    client, broker = (exchange.client_id, ends.client_ip), (ends.broker_ip, ends.broker_port)
+    return Flow(exchange.api_key, code, client, broker, role in CLUSTER, role == FOLLOWER, topic)
+
+
+def appears(api_key: int | None, code: int) -> bool:
+    """True for codes of Metadata that are of single topics, which may be there later."""
+    return api_key == METADATA and code in (UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE)
+
+
+def _passing(api_key: int | None, code: int | None, cluster: bool) -> Passing | None:
+    for row in PASSING:
+        if code in row.codes and (row.apis is None or api_key in row.apis) and row.cluster <= cluster:
+            return row
+    return None
+
+
+class Successes(NamedTuple):
+    """When what succeeded: by API and client, and by topics that Metadata knows. `end`: the time of the run's last
+    packet."""
+
+    clients: Mapping[tuple[int | None, tuple[str | None, str]], Bursts]
+    topics: Mapping[str, Bursts]
+    end: int | None
+
+    def passed(self, flow: Flow, burst: Burst) -> str | bool | None:
+        """The reason why a burst of errors is expected; False if it is not; None if nothing tells."""
+        kind = _passing(flow.api_key, flow.code, flow.cluster)
+        assert kind is not None
+        went_on = [*self._went_on(flow)]
+        if kind.often and any(each.has_all_along(burst, LONGEST_NS) for each in went_on):
+            return WAITED
+        if burst.last - burst.first > LONGEST_NS:
+            return False
+        if any(each.has_after(burst.last, LONGEST_NS) for each in went_on):
+            return APPEARED if flow.topic is not None else PASSED
+        if self.end is None or self.end - burst.last < GIVEN_UP_NS:
+            return None
+        return SETTLED if flow.follower and flow.code in LEADERSHIP | {UNKNOWN_TOPIC} else False
+
+    def _went_on(self, flow: Flow) -> Iterable[Bursts]:
+        if flow.topic is not None:
+            keys: Iterable[int | None] = ()
+            yield self.topics.get(flow.topic, _NEVER)
+        else:
+            keys = WENT_ON.get(flow.api_key, (flow.api_key,))
+        for key in keys:
+            yield self.clients.get((key, flow.client), _NEVER)
+
+
+_NEVER = Bursts()
