@@ -124,6 +124,17 @@ class ErrorCode(NamedTuple):
     scala_names: dict[str, str]
 
 
+class Config(NamedTuple):
+    """A config that Kafka itself defines. `kinds`: what has it. `first` and `last`: releases that define it.
+    `is_password`: it is of type PASSWORD in one of them."""
+
+    name: str
+    kinds: tuple[str, ...]
+    first: str
+    last: str
+    is_password: bool
+
+
 class ErrorAdvice(NamedTuple):
     """An error code for people: what it means, what to do, each one sentence or two, and where that is from."""
 
@@ -468,6 +479,17 @@ def error_advice() -> dict[int, ErrorAdvice]:
 def advice_for(code: int) -> ErrorAdvice:
     """Meaning and advice for an error code, also for one that Kafka does not have."""
     return error_advice().get(code, _UNHEARD_OF)
+
+
+@cache
+def configs() -> dict[str, Config]:
+    """The configs that Kafka's releases define, by name."""
+    found = {}
+    for line in _text("configs.txt").splitlines():
+        if not line.startswith("#"):
+            name, kinds, first, last, *password = line.split()
+            found[name] = Config(name, tuple(kinds.split(",")), first, last, bool(password))
+    return found
 
 
 @cache

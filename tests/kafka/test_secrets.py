@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from time import process_time
 from typing import Any
 
 import orjson
 import pytest
 from exchanges import batch, encoded, exchange, fetched, message, metadata_value
 
-from kinspect.kafka.fields.secrets import PASSWORD_CONFIGS, is_secret_config
+from kinspect.kafka.fields.secrets import is_public_config, is_secret_entry
 from kinspect.kafka.view.view import DEFAULT, View
 from kinspect.model import REQUEST, RESPONSE
-from kinspect.protocol import Message, encode_request, encode_response
+from kinspect.protocol import Message, encode_request, encode_response, schema
 
 SECRET = b"hunter2-hunter2"
 TEXT = SECRET.decode()
@@ -43,7 +44,7 @@ ROWS: list[tuple[str, int, int, str, dict[str, Any], Path]] = [
         32,
         4,
         RESPONSE,
-        {"results": [{"configs": [{"name": "x", "value": TEXT, "config_type": 9}]}]},
+        {"results": [{"configs": [{"name": "retention.ms", "value": TEXT, "config_type": 9}]}]},
         ("results", 0, "configs", 0, "value"),
     ),
     (
@@ -51,7 +52,7 @@ ROWS: list[tuple[str, int, int, str, dict[str, Any], Path]] = [
         32,
         1,
         RESPONSE,
-        {"results": [{"configs": [{"name": "x", "value": TEXT, "is_sensitive": True}]}]},
+        {"results": [{"configs": [{"name": "retention.ms", "value": TEXT, "is_sensitive": True}]}]},
         ("results", 0, "configs", 0, "value"),
     ),
     (
@@ -69,7 +70,15 @@ ROWS: list[tuple[str, int, int, str, dict[str, Any], Path]] = [
         RESPONSE,
         {
             "results": [
-                {"configs": [{"name": "x", "is_sensitive": True, "synonyms": [{"name": "y", "value": TEXT}]}]}
+                {
+                    "configs": [
+                        {
+                            "name": "segment.ms",
+                            "is_sensitive": True,
+                            "synonyms": [{"name": "log.roll.ms", "value": TEXT}],
+                        }
+                    ]
+                }
             ]
         },
         ("results", 0, "configs", 0, "synonyms", 0, "value"),
@@ -87,7 +96,7 @@ ROWS: list[tuple[str, int, int, str, dict[str, Any], Path]] = [
         19,
         7,
         RESPONSE,
-        {"topics": [{"configs": [{"name": "x", "value": TEXT, "is_sensitive": True}]}]},
+        {"topics": [{"configs": [{"name": "segment.ms", "value": TEXT, "is_sensitive": True}]}]},
         ("topics", 0, "configs", 0, "value"),
     ),
     (
@@ -187,23 +196,127 @@ def test_sensitivity_ends_with_its_config() -> None:
     assert shown["value"] == shown["synonyms"][0]["value"] == "1"
 
 
-@pytest.mark.parametrize("name", sorted(PASSWORD_CONFIGS))
-def test_password_configs_with_any_prefix(name: str) -> None:
-    assert is_secret_config(name)
-    assert is_secret_config(f"listener.name.sasl_ssl.scram-sha-256.{name}")
-    assert is_secret_config(name.upper())
-    assert is_secret_config(name.upper().replace("I", "İ")), "in a Turkish locale"
+@pytest.mark.parametrize("name", sorted(name for name, one in schema.configs().items() if one.is_password))
+def test_passwords_are_not_public_with_any_prefix(name: str) -> None:
+    assert not is_public_config(name)
+    assert not is_public_config(f"listener.name.sasl_ssl.{name}")
+    assert not is_public_config(f"listener.name.sasl_ssl.scram-sha-256.{name}")
+    assert not is_public_config(name.upper())
 
 
 @pytest.mark.parametrize(
-    "name", ["retention.ms", "ssl.keystore.location", "ssl.keystore.type", "sasl.mechanism", "ssl.key.x", ""]
+    "name",
+    [
+        *(
+            "retention.ms",
+            "log.retention.ms",
+            "ssl.keystore.location",
+            "interval.ms",
+            "share.isolation.level",
+        ),
+        *("sasl.mechanism.inter.broker.protocol", "zookeeper.connect", "remote.storage.enable"),
+        "rlmm.config.remote.log.metadata.topic.replication.factor",
+        "listener.name.internal.ssl.keystore.location",
+        "listener.name.sasl_ssl.plain.sasl.server.callback.handler.class",
+    ],
 )
-def test_other_configs_are_shown(name: str) -> None:
-    assert not is_secret_config(name)
+def test_kafkas_own_configs_are_public(name: str) -> None:
+    assert is_public_config(name)
+    assert not is_secret_entry({"name": name, "value": "x"})
 
 
-def test_a_value_without_a_name_is_taken_for_a_secret() -> None:
-    assert is_secret_config(None)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "rsm.config.azure.account.key",
+            "rsm.config.storage.aws.access.key.id",
+            "rsm.config.gcs.credentials",
+        ),
+        *(
+            "confluent.api.key",
+            "schema.registry.basic.auth.user.info",
+            "metrics.reporter.token",
+            "private.key",
+        ),
+        *(
+            "my.plugin.retention.ms",
+            "listener.name.a.api.key",
+            "listener.name.a.plain.api.key",
+            "SCRAM-SHA-256",
+        ),
+        *(
+            "listener.name.a.retention.ms",
+            "rlmm.config.x",
+            "config.providers.vault.param.auth",
+            "ssl.key.x",
+            "",
+        ),
+        *("retention.ms ", "Retention.ms", "listener.name.", None),
+    ],
+)
+def test_what_kafka_does_not_define_may_be_a_secret(name: str | None) -> None:
+    assert not is_public_config(name)
+    assert is_secret_entry({"name": name, "value": "x"})
+    assert is_secret_entry({"key": name, "value": "x"})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("SASL://user:hunter2@h:9092", "https://u:p/w@h/jwks", "a:b@c", "1@h:9093,u:p@h:9093"),
+        *("https://h/?access_token=x", 'a required password="x";', "{'client_secret': 'x'}", "AccountKey=x"),
+        *(
+            "https://h/c?sv=1&sig=abc",
+            "PASSWORD : x",
+            "x pw=y",
+            "basic.auth.user.info=a",
+            "Bearer abcdefghij",
+        ),
+        *("a.b.PlainLoginModule required;", "-----BEGIN PRIVATE KEY-----", "Authorization: x"),
+    ],
+)
+def test_values_of_public_configs_that_look_like_secrets(value: str) -> None:
+    assert is_secret_entry({"name": "listeners", "value": value})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "",
+            "1",
+            "SASL_SSL://:9092,PLAINTEXT://h:9093",
+            "1@h:9093",
+            "1@h:9093, 2@[::1]:9093",
+            "0:1,1:2",
+            "a@b",
+        ),
+        *(
+            "client_id=app,client_software_name=x",
+            "User:alice;User:token-service",
+            "/etc/secrets/key.pem",
+            "h:2181/k",
+        ),
+        "https://h/protocol/openid-connect/token",
+    ],
+)
+def test_values_of_public_configs_that_do_not(value: str) -> None:
+    assert not is_secret_entry({"name": "listeners", "value": value})
+
+
+@pytest.mark.parametrize("part", [":", "pass", "password ", "key", "1@h:9,", "Bearer x", " ", "@", "pw"])
+def test_long_values_take_no_time(part: str) -> None:
+    value = part * (1 << 19)
+    began = process_time()
+    is_secret_entry({"name": "listeners", "value": value})
+    assert process_time() - began < 5
+
+
+def test_levels_of_loggers_are_shown() -> None:
+    assert not is_secret_entry({"name": "kafka.server.ReplicaManager", "value": "DEBUG"})
+    assert is_secret_entry({"name": "kafka.server.ReplicaManager", "value": "debugging"})
+    assert is_secret_entry({"name": "kafka.server.ReplicaManager", "value": "INFO", "is_sensitive": True})
 
 
 # ---------------------------------------------------------------------- metadata records

@@ -1,14 +1,16 @@
 """Table of secrets, which are printed only with `--show-secrets`.
 
 Sources: KIP-43, KIP-84, KIP-152, KIP-255 (SASL tokens, SCRAM), KIP-48 and KIP-373 (delegation tokens), KIP-554 and
-KIP-900 (SCRAM credentials in requests and in metadata records), KIP-226 and KIP-339 (configs), KIP-651 (PEM keys).
+KIP-900 (SCRAM credentials in requests and in metadata records), KIP-226 and KIP-339 (configs).
 User names and token ids are not secrets.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
+
+from kinspect.protocol import schema
 
 SECRET_FIELDS: Final = frozenset(
     {
@@ -30,51 +32,56 @@ both ways, AlterConfigs, IncrementalAlterConfigs, a Streams topology's topic con
 PASSWORD_TYPE: Final = 9
 """`config_type` of a config that Kafka defines as PASSWORD (DescribeConfigs v3+)."""
 
-PASSWORD_CONFIGS: Final = frozenset(
-    {
-        "delegation.token.master.key",
-        "delegation.token.secret.key",
-        "password.encoder.old.secret",
-        "password.encoder.secret",
-        "sasl.jaas.config",
-        "sasl.oauthbearer.assertion.private.key.passphrase",
-        "sasl.oauthbearer.client.credentials.client.secret",
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.password",
-        "ssl.truststore.certificates",
-        "ssl.truststore.password",
-        "zookeeper.ssl.keystore.password",
-        "zookeeper.ssl.truststore.password",
-    }
+BROKER: Final = "broker"
+"""What has configs for listeners and mechanisms."""
+
+# A listener's or mechanism's own value of a broker config (KIP-103, KIP-85).
+_LISTENER: Final = "listener.name."
+# Levels, which the configs of broker loggers have as values; the names are those of any classes (KIP-412).
+_LEVELS: Final = frozenset({"ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF"})
+
+# Texts within the values of public configs: `password=`, `"token": `, JAAS, HTTP's Authorization, PEM.
+# `re` compiles them when the first config is seen. No part is without limit: values may be long and hostile.
+_SECRET_TEXT: Final = (
+    r"(?:passw|passphrase|secret|token|credential|user\.info|authorization|\bpass|\bpwd?)\w{0,40}[\"']?\s{0,8}[=:]"
+    r"|(?:key|sig)[\"']?\s{0,8}=|LoginModule\b|\b(?:Basic|Bearer)\s{1,8}[\w+/=.~-]{8}|-----BEGIN "
 )
-"""Kafka's configs of type PASSWORD. A listener's or mechanism's prefix may stand before the name
-(`listener.name.internal.scram-sha-256.sasl.jaas.config`)."""
-
-# Parts of names that tell secret configs of plug-ins and of future releases.
-_SECRET_WORDS: Final = ("jaas.config", "passphrase", "password", "passwd", "secret")
-# A text: `re` compiles it when the first config is seen.
-_SECRET_CONFIG: Final = "|".join(
-    (*(rf"(?:^|\.){re.escape(n)}$" for n in sorted(PASSWORD_CONFIGS)), *map(re.escape, _SECRET_WORDS))
-)
+# `controller.quorum.voters` has an `@` behind a colon, as `user:password@` does.
+_VOTERS: Final = r"\d{1,10}@[^@,\s]+:\d{1,5}(?:\s*,\s*\d{1,10}@[^@,\s]+:\d{1,5})*"
 
 
-def is_secret_config(name: str | None) -> bool:
-    """True if a config of this name holds a secret. A value without a name could be any."""
-    return name is None or re.search(_SECRET_CONFIG, name, re.IGNORECASE) is not None
+def is_public_config(name: str | None) -> bool:
+    """True if Kafka itself defines a config of this name, and not as a password."""
+    if name is None:
+        return False
+    known = schema.configs()
+    if not name.startswith(_LISTENER):
+        return name in known and not known[name].is_password
+    _, _, own = name.removeprefix(_LISTENER).partition(".")
+    _, _, mechanisms = own.partition(".")
+    found = [known[each] for each in (own, mechanisms) if each in known]
+    return bool(found) and all(BROKER in one.kinds and not one.is_password for one in found)
 
 
-def is_secret_entry(entry: dict[str, object]) -> bool:
-    """True if a config entry's value is a secret: the broker marks it so, or its name shows it."""
-    return (
-        bool(entry.get("is_sensitive"))
-        or entry.get("config_type") == PASSWORD_TYPE
-        or is_secret_config(_name(entry))
-    )
+def is_secret_value(value: str) -> bool:
+    """True if a config's value looks as if a secret were in it: `password=`, `user:password@`, a token."""
+    if 0 <= value.find(":") < value.rfind("@") and not re.fullmatch(_VOTERS, value):
+        return True
+    return re.search(_SECRET_TEXT, value, re.IGNORECASE) is not None
 
 
-def _name(entry: dict[str, object]) -> str | None:
+def is_secret_entry(entry: dict[str, Any]) -> bool:
+    """True if a config entry's value may be a secret: all but those of Kafka's own public configs, where neither the
+    broker says so nor the value looks like one."""
+    if entry.get("is_sensitive") or entry.get("config_type") == PASSWORD_TYPE:
+        return True
+    value = entry.get(CONFIG_VALUE_FIELD)
+    if value in _LEVELS:
+        return False
+    return not is_public_config(_name(entry)) or (value is not None and is_secret_value(value))
+
+
+def _name(entry: dict[str, Any]) -> str | None:
     for field in CONFIG_NAME_FIELDS:
         name = entry.get(field)
         if isinstance(name, str):
