@@ -33,7 +33,7 @@ class Counted:
         self._filter = chosen
 
     def exchange(self, exchange: Exchange) -> None:
-        served = () if self._filter is None else self._filter.let_by(exchange)
+        served = () if self._filter is None else self._filter.let
         for answer in self._answers.values():
             if all([exchange.api_key in answer.serving.get(option, ()) for option in served]):
                 answer.add(exchange)
@@ -51,9 +51,11 @@ class Counted:
         names: LearnedNames,
         times: tuple[int | None, int | None],
         options: Sequence[str] = (),
+        instead: str | None = None,
     ) -> list[dict[str, Any]]:
         """The answers' objects, in their order. `summary`: the `summary` line's object; `names`: those the run told;
-        `times`: those of its first and last packet, in nanoseconds; `options`: those of its filter."""
+        `times`: those of its first and last packet, in nanoseconds; `options`: those of its filter; `instead`: what
+        there is where nothing passed it."""
         span = iso_time(times[0]), iso_time(times[1])
         found = []
         for name, answer in self._answers.items():
@@ -61,7 +63,7 @@ class Counted:
             rows = [row for row in rows if self._is_chosen(answer, row)]
             told = {**summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.serving
-            found.append(document(name, told, span, rows, answer.left_out, options, served))
+            found.append(document(name, told, span, rows, answer.left_out, options, served, instead))
         return found
 
     def _is_chosen(self, answer: Answer, row: Row) -> bool:

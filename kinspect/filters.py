@@ -161,13 +161,15 @@ class Filter:
         self.start: int | None = None
         self.unknown: dict[str, int] = {}
         self.seen: seen.SeenValues = {}
+        self.let: list[str] = []
+        """The options that the exchange that passed last passes as `let_pass` let its API alone."""
         self._any_passed = False
         self.needs_wait = bool(wait)
         self.needs_body = bool(topic or group or error or errors_only or wait)
         # In this order: expensive tests, which decode bodies, come last.
         self._tests: list[tuple[str, Callable[[Exchange], Verdict]]] = []
         self._patterns: dict[str, Patterns] = {}
-        self._let: list[tuple[str, Collection[int], Callable[[Exchange], Verdict]]] = []
+        self._serving: Mapping[str, Collection[int]] = {}
         self._add_patterns("--api", api, _api_predicate, _api)
         self._add_patterns("--client-id", client_id, glob, _client_id)
         self._add_patterns("--role", role, _word_predicate("role", ROLES), _role)
@@ -207,15 +209,7 @@ class Filter:
 
     def let_pass(self, serving: Mapping[str, Collection[int]]) -> None:
         """Let exchanges of some APIs, by their keys, pass an option."""
-        self._let = [(option, serving[option], test) for option, test in self._tests if option in serving]
-        self._tests = [
-            (option, _unless(serving[option], test) if option in serving else test)
-            for option, test in self._tests
-        ]
-
-    def let_by(self, exchange: Exchange) -> list[str]:
-        """The options that an exchange passes as `let_pass` let its API alone."""
-        return [option for option, keys, test in self._let if exchange.api_key in keys and not test(exchange)]
+        self._serving = serving
 
     def chooses(self, option: str, names: Sequence[str]) -> bool:
         """True if an option that takes patterns would let these names pass, or was not given."""
@@ -224,15 +218,20 @@ class Filter:
 
     def matches(self, exchange: Exchange) -> bool:
         """True if `exchange` passes; counts it in `unknown` if that could not be determined."""
+        self.let = []
         for option, test in self._tests:
             verdict = test(exchange)
-            if not verdict:
-                if verdict is None:
-                    self.unknown[option] = self.unknown.get(option, 0) + 1
-                if not self._any_passed:
-                    self._see(option, exchange)
-                return False
-        self._any_passed = True
+            if verdict:
+                continue
+            if not self._any_passed:
+                self._see(option, exchange)
+            if exchange.api_key in self._serving.get(option, ()):
+                self.let.append(option)
+                continue
+            if verdict is None:
+                self.unknown[option] = self.unknown.get(option, 0) + 1
+            return False
+        self._any_passed = self._any_passed or not self.let
         return True
 
     def _see(self, option: str, exchange: Exchange) -> None:
@@ -308,10 +307,6 @@ def filter_from(options: Mapping[str, Any]) -> Filter:
         raise KinspectError(
             re.sub(_OPTION, lambda option: _named(option[1]), str(error), flags=re.ASCII)
         ) from None
-
-
-def _unless(apis: Collection[int], test: Callable[[Exchange], Verdict]) -> Callable[[Exchange], Verdict]:
-    return lambda exchange: exchange.api_key in apis or test(exchange)
 
 
 def _named(name: str) -> str:

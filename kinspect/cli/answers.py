@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -31,9 +32,12 @@ from kinspect.cli.options import (
 )
 from kinspect.cli.outfile import STANDARD
 from kinspect.cli.run import ReadRun, open_run, run_options
+from kinspect.filters import FILTER_NAMES
 from kinspect.jobs import processes
 from kinspect.output import JSONL
 from kinspect.output import answers as output
+from kinspect.output.answers.typed import PLACE, Typed
+from kinspect.output.instead import instead
 
 NOT_ASKED = {**IN_BODIES, "show_secrets": False, "limit": None}
 """Options of `read` that answers do without."""
@@ -79,6 +83,10 @@ OWN = {
     },
 }
 """Options of single answers, by the argument of the answer's class that takes the value."""
+REPEATED_INPUT = ("keylog", "topic_names", "decode_as")
+"""Options on the input that the command to type next has too."""
+NOT_AGAIN = ("/dev/", "/proc/")
+"""Where the names of open files stand, as `/dev/stdin`."""
 FOUND = 4
 """Exit status if a row is one of those that `--fail-on` names."""
 
@@ -132,9 +140,13 @@ def _run(
         summary = _read(run, answer, timeline, jobs)
         if not run.nothing_read:
             span = run.tally.first, run.tally.last
-            (found,) = counted.objects(summary, run.inspector.names, span, run.filter.options)
+            (found,) = counted.objects(
+                summary, run.inspector.names, span, run.filter.options, nothing_passed(run)
+            )
             failed = fails is not None and any(map(fails, found["rows"]))
-            output.write(found, answer_format(values), run.stream, make_style(values))
+            output.write(
+                found, answer_format(values), run.stream, make_style(values), typed_next(captures, values)
+            )
         asked.values["quiet"] = True
         status = max(run.close(summary), FOUND if failed else 0)
     return interrupt.status or status
@@ -147,6 +159,22 @@ def _read(run: ReadRun, answer: Answer, timeline: Timeline, jobs: int | None) ->
         run.run(iter(timeline))
         return run.summary()
     return read_shared(run, iter(timeline), count, answer)
+
+
+def nothing_passed(run: ReadRun) -> str | None:
+    """What there is where no exchange passed the filter."""
+    return instead(run.tally) if run.tally.seen and not run.tally.shown else None
+
+
+def typed_next(captures: Sequence[str], values: dict[str, Any]) -> Typed:
+    """What the command to type next is for. Standard input and pipes cannot be read again."""
+    named = all(map(os.path.isfile, captures)) and not any(name.startswith(NOT_AGAIN) for name in captures)
+    given = [(f"--{name.replace('_', '-')}", values.get(name)) for name in (*FILTER_NAMES, *REPEATED_INPUT)]
+    options: list[tuple[str, str | None]] = []
+    for option, value in given:
+        each = value if isinstance(value, (tuple, list)) else [value] if value else []
+        options += [(option, None if one is True else str(one)) for one in each]
+    return Typed(captures if named else [PLACE], options)
 
 
 def answer_format(values: dict[str, Any]) -> str:

@@ -9,12 +9,13 @@ import click
 from kinspect.analysis.answer import open_answer
 from kinspect.answers import Counted
 from kinspect.capture.save import Saving
-from kinspect.cli.answers import NOT_ASKED, answer_format
+from kinspect.cli.answers import NOT_ASKED, answer_format, nothing_passed, typed_next
 from kinspect.cli.options import LINES_ALONE, OTLP, make_style, usage
 from kinspect.cli.placing import NOT_FOR_ANSWERS
 from kinspect.cli.run import ReadRun, RunOptions, run_options
 from kinspect.output import JSONL
 from kinspect.output import answers as output
+from kinspect.output.answers.typed import NOTHING
 from kinspect.output.tally import LOOKED_AT, PASSED
 
 NOT_FOR_THEM = {**NOT_ASKED, **LINES_ALONE, **NOT_FOR_ANSWERS, OTLP: None}
@@ -59,6 +60,7 @@ def note_counted(run: ReadRun) -> None:
 def print_answers(counted: Counted, run: ReadRun, values: dict[str, Any], saving: Saving | None) -> None:
     """Print the answers of a run that is over. `saving`: where its packets are."""
     span = run.tally.first, run.tally.last
-    found = counted.objects(run.summary(), run.inspector.names, span, run.filter.options)
-    saved = [saving.path] if saving is not None and not saving.rotation.limited else []
-    output.write_several(found, answer_format(values), run.stream, make_style(values), saved)
+    found = counted.objects(run.summary(), run.inspector.names, span, run.filter.options, nothing_passed(run))
+    named = saving is not None and not saving.rotation.limited
+    typed = typed_next([saving.path], values) if saving is not None and named else NOTHING
+    output.write_several(found, answer_format(values), run.stream, make_style(values), typed)

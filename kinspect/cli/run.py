@@ -386,7 +386,8 @@ class ReadRun(Run):
             written = False
         if written:
             self.writer.exchange(line)
-        self.tally.shown += 1
+        # What only serves rows of an answer did not pass by itself.
+        self.tally.shown += not self.filter.let
         if self.counts_errors:
             self.tally.count(line)
         return written

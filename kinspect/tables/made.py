@@ -58,7 +58,7 @@ class Made:
                 if not passes.matches(line):
                     continue
                 counted.exchange(line)
-                if passes.let_by(line):
+                if passes.let:
                     continue
             elif passes.matches_line(line):
                 if CONNECTION in counted.lines:

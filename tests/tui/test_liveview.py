@@ -396,7 +396,7 @@ def test_a_page_has_the_rows_of_its_answer(pages):
     pages.after("6")
     lines = pages.after(exchanges=ERRORS)
     found = kinspect.answer("errors", CAPTURES / "errors_java.pcap.gz")
-    parts = layout.parts(found, 120, Style(utc=True), (), Room(500, 100, ""))
+    parts = layout.parts(found, 120, Style(utc=True), room=Room(500, 100, ""))
     expected = [line.rstrip() for part in parts for line in part.plain.splitlines()]
     assert lines[6 : 6 + len(expected)] == expected
     assert not any(lines[6 + len(expected) :])

@@ -12,14 +12,13 @@ import orjson
 
 from kinspect.jsontext import escape_json
 from kinspect.output import Style
+from kinspect.output.answers.typed import NAMED, NOTHING, Typed
 from kinspect.output.escape import escape
 
 TABLE, JSON, JSONL, CSV = "table", "json", "jsonl", "csv"
 SCHEMA_VERSION = 1
 GROUPED = frozenset({"service_ms", "latency_ms", "waits", "controller"})
 """Keys of objects that always have the same keys."""
-NAMED = {"--group": "group", "--topic": "topic"}
-"""Options of the filter that leave out all exchanges that name nothing of the kind, and the kind."""
 INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 Object = dict[str, Any]
@@ -33,10 +32,11 @@ def document(
     left_out: int,
     filters: Sequence[str] = (),
     served: Container[str] = (),
+    instead: str | None = None,
 ) -> Object:
     """The object of an answer. `summary`: the `summary` line's object; `span`: when the capture begins and ends;
     `left_out`: how often there was no room for more; `filters`: options of the filter that was given;
-    `served`: those of them that left out nothing of a row."""
+    `served`: those of them that left out nothing of a row; `instead`: what there is where nothing passed them."""
     lost = (
         "gaps",
         "late_packets",
@@ -66,37 +66,40 @@ def document(
             "left_out": left_out,
             "filters": [*filters],
             "only_naming": [NAMED[option] for option in filters if option in NAMED and option not in served],
+            "instead": instead,
             "complete": not orphans and not left_out and not any(summary[key] for key in lost),
         },
         "rows": rows,
     }
 
 
-def write(found: Object, name: str, stream: TextIO, style: Style) -> None:
-    """Write an answer's object to the stream in the format `name`."""
-    _WRITERS[name](found, stream, style)
+def write(found: Object, name: str, stream: TextIO, style: Style, typed: Typed = NOTHING) -> None:
+    """Write an answer's object to the stream in the format `name`. `typed`: what the command to type next is for."""
+    if name == TABLE:
+        layout = import_module("kinspect.output.answers.layout")
+        _print(lambda width: layout.page(found, width, style, typed), stream, style)
+    else:
+        _WRITERS[name](found, stream, style)
 
 
 def write_several(
-    found: list[Object], name: str, stream: TextIO, style: Style, captures: Sequence[str]
+    found: list[Object],
+    name: str,
+    stream: TextIO,
+    style: Style,
+    typed: Typed = NOTHING,
 ) -> None:
     """Write the objects of several answers to the stream: in the format `json` each is a line, and rows of `jsonl` and
-    `csv` begin with their answer. `captures`: what the commands to type next are for."""
+    `csv` begin with their answer. `typed`: what the commands to type next are for."""
     if name == TABLE:
         layout = import_module("kinspect.output.answers.layout")
-        _print(lambda width: layout.several(found, width, style, captures), stream, style)
+        _print(lambda width: layout.several(found, width, style, typed), stream, style)
     elif name == JSON:
         for each in found:
             stream.write(escape_json(orjson.dumps(each)).decode() + "\n")
     else:
         rows = [{"answer": each["answer"], **row} for each in found for row in each["rows"]]
         _WRITERS[name]({"rows": rows}, stream, style)
-
-
-def _table(found: Object, stream: TextIO, style: Style) -> None:
-    layout = import_module("kinspect.output.answers.layout")
-    captures = found["capture"]["files"]
-    _print(lambda width: layout.page(found, width, style, captures), stream, style)
 
 
 def _print(lines: Callable[[int], Iterator[Any]], stream: TextIO, style: Style) -> None:
@@ -149,10 +152,9 @@ def _cell(value: Any) -> Any:
 
 
 _WRITERS: dict[str, Callable[[Object, TextIO, Style], None]] = {
-    TABLE: _table,
     JSON: _json,
     JSONL: _jsonl,
     CSV: _csv,
 }
-FORMATS = tuple(_WRITERS)
+FORMATS = (TABLE, *_WRITERS)
 """The names of all formats of an answer."""

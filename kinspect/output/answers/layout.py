@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module
-from shlex import quote
 from textwrap import fill
 from typing import Any, NamedTuple
 
 from rich.text import Text
 
 from kinspect.output import Style
+from kinspect.output.answers.typed import NOTHING, Typed
 from kinspect.output.escape import escape
 
 GAP = 2
 """Spaces between columns."""
-TYPED = 5
-"""Captures that the command to type next names; of more it has their place."""
 LEAST = 16
 """Width to which most texts are cut at most, before columns are left out."""
 UNKNOWN = "?"
@@ -100,10 +98,10 @@ PRINTED = Room(40, 6, ": --wide shows all")
 
 
 def parts(
-    found: dict[str, Any], width: int, style: Style, captures: Sequence[str] = (), room: Room = PRINTED
+    found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHING, room: Room = PRINTED
 ) -> Iterator[Text]:
-    """Lines to show for an answer's object on a terminal of that width. `captures`: what the command to type
-    next is for; without any there is none; `room`: the lines of a style that is not `wide`."""
+    """Lines to show for an answer's object on a terminal of that width. `typed`: what the command to type
+    next is for; without captures there is none; `room`: the lines of a style that is not `wide`."""
     layout = layout_of(found["answer"])
     rows = found["rows"]
     if rows:
@@ -124,16 +122,15 @@ def parts(
         yield Text(layout.empty(found["capture"]))
     for text in warnings(found["capture"]):
         yield Text(text, style=NOTE)
-    if rows and captures:
-        typed = " ".join(map(quote, captures)) if len(captures) <= TYPED else "CAPTURE..."
-        yield Text(f"next: {escape(layout.more(typed, rows))}", style=DIM)
+    if rows and typed.captures:
+        yield Text(f"next: {escape(typed.command(layout.more, rows, found['capture']))}", style=DIM)
 
 
-def page(found: dict[str, Any], width: int, style: Style, captures: Sequence[str] = ()) -> Iterator[Text]:
+def page(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHING) -> Iterator[Text]:
     """The `parts` of an answer's object, below the capture's time span where its layout has that."""
     if layout_of(found["answer"]).spans and found["capture"]["from"] is not None:
         yield _span(found["capture"], style)
-    yield from parts(found, width, style, captures)
+    yield from parts(found, width, style, typed)
 
 
 def _span(capture: dict[str, Any], style: Style) -> Text:
@@ -146,20 +143,20 @@ def _span(capture: dict[str, Any], style: Style) -> Text:
     )
 
 
-def several(found: list[dict[str, Any]], width: int, style: Style, captures: Sequence[str]) -> Iterator[Text]:
+def several(found: list[dict[str, Any]], width: int, style: Style, typed: Typed) -> Iterator[Text]:
     """The `parts` of several answers, each below its name."""
     for each in found:
         if each is not found[0]:
             yield Text()
         yield Text(each["answer"], style=HEAD)
-        yield from page(each, width, style, captures)
+        yield from page(each, width, style, typed)
 
 
 def warnings(capture: dict[str, Any]) -> list[str]:
     """Lines on what was not counted, and on what was not seen."""
     named = capture["only_naming"]
     counted = f"only exchanges that name such a {' and '.join(named)} were counted" if named else ""
-    return [text for text in (counted, _lacking(capture)) if text]
+    return [text for text in (counted, capture["instead"], _lacking(capture)) if text]
 
 
 def _lacking(capture: dict[str, Any]) -> str:

@@ -84,7 +84,7 @@ class LivePage:
 
     def _lay_out(self, width: int) -> None:
         self._width = width
-        found = parts(self._found, width, self._style, (), ROOM)
+        found = parts(self._found, width, self._style, room=ROOM)
         self._titles = next(found) if self._found["rows"] else None
         self._lines = [line for part in found for line in _wrapped(part, width)]
 
