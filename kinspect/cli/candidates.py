@@ -131,6 +131,14 @@ def others(found: list[Guess]) -> list[Guess]:
     ]
 
 
+def is_told(best: Guess, options: MessageOptions) -> bool:
+    """True if the best candidate is no guess: a request says its API itself, that of a response is an option. What is
+    left of a message fits many APIs: then its client id must be there, or its version an option."""
+    if best.direction == REQUEST:
+        return options.direction == REQUEST or best.fit == FITS or options.api is not None or _is_clear(best)
+    return options.api is not None and (best.fit == FITS or options.version is not None)
+
+
 def _rank(candidate: Guess) -> tuple[int, ...]:
     """Sort key by likelihood: a request names its API; of equals the reading with a size before it is likelier."""
     is_response = candidate.direction == RESPONSE

@@ -48,13 +48,18 @@ LISTED, ROWS = 100, 30
 """Largest number of candidates in JSON, and of rows of them in text."""
 FAILED = 1
 
+NOT_SHOWN = "(not shown)"
+GUESSED = "texts and bytes are not shown, as the API is a guess: --api NAME or --show-secrets shows them"
+MISFIT = "texts and bytes are not shown, as the body does not fit to its last byte: --show-secrets shows them"
+
 # Problems that keep a message from being read to its end; bytes that are left over do not.
 FAILURES = frozenset({"malformed", "unknown_api", "unknown_version"})
 _LAST_NAME = re.compile(r"[^.\[\]]+(?=(?:\[\d+\])?$)")
 
 
 class Dissection(NamedTuple):
-    """A message taken apart. `header` and `body` are JSON values, the spans of both follow each other."""
+    """A message taken apart. `header` and `body` are JSON values, the spans of both follow each other. `kept`: why
+    texts and bytes are left out of them, empty if they are not."""
 
     header: dict[str, Any]
     body: dict[str, Any] | None
@@ -62,6 +67,7 @@ class Dissection(NamedTuple):
     body_spans: list[Span]
     layout: Layout | None
     problems: list[Problem]
+    kept: str = ""
 
 
 @click.command()
@@ -109,7 +115,8 @@ def decode(
 
     A request says what it is. For a response every API and version is tried. The likeliest one that fits is shown, and
     the others are listed. --request, --response, --api and --api-version leave fewer to try. Of a message that was cut,
-    what is there is shown, and how much is missing.
+    what is there is shown, and how much is missing. Texts and bytes are not shown where the API is a guess, or the body
+    does not fit to its last byte: they could be a secret of another message.
     """
     if request and response:
         raise click.UsageError("--request and --response exclude each other")
@@ -138,6 +145,8 @@ def decode(
     wire, header = _message(best)
     view = View(payload=payload, show_secrets=show_secrets, fields=(f"{best.direction}.body",))
     parts = _take_apart(wire, header, view)
+    if not show_secrets:
+        parts = _held_back(parts, best, candidates.is_told(best, options))
     others = candidates.others(found)
     click.echo((_json if format_name == JSON else _text)(parts, wire, best, others), nl=False)
     if best.message.after:
@@ -234,6 +243,25 @@ def _take_apart(message: WireMessage, header: Reading, view: View) -> Dissection
     return Dissection(header.body, body, header.spans, spans, layout, problems)
 
 
+def _held_back(parts: Dissection, best: Guess, told: bool) -> Dissection:
+    """The reading without texts and bytes where they may be those of another message, which could be secrets."""
+    if not told:
+        return parts._replace(
+            header=_without_texts(parts.header), body=_without_texts(parts.body), kept=GUESSED
+        )
+    if best.fit in (TRAILING, BROKEN) and parts.body_spans:
+        return parts._replace(body=_without_texts(parts.body), kept=MISFIT)
+    return parts
+
+
+def _without_texts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_texts(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without_texts(item) for item in value]
+    return None if isinstance(value, (str, bytes)) else value
+
+
 def _alone(message: WireMessage) -> Exchange:
     """An exchange of this message alone: the code that hides secrets works on exchanges."""
     assert message.ends is not None
@@ -327,7 +355,12 @@ def _text(parts: Dissection, message: WireMessage, best: Guess, others: list[Gue
             continue
         lines.append(title)
         rows = [
-            (f"{span.start}–{span.end}", span.path, span.type, _written(span, shown))
+            (
+                f"{span.start}–{span.end}",
+                span.path,
+                span.type,
+                _written(span, shown, NOT_SHOWN if parts.kept else HIDDEN),
+            )
             for span in spans
             if span.type not in STRUCTURE
         ]
@@ -339,6 +372,8 @@ def _text(parts: Dissection, message: WireMessage, best: Guess, others: list[Gue
     lines += [f"{problem.code}{_place(problem)}: {problem.message}" for problem in parts.problems]
     if best.fit == CUT:
         lines.append(_cut_text(best))
+    if parts.kept:
+        lines.append(parts.kept)
     lines += _listed(others)
     return "".join(f"{escape(line)}\n" for line in lines)
 
@@ -363,12 +398,12 @@ def _place(problem: Problem) -> str:
     return "" if problem.offset is None else f" at byte {problem.offset}"
 
 
-def _written(span: Span, shown: dict[str, Any] | None) -> str:
+def _written(span: Span, shown: dict[str, Any] | None, hidden: str) -> str:
     value = _plain(shown_value(span, shown))
     if span.type.startswith("[]") and value is not None:
         return f"{value} elements" if value != 1 else "1 element"
     if value == HIDDEN:
-        return HIDDEN
+        return hidden
     last_name = _LAST_NAME.search(span.path)
     name = number_name(last_name[0], value) if last_name else None
     return json.dumps(value, ensure_ascii=False) + (f" ({name})" if name else "")

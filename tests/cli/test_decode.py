@@ -1,6 +1,7 @@
 import json
 import os
 import pty
+from base64 import b64encode
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ PRODUCE, HEARTBEAT, API_VERSIONS, SASL_AUTHENTICATE = 0, 12, 18, 36
 BEAT = {"group_id": "workers", "generation_id": 1, "member_id": "m"}
 REQUEST = encode_request(Message(HEARTBEAT, 0, 7, BEAT, "app-1"))
 RESPONSE = encode_response(Message(HEARTBEAT, 1, 7, {"throttle_time_ms": 9, "error_code": 27}))
+HUNTER = b"hunter2-hunter2"
 LOGIN = encode_request(Message(SASL_AUTHENTICATE, 0, 1, {"auth_bytes": b"\0alice\0hunter2"}, "c"))
 
 
@@ -99,6 +101,41 @@ def test_secrets(kinspect):
             "AGFsaWNlAGh1bnRlcjI="
             in kinspect("decode", "--show-secrets", "--format", format_name, LOGIN.hex()).out
         )
+
+
+def envelope() -> bytes:
+    """A request with another in it, which makes a SCRAM credential."""
+    credential = {"name": "a", "mechanism": 1, "iterations": 4096, "salt": HUNTER, "salted_password": HUNTER}
+    inner = encode_request(Message(51, 0, 3, {"upsertions": [credential]}, client_id="admin"))
+    body = {"request_data": inner, "request_principal": b"\0\0\0", "client_host_address": b"\x0a\0\0\1"}
+    return encode_request(Message(58, 0, 0, body, client_id=None))
+
+
+@pytest.mark.parametrize("start", [-4, 0, 4, 9])
+@pytest.mark.parametrize("format_name", ["text", "json"])
+def test_a_guess_shows_no_bytes_of_another_message(kinspect, start, format_name):
+    whole = len(envelope()).to_bytes(4) + envelope()
+    told = 0
+    for end in range(24, len(whole) + 1, 2):
+        found = kinspect("decode", "--format", format_name, whole[start + 4 : end].hex())
+        for form in (HUNTER.decode(), HUNTER.hex(), b64encode(HUNTER).decode()[:12]):
+            assert form not in found.out
+        told += "as the API is a guess" in found.out
+    assert told or format_name == "json"
+
+
+def test_texts_of_a_guess_are_shown_where_the_api_is_told(kinspect):
+    raw = encode_response(Message(10, 3, 7, {"host": "broker-1", "error_message": "gone"}))
+    guess = kinspect("decode", raw.hex())
+    assert (guess.status, "broker-1" in guess.out, "(not shown)" in guess.out) == (0, False, True)
+    assert "as the API is a guess: --api NAME or --show-secrets shows them" in guess.out
+    assert '"broker-1"' in kinspect("decode", "--show-secrets", raw.hex()).out
+    assert '"broker-1"' in kinspect("decode", "--api", "FindCoordinator", raw.hex()).out
+    found = json.loads(kinspect("decode", "--format", "json", raw.hex()).out)
+    assert "broker-1" not in json.dumps(found)
+    assert found["complete"] is True
+    longer = kinspect("decode", "--api", "FindCoordinator", "--api-version", "3", f"{raw.hex()}00").out
+    assert ("broker-1" in longer, "does not fit to its last byte" in longer) == (False, True)
 
 
 def test_a_broken_message_says_where(kinspect):
