@@ -1,31 +1,31 @@
 """Tables in a folder, replaced date by date: all tables of a run take effect, or none.
 
-A run writes into a staging folder beside the tables. Once everything is written it leaves a mark there, which lists the
-files, and then replaces the same dates of the tables. A run that was interrupted before its mark leaves nothing; the
-next run finishes one that was interrupted after it. What was there before is deleted once all files of the mark are in
-place, so it needs a store that renames in one step.
+One run at a time writes there, into a staging folder of its own beside the tables. Once everything is written it leaves
+a mark there, which lists the files, and then replaces the same dates of the tables. A run that was interrupted before
+its mark leaves nothing; the next run finishes one that was interrupted after it. What was there before is deleted once
+all files of the mark are in place, so it needs a store that renames in one step.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Callable, Iterable
 from datetime import date
-from functools import reduce
 from typing import Any, NamedTuple
+from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql.functions import col, count, lit
 from pyspark.sql.types import StructType
 
 from kinspect.errors import KinspectError
 from kinspect.spark.failure import raised_by_spark
+from kinspect.spark.folder import Files, Folder
 from kinspect.spark.schemas import spark_schema
-from kinspect.spark.storage import check_renames
 from kinspect.tables.aggregates import QUERIES
 from kinspect.tables.answers import PLACE, table_of
 from kinspect.tables.columns import DATE, PROBLEM_ROWS
+from kinspect.tables.lock import LOCK
 from kinspect.tables.names import DATE_FOLDER, EXCHANGES, NO_DATE, PARQUET, PROBLEMS, STAGING
 from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread
@@ -37,8 +37,6 @@ _REPLACED = "_replaced"
 """Staging folder for what was in place before."""
 _OLD_LAYOUT = "api="
 
-Files = dict[str, int]
-"""Sizes of files by name."""
 Dates = dict[str, dict[str, Files]]
 """The files of tables, by table and date folder."""
 
@@ -73,92 +71,45 @@ FORMATS = {
 _WAREHOUSE = "spark.sql.catalog.kinspect.warehouse"
 
 
-class Folder:
-    """A folder on any file system that Spark writes to. Methods take the names on the path below it."""
-
-    def __init__(self, spark: SparkSession, path: str) -> None:
-        self.path = path
-        self._spark = spark
-        self._hadoop = spark._jvm.org.apache.hadoop.fs
-        self._settings = spark._jsc.hadoopConfiguration()
-        root = self._hadoop.Path(path)
-        self._system = root.getFileSystem(self._settings)
-        self._root = self._system.makeQualified(root)
-        checkpoints = spark._jvm.org.apache.spark.sql.execution.streaming.checkpointing
-        self._atomic = checkpoints.CheckpointFileManager.create(self._root, self._settings)
-
-    def _at(self, *names: str) -> Any:
-        return reduce(self._hadoop.Path, names, self._root)
-
-    def address(self, *names: str) -> str:
-        """Absolute URL of a file or folder below."""
-        return str(self._at(*names).toString())
-
-    def exists(self, *names: str) -> bool:
-        return bool(self._system.exists(self._at(*names)))
-
-    def names(self, *names: str, folders: bool = False) -> list[str]:
-        """Names in a folder, or those of its folders alone; empty if the folder is missing."""
-        found = self._system.listStatus(self._at(*names)) if self.exists(*names) else ()
-        return [child.getPath().getName() for child in found if child.isDirectory() or not folders]
-
-    def files(self, *names: str) -> Files:
-        """The files in a folder; empty if the folder is missing."""
-        found = self._system.listStatus(self._at(*names)) if self.exists(*names) else ()
-        return {child.getPath().getName(): int(child.getLen()) for child in found if child.isFile()}
-
-    def check_renames(self) -> None:
-        """Raises KinspectError if the file system cannot rename in one step."""
-        check_renames(self.path, str(self._root.toUri().getScheme()))
-
-    def make(self, *names: str, private: bool = False) -> None:
-        path = self._at(*names)
-        self._system.mkdirs(path)
-        if private:
-            self._system.setPermission(path, self._hadoop.permission.FsPermission("700"))
-
-    def text(self, *names: str) -> str:
-        """Text of a file."""
-        with closing(self._system.open(self._at(*names))) as source:
-            return bytes(source.readAllBytes()).decode()
-
-    def put_text(self, text: str, *names: str) -> None:
-        """Writes a file atomically: if the process is killed, the former text stays."""
-        out = self._atomic.createAtomic(self._at(*names), True)
-        out.write(bytearray(text.encode()))
-        out.close()
-
-    def delete(self, *names: str) -> None:
-        self._system.delete(self._at(*names), True)
-
-    def move(self, source: Iterable[str], target: Iterable[str]) -> None:
-        """Renames `source` to `target`. Raises KinspectError, also if there is a `target`."""
-        # A folder would be moved into the one that is there.
-        if self.exists(*target) or not self._system.rename(self._at(*source), self._at(*target)):
-            raise KinspectError(f"{self.address(*target)}: could not be put in place")
-
-
 class Staged(Folder):
     """A folder of tables, with a staging folder in it for rows that do not count yet."""
 
     def __init__(self, spark: SparkSession, path: str, *staging: str, one_file: bool = False) -> None:
-        """`one_file`: all rows of a date go into one file; else Spark's `advisoryPartitionSizeInBytes` sizes files."""
+        """`staging`: the folder for those of all runs. `one_file`: all rows of a date go into one file; else Spark's
+        `advisoryPartitionSizeInBytes` sizes files."""
         super().__init__(spark, path)
-        self._staging = staging
+        # Tasks of a run that was killed may go on for a while.
+        self._staging = (*staging, uuid4().hex)
         self._one_file = one_file
         self._written: dict[str, int] = {}
 
-    def write(self, name: str, rows: DataFrame) -> None:
-        """Stages a table, in folders by date and sorted by time."""
+    def take_up(self, mark: str, finish: Callable[[], Any]) -> None:
+        """Calls `finish` for each staging folder in which an earlier run left its mark, and deletes them all."""
+        own, every = self._staging, self._staging[:-1]
+        # Runs of 0.2 shared one.
+        for staging in (every, *((*every, name) for name in self.names(*every, folders=True))):
+            if self.exists(*staging, mark):
+                self._staging = staging
+                finish()
+        self._staging = own
+        for name in self.names(*every):
+            if name != LOCK:
+                self.delete(*every, name)
+
+    def write(self, name: str, rows: DataFrame, made: int | None = None) -> None:
+        """Stages a table, in folders by date and sorted by time. `made`: the number of rows, for `check`; None: that of
+        the rows as they are written."""
         by = [column for column in (DATE, "timestamp_ns", "minute", PLACE) if column in rows.columns]
         target = self.address(*self._staging, name)
         dealt = rows.repartition(DATE) if self._one_file else rows.repartitionByRange(*by)
-        dealt.sortWithinPartitions(*by).write.partitionBy(DATE).mode("overwrite").parquet(target)
+        seen = Observation()
+        counted = dealt.sortWithinPartitions(*by).observe(seen, count(lit(1)).alias("rows"))
+        counted.write.partitionBy(DATE).mode("overwrite").parquet(target)
+        self._written[name] = seen.get["rows"] if made is None else made
 
     def write_table(self, name: str, decoded: DataFrame, rows: int) -> None:
         """Stages the decoded rows of a table. `rows`: their number by the summaries, for `check`."""
-        self.write(name, decoded.where(f"{name} is not null").select(f"{name}.*"))
-        self._written[name] = rows
+        self.write(name, decoded.where(f"{name} is not null").select(f"{name}.*"), rows)
 
     def discard(self) -> None:
         """Deletes the staged tables."""
@@ -180,14 +131,17 @@ class Staged(Folder):
         """Stages the table `problems` if there are unread inputs. `day`: the date of its rows."""
         if unread:
             rows = [one.row(request.run_id, request.capture_point, day) for one in unread]
-            self.write(PROBLEMS, self._spark.createDataFrame(rows, spark_schema(PROBLEM_ROWS)))
+            self.write(PROBLEMS, self._spark.createDataFrame(rows, spark_schema(PROBLEM_ROWS)), len(rows))
 
     def write_answer(self, found: dict[str, Any], request: Request, day: date | None) -> int:
         """Stages the table of an answer, given its object; returns the number of rows. `day`: their date."""
         table = table_of(found["answer"])
         rows = table.rows(found["rows"], request.run_id, request.capture_point, day)
-        self.write(table.name, self._spark.createDataFrame(rows, spark_schema(table.schema, table.comments)))
-        self._written[table.name] = len(rows)
+        self.write(
+            table.name,
+            self._spark.createDataFrame(rows, spark_schema(table.schema, table.comments)),
+            len(rows),
+        )
         return len(rows)
 
     def write_sums(self, request: Request, *days: str) -> None:
@@ -268,9 +222,9 @@ class JobOutput(Staged):
             raise KinspectError(f"{path}: a stream writes its tables there; give the job a folder of its own")
         for table in self.names(folders=True):
             self._check(table)
-        if self.exists(STAGING, _MARK):
-            self._finish()
-        self.abandon()
+        self._is_new = not self.exists()
+        with self.locking(STAGING):
+            self.take_up(_MARK, self._finish)
 
     def _check(self, table: str) -> None:
         days = [name for name in self.names(table, folders=True) if name.startswith(DATE_FOLDER)]
@@ -297,27 +251,34 @@ class JobOutput(Staged):
         for name in {*staged, *there}:
             for day in dates:
                 staged.setdefault(name, {}).setdefault(f"{DATE_FOLDER}{day or NO_DATE}", {})
-        self.make(STAGING)
-        self.put_text(json.dumps(staged), STAGING, _MARK)
-        return self._finish()
+        self.make(*self._staging)
+        self.put_text(json.dumps(staged), *self._staging, _MARK)
+        placed = self._finish()
+        self.discard()
+        return placed
 
-    def abandon(self) -> None:
-        """Deletes the staged tables unless they are marked: then the next run moves them into place."""
-        if not self.exists(STAGING, _MARK):
+    def close(self) -> None:
+        """Deletes the staged tables unless they are marked: then the next run moves them into place. Lets others write
+        there."""
+        if not self.exists(*self._staging, _MARK):
             self.discard()
+        if not {*self.names(STAGING)} - {LOCK}:
+            self.delete(STAGING)
+        if self._is_new and not self.names():
+            self.delete()
+        self.unlock()
 
     def _finish(self) -> dict[str, list[str]]:
         """Moves the marked tables into place. Returns the dates of each table's rows."""
         # The mark of 0.2 lists nothing.
-        marked: Dates = json.loads(self.text(STAGING, _MARK) or "null") or self.staged()
+        marked: Dates = json.loads(self.text(*self._staging, _MARK) or "null") or self.staged()
         try:
             for name, days in marked.items():
                 self._put(name, days)
         except Exception as error:
             told = raised_by_spark(error) or error
             raise KinspectError(f"{self.path}: not all is in place, run again to finish: {told}") from error
-        self.delete(STAGING, _MARK)
-        self.abandon()
+        self.delete(*self._staging, _MARK)
         return {
             name: sorted(day.removeprefix(DATE_FOLDER) for day, files in days.items() if files)
             for name, days in marked.items()
@@ -342,7 +303,7 @@ class JobOutput(Staged):
         self._spark.conf.set(_WAREHOUSE, self.address())
         table = known.name.format(out=self.address().replace("`", "``"), table=name)
         if some:
-            rows = self._spark.read.parquet(self.address(STAGING, name))
+            rows = self._spark.read.parquet(self.address(*self._staging, name))
             # Spark infers another type where no row has a date.
             rows = rows.withColumn(DATE, col(DATE).cast("date"))
         else:

@@ -60,10 +60,11 @@ def run(spark: SparkSession, job: Job, step: Callable[[str], None]) -> JobResult
             _check_read(captures.errors)
         return _write(captures, job.request, output, step)
     except BaseException as error:
+        raise raised_in_task(error) or error from error
+    finally:
         # What cannot be taken away now, the next run does.
         with suppress(Exception):
-            output.abandon()
-        raise raised_in_task(error) or error from error
+            output.close()
 
 
 def _check_read(errors: list[CaptureError]) -> None:

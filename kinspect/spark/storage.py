@@ -25,10 +25,10 @@ _WILD_IN_URL = frozenset("*[")
 _PATTERN = frozenset("*?[]{}")
 # User and password. A password may have a slash, but a port (digits and a slash) is none.
 _USER = re.compile(r"^([^/@:]*:(?!\d*/).*?@|[^/]*@)")
-_RENAMES = frozenset({"file", "hdfs", "webhdfs", "swebhdfs"})
-"""Schemes of the stores that rename a file or folder in one step."""
 # Characters that need no escape in a URL's path (RFC 3986 pchar), beside letters and digits.
 _AS_THEY_ARE = "-._~!$&'()*+,;=:@"
+RENAMES = frozenset({"file", "hdfs", "webhdfs", "swebhdfs"})
+"""Schemes of the stores that rename a file or folder in one step: disks, and HDFS."""
 
 
 def expand(paths: list[str]) -> list[str]:
@@ -70,7 +70,7 @@ def shown(path: str) -> str:
 
 def check_renames(folder: str, scheme: str) -> None:
     """Raises KinspectError if a store, by the scheme of its URLs, cannot rename in one step."""
-    if scheme not in _RENAMES:
+    if scheme not in RENAMES:
         raise KinspectError(
             f"{shown(folder)}: {scheme} renames nothing in one step, as tables of Parquet need; choose another --out,"
             " on disks or HDFS"

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from kinspect.errors import KinspectError
 from kinspect.tables.columns import DATE, PROBLEM_ROWS
+from kinspect.tables.lock import LOCK, FileLock
 from kinspect.tables.names import DATE_FOLDER, NO_DATE, PROBLEMS, STAGING, TABLES
 
 GROUP_ROWS, GROUP_BYTES = 100_000, 32 * 1024 * 1024
@@ -124,20 +125,23 @@ class TableFolder:
     """A folder of tables that a run fills: `staging` for what does not count yet, `put` to let it count.
 
     `replace`: tables that are there go when the first new ones are put in place.
-    Else the folder must be empty. Raises KinspectError if it is not, and if it holds anything that is not a table of
-    kinspect.
+    Else the folder must be empty. Raises KinspectError if it is not, if it holds anything that is not a table of
+    kinspect, and if another run writes there.
     """
 
     def __init__(self, path: str, replace: bool) -> None:
         self._path = Path(path)
         self.staging = self._path / STAGING
-        self._replaced = self._check(replace)
+        self._check(replace)
         self._made = not self._path.exists()
         try:
-            if self.staging.exists():
-                shutil.rmtree(self.staging)
             self._path.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
-            self.staging.mkdir(_FOLDER_MODE)
+            words = f"-o: {path}: another run writes there; wait for its end, or choose another folder"
+            self._lock = FileLock(self.staging / LOCK, words)
+            self._replaced = self._check(replace)
+            for left in self.staging.iterdir():
+                if left.name != LOCK:
+                    shutil.rmtree(left)
         except OSError as error:
             raise KinspectError(f"-o: {path}: {error.strerror or error}") from None
 
@@ -157,9 +161,10 @@ class TableFolder:
                 f"-o: {self._path}: has {foreign[0]}, which is no table of exchanges, connections, batches or records;"
                 " tables need a folder of their own"
             )
-        if names and not replace:
+        tables = [name for name in names if name != STAGING]
+        if tables and not replace:
             raise KinspectError(f"-o: {self._path}: has tables already; give --force to replace them all")
-        return [name for name in names if name != STAGING]
+        return tables
 
     def _is_table(self, name: str) -> bool:
         path = self._path / name
@@ -181,6 +186,7 @@ class TableFolder:
     def discard(self) -> None:
         """Delete what is staged, and the folder if it was made for it and has nothing."""
         shutil.rmtree(self.staging, ignore_errors=True)
+        self._lock.release()
         if self._made and self._path.is_dir() and not os.listdir(self._path):
             self._path.rmdir()
 

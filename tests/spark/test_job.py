@@ -2,6 +2,9 @@
 
 import os
 import shutil
+import subprocess
+import sys
+from contextlib import suppress
 from datetime import date
 from importlib import import_module
 from pathlib import Path
@@ -277,7 +280,7 @@ def test_a_run_that_ends_while_it_puts_tables_in_place_is_finished_by_the_next(
         job.run(spark, settings, lambda _: None)
     monkeypatch.undo()
     assert tables(tmp_path) == {*replaced, "_staging"}
-    commit.JobOutput(spark, str(tmp_path))
+    commit.JobOutput(spark, str(tmp_path)).close()
     assert tables(tmp_path) == tables(made)
     assert contents(tmp_path) == contents(made)
 
@@ -296,13 +299,19 @@ def marked(spark, tmp_path, monkeypatch):
             rows = [(str(days[number % 2]), number) for number in numbers]
             output.write("one", spark.createDataFrame(rows, "date string, timestamp_ns int"))
             if numbers[0] == 0:
-                monkeypatch.setattr(output, "_finish", dict)
-            output.commit(days, ())
+                monkeypatch.setattr(output, "_finish", killed)
+            with suppress(KeyboardInterrupt):
+                output.commit(days, ())
+            output.close()
     finally:
         spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
         spark.conf.set("spark.sql.shuffle.partitions", before)
     assert numbers_of(out) == [-2, -1]
     return out
+
+
+def killed(*_):
+    raise KeyboardInterrupt
 
 
 def numbers_of(out):
@@ -337,7 +346,7 @@ def test_a_move_that_was_no_single_step_loses_no_row(spark, marked, tmp_path):
     ]:
         out = tmp_path / f"{copied}-{deleted}"
         interrupted(marked, out, copied, deleted)
-        commit.JobOutput(spark, str(out))
+        commit.JobOutput(spark, str(out)).close()
         assert numbers_of(out) == [*range(40)]
         assert tables(out) == {"one"}
 
@@ -356,15 +365,19 @@ def test_of_a_move_whose_rows_are_gone_nothing_is_deleted(spark, marked, tmp_pat
 
 
 def test_what_a_run_of_0_2_marked_is_finished(spark, marked, tmp_path):
+    """It listed no files, and all runs staged in one folder."""
     (mark,) = marked.rglob("_WRITTEN")
     mark.write_text("")
-    (crc,) = marked.rglob("._WRITTEN.crc")
-    crc.unlink()
+    mark.with_name("._WRITTEN.crc").unlink()
+    for path in mark.parent.iterdir():
+        path.rename(marked / "_staging" / path.name)
+    mark.parent.rmdir()
     files = interrupted(marked, tmp_path / "out", 0, 0)
     interrupted(marked, tmp_path / "late", files, files - 1)
     for out in (marked, tmp_path / "out", tmp_path / "late"):
-        import_module("kinspect.spark.commit").JobOutput(spark, str(out))
+        import_module("kinspect.spark.commit").JobOutput(spark, str(out)).close()
         assert numbers_of(out) == [*range(40)]
+        assert tables(out) == {"one"}
 
 
 def test_a_store_that_cannot_rename_in_one_step_is_refused(spark, job, monkeypatch):
@@ -374,19 +387,15 @@ def test_a_store_that_cannot_rename_in_one_step_is_refused(spark, job, monkeypat
             KinspectError, match=f"^{url}: {url.partition(':')[0]} renames nothing in one step"
         ):
             job.run(spark, job.Job([str(CAPTURE)], url), lambda _: None)
-    folder = import_module("kinspect.spark.commit").Folder(spark, "http://host/tables")
+    folder = import_module("kinspect.spark.folder").Folder(spark, "http://host/tables")
     with pytest.raises(KinspectError, match="http renames nothing in one step"):
         folder.check_renames()
 
 
 def test_a_text_is_replaced_in_one_step(spark, tmp_path, monkeypatch):
     """Whatever is killed: at no moment it is not there."""
-    folder = import_module("kinspect.spark.commit").Folder(spark, str(tmp_path))
+    folder = import_module("kinspect.spark.folder").Folder(spark, str(tmp_path))
     folder.put_text("old", "text.json")
-
-    def killed(*names):
-        raise KeyboardInterrupt
-
     for name in ("delete", "move"):
         monkeypatch.setattr(folder, name, killed)
     folder.put_text("new", "text.json")
@@ -399,17 +408,13 @@ def test_what_is_in_place_does_not_count_twice(spark, tmp_path, monkeypatch):
     commit = import_module("kinspect.spark.commit")
     output = commit.JobOutput(spark, str(tmp_path))
     output.write("one", spark.createDataFrame([("2026-11-21", 1)], "date string, n int"))
-
-    def killed():
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(output, "discard", killed)
     with pytest.raises(KeyboardInterrupt):
         output.commit([], ())
-    assert not (tmp_path / "_staging/_WRITTEN").exists()
+    assert not [*tmp_path.rglob("_WRITTEN")]
 
 
-@pytest.mark.parametrize("table", ["exchanges", "connections"])
+@pytest.mark.parametrize("table", ["exchanges", "connections", "topic_clients"])
 def test_rows_that_were_written_elsewhere_are_missed(spark, job, tmp_path, table):
     """As on an executor whose disk is another, or where another run took them away."""
     path = tmp_path / "cut.pcap"
@@ -421,7 +426,7 @@ def test_rows_that_were_written_elsewhere_are_missed(spark, job, tmp_path, table
 
     def step(text):
         if text == "putting the tables in place":
-            next((out / "_staging" / table).rglob("*.parquet")).unlink()
+            next((out / "_staging").glob(f"*/{table}/**/*.parquet")).unlink()
 
     with pytest.raises(
         KinspectError, match=rf"out: has 0 rows of {table} where \d+ were written; all executors"
@@ -442,18 +447,44 @@ def test_rows_that_the_decoders_told_of_are_missed(spark, job, tmp_path, monkeyp
     assert tables(tmp_path) == set()
 
 
-def test_two_runs_at_the_same_time_are_refused(spark, job, tmp_path):
-    commit = import_module("kinspect.spark.commit")
+def test_a_run_beside_another_one_is_refused_and_changes_nothing(spark, job, made, tmp_path):
+    settings = job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges", "records", "connections")))
 
     def step(text):
         if text == "adding up":
-            commit.JobOutput(spark, str(tmp_path)).write(
-                "exchanges", spark.createDataFrame([("2026-11-21", 1)], "date string, n int")
-            )
+            with pytest.raises(
+                KinspectError,
+                match=rf"{tmp_path}: another run writes there; .* \(process {os.getpid()} on .*\)$",
+            ):
+                job.run(spark, settings, lambda _: None)
 
-    with pytest.raises(KinspectError, match="no other run may write there at the same time"):
-        job.run(spark, job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges",))), step)
-    assert tables(tmp_path) == set()
+    job.run(spark, settings, step)
+    assert contents(tmp_path) == contents(made)
+    assert tables(tmp_path) == tables(made)
+
+
+def test_a_run_that_was_killed_keeps_nobody_out(spark, job, tmp_path):
+    """With what it holds, its tasks that go on, and their files."""
+    program = """
+import sys, time
+from pathlib import Path
+from kinspect.tables.lock import FileLock
+held = FileLock(Path(sys.argv[1], "_staging/_LOCK"), "held")
+print("held", flush=True)
+time.sleep(1000)
+"""
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"held\n"
+        zombie = tmp_path / "_staging/0123/exchanges/_temporary"
+        zombie.mkdir(parents=True)
+        settings = job.Job([str(CAPTURE)], str(tmp_path), job.Request(("exchanges",)))
+        with pytest.raises(KinspectError, match=rf"another run writes there; .*process {process.pid} on"):
+            job.run(spark, settings, lambda _: None)
+        process.kill()
+        process.wait()
+        assert zombie.exists()
+    job.run(spark, settings, lambda _: None)
+    assert tables(tmp_path) == {"exchanges", *AGGREGATES}
 
 
 def test_rows_without_a_date_are_replaced_as_dates_are(spark, job, tmp_path):
@@ -481,7 +512,8 @@ def test_a_run_that_was_killed_before_leaves_nothing_to_the_next(spark, tmp_path
     commit = import_module("kinspect.spark.commit")
     output = commit.JobOutput(spark, str(tmp_path))
     output.write("one", spark.createDataFrame([("2026-11-21", 1)], "date string, n int"))
-    commit.JobOutput(spark, str(tmp_path))
+    output.unlock()
+    commit.JobOutput(spark, str(tmp_path)).close()
     assert tables(tmp_path) == set()
 
 

@@ -18,6 +18,7 @@ import pytest
 from lines import line_of, lines
 from support.decoded import keylog_beside
 from support.pcap import Conversation, framed, pcap
+from support.waiting import wait_until
 
 from kinspect.kafka.view.view import View
 from kinspect.protocol import Message, encode_request, encode_response
@@ -199,6 +200,23 @@ def test_tables_are_never_mixed(kinspect, tmp_path):
     assert not any(path in before for path in out.rglob("*.parquet"))
     assert not (out / "records").exists()
     assert comparable(map(line_of, rows(out, "exchanges"))) == comparable(lines([path], view=View()))
+
+
+def test_a_run_beside_another_one_is_refused(kinspect, tmp_path):
+    """And not once it was killed, whatever it left."""
+    out = tmp_path / "out"
+    with subprocess.Popen(
+        [*KINSPECT, "--format", "parquet", "-o", str(out), "-"], stdin=subprocess.PIPE
+    ) as process:
+        wait_until(lambda: (out / "_staging/_LOCK").exists() and (out / "_staging/_LOCK").stat().st_size)
+        beside = kinspect("read", "--format", "parquet", "-o", out, NANO)
+        assert beside.status == 2
+        assert f"-o: {out}: another run writes there; " in beside.err
+        assert f"(process {process.pid} on " in beside.err
+        process.kill()
+    (out / "_staging/exchanges").mkdir()
+    assert kinspect("read", "--format", "parquet", "-o", out, NANO).status == 0
+    assert sorted(path.name for path in out.iterdir()) == ["batches", "connections", "exchanges"]
 
 
 def test_what_is_no_table_is_never_deleted(kinspect, tmp_path):

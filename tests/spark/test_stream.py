@@ -276,6 +276,7 @@ def test_what_lines_told_is_kept_for_a_micro_batch_that_is_made_again(spark, tmp
     for batch in range(3):
         output.decide(batch, batch + 1, [f"of {batch + 1}"], {})
     begins(tmp_path / "out", 2)
+    output.unlock()
     import_module("kinspect.spark.streaming.output").StreamOutput(spark, output.path).copy_told(
         tmp_path / "told.json"
     )
@@ -291,7 +292,7 @@ def test_killed_at_any_step_rows_and_aggregates_are_there_once(spark, folder, tm
     (day,) = (path.name for path in (made / "exchanges").glob("date=*"))
 
     def stage(self, name):
-        copytree(made / name / day, Path(self.path, "_stream/staged", name, day), copy_function=copy)
+        copytree(made / name / day, Path(self.path, *self._staging, name, day), copy_function=copy)
 
     def write_sums(self, request, *days):
         assert days == (day,)
@@ -400,11 +401,21 @@ def test_the_folder_of_another_job_or_version_is_refused(spark, module, folder, 
         stream_of(module, spark, folder, tmp_path / "out")
 
 
+def test_a_stream_beside_another_one_is_refused(spark, module, folder, tmp_path):
+    stream = stream_of(module, spark, folder, tmp_path / "out")
+    with pytest.raises(
+        KinspectError, match=rf"out: another run writes there; .* \(process {os.getpid()} on "
+    ):
+        stream_of(module, spark, folder, tmp_path / "out")
+    [*stream.batches(drain=True)]
+    stream_of(module, spark, folder, tmp_path / "out")
+
+
 def test_rows_of_a_micro_batch_that_were_written_elsewhere_are_missed(spark, tmp_path):
     output = import_module("kinspect.spark.streaming.output").StreamOutput(spark, str(tmp_path / "out"))
     tagged = spark.createDataFrame([(("2026-11-21", 1),)], "exchanges struct<date: string, n: int>")
     output.write_table("exchanges", tagged, 1)
-    next((tmp_path / "out/_stream/staged/exchanges").rglob("*.parquet")).unlink()
+    next((tmp_path / "out/_stream/staged").glob("*/exchanges/**/*.parquet")).unlink()
     with pytest.raises(KinspectError, match="has 0 rows of exchanges where 1 were written"):
         output.decide(0, 0, [], {})
     assert not output.has(0)

@@ -50,18 +50,22 @@ class StreamOutput(Staged):
             )
         # State and shuffled packets hold payload and TLS secrets.
         self.make(STREAM, private=True)
+        with self.locking(STREAM):
+            self._begin()
+
+    def _begin(self) -> None:
+        states = sorted(name for name in self.names(STREAM) if name.startswith(_STATE))
         self.checkpoint = self.address(STREAM, _CHECKPOINT)
         """URL of Spark's checkpoint."""
         self.settings: dict[str, Any] = self._read(_SETTINGS) or {}
         """Options with which the stream was begun; empty for a new one."""
-        states = sorted(name for name in names if name.startswith(_STATE))
         self._state: dict[str, Any] = self._read(states[-1]) if states else _BEGIN
-        self._finish()
+        self.take_up(_DECIDED, self._finish)
         # Spark numbers micro-batches by its checkpoint: another one would use the numbers of earlier ones again.
         begun = [int(name) for name in self.names(STREAM, _CHECKPOINT, "offsets") if name.isdigit()]
         if max(begun, default=-1) < self._state["batch"]:
             lost = f"{STREAM}/{_CHECKPOINT} was deleted, or is older than the tables"
-            raise KinspectError(f"{path}: {lost}; put it back, or choose another --out")
+            raise KinspectError(f"{self.path}: {lost}; put it back, or choose another --out")
 
     @property
     def sums(self) -> dict[str, Any]:
@@ -103,29 +107,28 @@ class StreamOutput(Staged):
     def _decide(self, **changes: Any) -> None:
         """Commits the staged tables together with changes of the state."""
         self.check()
-        self.make(STREAM, _STAGED)
+        self.make(*self._staging)
         state = {**self._state, "step": self._state["step"] + 1, **changes}
-        self._write({**state, _FILES: self.staged()}, _STAGED, _DECIDED)
+        self._write({**state, _FILES: self.staged()}, *self._staging[1:], _DECIDED)
         self._finish()
+        self.discard()
 
     def _finish(self) -> None:
-        """Moves committed tables into place, and deletes other staged ones."""
-        state = self._read(_STAGED, _DECIDED)
-        if state is not None:
-            # That of 0.2 lists none.
-            for name, days in state.pop(_FILES, self.staged()).items():
-                for day, files in days.items():
-                    if name in QUERIES:
-                        self._replace(name, day, files)
-                    else:
-                        self._add(name, day, files, f"batch-{state['batch']:010}-")
-            own = f"{_STATE}{state['step']:010}.json"
-            self._write(state, own)
-            for name in self.names(STREAM):
-                if name.startswith(_STATE) and name < own:
-                    self.delete(STREAM, name)
-            self._state = state
-        self.discard()
+        """Moves committed tables into place."""
+        state = self._read(*self._staging[1:], _DECIDED)
+        # That of 0.2 lists none.
+        for name, days in state.pop(_FILES, self.staged()).items():
+            for day, files in days.items():
+                if name in QUERIES:
+                    self._replace(name, day, files)
+                else:
+                    self._add(name, day, files, f"batch-{state['batch']:010}-")
+        own = f"{_STATE}{state['step']:010}.json"
+        self._write(state, own)
+        for name in self.names(STREAM):
+            if name.startswith(_STATE) and name < own:
+                self.delete(STREAM, name)
+        self._state = state
 
     def _read(self, *names: str) -> Any:
         return json.loads(self.text(STREAM, *names)) if self.exists(STREAM, *names) else None

@@ -73,7 +73,11 @@ class Stream:
         if not spark.sparkContext.getConf().contains(TASKS):
             self._spark.conf.set(TASKS, str(min(watch.shards, spark.sparkContext.defaultParallelism)))
         self._output = StreamOutput(self._spark, out)
-        self._go_on()
+        try:
+            self._go_on()
+        except KinspectError:
+            self._output.unlock()
+            raise
         self.status = 0
         """Exit status, by the captures that could not be read."""
 
@@ -124,6 +128,7 @@ class Stream:
                 raise raised_in_task(error) or error from error
             finally:
                 query.stop()
+                self._output.unlock()
 
     def _add_up(self) -> Iterator[None]:
         """Computes the aggregates that are missing; closing the generator cancels it."""

@@ -1,0 +1,144 @@
+"""Folders on any file system that Spark writes to."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from kinspect.errors import KinspectError
+from kinspect.spark.storage import RENAMES, check_renames
+from kinspect.tables.lock import LOCK, FileLock
+
+Files = dict[str, int]
+"""Sizes of files by name."""
+_LEASE_SECONDS = 90.0
+"""How long a lease of HDFS may outlive its holder: a minute, and its recovery."""
+_HELD = re.compile(r"\b(AlreadyBeingCreated|RecoveryInProgress|FileAlreadyExists|FileNotFound)Exception\b")
+"""What HDFS says of a file that another process has, makes or deletes at the moment."""
+
+
+def nothing() -> None:
+    """Does nothing."""
+
+
+def _close(file: Any) -> None:
+    """Closes a file of HDFS that may be deleted by now."""
+    with suppress(Py4JJavaError):
+        file.close()
+
+
+class Folder:
+    """A folder on any file system that Spark writes to. Methods take the names on the path below it."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self.path = path
+        self._spark = spark
+        self._hadoop = spark._jvm.org.apache.hadoop.fs
+        self._settings = spark._jsc.hadoopConfiguration()
+        root = self._hadoop.Path(path)
+        self._system = root.getFileSystem(self._settings)
+        self._root = self._system.makeQualified(root)
+        self._unlock: Callable[[], None] = nothing
+        checkpoints = spark._jvm.org.apache.spark.sql.execution.streaming.checkpointing
+        self._atomic = checkpoints.CheckpointFileManager.create(self._root, self._settings)
+
+    def _at(self, *names: str) -> Any:
+        return reduce(self._hadoop.Path, names, self._root)
+
+    def address(self, *names: str) -> str:
+        """Absolute URL of a file or folder below."""
+        return str(self._at(*names).toString())
+
+    def exists(self, *names: str) -> bool:
+        return bool(self._system.exists(self._at(*names)))
+
+    def names(self, *names: str, folders: bool = False) -> list[str]:
+        """Names in a folder, or those of its folders alone; empty if the folder is missing."""
+        found = self._system.listStatus(self._at(*names)) if self.exists(*names) else ()
+        return [child.getPath().getName() for child in found if child.isDirectory() or not folders]
+
+    def files(self, *names: str) -> Files:
+        """The files in a folder; empty if the folder is missing."""
+        found = self._system.listStatus(self._at(*names)) if self.exists(*names) else ()
+        return {child.getPath().getName(): int(child.getLen()) for child in found if child.isFile()}
+
+    @property
+    def _scheme(self) -> str:
+        return str(self._root.toUri().getScheme())
+
+    def check_renames(self) -> None:
+        """Raises KinspectError if the file system cannot rename in one step."""
+        check_renames(self.path, self._scheme)
+
+    @contextmanager
+    def locking(self, *names: str) -> Iterator[None]:
+        """Context that locks the folder, by a file in it: until `unlock`, the end of this process, or an error in the
+        context. Raises KinspectError if another run writes there."""
+        words = f"{self.path}: another run writes there; wait for its end, or choose another --out"
+        path = self._at(*names, LOCK)
+        if self._scheme == "file":
+            self._unlock = FileLock(Path(path.toUri().getPath()), words).release
+        elif self._scheme in RENAMES:
+            self._unlock = self._leased(path, words)
+        try:
+            yield
+        except BaseException:
+            self.unlock()
+            raise
+
+    def _leased(self, path: Any, words: str) -> Callable[[], None]:
+        """Opens a file of HDFS for writing, which one process at a time may; returns what closes it.
+
+        Who was killed has it for another minute.
+        """
+        until = time.monotonic() + _LEASE_SECONDS
+        while True:
+            try:
+                if not self._system.exists(path):
+                    self._system.create(path, False).close()
+                return partial(_close, self._system.append(path))
+            except Py4JJavaError as error:
+                if not _HELD.search(str(error)):
+                    raise
+                if time.monotonic() > until:
+                    raise KinspectError(words) from error
+            time.sleep(1)
+
+    def unlock(self) -> None:
+        """Lets others write there."""
+        self._unlock()
+        self._unlock = nothing
+
+    def make(self, *names: str, private: bool = False) -> None:
+        path = self._at(*names)
+        self._system.mkdirs(path)
+        if private:
+            self._system.setPermission(path, self._hadoop.permission.FsPermission("700"))
+
+    def text(self, *names: str) -> str:
+        """Text of a file."""
+        with closing(self._system.open(self._at(*names))) as source:
+            return bytes(source.readAllBytes()).decode()
+
+    def put_text(self, text: str, *names: str) -> None:
+        """Writes a file atomically: if the process is killed, the former text stays."""
+        out = self._atomic.createAtomic(self._at(*names), True)
+        out.write(bytearray(text.encode()))
+        out.close()
+
+    def delete(self, *names: str) -> None:
+        self._system.delete(self._at(*names), True)
+
+    def move(self, source: Iterable[str], target: Iterable[str]) -> None:
+        """Renames `source` to `target`. Raises KinspectError, also if there is a `target`."""
+        # A folder would be moved into the one that is there.
+        if self.exists(*target) or not self._system.rename(self._at(*source), self._at(*target)):
+            raise KinspectError(f"{self.address(*target)}: could not be put in place")

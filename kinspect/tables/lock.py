@@ -1,0 +1,52 @@
+"""A lock on a file, which ends with the process that has it, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from socket import gethostname
+
+from kinspect.errors import KinspectError
+from kinspect.output.escape import printable
+
+LOCK = "_LOCK"
+_MODE, _FOLDER_MODE = 0o600, 0o700
+
+
+class FileLock:
+    """A file that this object alone has, until `release`; its folder is made. It may be deleted meanwhile.
+
+    Raises KinspectError, with `words`, if another process has it.
+    """
+
+    def __init__(self, path: Path, words: str) -> None:
+        self._descriptor = -1
+        while not self._is_held(path):
+            self.release()
+            path.parent.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+            try:
+                self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, _MODE)
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except FileNotFoundError:
+                pass  # Its folder was deleted meanwhile.
+            except BlockingIOError:
+                holder = printable(os.pread(self._descriptor, 200, 0).decode("utf-8", "replace"))
+                self.release()
+                raise KinspectError(f"{words} ({holder})") from None
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"process {os.getpid()} on {gethostname()}".encode(), 0)
+
+    def _is_held(self, path: Path) -> bool:
+        """False also if the file was deleted before it was locked."""
+        try:
+            return self._descriptor >= 0 and os.path.samestat(os.fstat(self._descriptor), os.stat(path))
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    __del__ = release
