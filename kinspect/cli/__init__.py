@@ -221,8 +221,10 @@ def _print_traceback() -> None:
 
 def complain(message: str) -> None:
     """Print an error in one line, escaped: names of files can hold control sequences."""
+    from kinspect.cli.progress import make_way
     from kinspect.output.escape import escape
 
+    make_way()
     click.echo(f"kinspect: {escape(shortened(message))}", err=True)
 
 

@@ -127,6 +127,8 @@ def _run(
     values: dict[str, Any],
 ) -> int:
     counted = Counted({name: answer})
+    if values["quiet"] and values["progress"] is None:
+        values["progress"] = False
     asked = run_options(
         {**NOT_ASKED, **LINES_ALONE, **values, "format_name": JSONL, "emit": sorted(counted.lines)}, captures
     )

@@ -32,7 +32,7 @@ LATE = (
             *(f"kinspect.tls.{name}" for name in ("decryptor", "protection", "keys")),
             "kinspect.protocol.interpreter",
             *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
-            *("cramjam", "crc32c", "rich.progress", "scapy.arch.common"),
+            *("cramjam", "crc32c", "scapy.arch.common"),
             *(f"kinspect.{package}.answers.{name}" for package in ("analysis", "output") for name in ANSWERS),
             "kinspect.output.answers.layout",
             *("base64", "cbor2", "ctypes.util", "decimal", "difflib", "fnmatch", "ipaddress", "json"),

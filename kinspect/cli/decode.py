@@ -17,6 +17,7 @@ from kinspect.cli.candidates import BROKEN, CUT, FITS, MOST_MEMORY, TRAILING, Gu
 from kinspect.cli.completed import apis, files, words
 from kinspect.cli.options import payload_option
 from kinspect.cli.pasted import message_bytes
+from kinspect.cli.progress import working
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
 from kinspect.filters import unknown_api
@@ -126,8 +127,10 @@ def decode(
         raise click.UsageError("--api-version needs --api")
     direction = REQUEST if request else RESPONSE if response else None
     options = _message_options(direction, api, api_version)
-    given = _given(message, path, LEAST_BYTES[direction])
-    found = candidates.find(candidates.framings(given, SIZE_FIRST[size_prefix]), options)
+    read = _input(path) if message is None else message
+    with working("decoding"):
+        given = _given(read, LEAST_BYTES[direction])
+        found = candidates.find(candidates.framings(given, SIZE_FIRST[size_prefix]), options)
     if not found:
         raise KinspectError("the bytes fit no layout of what was asked for: fewer options leave more to try")
     best = found[0]
@@ -169,11 +172,11 @@ def _may_show_token(given: bytes, best: Guess) -> bool:
     return not is_request and best.api_key != SASL_AUTHENTICATE and may_hold_token(given)
 
 
-def _given(message: str | None, path: str | None, least: int) -> bytes:
+def _given(message: str | bytes, least: int) -> bytes:
     try:
-        return message_bytes(_input(path) if message is None else message, least)
+        return message_bytes(message, least)
     except KinspectError:
-        if message is not None and os.path.isfile(message):
+        if isinstance(message, str) and os.path.isfile(message):
             raise KinspectError(f"{message}: a file is given with --file") from None
         raise
 

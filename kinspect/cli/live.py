@@ -204,6 +204,8 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     hangup = Hangup(into_file, signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)
     interrupt = Interrupt(capture.stop, (*ENDING, signal.SIGHUP), hangup.taken if into_file else None)
     view = open_view(requested, capture)
+    if view is not None:
+        requested.values["progress"] = False
     # Pages count connections too.
     taken = frozenset({CONNECTION}) if view is not None else frozenset()
     run = open_run(

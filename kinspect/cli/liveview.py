@@ -12,6 +12,7 @@ import click
 from kinspect.answers import Counted
 from kinspect.capture.live import Live
 from kinspect.cli.health import health
+from kinspect.cli.progress import PLAIN
 from kinspect.cli.run import ReadRun, RunOptions
 from kinspect.output import TABLE
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from kinspect.tui.live.view import LiveView
 
 VIEW = "view"
-PLAIN = ("", "dumb", "unknown")
-"""Values of TERM for terminals without cursor movement."""
 
 
 def format_for_terminal() -> str:

@@ -12,6 +12,7 @@ from io import BufferedIOBase, TextIOWrapper
 from typing import Any, NamedTuple, TextIO
 
 from kinspect.cli import complain
+from kinspect.cli.progress import make_way
 from kinspect.errors import KinspectError
 from kinspect.model import NS_PER_MS
 
@@ -152,6 +153,15 @@ class Descriptor(BufferedIOBase):
         super().close()
 
 
+class TerminalOutput(Descriptor):
+    """Standard output that is a terminal, as the one that shows progress mostly is."""
+
+    def write(self, data: Any, /) -> int:
+        if data:
+            make_way()
+        return super().write(data)
+
+
 class NamedFile(Descriptor):
     """A file of a name. It keeps its contents until `begin`."""
 
@@ -233,7 +243,8 @@ def open_output(path: str | None, placing: Placing) -> Output:
     """
     if path is None:
         # A name that the terminal cannot show must not end the run.
-        return Output(Descriptor(sys.stdout.fileno(), closes=False), sys.stdout.encoding, "backslashreplace")
+        kind = TerminalOutput if sys.stdout.isatty() else Descriptor
+        return Output(kind(sys.stdout.fileno(), closes=False), sys.stdout.encoding, "backslashreplace")
     try:
         return Output(NamedFile(path, placing))
     except FileExistsError:

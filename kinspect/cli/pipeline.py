@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from threading import Thread
@@ -30,7 +29,7 @@ from kinspect.cli.options import (
     payload_option,
     usage,
 )
-from kinspect.cli.progress import INTERVAL_SECONDS
+from kinspect.cli.progress import INTERVAL_SECONDS, wanted
 from kinspect.cli.types import DURATION, Duration, Number
 from kinspect.errors import CaptureError, KinspectError
 from kinspect.filters import FILTER_NAMES
@@ -155,7 +154,7 @@ def run(captures: tuple[str, ...], **values: Any) -> int:
         skip_unreadable=values["skip_unreadable"],
         table_format=values["table_format"],
     )
-    progress = _shows_progress(values)
+    progress = wanted(values["progress"])
     step = _step if progress and not values["quiet"] else lambda _: None
     with _session(master, settings, progress, step) as spark, Interrupt() as interrupt:
         result = _unless(interrupt, spark, lambda: run_job(spark, job, step))
@@ -234,7 +233,7 @@ def stream(folder: str, **values: Any) -> int:
         keylog=values["keylog"] or "",
         caps=request.caps,
     )
-    progress = _shows_progress(values)
+    progress = wanted(values["progress"])
     step = _step if progress and not values["quiet"] else lambda _: None
     # Failed reads are tried again.
     master = _master(values["master"], "local[*,4]")
@@ -310,10 +309,6 @@ def _check_there(paths: list[str]) -> None:
     for path in paths:
         if not is_url(path) and not os.path.exists(path):
             raise CaptureError(f"{shown(path)}: no such file")
-
-
-def _shows_progress(values: dict[str, Any]) -> bool:
-    return sys.stderr.isatty() if values["progress"] is None else values["progress"]
 
 
 def _chosen(option: str, text: str, known: Collection[str]) -> tuple[str, ...]:

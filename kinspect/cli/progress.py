@@ -1,17 +1,30 @@
-"""Progress of the reading, on standard error."""
+"""Progress of a command, on standard error: a line that comes after a second, and goes away."""
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import time
-from importlib import import_module
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
 
 PATIENCE_SECONDS = 1.0
+"""Time without output until the line is shown."""
 INTERVAL_SECONDS = 0.2
+LINE_SECONDS = 10.0
+"""Interval of lines where they cannot be taken away: in a file, and on a terminal without cursor movement."""
+PLAIN = ("", "dumb", "unknown")
+"""Values of TERM for terminals without cursor movement."""
+ERASE = "\r\x1b[K"
+WIDTH = 80
+
+_shown: list[Progress] = []
 
 
 class BytesRead(Protocol):
-    """Source of the numbers that the progress bar shows."""
+    """Source of the numbers that are shown."""
 
     @property
     def bytes_read(self) -> int: ...
@@ -19,43 +32,96 @@ class BytesRead(Protocol):
     def bytes_total(self) -> int | None: ...
 
 
-class ProgressBar:
-    """A bar of the bytes read, shown once the reading has taken a second."""
+def wanted(asked: bool | None) -> bool:
+    """True if progress is to be shown. `asked`: the option; None: it was not given."""
+    return sys.stderr.isatty() if asked is None else asked
 
-    def __init__(self, reading: BytesRead) -> None:
-        self._reading = reading
-        self._next = time.monotonic() + PATIENCE_SECONDS
-        self._bar: Any = None
 
-    def update(self, bytes_read: int | None = None) -> None:
-        """Show the progress; cheap enough to be called for every block. `bytes_read`: the number, if others read."""
+def make_way() -> None:
+    """Take the line away before something else is written to the terminal."""
+    for progress in _shown:
+        progress.hide()
+
+
+class Progress:
+    """A line on how far a command is. `tell`: its text, from the seconds so far and the arguments of `update`."""
+
+    def __init__(self, tell: Callable[..., str]) -> None:
+        self._tell = tell
+        self._begun = time.monotonic()
+        self._next = self._begun + PATIENCE_SECONDS
+        self._stays = not sys.stderr.isatty() or os.environ.get("TERM", "") in PLAIN
+        self._is_up = False
+        _shown.append(self)
+
+    def update(self, *now_at: int) -> None:
+        """Show the line if it is time for that; cheap enough to be called for every block."""
         now = time.monotonic()
         if now < self._next:
             return
-        self._next = now + INTERVAL_SECONDS
-        if self._bar is None:
-            self._bar = _bar()
-            self._task = self._bar.add_task("reading", total=self._reading.bytes_total)
-            self._bar.start()
-        self._bar.update(self._task, completed=self._reading.bytes_read if bytes_read is None else bytes_read)
-        self._bar.refresh()
+        self._next = now + (LINE_SECONDS if self._stays else INTERVAL_SECONDS)
+        text = self._tell(now - self._begun, *now_at)
+        if self._stays:
+            sys.stderr.write(f"{text}\n")
+        else:
+            self._is_up = True
+            sys.stderr.write(ERASE + text[: _width() - 1])
+        sys.stderr.flush()
+
+    def hide(self) -> None:
+        """Take the line away, for as long as other output comes."""
+        if self._is_up:
+            self._is_up = False
+            sys.stderr.write(ERASE)
+            sys.stderr.flush()
+        self._next = max(self._next, time.monotonic() + PATIENCE_SECONDS)
 
     def stop(self) -> None:
-        """Take the bar away."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        """Take the line away for good."""
+        self.hide()
+        self._next = float("inf")
+        if self in _shown:
+            _shown.remove(self)
 
 
-def _bar() -> Any:
-    # Loaded when there is something to show: most runs are shorter than that.
-    rich = import_module("rich.progress")
-    console = import_module("rich.console").Console(stderr=True)
-    columns = (
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(),
-        rich.DownloadColumn(),
-        rich.TransferSpeedColumn(),
-        rich.TimeRemainingColumn(),
-    )
-    return rich.Progress(*columns, console=console, transient=True, auto_refresh=False)
+def of_reading(reading: BytesRead) -> Progress:
+    """The progress of a reading. `update` may be told the number of bytes, if other processes read."""
+
+    def tell(seconds: float, bytes_read: int | None = None) -> str:
+        # Loaded when there is something to show: most runs are shorter than that.
+        from kinspect.output import units
+
+        done, total = reading.bytes_read if bytes_read is None else bytes_read, reading.bytes_total
+        speed = done / seconds
+        rate = f"{units.size(speed)}/s"
+        if not total:
+            return f"reading: {units.size(done)}, {rate}, {units.duration(seconds)}"
+        done = min(done, total)
+        left = f", {units.duration((total - done) / speed)} left" if done else ""
+        return f"reading: {100 * done // total}% of {units.size(total)}, {rate}{left}"
+
+    return Progress(tell)
+
+
+@contextmanager
+def working(doing: str) -> Iterator[None]:
+    """Context of work that has no parts to count."""
+    if not wanted(None):
+        yield
+        return
+    progress = Progress(lambda seconds: f"{doing}: {seconds:.0f}s")
+    before = signal.signal(signal.SIGALRM, lambda *_: progress.update())
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS, INTERVAL_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        progress.stop()
+
+
+def _width() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or WIDTH
+    except OSError:
+        return WIDTH

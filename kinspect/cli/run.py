@@ -13,7 +13,7 @@ import click
 
 from kinspect.capture.keylog import KeyLogFile
 from kinspect.capture.timeline import Packets
-from kinspect.cli import complain, outfile, topicnames
+from kinspect.cli import complain, outfile, progress, topicnames
 from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.options import (
     CONNECTION,
@@ -36,7 +36,7 @@ from kinspect.cli.options import (
 )
 from kinspect.cli.otlp import Otlp, make_otlp
 from kinspect.cli.placing import check_placing, open_placed
-from kinspect.cli.progress import ProgressBar
+from kinspect.cli.progress import Progress
 from kinspect.cli.sink import Closed, Input, Sink, TellingSink
 from kinspect.extras import need
 from kinspect.filters import Filter
@@ -147,7 +147,7 @@ def open_run(
         interrupt,
         stream,
         writer or open_writer(shown, stream, options.view, make_style(values)),
-        ProgressBar(packets) if _shows_progress(values["progress"], options.path) else None,
+        progress.of_reading(packets) if _shows_progress(options, packets, writer) else None,
         taken | options.emit,
         sinks,
     )
@@ -197,7 +197,7 @@ class ReadRun(Run):
     interrupt: Interrupt
     stream: outfile.Output
     writer: Writer
-    progress: ProgressBar | None = None
+    progress: Progress | None = None
     written: frozenset[str] = EXCHANGES_ONLY
     sinks: list[Sink] = field(default_factory=list)
     between: Callable[[], None] = field(init=False, default=_nothing)
@@ -279,7 +279,7 @@ class ReadRun(Run):
             self._write(self.rest())
 
     def stop(self) -> None:
-        """Close the input and remove the progress bar."""
+        """Close the input and take the progress away."""
         self.packets.close()
         if self.progress is not None:
             self.progress.stop()
@@ -433,6 +433,11 @@ def _called(options: RunOptions) -> str | None:
     return PASSED if options.filter.active else LOOKED_AT
 
 
-def _shows_progress(asked: bool | None, path: str | None) -> bool:
-    # Rows on the same terminal and a bar would overwrite each other.
-    return sys.stderr.isatty() and (path is not None or not sys.stdout.isatty()) if asked is None else asked
+def _shows_progress(options: RunOptions, packets: Packets, writer: Writer | None) -> bool:
+    """True if progress is to be shown: not where lines that come at any time are enough of it."""
+    lines_come = (
+        packets.bytes_total is None and writer is None and options.path is None and sys.stdout.isatty()
+    )
+    return progress.wanted(
+        False if options.values["progress"] is None and lines_come else options.values["progress"]
+    )

@@ -11,9 +11,8 @@ from kinspect.analysis.frequent import Ranking
 from kinspect.analysis.histogram import Spread
 from kinspect.analysis.traffic import CONNECTIONS_KEPT
 from kinspect.model import NS_PER_MS
-from kinspect.output import table
+from kinspect.output import table, units
 from kinspect.output.escape import escape
-from kinspect.tui.live import units
 from kinspect.tui.live.columns import Grid, LiveColumn, fit
 from kinspect.tui.live.pages import OPENED
 from kinspect.tui.live.picture import LastRow, Picture, ShownPage
