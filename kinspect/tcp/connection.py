@@ -62,14 +62,15 @@ class Half:
     `next` is the sequence number of the first byte not handed on; while the direction was not `seen`, the number that
     its peer acknowledged (-1: none). `calm`: nothing waits on the connection and the direction is open, so a packet
     with the expected number can be handed on at once. `fin_guessed`: no FIN was seen, but one number more was
-    acknowledged than there were bytes. `ack` is the last acknowledgment it sent, `isn` the sequence number of its SYN,
-    -1 for none. `scope` and `hops` (the time to live) are those of its first packet; `scope` is None while there was
+    acknowledged than there were bytes. `ack` is the highest acknowledgment it sent, `isn` the sequence number of its
+    SYN, -1 for none. While the connection is opening, `far` is the end of what was seen of it, or if nothing was, the first
+    number that its peer acknowledged (-1: none). `scope` and `hops` (the time to live) are those of its first packet; `scope` is None while there was
     none. `row` is the number of its last packet in `RecentPackets`, `thinned` the last one when these were thinned, and
     `linked` the number of packets since.
     """
 
     STATE: ClassVar = (
-        *("ack", "bytes", "calm", "clock", "conflicts", "direction", "fin_guessed", "finished"),
+        *("ack", "bytes", "calm", "clock", "conflicts", "direction", "far", "fin_guessed", "finished"),
         *("frame", "gap_bytes", "hops", "isn", "next", "packets", "scope", "seen", "time"),
     )
     __slots__ = (*STATE, "connection", "handler", "held", "island", "linked", "peer", "row", "thinned")
@@ -86,7 +87,7 @@ class Half:
         self.calm = False
         self.finished = False
         self.fin_guessed = False
-        self.ack = -1
+        self.ack = self.far = -1
         self.isn = -1
         self.packets = 0
         self.bytes = 0
@@ -121,6 +122,12 @@ class Half:
     def offset(self) -> int:
         """Bytes of the stream that were handed on or given up."""
         return self.bytes + self.gap_bytes
+
+    @property
+    def is_late(self) -> bool:
+        """While the connection is opening: true if the peer acknowledged more of the direction than was seen, as its
+        packets come later than they were sent, or not at all."""
+        return self.far >= 0 and distance(self.peer.ack, self.far) > 0
 
     def has_reached(self, number: int) -> bool:
         """True if everything before the sequence number was seen, or lies before something seen."""
@@ -212,6 +219,12 @@ class Connection:
     def lingers(self) -> bool:
         """True while packets around its beginning or end that are out of order may still come."""
         return self.linger_at != NEVER
+
+    @property
+    def is_late(self) -> bool:
+        """True if a direction's packets come later than the acknowledgments of them."""
+        first, second = self.halves
+        return first.is_late or second.is_late
 
     @property
     def holds(self) -> bool:

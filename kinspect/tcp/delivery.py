@@ -51,7 +51,8 @@ class Delivery:
     def take(self, half: Half, segment: Segment) -> None:
         """Take any packet of an open connection. A SYN must belong to this connection."""
         _, time, seq, ack, flags, data, start, end, missing, frame, _ = segment
-        half.packets += 1
+        if not (half.connection.opening and _has_ended(half) and _has_ended(half.peer)):
+            half.packets += 1  # else it comes behind the end, for which what waits has yet to be handed on
         half.clock = self.clock
         half.time = time
         half.frame = frame
@@ -72,9 +73,12 @@ class Delivery:
         size = end - start + missing
         if not half.seen:
             self._begin(half, seq, size + (flags & FIN), False)
+        reach = (seq + size + (flags & FIN)) & MASK
+        if 0 < distance(reach, half.far) < MAX_WINDOW:
+            half.far = reach
         if size or flags & FIN:
             ahead = distance(seq, half.next)
-            if -FIRST_WINDOW < ahead < 0 and size > 1 and _may_begin_earlier(half):
+            if -FIRST_WINDOW < ahead < 0 and (size > 1 or ahead < -1) and _may_begin_earlier(half):
                 self._begin_earlier(half, seq)
                 ahead = 0
             if -MAX_WINDOW < ahead < MAX_WINDOW:
@@ -136,10 +140,9 @@ class Delivery:
         while True:
             if self._drain(first) | self._drain(second):
                 continue
-            halves = [half for half in connection.halves if half.held is not None and half.held.pieces]
-            if halves:
-                self._force(min(halves, key=_head_number))
-            elif not (self._skip(first, _hole_end(first)) or self._skip(second, _hole_end(second))):
+            if not self._force(connection) and not (
+                self._skip(first, _hole_end(first)) or self._skip(second, _hole_end(second))
+            ):
                 break
         for half in connection.halves:
             half.calm = False
@@ -158,8 +161,16 @@ class Delivery:
     def _acknowledge(self, half: Half, ack: int) -> int:
         """Note what `half` acknowledged. Returns `ack` if the packet has to wait for it, else -1."""
         peer = half.peer
-        half.ack = ack
+        if half.ack < 0 or distance(ack, half.ack) > 0:
+            half.ack = ack
         if not peer.seen:
+            if peer.next < 0:
+                # An answer to its SYN must come.
+                peer.far = ack if half.isn < 0 else (ack - 1) & MASK
+            elif (
+                distance(ack, peer.next) > 0 and self.clock - half.connection.start_clock < self.caps.skew_ns
+            ):
+                self._reopen(half.connection)
             if peer.next < 0 or distance(ack, peer.next) > 0:
                 peer.next = ack
             return ack if half.connection.opening else -1
@@ -176,24 +187,38 @@ class Delivery:
     def _answered_early(self, connection: Connection) -> None:
         """A SYN-ACK was acknowledged before it came: the peer's packets may be late by its clock."""
         if not connection.skewed:
-            connection.skewed = connection.opening = connection.may_wait = True
+            connection.skewed = True
+            self._reopen(connection)
+
+    def _reopen(self, connection: Connection) -> None:
+        """Wait as at the connection's beginning: packets before those handed on may come."""
+        if not connection.opening:
+            connection.opening = connection.may_wait = True
+            for half in connection.halves:
+                if half.seen and distance(half.next, half.far) > 0:
+                    half.far = half.next
 
     def _begin(self, half: Half, seq: int, length: int, syn: bool) -> None:
         """Decide where a direction's stream starts, at its first packet.
 
         The SYN tells it, or the answer to it. Without them it is the first byte seen while the connection was opening,
-        or, where the peer was seen before, the first byte that the peer had not acknowledged.
+        or, where the peer was seen before, the first byte that the peer had not acknowledged. If that one's
+        acknowledgments have risen meanwhile, the direction is late, and it begins with what they covered. A single
+        byte before it may be a keep-alive.
         """
-        known = half.next
+        known, first = half.next, half.far
         if half.isn >= 0 and 0 <= distance(seq, (half.isn + 1) & MASK) < FIRST_WINDOW:
             seq, syn = (half.isn + 1) & MASK, True
         half.seen = True
-        half.next = seq
+        half.next = half.far = seq
         if known < 0:
             return
         behind = distance(known, seq)
-        if 0 < behind < FIRST_WINDOW and (syn or length > 1):
+        late = distance(known, first) > 0 and distance(seq, first) >= 0
+        if 0 < behind < FIRST_WINDOW and (syn or length > 1 or (length and (late or behind > 1))):
             self._acknowledged(half, behind)
+            if late:
+                self._reopen(half.connection)
         elif not syn and -FIRST_WINDOW < behind < FIRST_WINDOW:
             half.next = known
 
@@ -243,7 +268,7 @@ class Delivery:
         if fin and end >= offset:
             held.add_mark(end, FINISH, arrival)
         self.held_bytes += held.weight - before
-        if half.connection.opening and self._holds_much(half):
+        if half.connection.opening and (self._holds_much(half) or self._holds_too_much()):
             half.connection.opening = False
         self._drain(half)
         self._keep_caps(half)
@@ -377,6 +402,8 @@ class Delivery:
         if end < 0:
             return False
         limit = self.caps.reorder_packets
+        if held.acks and half.offset == 0 and half.isn < 0:
+            limit = LINGER_PACKETS  # its peer was seen to acknowledge more before its first packet came
         if held.acks:
             if number - held.acks[0].number < limit or self._may_be_late(half, held.acks[0].clock):
                 return False
@@ -388,10 +415,12 @@ class Delivery:
     def _may_be_late(self, half: Half, since: int) -> bool:
         """True if bytes missing since then may still come because the directions have different clocks.
 
-        The amount held for that is limited, so that a loss on a fast connection does not hit a cap.
+        A packet behind the hole shows that they do not: a direction has one clock. The amount held is limited, so that a
+        loss on a fast connection does not hit a cap.
         """
         return (
             half.connection.skewed
+            and not (half.held and half.held.pieces)
             and half.time is not None
             and self.clock - since < self.caps.skew_ns
             and not self._holds_much(half)
@@ -407,7 +436,7 @@ class Delivery:
     def _keep_caps(self, half: Half) -> None:
         while half.connection.end_reason is None and (cap := self._cap_hit(half)):
             self.counts.hit(cap)
-            self._force(half)
+            self._force(half.connection)
             while self._drain(half) | self._drain(half.peer):
                 pass
 
@@ -420,13 +449,22 @@ class Delivery:
             return "buffered_bytes"
         if len(held.pieces) > caps.buffered_segments:
             return "buffered_segments"
-        return "total_bytes" if self.held_bytes > caps.total_bytes // BEHIND_HOLES else ""
+        return "total_bytes" if self._holds_too_much() else ""
 
-    def _force(self, half: Half) -> None:
-        """Make room: give up the hole that keeps the first piece of `half` waiting."""
+    def _holds_too_much(self) -> bool:
+        """True if more waits on all connections than may wait behind holes."""
+        return self.held_bytes > self.caps.total_bytes // BEHIND_HOLES
+
+    def _force(self, connection: Connection) -> bool:
+        """Make room: give up the hole that keeps the connection's first waiting piece. Returns False if none waits."""
+        halves = [half for half in connection.halves if half.held is not None and half.held.pieces]
+        if not halves:
+            return False
+        half = min(halves, key=_head_number)
         peer = half.peer
-        if not self._skip(half, _hole_end(half)) and not self._skip(peer, _hole_end(peer)):
+        if not self._skip(half, _hole_end(half)) and not self._skip(peer, _hole_end_for(half)):
             self._hand_on(half)
+        return True
 
     def _settle(self, connection: Connection) -> None:
         """Free what waits no more, and determine if packets may again be handed on as they come."""
@@ -457,6 +495,15 @@ def _hole_end(half: Half) -> int:
     return end if end > half.offset else -1
 
 
+def _hole_end_for(half: Half) -> int:
+    """End of the peer's hole that keeps the first piece of `half` waiting: what was acknowledged then; -1 if none does."""
+    assert half.held is not None
+    peer, ack = half.peer, half.held.pieces[0].arrival.ack
+    if ack < 0 or not peer.seen:
+        return -1
+    return min(_hole_end(peer), peer.offset + distance(ack, peer.next))
+
+
 def _acknowledged_part(half: Half, number: int, clock: int) -> int:
     """Offset up to which the hole was acknowledged by then; 0 if it was not.
 
@@ -479,6 +526,12 @@ def _blocked(half: Half, ack: int) -> bool:
     if half.connection.opening:
         return True
     return ack >= 0 and peer.seen and not peer.finished and distance(ack, peer.next) > 0
+
+
+def _has_ended(half: Half) -> bool:
+    """True if the direction's FIN was seen, and nothing behind it."""
+    held = half.held
+    return half.finished or held is not None and bool(held.pieces) and held.pieces[-1].kind == FINISH
 
 
 def _may_begin_earlier(half: Half) -> bool:

@@ -159,7 +159,8 @@ class Reassembler:
                         if half.linked == LOOKED_AT:
                             recent.thin(half)
                         half.packets += 1
-                        half.ack = ack
+                        if (ack - half.ack) & MASK < NEAR:
+                            half.ack = ack
                         half.clock = clock
                         half.time = time
                         half.frame = frame
@@ -381,6 +382,8 @@ class Reassembler:
             self._remember(connection)
         else:
             self._go_on(connection, island.clock)
+            if connection.opening and connection.linger_packet == NEVER and not connection.is_late:
+                self._end_lingering(connection, island.clock)
         return half
 
     def _take_late(self, island: Island, half: Half, segment: Segment) -> Half | None:
@@ -694,10 +697,12 @@ class Reassembler:
             self._close(connection, None if last.time is None else last.time + idle, last.frame, "idle")
 
     def _end_lingering_by_packets(self, connection: Connection) -> None:
-        """End lingering after enough packets; a connection with two clocks waits for the other clock as well."""
+        """End lingering after enough packets; a connection with two clocks waits for the other clock as well, at its
+        beginning only while a direction is late."""
         connection.linger_packet = NEVER
         last = connection.last
-        if connection.skewed and last.time is not None:
+        waits = connection.is_late if connection.opening else connection.skewed
+        if waits and last.time is not None:
             island = last.island
             connection.linger_at = min(connection.linger_at, island.clock + self._caps.skew_ns)
         else:

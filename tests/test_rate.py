@@ -1,0 +1,84 @@
+"""The rate of packets changes no line: a capture in a thousandth of its time, and many copies of it at once, read as it
+does alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from json import dumps
+
+import pytest
+from support.islands import ALL, CAPTURES, OPTIONS
+from support.packets import Packet, blocks, packets, tcp
+from support.shares import one_in
+
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import View
+from kinspect.model import Caps
+from kinspect.pipeline import Inspector
+
+VIEW = View()
+# Keys that tell a time or are made from one.
+TIMES = frozenset(
+    {
+        *(
+            "timestamp",
+            "completed_at",
+            "event_id",
+            "connection_id",
+            "latency_ms",
+            "service_ms",
+            "max_wait_ms",
+        ),
+        *("wait", "duration_ms"),
+    }
+)
+# Their packets are told apart by time alone: the copies of mirrors, and retransmissions.
+BY_TIME = ("retrans", "twice")
+CAPTURED = [name for name in ALL if not any(word in name for word in BY_TIME)]
+BEGINS = {"whole": 0.0, "from 30 %": 0.3, "from 55 %": 0.55}
+
+
+def untimed(value: object) -> object:
+    """A line without what tells a time."""
+    if isinstance(value, dict):
+        return {key: untimed(item) for key, item in value.items() if key not in TIMES}
+    if isinstance(value, list):
+        return [*map(untimed, value)]
+    return re.sub(r"\d+ ns", "… ns", value) if isinstance(value, str) else value
+
+
+def read(taken: Iterable[Packet], caps: Caps | None = None) -> tuple[list[object], dict]:
+    """The lines of packets, in an order of their own, and the summary."""
+    inspector = Inspector(**(OPTIONS | {"files": ["one"]}), caps=caps or Caps())
+    lines = [line for block in blocks(taken) for line in inspector.feed(block)]
+    lines += inspector.finish()
+    shown = [untimed(VIEW.exchange(line) if isinstance(line, Exchange) else line.to_dict()) for line in lines]
+    return sorted(shown, key=dumps), inspector.summary()
+
+
+def from_the(part: float, name: str) -> list[Packet]:
+    """The packets of a capture without the first ones."""
+    whole = packets(CAPTURES / name)
+    return [*whole[int(part * len(whole)) :]]
+
+
+def faster(taken: list[Packet], times: int) -> list[Packet]:
+    """The packets in a fraction of their time."""
+    known = [packet.time for packet in taken if packet.time is not None]
+    first = known[0] if known else 0
+    return [
+        packet if packet.time is None else packet._replace(time=first + (packet.time - first) // times)
+        for packet in taken
+    ]
+
+
+@pytest.mark.parametrize("begin", BEGINS)
+@pytest.mark.parametrize("name", one_in(4, CAPTURED))
+def test_a_thousandth_of_the_time(name, begin):
+    taken = from_the(BEGINS[begin], name)
+    lines, _ = read(taken)
+    quick, summary = read(faster(taken, 1000))
+    assert quick == lines
+    assert summary["late_packets"] == 0
+    assert not summary["caps_hit"]
