@@ -106,7 +106,8 @@ class Segment(NamedTuple):
     and the number), and 3 bytes for the innermost two VLAN ids if there is any. `data[start:end]` is the captured
     payload, `missing` the number of payload bytes after it that the snap length cut off. `frame` is a frame reference.
     `mark` distinguishes transmissions of a packet: its upper 32 bits are equal in copies of a packet (IPv4:
-    identification and fragment field, IPv6: a checksum of the TCP header), bits 24 to 31 are the time to live.
+    identification and fragment field, IPv6: a checksum of the TCP header); its upper 16 bits are 0 if nothing
+    distinguishes transmissions. Bits 24 to 31 are the time to live.
     """
 
     key: bytes
@@ -214,7 +215,7 @@ class Caps:
 LIMITS: Final = (
     *("message_bytes", "buffered_bytes", "buffered_segments", "total_bytes", "in_flight", "connections"),
     *("body_bytes", "records_bytes", "records", "fragment_bytes", "fragments", "held_lines"),
-    *("ended_connections", "compared_packets", "stray_packets", "waiting_decryptors"),
+    *("ended_connections", "traced_packets", "stray_packets", "waiting_decryptors"),
     "fetch_sessions",
 )
 """Names of limits in `Counts.caps_hit`: those of `Caps` on what is held, and those without an option."""
@@ -243,6 +244,8 @@ class Counts:
     """Captured payload after the end of a connection, before its beginning, or of packets that fit none."""
     conflicting_bytes: int = 0
     """Bytes that came again with another value; the first one is kept."""
+    uncompared_bytes: int = 0
+    """Bytes that came again and were not compared: those that came first were no longer kept."""
     duplicate_packets: int = 0
     """Copies of a packet, as made by mirror ports and captures on several interfaces."""
     late_packets: int = 0

@@ -317,6 +317,7 @@ def summary_line(
         },
         "packets_without_tcp": dict(sorted(counts.undecoded_packets.items())),
         "duplicate_packets": totals.get("duplicate_packets", 0),
+        "uncompared_bytes": totals.get("uncompared_bytes", 0),
         "late_packets": counts.late_packets,
         "late_lines": totals.get("late_lines", 0),
         "retransmitted_bytes": totals.get("retransmitted_bytes", 0),

@@ -6,10 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from json import dumps
+from typing import Any
 
 import pytest
 from support.islands import ALL, CAPTURES, OPTIONS
-from support.packets import Packet, blocks, packets, tcp
+from support.packets import Packet, blocks, packets
 from support.shares import one_in
 
 from kinspect.kafka.exchange.exchange import Exchange
@@ -39,7 +40,7 @@ CAPTURED = [name for name in ALL if not any(word in name for word in BY_TIME)]
 BEGINS = {"whole": 0.0, "from 30 %": 0.3, "from 55 %": 0.55}
 
 
-def untimed(value: object) -> object:
+def untimed(value: Any) -> Any:
     """A line without what tells a time."""
     if isinstance(value, dict):
         return {key: untimed(item) for key, item in value.items() if key not in TIMES}
@@ -48,7 +49,7 @@ def untimed(value: object) -> object:
     return re.sub(r"\d+ ns", "… ns", value) if isinstance(value, str) else value
 
 
-def read(taken: Iterable[Packet], caps: Caps | None = None) -> tuple[list[object], dict]:
+def read(taken: Iterable[Packet], caps: Caps | None = None) -> tuple[list[dict], dict]:
     """The lines of packets, in an order of their own, and the summary."""
     inspector = Inspector(**(OPTIONS | {"files": ["one"]}), caps=caps or Caps())
     lines = [line for block in blocks(taken) for line in inspector.feed(block)]
@@ -80,5 +81,46 @@ def test_a_thousandth_of_the_time(name, begin):
     lines, _ = read(taken)
     quick, summary = read(faster(taken, 1000))
     assert quick == lines
+    assert summary["late_packets"] == 0
+    assert not summary["caps_hit"]
+
+
+# Offset of the network layer, and of its type, by link type; a VLAN tag is four bytes more.
+NETWORK = {0: (4, None), 1: (14, 12), 101: (0, None), 113: (16, 14), 276: (20, 0)}
+VLAN_TAGS = (b"\x81\x00", b"\x88\xa8")
+COPIES = 12
+
+
+def moved(packet: Packet, number: int) -> Packet:
+    """A packet on other addresses: both get `number` in a byte that keeps them in their kind of network."""
+    at, kind = NETWORK[packet.link_type]
+    data = bytearray(packet.data)
+    while kind is not None and data[kind : kind + 2] in VLAN_TAGS:
+        at, kind = at + 4, at + 2
+    addresses = {4: (at + 14, at + 18), 6: (at + 20, at + 36)}.get(data[at] >> 4 if len(data) > at else 0, ())
+    for address in addresses:
+        if len(data) > address:
+            data[address] ^= number
+    return packet._replace(data=bytes(data))
+
+
+def placeless(lines: Iterable[dict]) -> list[str]:
+    """Lines without the numbers of their frames."""
+    return sorted(
+        re.sub(r'"(first|last|first_frame|last_frame|frame)": \d+', r'"\1": 0', dumps(line)) for line in lines
+    )
+
+
+@pytest.mark.parametrize("begin", BEGINS)
+@pytest.mark.parametrize("name", one_in(12, CAPTURED))
+def test_many_copies_at_once(name, begin):
+    taken = faster(from_the(BEGINS[begin], name), 1000)
+    copies = [[moved(packet, number) for packet in taken] for number in range(COPIES)]
+    lines, summary = read(packet for each in zip(*copies, strict=True) for packet in each)
+    lines = [line for line in lines if "client" in line]  # those of connections tell of gaps too
+    for copy in copies[::11]:
+        alone = [line for line in read(copy)[0] if "client" in line]
+        hosts = {line["client"]["ip"] for line in alone}
+        assert placeless(line for line in lines if line["client"]["ip"] in hosts) == placeless(alone)
     assert summary["late_packets"] == 0
     assert not summary["caps_hit"]

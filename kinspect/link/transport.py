@@ -30,8 +30,10 @@ def tcp(cursor: Cursor) -> int:
     if cursor.vlan:
         cursor.key += cursor.vlan.to_bytes(3, "big")
     if len(cursor.addresses) > IPV4_ADDRESSES:
-        # IPv6 has no identification: the TCP header with its timestamp distinguishes transmissions.
-        cursor.mark |= crc32(data[at : at + header]) << 32
+        # IPv6 has no identification: the TCP header with its timestamp distinguishes transmissions. Without options
+        # what is sent again looks as it did before: no identification then.
+        told = crc32(data[at : at + header])
+        cursor.mark |= (told if header > 20 else told & 0xFFFF) << 32
     cursor.seq = seq
     cursor.ack = ack
     cursor.flags = flags

@@ -63,15 +63,16 @@ class Half:
     its peer acknowledged (-1: none). `calm`: nothing waits on the connection and the direction is open, so a packet
     with the expected number can be handed on at once. `fin_guessed`: no FIN was seen, but one number more was
     acknowledged than there were bytes. `ack` is the highest acknowledgment it sent, `isn` the sequence number of its
-    SYN, -1 for none. While the connection is opening, `far` is the end of what was seen of it, or if nothing was, the first
-    number that its peer acknowledged (-1: none). `scope` and `hops` (the time to live) are those of its first packet; `scope` is None while there was
-    none. `row` is the number of its last packet in `RecentPackets`, `thinned` the last one when these were thinned, and
-    `linked` the number of packets since.
+    SYN, -1 for none. `far`, while the connection is opening: the end of what was seen of it, or if nothing was, the
+    first number that its peer acknowledged (-1: none). `scope` and `hops` (the time to live) are those of its first
+    packet; `scope` is None while there was none. `row` is the number of its last packet in `RecentPackets`, `thinned`
+    the last one when these were thinned, and `linked` the number of packets since. `trace` tells of packets before
+    those.
     """
 
     STATE: ClassVar = (
         *("ack", "bytes", "calm", "clock", "conflicts", "direction", "far", "fin_guessed", "finished"),
-        *("frame", "gap_bytes", "hops", "isn", "next", "packets", "scope", "seen", "time"),
+        *("frame", "gap_bytes", "hops", "isn", "next", "packets", "scope", "seen", "time", "trace"),
     )
     __slots__ = (*STATE, "connection", "handler", "held", "island", "linked", "peer", "row", "thinned")
 
@@ -100,6 +101,7 @@ class Half:
         self.frame = 0
         self.row = self.thinned = -1
         self.linked = 0
+        self.trace = bytearray()
         self.held: Held | None = None
 
     def state(self) -> list[Any]:

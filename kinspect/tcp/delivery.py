@@ -415,8 +415,8 @@ class Delivery:
     def _may_be_late(self, half: Half, since: int) -> bool:
         """True if bytes missing since then may still come because the directions have different clocks.
 
-        A packet behind the hole shows that they do not: a direction has one clock. The amount held is limited, so that a
-        loss on a fast connection does not hit a cap.
+        A packet behind the hole shows that they do not: a direction has one clock. The amount held is limited, so that
+        a loss on a fast connection does not hit a cap.
         """
         return (
             half.connection.skewed
@@ -496,7 +496,7 @@ def _hole_end(half: Half) -> int:
 
 
 def _hole_end_for(half: Half) -> int:
-    """End of the peer's hole that keeps the first piece of `half` waiting: what was acknowledged then; -1 if none does."""
+    """End of the peer's hole for which the first piece of `half` waits: what was acknowledged then; -1 if none."""
     assert half.held is not None
     peer, ack = half.peer, half.held.pieces[0].arrival.ack
     if ack < 0 or not peer.seen:
@@ -531,7 +531,7 @@ def _blocked(half: Half, ack: int) -> bool:
 def _has_ended(half: Half) -> bool:
     """True if the direction's FIN was seen, and nothing behind it."""
     held = half.held
-    return half.finished or held is not None and bool(held.pieces) and held.pieces[-1].kind == FINISH
+    return half.finished or (held is not None and bool(held.pieces) and held.pieces[-1].kind == FINISH)
 
 
 def _may_begin_earlier(half: Half) -> bool:

@@ -26,7 +26,7 @@ from kinspect.tcp.strays import Stray, Strays, waiting_since
 # is shorter everywhere), number per island, and number in all.
 LATE_NS: Final = 60 * 1_000_000_000
 REMEMBERED_HERE: Final = 16
-REMEMBERED: Final = 4096
+REMEMBERED: Final = 16_384
 
 # A SYN that comes again belongs to the same connection within its first packets, at most so many, and
 # `Caps.reorder_ns`: the capture holds it twice, or out of order. Later it opens a new connection.
@@ -84,7 +84,7 @@ class Reassembler:
         self._halves: dict[bytes, Half] = {}
         self._islands: dict[bytes, Island] = {}
         self._foreign: list[bytes] = []
-        self._recent = RecentPackets(counts)
+        self._recent = RecentPackets(counts, caps.skew_ns, self._halves)
         self._strays = Strays(counts)
         self._run = RunClock()
         self._until_look = 0
@@ -592,6 +592,8 @@ class Reassembler:
         island.connections.remove(connection)
         for key in (connection.key, reverse_key(connection.key), *connection.aliases):
             self._drop(key, connection)
+        for half in connection.halves:
+            self._recent.forget(half)
         if not island.connections:
             self._drop_island(island)
 

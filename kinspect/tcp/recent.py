@@ -2,14 +2,16 @@
 
 Nothing is copied: the rows and their buffers are those that were fed. Each direction's last packets are linked, and
 compared with its own packets and times alone. Rows that nothing is compared with any more are let go early, while they
-are in the processor's cache. Memory for all of them is bounded; a comparison that this cuts short counts as the cap
-`compared_packets`.
+are in the processor's cache. Their numbers leave a trace: a copy may come long after its packet, from a mirror or
+another host. Memory for all of them is bounded; bytes that came again and were compared with nothing count as
+`uncompared_bytes`.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from struct import Struct
 from typing import Final
 
 from kinspect.model import COPY_NS, FRAME_BITS, SYN, Counts, Segment
@@ -24,18 +26,27 @@ LOOK_BACK_NS: Final = 1_000_000_000
 KEPT_ROWS: Final = 4096
 KEPT_BYTES: Final = 8 * 1024 * 1024
 """Limits on what is kept: packets, and bytes of their buffers, each counted whole, since it is kept whole."""
+TRACED: Final = 4096
+"""Number of packets in the trace of a direction."""
+TRACE_BYTES: Final = 8 * 1024 * 1024
+"""Size of all traces. The one that was not added to for longest is dropped first."""
+
+# A packet in a trace: the sequence number and the acknowledgment, then the IP identification and the time.
+_RECORD: Final = Struct(">QQ")
+_SIZE: Final = 16
+_TIME_BITS: Final = 48
+_TIME_SHIFT: Final = 16
+_TIME_MASK: Final = (1 << _TIME_BITS) - 1
 
 
 class _Rows:
-    """Packets fed in one call, None for those let go. `first`: the number of the first one in the run; `newest`: the
-    latest time of any packet up to the last one. `links`: for each packet the number of the one before it in its
-    direction, -1 for none."""
+    """Packets fed in one call, None for those let go. `first`: the number of the first one in the run. `links`: for
+    each packet the number of the one before it in its direction, -1 for none."""
 
-    __slots__ = ("first", "links", "newest", "rows", "size")
+    __slots__ = ("first", "links", "rows", "size")
 
-    def __init__(self, first: int, newest: int, rows: list[Segment]) -> None:
+    def __init__(self, first: int, rows: list[Segment]) -> None:
         self.first = first
-        self.newest = newest
         self.rows: list[Segment | None] = [*rows]
         self.links = [-1] * len(rows)
         self.size = len(rows[0][5]) if rows else 0
@@ -44,22 +55,21 @@ class _Rows:
 class RecentPackets:
     """The last packets of the run, by number."""
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: Counts, skew_ns: int, halves: dict[bytes, Half]) -> None:
         self._counts = counts
+        self._skew_ns = skew_ns
+        self._halves = halves
+        # Directions with a trace, the one added to last at the end.
+        self._traces: dict[Half, None] = {}
+        self._trace_bytes = 0
         self._kept: deque[_Rows] = deque()
         self._number = 0
         self._rows = 0
         self._bytes = 0
-        self._newest = 0
-        self._dropped_time = 0
 
     def add(self, rows: list[Segment]) -> tuple[int, list[int]]:
         """Append the next packets. Returns the number of the first one, and the links of all, to be filled."""
-        for row in rows:
-            time = row[1]
-            if time is not None and time > self._newest:
-                self._newest = time
-        added = _Rows(self._number, self._newest, rows)
+        added = _Rows(self._number, rows)
         self._number += len(rows)
         self._kept.append(added)
         self._rows += len(rows)
@@ -68,7 +78,10 @@ class RecentPackets:
             dropped = self._kept.popleft()
             self._rows -= len(dropped.rows)
             self._bytes -= dropped.size
-            self._dropped_time = dropped.newest
+            for row in dropped.rows:
+                half = self._halves.get(row[0]) if row is not None else None
+                if half is not None and row is not None:
+                    self._trace(half, [row])
         return added.first, added.links
 
     def link(self, half: Half, number: int) -> None:
@@ -84,13 +97,57 @@ class RecentPackets:
         """Let go of those of the direction's packets that have `LOOKED_AT` newer ones. To be called once as many were
         linked since the last call."""
         number, half.thinned, half.linked = half.thinned, half.row, 0
+        gone = self._let_go(number)
+        gone.reverse()
+        self._trace(half, gone)
+
+    def _let_go(self, number: int) -> list[Segment]:
+        """Let go of that packet and of those linked to it. Returns them, the newest first."""
+        gone: list[Segment] = []
         for kept in reversed(self._kept):
             while number >= kept.first:
                 index = number - kept.first
-                if kept.rows[index] is None:
-                    return
+                row = kept.rows[index]
+                if row is None:
+                    return gone
+                gone.append(row)
                 kept.rows[index] = None
                 number = kept.links[index]
+        return gone
+
+    def _trace(self, half: Half, gone: list[Segment]) -> None:
+        """Add packets to the direction's trace, the oldest first."""
+        added = [
+            _RECORD.pack(
+                row[2] << 32 | row[3], row[10] >> 48 << _TIME_BITS | row[1] >> _TIME_SHIFT & _TIME_MASK
+            )
+            for row in gone
+            if row[1] is not None and row[10] >> 48
+        ]
+        if not added:
+            return
+        trace, before = half.trace, len(half.trace)
+        trace += b"".join(added)
+        if len(trace) > 2 * TRACED * _SIZE:
+            del trace[: -TRACED * _SIZE]
+        self._note(half, len(trace) - before)
+
+    def _note(self, half: Half, grown: int) -> None:
+        """Note that a direction's trace is the newest, and has grown by so many bytes."""
+        self._traces.pop(half, None)
+        self._traces[half] = None
+        self._trace_bytes += grown
+        while self._trace_bytes > TRACE_BYTES:
+            oldest = next(iter(self._traces))
+            if _last_time(half) - _last_time(oldest) <= self._skew_ns >> _TIME_SHIFT:
+                self._counts.hit("traced_packets")
+            self.forget(oldest)
+
+    def forget(self, half: Half) -> None:
+        """Drop the direction's trace."""
+        self._traces.pop(half, None)
+        self._trace_bytes -= len(half.trace)
+        half.trace = bytearray()
 
     def rows(self, half: Half) -> list[Segment]:
         """The direction's last packets, the oldest first, each with only its own payload. Includes those too old to be
@@ -98,7 +155,7 @@ class RecentPackets:
         return [
             Segment(key, time, seq, ack, flags, data[start:end], 0, end - start, missing, frame, mark)
             for key, time, seq, ack, flags, data, start, end, missing, frame, mark in filter(
-                None, self._kept_of(half)
+                None, self._kept_of(half, 2 * LOOKED_AT)
             )
         ][::-1]
 
@@ -107,55 +164,78 @@ class RecentPackets:
         number, _ = self.add(rows)
         for index in range(len(rows)):
             self.link(half, number + index)
+        if half.trace:
+            self._note(half, len(half.trace))
 
     def is_copy(self, half: Half, segment: Segment) -> bool:
-        """True if a packet equals one of the last ones: a copy made by the capture."""
+        """True if a packet equals an earlier one: a copy made by the capture.
+
+        A sender numbers its packets (RFC 6864), those it sends again too: a packet with the same IP identification is a
+        copy, though it took another way, or another clock told its time. Without one only what comes `COPY_NS` later at
+        most is.
+        """
         _, time, seq, ack, flags, _, start, end, missing, _, mark = segment
         size = end - start + missing
         sending = mark >> 32
-        for row in self._last(half, time):
+        reach, count = (self._skew_ns, 2 * LOOKED_AT) if sending >> 16 else (COPY_NS, LOOKED_AT)
+        for row in self._last(half, time, count):
             if (
                 row[2] == seq
                 and row[10] >> 32 == sending
                 and row[3] == ack
                 and row[4] == flags
                 and row[7] - row[6] + row[8] == size
-                and (time is None or row[1] is None or -COPY_NS <= time - row[1] <= COPY_NS)
+                and (time is None or row[1] is None or -reach <= time - row[1] <= reach)
                 and _same_bytes(row, segment)
             ):
                 return True
-        return False
+        return self._is_traced(half, time, seq, ack, sending >> 16)
+
+    def _is_traced(self, half: Half, time: int | None, seq: int, ack: int, identification: int) -> bool:
+        """True if the direction's trace has a packet with these numbers, from within the clocks' difference."""
+        if not identification or time is None:
+            return False
+        trace = half.trace
+        head = _RECORD.pack(seq << 32 | ack, identification << _TIME_BITS)[:10]
+        at = trace.rfind(head)
+        while at > 0 and at % _SIZE:
+            at = trace.rfind(head, 0, at + len(head) - 1)
+        if at < 0:
+            return False
+        away = (time >> _TIME_SHIFT & _TIME_MASK) - _time_at(trace, at)
+        return abs(away) <= (self._skew_ns >> _TIME_SHIFT) + 1  # both times are rounded
 
     def conflicts(self, half: Half, segment: Segment, size: int, elsewhere: bool) -> int:
         """Number of the first `size` bytes of a packet that differ from those that came first; `elsewhere`: compared
         only with packets of other files."""
         time, seq, data, start, frame = segment[1], segment[2], segment[5], segment[6], segment[9]
         known = bytearray(data[start : start + size])
-        for row in self._last(half, time):
+        compared = bytearray(size)
+        for row in self._last(half, time, LOOKED_AT):
             if not row[4] & SYN and not (elsewhere and row[9] >> FRAME_BITS == frame >> FRAME_BITS):
                 at = distance(row[2], seq)
                 begin, stop = max(0, at), min(size, at + row[7] - row[6])
                 if begin < stop:
                     # The newest packet comes first, so that the bytes that came first overwrite the others.
                     known[begin:stop] = row[5][row[6] + begin - at : row[6] + stop - at]
+                    compared[begin:stop] = b"\1" * (stop - begin)
+        if not elsewhere:
+            self._counts.uncompared_bytes += compared.count(0)
         return differing(known, data[start : start + size])
 
-    def _last(self, half: Half, time: int | None) -> Iterator[Segment]:
-        """The direction's last packets, no older than `LOOK_BACK_NS` at that time, the newest first."""
-        for row in self._kept_of(half):
-            if row is None:
-                if time is None or time - self._dropped_time <= LOOK_BACK_NS:
-                    self._counts.hit("compared_packets")
-            elif time is not None and row[1] is not None and time - row[1] > LOOK_BACK_NS:
+    def _last(self, half: Half, time: int | None, count: int) -> Iterator[Segment]:
+        """The direction's last packets that are kept, at most so many and no older than `LOOK_BACK_NS` at that time,
+        the newest first."""
+        for row in self._kept_of(half, count):
+            if row is None or (time is not None and row[1] is not None and time - row[1] > LOOK_BACK_NS):
                 return
-            else:
-                yield row
+            yield row
 
-    def _kept_of(self, half: Half) -> Iterator[Segment | None]:
-        """The direction's last packets, the newest first; None in place of those no longer kept."""
+    def _kept_of(self, half: Half, count: int) -> Iterator[Segment | None]:
+        """The direction's last packets, at most so many, the newest first; None in place of those no longer kept."""
         number = half.row
         at = len(self._kept) - 1
-        for _ in range(LOOKED_AT):
+        for _ in range(count):
             if number < 0:
                 return
             while at >= 0 and self._kept[at].first > number:
@@ -166,6 +246,16 @@ class RecentPackets:
             kept = self._kept[at]
             yield kept.rows[number - kept.first]
             number = kept.links[number - kept.first]
+
+
+def _time_at(trace: bytearray, at: int) -> int:
+    """Time of the packet at that place of a trace, in units of 2**16 ns."""
+    return int.from_bytes(trace[at + _SIZE - _TIME_BITS // 8 : at + _SIZE])
+
+
+def _last_time(half: Half) -> int:
+    """Time of the last packet of a direction's trace."""
+    return _time_at(half.trace, len(half.trace) - _SIZE)
 
 
 def _same_bytes(one: Segment, other: Segment) -> bool:

@@ -32,9 +32,12 @@ def talk(turns=3, close=True):
     return marked(packets)
 
 
-def marked(packets):
+NUMBERED, UNNUMBERED = 48, 32  # where a packet's mark has what tells its sendings apart
+
+
+def marked(packets, by=UNNUMBERED):
     return [
-        replace(packet, mark=(1000 + number) << 32 | 64 << 24, at=number * MS)
+        replace(packet, mark=(1000 + number) << by | 64 << 24, at=number * MS)
         for number, packet in enumerate(packets)
     ]
 
@@ -96,6 +99,49 @@ def test_what_is_no_copy_is_a_retransmission(change):
     assert play.counts.retransmitted_bytes == len(again.get("payload", GET))
 
 
+@pytest.mark.parametrize("late", [15, 32, 100])
+@pytest.mark.parametrize("turns", [3, 30, 300])
+@pytest.mark.parametrize("others", [0, 1, 40])
+def test_a_copy_with_the_number_of_its_packet_is_known_at_any_delay(late, turns, others):
+    packets = marked(talk(turns), NUMBERED)
+    both = packets + [
+        replace(packet, at=packet.at + late * MS, mark=packet.mark - (1 << 24)) for packet in packets
+    ]
+    both += [
+        replace(packet, port=7000 + number)
+        for number in range(others)
+        for packet in packets[3 : 1 + 4 * min(turns, 30)]
+    ]
+    both.sort(key=lambda packet: packet.at)
+    play = Play(both)
+    first = [event[1:] for event in play.log if event[0] == 1]
+    assert first == [data(0, GET), data(1, ANSWER)] * turns + EVENTS[-3:]
+    assert play.counts.duplicate_packets == len(packets)
+    assert play.counts.retransmitted_bytes == 0
+
+
+def test_a_packet_sent_again_has_a_number_of_its_own():
+    packets = marked(talk(1, close=False), NUMBERED)
+    again = replace(packets[3], at=packets[-1].at, mark=packets[3].mark + (1 << 48))
+    late = replace(packets[3], at=packets[3].at + 101 * MS)
+    for packet in (again, late):
+        play = Play([*packets, packet])
+        assert (play.counts.duplicate_packets, play.counts.retransmitted_bytes) == (0, len(GET))
+
+
+def test_traces_of_all_connections_are_bounded(monkeypatch):
+    monkeypatch.setattr("kinspect.tcp.recent.TRACE_BYTES", 1600)
+    packets = marked(talk(40, close=False), NUMBERED)
+    packets = [replace(packet, at=packet.at // 10) for packet in packets]
+    for others, copies, hits in ((0, 1, 0), (9, 0, 1)):
+        rest = [
+            replace(packet, port=7000 + n, at=packets[-1].at) for n in range(others) for packet in packets
+        ]
+        play = Play([*packets, *rest, replace(packets[3], at=packets[-1].at)])
+        assert play.counts.duplicate_packets == copies
+        assert (play.counts.caps_hit.get("traced_packets", 0) > 0) == hits
+
+
 def test_only_so_many_packets_are_looked_back_at():
     packets = talk(1, close=False)
     again = replace(packets[3], at=packets[-1].at)
@@ -121,7 +167,7 @@ def test_rows_are_let_go_only_behind_those_looked_at(count):
 
 
 def test_rows_that_nothing_is_compared_with_are_let_go():
-    recent, half = RecentPackets(Counts()), Half(0)
+    recent, half = RecentPackets(Counts(), 0, {}), Half(0)
     rows = [Segment(b"", None, number, 0, 0, b"", 0, 0, 0, number) for number in range(5 * LOOKED_AT)]
     number, _ = recent.add(rows)
     for index in range(len(rows)):
@@ -136,11 +182,11 @@ def test_what_is_kept_of_all_connections_is_bounded():
     packets = talk(1, close=False)
     others = [a("S", 0, port=1000 + number, at=packets[-1].at) for number in range(2 * KEPT_ROWS)]
     again = replace(packets[3], at=packets[-1].at)
-    for count, hits in ((KEPT_ROWS // 2, 0), (2 * KEPT_ROWS, 2)):
+    for count, uncompared in ((KEPT_ROWS // 2, 0), (2 * KEPT_ROWS, len(GET))):
         rows = [*packets, *others[:count], again]
         play = Play(rows, cuts=[*range(100, len(rows), 100)])
-        assert play.counts.caps_hit.get("compared_packets", 0) == hits
-        assert play.counts.duplicate_packets == (not hits)
+        assert play.counts.uncompared_bytes == uncompared
+        assert play.counts.duplicate_packets == (not uncompared)
 
 
 def test_packets_without_a_time_are_known_by_their_mark():

@@ -169,6 +169,7 @@ class Ledger:
             "fetch_sessions_under_way": self.fetch_room.under_way,
             **{key: self.books.get(key, 0) for key in BOOKS},
             "repeated_bytes": counts.repeated_bytes,
+            "uncompared_bytes": counts.uncompared_bytes,
             "ignored_bytes": counts.ignored_bytes,
             "late_lines": self._order.late,
             "caps_hit": dict(counts.caps_hit),
