@@ -1,6 +1,7 @@
 """Brokers: rows equal plain sums over the lines of `kinspect read`, and what is known of the clusters."""
 
 import json
+import re
 from collections import Counter, defaultdict
 from functools import partial
 
@@ -9,6 +10,7 @@ from support.captures import CAPTURES, FOLDERS, each_folder
 from support.client import Client, recorded
 
 from kinspect.analysis.answers.releases import releases
+from kinspect.output.answers.brokers import LAYOUT
 from kinspect.protocol import schema
 
 PRODUCE, FETCH, METADATA, LEADER_AND_ISR, UPDATE_METADATA = 0, 1, 3, 4, 6
@@ -369,7 +371,7 @@ def test_damaged_messages_are_read_as_far_as_they_go(rows, tmp_path):
         assert all(row["requests"] <= 3 for row in rows(path))
 
 
-def test_tables_tell_changes_of_leaders_once_for_all_listeners_of_a_node(kinspect):
+def test_tables_have_a_row_for_all_listeners_of_a_node(kinspect):
     capture = CAPTURES / "4.4.0" / "cluster_kraft.pcap.gz"
     changes = {
         (change["at"], change["partition"])
@@ -378,4 +380,48 @@ def test_tables_tell_changes_of_leaders_once_for_all_listeners_of_a_node(kinspec
     }
     lines = kinspect("brokers", "--format", "table", "--wide", capture).out.splitlines()
     assert sum(" leads " in line and ", before " in line for line in lines) == len(changes) > 1
-    assert sum("127.0.0.1:39101" in line for line in lines) == 1
+    rows = {tuple(line.split()[:2]) for line in lines if re.match(r" +\d+  127", line)}
+    assert rows == {
+        ("1", "127.0.0.1:39091,39101"),
+        ("2", "127.0.0.1:39092,39102"),
+        ("3", "127.0.0.1:39093,39103"),
+        ("4", "127.0.0.1:39104"),
+    }
+
+
+def test_a_joined_row_adds_up_and_keeps_what_any_listener_tells():
+    def listener(node_id, address, **told):
+        empty = {
+            "cluster_id": "c",
+            "advertised": address,
+            "releases": [],
+            "mode": None,
+            "controller": None,
+            "leads": [],
+            "leader_changes": [],
+            "rack": None,
+            "requests": 0,
+            "errors": {},
+        }
+        return {**empty, "node_id": node_id, "address": address, **told}
+
+    rows = [
+        listener(1, "[::1]:9092", requests=3, errors={"A": 1}, mode="kraft"),
+        listener(None, "10.0.0.9:1", requests=5),
+        listener(1, "10.0.0.1:9093", requests=4, errors={"A": 2, "B": 1}, releases=["4.0.0"]),
+        listener(1, None, advertised="b1:9094"),
+        listener(None, "10.0.0.9:2"),
+        listener(1, "10.0.0.1:9092", cluster_id="other"),
+    ]
+    joined = LAYOUT.joined(rows)
+    cells = [{column.title: column.text(row) for column in LAYOUT.columns} for row in joined]
+    assert [cell["ADDRESS"] for cell in cells] == [
+        "[::1]:9092, 10.0.0.1:9093",
+        "10.0.0.9:1",
+        "10.0.0.9:2",
+        "10.0.0.1:9092",
+    ]
+    first = cells[0]
+    assert (first["REQUESTS"], first["ERRORS"]) == ("7", "A 3, B 1")
+    assert (first["RELEASES"], first["MODE"], first["ADVERTISED"]) == ("4.0.0", "kraft", "b1:9094")
+    assert (cells[1]["RELEASES"], cells[1]["MODE"], cells[1]["NODE"]) == ("?", "?", "?")

@@ -1,16 +1,55 @@
-"""The table of brokers: below each the changes of leaders."""
+"""The table of brokers, a row for each node: below it the changes of leaders."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from shlex import quote
+from typing import Any
 
-from kinspect.output.answers.layout import ERROR, Clock, Column, Layout, Row, known, listed
+from kinspect.output.answers.layout import ERROR, UNKNOWN, Clock, Column, Layout, Row, known, listed
 
 WORDS = {
     "metadata_zookeeper": "by Metadata",
     "quorum_leader": "leads the quorum",
     "describe_cluster": "by DescribeCluster",
 }
+
+
+def _joined(rows: list[Row]) -> list[Row]:
+    """A row for each node, with those of its listeners as `listeners`; one for each address whose node is not known."""
+    nodes: dict[Any, list[Row]] = {}
+    for row in rows:
+        known_node = row["node_id"] is not None
+        nodes.setdefault((row["cluster_id"], row["node_id"]) if known_node else len(nodes), []).append(row)
+    return [
+        {
+            **listeners[0],
+            "listeners": listeners,
+            "requests": sum(each["requests"] for each in listeners),
+            "errors": dict(sum((Counter(each["errors"]) for each in listeners), Counter())),
+        }
+        for listeners in nodes.values()
+    ]
+
+
+def _each(text: Callable[[Row], str]) -> Callable[[Row], str]:
+    """What is known of any of a node's listeners, once each."""
+
+    def texts(row: Row) -> str:
+        found = dict.fromkeys(filter(None, map(text, row["listeners"])))
+        return ", ".join(each for each in found if each != UNKNOWN) or next(iter(found), "")
+
+    return texts
+
+
+def _addresses(row: Row) -> str:
+    """The addresses of a node's listeners: ports of one host together."""
+    ports: dict[str, list[str]] = {}
+    for address in [each["address"] for each in row["listeners"] if each["address"] is not None]:
+        host, _, port = address.rpartition(":")
+        ports.setdefault(host, []).append(port)
+    return ", ".join(f"{host}:{','.join(found)}" for host, found in ports.items()) or UNKNOWN
 
 
 def _releases(row: Row) -> str:
@@ -47,17 +86,12 @@ def _details(row: Row, clock: Clock) -> list[str]:
     ]
 
 
-def _subject(row: Row) -> tuple[str, int] | None:
-    """The node: it may have several listeners, each with a row."""
-    return None if row["node_id"] is None else (row["cluster_id"], row["node_id"])
-
-
 def _node(node_id: int | None) -> str:
     return "nobody" if node_id is None else f"node {node_id}"
 
 
 def _notes(rows: list[Row]) -> list[str]:
-    if not any(row["releases"] for row in rows):
+    if not any(each["releases"] for row in rows for each in row["listeners"]):
         return []
     return [
         "RELEASES fit what a broker offers; patch releases that are newer than this kinspect may fit too."
@@ -67,22 +101,22 @@ def _notes(rows: list[Row]) -> list[str]:
 LAYOUT = Layout(
     (
         Column("NODE", lambda row: known(row["node_id"]), True),
-        Column("ADDRESS", lambda row: known(row["address"])),
-        Column("ADVERTISED", _advertised, rank=4),
-        Column("RELEASES", _releases),
-        Column("MODE", lambda row: known(row["mode"]), rank=3),
+        Column("ADDRESS", _addresses),
+        Column("ADVERTISED", _each(_advertised), rank=4),
+        Column("RELEASES", _each(_releases)),
+        Column("MODE", _each(lambda row: known(row["mode"])), rank=3),
         Column("CONTROLLER", _controller, rank=1),
         Column("LEADS", _leads, True),
         Column("REQUESTS", lambda row: known(row["requests"]), True),
         Column("ERRORS", lambda row: listed(row["errors"]), rank=2, style=lambda _: ERROR),
-        Column("RACK", lambda row: row["rack"] or "", rank=5),
+        Column("RACK", _each(lambda row: row["rack"] or ""), rank=5),
         Column("CLUSTER", lambda row: known(row["cluster_id"]), rank=6),
     ),
     "no broker was asked",
     lambda file, rows: f"kinspect read {file} {_ends(rows[0])}" + " --errors-only" * bool(rows[0]["errors"]),
     _details,
     _notes,
-    subject=_subject,
+    joined=_joined,
 )
 
 

@@ -49,7 +49,7 @@ class Layout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
     file's name and the rows; `details`: lines below a row, for what one line has no room for; `notes`: lines below the
     table, from the rows that it shows; `folds`: true for a row of which `folded` tells, a line for all of them;
-    `subject`: of the lines below a row; rows that follow each other and have the same one have these lines once;
+    `joined`: rows of one thing as one row;
     `leads`: true for a row that stands before the others; `spans`: the table stands below the capture's time span."""
 
     columns: tuple[Column, ...]
@@ -59,13 +59,13 @@ class Layout(NamedTuple):
     notes: Callable[[list[Row]], list[str]] = lambda _: []
     folds: Callable[[Row], bool] = lambda _: False
     folded: Callable[[list[Row]], str] = lambda _: ""
-    subject: Callable[[Row], Any] = lambda _: None
+    joined: Callable[[list[Row]], list[Row]] = lambda rows: rows
     leads: Callable[[Row], bool] = lambda _: False
     spans: bool = False
 
     def ordered(self, rows: list[Row]) -> list[Row]:
         """The rows in the order in which they are shown."""
-        return sorted(rows, key=lambda row: not self.leads(row))
+        return sorted(self.joined(rows), key=lambda row: not self.leads(row))
 
     def split(self, rows: list[Row]) -> tuple[list[Row], list[Row]]:
         """Rows with a line each, and those that are folded into one."""
@@ -213,9 +213,6 @@ class Cells:
 
     def details(self, number: int) -> list[str]:
         """The lines below a row, escaped."""
-        subject = self.layout.subject(self.rows[number])
-        if number and subject is not None and subject == self.layout.subject(self.rows[number - 1]):
-            return []
         lines = self.layout.details(self.rows[number], lambda time: clock(time, self._style))
         return [escape(line) for line in lines]
 

@@ -69,11 +69,11 @@ def _error(row: Row) -> Words:
 
 
 def _broker(row: Row) -> Words:
-    """Nothing for a broker that no connection leads to: only clients were told of its address."""
-    host, _, port = (row["address"] or "").rpartition(":")
-    if host:
-        yield "broker-host", str(ip_address(host.strip("[]")))
-        yield "port", port
+    """Of all listeners; nothing for a broker that no connection leads to: only clients were told of its address."""
+    ends = [each["address"].rpartition(":") for each in row["listeners"] if each["address"] is not None]
+    if ends:
+        yield "broker-host", ",".join(dict.fromkeys(str(ip_address(host.strip("[]"))) for host, *_ in ends))
+        yield "port", ",".join(dict.fromkeys(port for *_, port in ends))
 
 
 def _login(row: Row) -> Words:
