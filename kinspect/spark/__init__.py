@@ -1,4 +1,4 @@
-"""Captures as Spark DataFrames, and answers: `kinspect.spark.read(spark, "captures/*.pcap", table="exchanges")`.
+"""Captures as Spark DataFrames, and answers: `kinspect.spark.read(spark, "captures/*/*.pcap", table="exchanges")`.
 
 Needs the extra `kinspect[spark]` and Java 17 or later. docs/spark.md says how to run it on a cluster.
 """
@@ -60,10 +60,14 @@ def read(
     ids. Rows are made when they are used. Scanned packets stay on the executors' disks until the session ends. To
     replace those of a lost executor, Spark reads captures again: leave them unchanged until then.
 
-    Raises `KinspectError` for invalid options, for a glob without matches and for a pipe or device; warns
-    (`CaptureWarning`) of each capture that was not read to its end.
+    Tasks on this machine run the Python that calls, unless `PYSPARK_PYTHON` says otherwise.
+
+    Raises `KinspectError` for invalid options, for a glob without matches, for a pipe or device, for a session of Spark
+    Connect and for tasks whose Python lacks kinspect; warns (`CaptureWarning`) of each capture that was not read to its
+    end.
     """
     from kinspect.kafka.view.view import View
+    from kinspect.spark.session import usable
     from kinspect.tables.names import EXCHANGES
     from kinspect.tables.request import Request
 
@@ -83,7 +87,7 @@ def read(
         capture_point=capture_point,
     )
     captures = _scanned(
-        spark, paths, caps=caps, keylog=keylog, split_bytes=split_bytes, partitions=partitions
+        usable(spark), paths, caps=caps, keylog=keylog, split_bytes=split_bytes, partitions=partitions
     )
     return captures.decoded(request).where(f"{table} is not null").select(f"{table}.*")
 
@@ -113,7 +117,7 @@ def answer(
     """
     from pyspark import StorageLevel
 
-    from kinspect.spark.session import own_session
+    from kinspect.spark.session import own_session, usable
     from kinspect.tables.request import Request
 
     request = Request(
@@ -124,7 +128,7 @@ def answer(
         answers=(name,),
         options=options,
     )
-    own = own_session(spark)
+    own = own_session(usable(spark))
     captures = _scanned(own, paths, caps=caps, keylog=keylog, split_bytes=split_bytes, partitions=partitions)
     decoded = captures.decoded(request).persist(StorageLevel.DISK_ONLY)
     try:
@@ -140,13 +144,19 @@ def _scanned(
     spark: SparkSession, paths: Paths, *, keylog: str | PathLike[str] | bytes, **options: Any
 ) -> Captures:
     """Captures of a caller of this module, scanned; warns of those that were not read to their end."""
+    from pyspark.errors import PySparkException
+
     from kinspect.spark.batch import Captures, CaptureWarning
+    from kinspect.spark.failure import raised_in_task
 
     given = [paths] if isinstance(paths, str | PathLike) else paths
     secrets = keylog if isinstance(keylog, bytes) else Path(keylog).read_bytes()
-    captures = Captures(spark, [fspath(path) for path in given], keylog=secrets, **options)
-    for error in captures.errors:
-        warnings.warn(str(error), CaptureWarning, stacklevel=3)
+    try:
+        captures = Captures(spark, [fspath(path) for path in given], keylog=secrets, **options)
+    except PySparkException as error:
+        raise raised_in_task(error) or error from error
+    for unread in captures.errors:
+        warnings.warn(str(unread), CaptureWarning, stacklevel=3)
     return captures
 
 
@@ -177,11 +187,13 @@ def stream(
     count for its shard. `keylog`: path of a key log (TLS secrets in NSS format) on the driver, read again for each
     micro-batch. The other options are those of `read`.
 
-    Raises `KinspectError` for invalid options.
+    Raises `KinspectError` for invalid options, and for a session of Spark Connect.
     """
     from kinspect.kafka.view.view import View
     from kinspect.model import Caps as DefaultCaps
     from kinspect.spark.batch import tries_of
+    from kinspect.spark.session import usable
+    from kinspect.spark.source import CaptureSource
     from kinspect.spark.storage import everywhere
     from kinspect.spark.streaming.query import frame
     from kinspect.spark.streaming.source import Watch
@@ -197,8 +209,10 @@ def stream(
         capture_point=capture_point,
         late_secrets=keylog is not None,
     )
-    tries, secrets = tries_of(spark), fspath(keylog or "")
+    tries, secrets = tries_of(usable(spark)), fspath(keylog or "")
     watch = Watch(
         everywhere(fspath(folder)), settle, shards=shards, tries=tries, keylog=secrets, caps=request.caps
     )
+    # Found by its name, it would run the Python that the JVM was started with.
+    spark.dataSource.register(CaptureSource)
     return frame(spark, watch, request).where(f"{table} is not null").select(f"{table}.*")

@@ -7,11 +7,19 @@ import re
 from kinspect import errors
 from kinspect.errors import KinspectError
 
+_OTHER_PYTHON = re.compile(
+    r"ModuleNotFoundError: (No module named .*)|\[PYTHON_VERSION_MISMATCH\] (.*?)\.?(?:\n|$)"
+)
 _IN_TRACEBACK = re.compile(r"kinspect\.errors\.(\w+Error): (.*)")
 
 
 def raised_in_task(error: BaseException) -> KinspectError | None:
-    """The KinspectError of a task, which Spark shows within a traceback; None if there is none."""
+    """The KinspectError of a task, which Spark shows within a traceback, or one on its Python; else None."""
+    if other := _OTHER_PYTHON.search(str(error)):
+        return KinspectError(
+            f"Spark's tasks run another Python than this one ({other[1] or other[2]});"
+            " let PYSPARK_PYTHON name one that has kinspect, before the session begins"
+        )
     # The last one: its causes stand before it.
     found = [*_IN_TRACEBACK.finditer(str(error))]
     kind: type[KinspectError] | None = getattr(errors, found[-1][1], None) if found else None

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 _OLDEST_PYSPARK = (4, 2)
+_PYTHON = "PYSPARK_PYTHON"
+"""The variable that names the Python of Spark's tasks; without it they run any `python3`."""
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -66,6 +68,22 @@ def java_version() -> int | None:
     return int(version[1]) if version else OLDEST_JAVA
 
 
+def usable(spark: SparkSession) -> SparkSession:
+    """A caller's session, in which tasks on this machine run this Python unless `PYSPARK_PYTHON` says otherwise. Raises
+    KinspectError for one of Spark Connect."""
+    from pyspark.sql import SparkSession
+
+    if not isinstance(spark, SparkSession):
+        raise KinspectError(
+            "kinspect.spark needs a session of this process, with its JVM, not one of Spark Connect:"
+            " SparkSession.builder.master(...)"
+        )
+    context = spark.sparkContext
+    if is_local(context.master) and _PYTHON not in os.environ:
+        context.pythonExec = sys.executable
+    return spark
+
+
 def is_local(master: str | None) -> bool:
     """True if the executor is in this process's JVM."""
     return master is not None and master.startswith("local")
@@ -78,8 +96,7 @@ def open_session(master: str | None, settings: Mapping[str, str], progress: bool
     builder = SparkSession.builder.appName("kinspect")
     local = is_local(master)
     if master is None or local:
-        # Tasks of a local master run in this Python, not in any `python3`.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault(_PYTHON, sys.executable)
     if master is not None:
         builder = builder.master(master)
     defaults = {"spark.ui.showConsoleProgress": str(progress).lower(), "spark.ui.enabled": "false"}
@@ -92,7 +109,7 @@ def open_session(master: str | None, settings: Mapping[str, str], progress: bool
         defaults["spark.driver.extraJavaOptions"] = (
             f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={log}"
         )
-    return builder.config(map={**defaults, **settings}).getOrCreate()
+    return usable(builder.config(map={**defaults, **settings}).getOrCreate())
 
 
 def own_session(spark: SparkSession) -> SparkSession:

@@ -66,7 +66,7 @@ def parse_options(options: Mapping[str, str]) -> Options:
         )
     paths = json.loads(given["paths"]) if "paths" in given else [given["path"]] if "path" in given else []
     if not paths:
-        raise KinspectError('which captures? spark.read.format("kinspect").load("captures/*.pcap")')
+        raise KinspectError('which captures? spark.read.format("kinspect").load("captures/*/*.pcap")')
     table = given.get("table", PACKETS)
     if table not in COLUMNS:
         raise KinspectError(f"table cannot be {table!r}; it is one of {', '.join(COLUMNS)}")

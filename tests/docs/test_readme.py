@@ -16,6 +16,7 @@ PAGES = [
 OF_PYTHON = [ROOT / "README.md", ROOT / "docs" / "python.md"]
 EXAMPLES = [example for page in PAGES for example in examples(page)]
 MAKE = re.compile(r"^make ([a-z-]+)", re.MULTILINE)
+GLOB = re.compile(r"[\"' ](captures/[^\"'\s|]*\*[^\"'\s|,]*)")
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -46,6 +47,18 @@ def test_make_targets_exist() -> None:
     assert {"demo", "test", "test-all", "docs"} <= targets
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_globs_match_something() -> None:
+    found = {
+        glob
+        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        for kind in ("sh", "python", "console")
+        for _, block in fences(page, kind)
+        for glob in GLOB.findall(block)
+    }
+    assert found
+    assert [glob for glob in found if not [*ROOT.glob(glob)]] == []
 
 
 def test_links_lead_somewhere() -> None:

@@ -41,6 +41,28 @@ def test_the_last_error_of_a_traceback_is_the_one_that_was_raised():
 
 
 @pytest.mark.parametrize(
+    ("shown", "why"),
+    [
+        (
+            "Traceback (most recent call last):\nModuleNotFoundError: No module named 'kinspect'\n\tat org.apache",
+            "No module named 'kinspect'",
+        ),
+        (
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.13 than that in driver: 3.11, PySpark"
+            " cannot run with different minor versions.\nPlease check",
+            "Python in worker has different version: 3.13 than that in driver: 3.11, PySpark cannot run with different"
+            " minor versions",
+        ),
+    ],
+)
+def test_a_python_that_cannot_run_tasks_is_told(shown, why):
+    assert str(raised_in_task(RuntimeError(shown))) == (
+        f"Spark's tasks run another Python than this one ({why}); let PYSPARK_PYTHON name one that has kinspect,"
+        " before the session begins"
+    )
+
+
+@pytest.mark.parametrize(
     "shown", ["ZeroDivisionError: division by zero", "kinspect.errors.NoSuchError: what", ""]
 )
 def test_errors_of_others_are_not_ours(shown):
