@@ -150,7 +150,7 @@ NARROWED = {
         0,
         "api=Metadata client-id=pc-err-unk client-host=127.0.0.1 error=UNKNOWN_TOPIC_OR_PARTITION",
     ),
-    "brokers": (CLUSTER, 0, "broker-host=127.0.0.1 port=39091"),
+    "brokers": (CLUSTER, 0, "broker-host=127.0.0.1 port=39091,39101"),
     "auth": (LOGINS, 0, "api=Sasl* client-id=pc-ckbad-plain client-host=127.0.0.1"),
     "transactions": (TRANSACTIONS, 0, "client-id=pc-open"),
     "upgrade": (GROUPS, 1, "client-id=pc-ck-1 client-host=127.0.0.1"),
