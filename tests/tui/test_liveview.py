@@ -23,12 +23,12 @@ from kinspect.analysis.frequent import Ranking
 from kinspect.analysis.histogram import Spread
 from kinspect.analysis.traffic import ApiResult, Fault, Names, TrafficResult
 from kinspect.kafka.wire.names import LearnedNames
-from kinspect.output import Style
+from kinspect.output import Style, units
 from kinspect.output.answers import layout
 from kinspect.output.answers.layout import Room
 from kinspect.output.console import make_console
 from kinspect.pipeline import Inspector
-from kinspect.tui.live import panels, units
+from kinspect.tui.live import panels
 from kinspect.tui.live.keys import DOWN, END, HOME, PAGE_DOWN, PAGE_UP, UP, KeyReader
 from kinspect.tui.live.pages import OPENED
 from kinspect.tui.live.picture import LastRow, Picture, Rates, ShownPage, Status, row_of
