@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kinspect.analysis.answer import Answer, Row, rows_of
@@ -12,6 +12,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.output.answers import document
+from kinspect.output.answers.lacks import Counted as Taken
 
 
 class Counted:
@@ -36,7 +37,7 @@ class Counted:
         served = () if self._filter is None else self._filter.let
         for answer in self._answers.values():
             if all([exchange.api_key in answer.serving.get(option, ()) for option in served]):
-                answer.add(exchange)
+                answer.take(exchange)
 
     def line(self, line: dict[str, Any]) -> None:
         for answer in self._answers.values():
@@ -52,18 +53,21 @@ class Counted:
         times: tuple[int | None, int | None],
         options: Sequence[str] = (),
         instead: str | None = None,
+        ended: Iterable[str] = (),
     ) -> list[dict[str, Any]]:
         """The answers' objects, in their order. `summary`: the `summary` line's object; `names`: those the run told;
         `times`: those of its first and last packet, in nanoseconds; `options`: those of its filter; `instead`: what
-        there is where nothing passed it."""
+        there is where nothing passed it; `ended`: why not all was read."""
         span = iso_time(times[0]), iso_time(times[1])
+        unknown = {} if self._filter is None else self._filter.unknown
         found = []
         for name, answer in self._answers.items():
             rows, unresolved = rows_of(answer, names, times[1])
             rows = [row for row in rows if self._is_chosen(answer, row)]
-            told = {**summary, "unresolved_topic_ids": unresolved}
+            told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.serving
-            found.append(document(name, told, span, rows, answer.left_out, options, served, instead))
+            taken = Taken(answer.exchanges, answer.groups_under_way, answer.left_out)
+            found.append(document(name, told, span, rows, taken, options, served, instead, ended))
         return found
 
     def _is_chosen(self, answer: Answer, row: Row) -> bool:

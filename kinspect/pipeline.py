@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 from kinspect import link, state
 from kinspect.errors import KinspectError, StateError
 from kinspect.kafka.connection.connection import KafkaConnection
-from kinspect.kafka.exchange.ledger import BOOKS, Ledger
-from kinspect.kafka.exchange.lines import Line
+from kinspect.kafka.exchange.ledger import BOOKS, PARTIAL, Ledger
+from kinspect.kafka.exchange.lines import GAP_CAUSES, Line
 from kinspect.kafka.view.view import SCHEMA_VERSION
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import LineNumbering
@@ -324,12 +324,14 @@ def summary_line(
         "fragments": counts.fragments,
         "overlapping_fragments": counts.overlapping_fragments,
         "connections": of_all("connections", ("kafka", "tls", "other", "empty")),
+        "partial_connections": of_all("partial_connections", PARTIAL),
         "server_names": dict(sorted(totals.get("server_names", {}).items())),
         "tls_not_decrypted": dict(sorted(totals.get("tls_not_decrypted", {}).items())),
         "exchanges": totals.get("exchanges", 0),
         "outcomes": of_all("outcomes", ("answered", "unanswered", "no_response", "orphan")),
         "gaps": totals.get("gaps", 0),
         "gap_bytes": totals.get("gap_bytes", 0),
+        "gap_causes": of_all("gap_causes", GAP_CAUSES),
         "unresolved_topic_ids": unresolved,
         "fetch_sessions_under_way": totals.get("fetch_sessions_under_way", 0),
         "caps_hit": dict(sorted(totals.get("caps_hit", {}).items())),

@@ -36,7 +36,7 @@ from kinspect.records.compression import CODECS
 
 DOCS = ROOT / "docs"
 NOTE = "<!-- Made by `make docs`. Do not edit. -->\n\n"
-HAND_WRITTEN = (ROOT / "README.md", DOCS / "guide.md")
+HAND_WRITTEN = (ROOT / "README.md", DOCS / "guide.md", DOCS / "answers.md")
 # ---------------------------------------------------------------------- Markdown
 
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from kinspect import state
+from kinspect.analysis.membership import Membership, MembershipRequests
 from kinspect.analysis.names import ANSWERS
 from kinspect.analysis.record import Record
 from kinspect.errors import KinspectError
@@ -94,8 +95,8 @@ class Records(Generic[R]):
 
 
 class Answer(ABC):
-    """Accumulator of one answer. `left_out`: how often something was not kept, as there was too much of it;
-    `names_merged`: names that other parts of the run added."""
+    """Accumulator of one answer. `exchanges`: how many were counted; `left_out`: how often something was not kept, as
+    there was too much of it; `names_merged`: names that other parts of the run added."""
 
     lines: ClassVar[frozenset[str]] = frozenset({"exchange"})
     """Types of the lines it takes."""
@@ -108,14 +109,30 @@ class Answer(ABC):
     """Tests of rows, by the words of `--fail-on`."""
 
     def __init__(self) -> None:
+        self.exchanges = 0
         self.left_out = 0
         self.names_merged = 0
         self._room = NAMES_KEPT
         self._parts: list[Records[Any]] = []
+        self._requests = MembershipRequests()
+        self._memberships = self.records(Membership)
+
+    def take(self, exchange: Exchange) -> None:
+        """Count an exchange, and its group if that had members before."""
+        self.exchanges += 1
+        asked = self._requests.first(exchange)
+        if asked is not None and (membership := self._memberships.of(asked.group)) is not None:
+            membership.add(asked.joins, exchange.key)
+        self.add(exchange)
+
+    @property
+    def groups_under_way(self) -> int:
+        """Groups that had members before anything that was counted."""
+        return sum(membership.is_older for _, membership in self._memberships.items())
 
     @abstractmethod
     def add(self, exchange: Exchange) -> None:
-        """Count an exchange."""
+        """Add what an exchange says to the rows."""
 
     def add_connection(self, line: dict[str, Any]) -> None:  # noqa: B027
         """Count a connection that ended, by its line's object. Most answers take exchanges alone."""
@@ -132,19 +149,20 @@ class Answer(ABC):
 
     def merge(self, other: Self) -> None:
         """Add what another part of the run counted. `other` must not be used afterwards."""
+        self.exchanges += other.exchanges
         self.left_out += other.left_out
         for mine, its in zip(self._parts, other._parts, strict=True):
             mine.merge(its)
 
     def to_bytes(self) -> bytes:
         """What was counted, for `from_bytes`, in another process or on another host."""
-        return state.to_bytes([self.left_out, [part.state() for part in self._parts]])
+        return state.to_bytes([self.exchanges, self.left_out, [part.state() for part in self._parts]])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The accumulator that gave these bytes. Raises StateError."""
         answer = cls()
-        answer.left_out, parts = state.from_bytes(data)
+        answer.exchanges, answer.left_out, parts = state.from_bytes(data)
         for part, values in zip(answer._parts, parts, strict=True):
             part.restore(values)
         return answer

@@ -142,8 +142,9 @@ def _run(
         summary = _read(run, answer, timeline, jobs)
         if not run.nothing_read:
             span = run.tally.first, run.tally.last
+            run.note_stop()
             (found,) = counted.objects(
-                summary, run.inspector.names, span, run.filter.options, nothing_passed(run)
+                summary, run.inspector.names, span, run.filter.options, nothing_passed(run), run.ended
             )
             failed = fails is not None and any(map(fails, found["rows"]))
             output.write(

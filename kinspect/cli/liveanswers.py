@@ -60,7 +60,8 @@ def note_counted(run: ReadRun) -> None:
 def print_answers(counted: Counted, run: ReadRun, values: dict[str, Any], saving: Saving | None) -> None:
     """Print the answers of a run that is over. `saving`: where its packets are."""
     span = run.tally.first, run.tally.last
-    found = counted.objects(run.summary(), run.inspector.names, span, run.filter.options, nothing_passed(run))
+    names, options = run.inspector.names, run.filter.options
+    found = counted.objects(run.summary(), names, span, options, nothing_passed(run), run.ended)
     named = saving is not None and not saving.rotation.limited
     typed = typed_next([saving.path], values) if saving is not None and named else NOTHING
     output.write_several(found, answer_format(values), run.stream, make_style(values), typed)

@@ -248,6 +248,17 @@ class ReadRun(Run):
         self.tally.stopped = why
         self.inspector.abandon()
 
+    def note_stop(self) -> None:
+        """Let the summary say that the run was interrupted."""
+        if self.interrupt.received and not self.tally.stopped:
+            self.tally.stopped = f"stopped by {self.interrupt.name}"
+
+    @property
+    def ended(self) -> list[str]:
+        """Why not all was read; empty if all was."""
+        stopped = [self.tally.stopped] if self.tally.stopped else []
+        return stopped + [str(error) for error in self.packets.errors]
+
     def follow(self) -> None:
         """Be a process beside the first one, which alone writes output and messages."""
         self.follows = self.begun = True
@@ -291,8 +302,7 @@ class ReadRun(Run):
             found = self.summary()
         if self.sorted is not None and self.sorted.missing:
             found["caps_hit"] = dict(sorted({**found["caps_hit"], BYTES_HIT: self.sorted.missing}.items()))
-        if self.interrupt.received and not self.tally.stopped:
-            self.tally.stopped = f"stopped by {self.interrupt.name}"
+        self.note_stop()
         summary = self.tally.completed(found)
         # A file of an earlier run stays as it is if there is nothing to put in its place.
         shows = SUMMARY in self.options.emit and (self.begun or self.options.path is None)

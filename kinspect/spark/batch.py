@@ -219,7 +219,8 @@ class Captures:
             wholes[name].merge(wholes[name].from_bytes(bytes(state)))
         counted, passes = Counted(wholes), request.filter()
         counted.serve(passes)
-        return counted.objects(summary, names, (self._run.start, self._run.end[0]), passes.options)
+        span = self._run.start, self._run.end[0]
+        return counted.objects(summary, names, span, passes.options, ended=[*map(str, self.errors)])
 
     def check(self) -> None:
         """Raises KinspectError if a capture had changed when Spark read it again to replace a lost executor's packets:

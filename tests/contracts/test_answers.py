@@ -171,7 +171,7 @@ def test_what_to_type_next_finds_something(kinspect, name, file):
         assert done.status == 0
         assert done.out
     else:
-        assert len(lines) == 1
+        assert len(lines) <= 2
 
 
 @each_answer

@@ -62,6 +62,11 @@ def anything(now: Any, was: list[Any], part: Part) -> bool:
     return True
 
 
+def place(now: Any, was: list[Any], part: Part) -> bool:
+    """Where in the capture something lies: in a part elsewhere."""
+    return True
+
+
 def so_far(*words: Any) -> Kind:
     """A fact that at an early end may also be one of these."""
     return lambda now, was, part: fact(now, was, part) or (part.ends_early and now in words)
@@ -133,6 +138,13 @@ class Rows(NamedTuple):
             same = [other for other in found if all(row[key] == other[key] for key in self.key)]
             kinds = {**self.kinds, **dict.fromkeys(self.key, anything)}
             yield from (f"{name}: {text}" for text in _differences(row, same or found, kinds, part))
+
+    def are_same(self, now: list[Row], was: list[Row]) -> bool:
+        """True if nothing is missing but for places in the capture."""
+        places = {key for key, kind in self.kinds.items() if kind is place}
+        return [{**row, **dict.fromkeys(places)} for row in now] == [
+            {**row, **dict.fromkeys(places)} for row in was
+        ]
 
     def _is_of(self, row: Row, other: Row) -> bool:
         """True if the whole's row may be the part's."""

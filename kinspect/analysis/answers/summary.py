@@ -187,16 +187,19 @@ class Summary(Answer):
             answer.add_connection(line)
 
     def merge(self, other: Self) -> None:
+        super().merge(other)
         for name, answer in self._answers.items():
             answer.merge(other._answers[name])
 
     def to_bytes(self) -> bytes:
-        return state.to_bytes({name: answer.to_bytes() for name, answer in self._answers.items()})
+        parts = {name: answer.to_bytes() for name, answer in self._answers.items()}
+        return state.to_bytes([super().to_bytes(), parts])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        summary = cls()
-        for name, part in state.from_bytes(data).items():
+        own, parts = state.from_bytes(data)
+        summary = super().from_bytes(own)
+        for name, part in parts.items():
             summary._answers[name] = type(summary._answers[name]).from_bytes(part)
         return summary
 

@@ -21,7 +21,7 @@ from kinspect.kafka.connection.recognise import (
     request_starts,
 )
 from kinspect.kafka.connection.session import ONE_SIDED, Session
-from kinspect.kafka.exchange.ledger import Ledger
+from kinspect.kafka.exchange.ledger import NO_BEGIN, NO_BROKER, NO_CLIENT, UNKNOWN, Ledger
 from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.kafka.wire.ends import Flow, exchange_ends, likely_client
 from kinspect.kafka.wire.order import LineKey, LineNumbering
@@ -126,7 +126,7 @@ class KafkaConnection:
 
     __slots__ = (
         *("_client", "_decryptor", "_flow", "_framers", "_held", "_inside", "_interface", "_ledger"),
-        *("_numbering", "_session", "_tls", "kind"),
+        *("_holed", "_numbering", "_session", "_tls", "kind"),
     )
 
     def __init__(
@@ -145,6 +145,7 @@ class KafkaConnection:
         self.kind: str | None = None
         self._client = 0
         self._held: _Held | None = None
+        self._holed = False  # bytes were lost before its protocol was known
         self._session: Session | None = None
         self._framers: list[Framer] | None = None  # of the session, by direction
         self._decryptor: Decryptor | None = None
@@ -155,17 +156,18 @@ class KafkaConnection:
     def state(self) -> list[Any]:
         """State for `from_state`, as plain values."""
         parts = self._held, self._session, self._decryptor, self._inside
-        return [self.kind, self._client, self._numbering.state(), [part and part.state() for part in parts]]
+        own = [self.kind, self._client, self._holed, self._numbering.state()]
+        return [own, [part and part.state() for part in parts]]
 
     @classmethod
     def from_state(
         cls, state: Sequence[Any], flow: Flow, ledger: Ledger, outside: KafkaConnection | None = None
     ) -> KafkaConnection:
         """The connection of `state`. `outside`: the connection whose plaintext it takes."""
-        kind, client, numbering, (held, session, decryptor, inside) = state
+        (kind, client, holed, numbering), (held, session, decryptor, inside) = state
         own = outside._numbering if outside is not None else LineNumbering.from_state(numbering)
         connection = cls(flow, own, ledger, outside is not None)
-        connection.kind, connection._client = kind, client
+        connection.kind, connection._client, connection._holed = kind, client, holed
         if held is not None:
             connection._held = _Held.from_state(held)
             ledger.holdings.hold(connection, connection, connection._held.size + HELD_OVERHEAD)
@@ -197,6 +199,7 @@ class KafkaConnection:
         elif self._decryptor is not None:
             self._decryptor.gap(direction, time, frame, size)
         elif self.kind is None:
+            self._holed = True
             self._hold().gap(direction, time, frame, size, cause)
             self._look(0)
 
@@ -227,7 +230,7 @@ class KafkaConnection:
         session, kind = within._session, self.told_kind
         unread = None if session else self._decryptor
         told = (unread.server_name, unread.reason) if unread else (None, None)
-        self._ledger.closed(kind, *told, self.books())
+        self._ledger.closed(kind, *told, self.books(), self._lacks(kind))
         if "connection" in self._ledger.emit:
             key = self._numbering.key(time, frame)
             self._ledger.connection(self._line(key, time, kind, reason, session))
@@ -238,6 +241,18 @@ class KafkaConnection:
         if not any(self._flow.bytes):
             return EMPTY
         return KAFKA if (self._inside or self)._session else self.kind or OTHER
+
+    def _lacks(self, kind: str) -> list[str]:
+        """What the capture lacks of a connection of that kind, by the words of `PARTIAL`."""
+        flow = self._flow
+        client = self._client if kind in (KAFKA, TLS) else likely_client(flow)
+        if kind == EMPTY:
+            return [] if flow.syn is not None else [UNKNOWN]
+        if kind == OTHER:
+            return [] if flow.syn is not None and all(flow.packets) and not self._holed else [UNKNOWN]
+        missing = (NO_BEGIN, flow.syn is None), (NO_CLIENT, not flow.packets[client])
+        found = [name for name, is_missing in missing if is_missing]
+        return found if flow.packets[1 - client] else [*found, NO_BROKER]
 
     def books(self) -> dict[str, int]:
         """The bytes handed on by the reassembly, counted by the keys of the `summary` line."""

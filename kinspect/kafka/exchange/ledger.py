@@ -33,6 +33,13 @@ BOOKS: Final = (
     "unfinished_bytes",
 )
 
+# What may be missing of a connection: its begin, all packets of one side, or too much to know its protocol.
+NO_BEGIN: Final = "no_begin"
+NO_CLIENT: Final = "no_client"
+NO_BROKER: Final = "no_broker"
+UNKNOWN: Final = "unknown"
+PARTIAL: Final = (NO_BEGIN, NO_CLIENT, NO_BROKER, UNKNOWN)
+
 
 class Ledger:
     """Takes finished exchanges in order of completion.
@@ -76,9 +83,11 @@ class Ledger:
         self.exchanges = 0
         self.gaps = 0
         self.gap_bytes = 0
+        self.gap_causes: dict[str, int] = {}
         self.books: dict[str, int] = {}
         self.outcomes: dict[str, int] = {}
         self.connections: dict[str, int] = {}
+        self.partial: dict[str, int] = {}
         self.server_names: dict[str, int] = {}
         self.tls_reasons: dict[str, int] = {}
         self.keylog = KeyLog()
@@ -160,6 +169,7 @@ class Ledger:
             "retransmitted_bytes": counts.retransmitted_bytes,
             "conflicting_bytes": counts.conflicting_bytes,
             "connections": dict(self.connections),
+            "partial_connections": dict(self.partial),
             "server_names": dict(self.server_names),
             "tls_not_decrypted": dict(self.tls_reasons),
             "exchanges": self.exchanges,
@@ -167,6 +177,7 @@ class Ledger:
             "gaps": self.gaps,
             "gap_bytes": self.gap_bytes,
             "fetch_sessions_under_way": self.fetch_room.under_way,
+            "gap_causes": dict(self.gap_causes),
             **{key: self.books.get(key, 0) for key in BOOKS},
             "repeated_bytes": counts.repeated_bytes,
             "uncompared_bytes": counts.uncompared_bytes,
@@ -181,6 +192,7 @@ class Ledger:
             return
         self.gaps += 1
         self.gap_bytes += gap.bytes
+        self.gap_causes[gap.cause] = self.gap_causes.get(gap.cause, 0) + 1
         if "gap" in self.emit:
             self._hold(gap, EXCHANGE_BYTES)
 
@@ -213,10 +225,18 @@ class Ledger:
         return new
 
     def closed(
-        self, kind: str, server_name: str | None, tls_reason: str | None, books: dict[str, int]
+        self,
+        kind: str,
+        server_name: str | None,
+        tls_reason: str | None,
+        books: dict[str, int],
+        lacks: Sequence[str],
     ) -> None:
-        """Count a finished connection; `tls_reason`: why it stayed encrypted; `books`: its bytes by class (`BOOKS`)."""
+        """Count a finished connection; `tls_reason`: why it stayed encrypted; `books`: its bytes by class (`BOOKS`);
+        `lacks`: what is missing of it (`PARTIAL`)."""
         self.connections[kind] = self.connections.get(kind, 0) + 1
+        for each in lacks:
+            self.partial[each] = self.partial.get(each, 0) + 1
         for key, size in books.items():
             self.books[key] = self.books.get(key, 0) + size
         if server_name is not None:

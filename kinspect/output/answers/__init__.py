@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from importlib import import_module
 from io import StringIO
 from typing import Any, TextIO
@@ -12,6 +12,7 @@ import orjson
 
 from kinspect.jsontext import escape_json
 from kinspect.output import Style
+from kinspect.output.answers.lacks import Counted, lacks
 from kinspect.output.answers.typed import NAMED, NOTHING, Typed
 from kinspect.output.escape import escape
 
@@ -29,25 +30,16 @@ def document(
     summary: Object,
     span: tuple[str | None, str | None],
     rows: list[Object],
-    left_out: int,
+    counted: Counted,
     filters: Sequence[str] = (),
     served: Container[str] = (),
     instead: str | None = None,
+    ended: Iterable[str] = (),
 ) -> Object:
     """The object of an answer. `summary`: the `summary` line's object; `span`: when the capture begins and ends;
-    `left_out`: how often there was no room for more; `filters`: options of the filter that was given;
-    `served`: those of them that left out nothing of a row; `instead`: what there is where nothing passed them."""
-    lost = (
-        "gaps",
-        "late_packets",
-        "caps_hit",
-        "kernel_drops",
-        "queue_drops",
-        "left_packets",
-        "tls_not_decrypted",
-        "fetch_sessions_under_way",
-    )
-    orphans = summary["outcomes"]["orphan"]
+    `filters`: options of the filter that was given; `served`: those of them that left out nothing of a row; `instead`:
+    what there is where nothing passed them; `ended`: why not all was read."""
+    incomplete = lacks(summary, counted, filters, ended)
     return {
         "answer": answer,
         "schema_version": SCHEMA_VERSION,
@@ -59,15 +51,16 @@ def document(
             "exchanges": summary["exchanges"],
             "gaps": summary["gaps"],
             "gap_bytes": summary["gap_bytes"],
-            "orphans": orphans,
+            "orphans": summary["outcomes"]["orphan"],
             "unresolved_topic_ids": summary["unresolved_topic_ids"],
             "fetch_sessions_under_way": summary["fetch_sessions_under_way"],
             "tls_not_decrypted": sum(summary["tls_not_decrypted"].values()),
-            "left_out": left_out,
+            "left_out": counted.left_out,
             "filters": [*filters],
             "only_naming": [NAMED[option] for option in filters if option in NAMED and option not in served],
             "instead": instead,
-            "complete": not orphans and not left_out and not any(summary[key] for key in lost),
+            "complete": not incomplete,
+            "incomplete": incomplete,
         },
         "rows": rows,
     }

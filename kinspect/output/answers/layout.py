@@ -77,6 +77,8 @@ class Layout(NamedTuple):
 
     def empty(self, capture: dict[str, Any]) -> str:
         """The text where there are no rows."""
+        if nothing_decoded(capture):
+            return escape(capture["incomplete"][0])
         return self.nothing + (" in what passes the filter" if capture["filters"] else "")
 
 
@@ -94,6 +96,8 @@ class Room(NamedTuple):
     more: str
 
 
+TEXT_WIDTH = 80
+"""Smallest width to which lines on what is missing are broken."""
 PRINTED = Room(40, 6, ": --wide shows all")
 
 
@@ -121,15 +125,18 @@ def parts(
     else:
         yield Text(layout.empty(found["capture"]))
     for text in warnings(found["capture"]):
-        yield Text(text, style=NOTE)
+        yield Text(
+            fill(text, max(width, TEXT_WIDTH), subsequent_indent="  ", break_on_hyphens=False), style=NOTE
+        )
     if rows and typed.captures:
         yield Text(f"next: {escape(typed.command(layout.more, rows, found['capture']))}", style=DIM)
 
 
 def page(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHING) -> Iterator[Text]:
     """The `parts` of an answer's object, below the capture's time span where its layout has that."""
-    if layout_of(found["answer"]).spans and found["capture"]["from"] is not None:
-        yield _span(found["capture"], style)
+    capture = found["capture"]
+    if layout_of(found["answer"]).spans and capture["from"] is not None and not nothing_decoded(capture):
+        yield _span(capture, style)
     yield from parts(found, width, style, typed)
 
 
@@ -159,26 +166,15 @@ def warnings(capture: dict[str, Any]) -> list[str]:
     return [text for text in (counted, capture["instead"], _lacking(capture)) if text]
 
 
+def nothing_decoded(capture: dict[str, Any]) -> bool:
+    """True if there is nothing to answer from; the first line of what is missing says why."""
+    return capture["exchanges"] == capture["orphans"] and not capture["complete"]
+
+
 def _lacking(capture: dict[str, Any]) -> str:
-    """A line on what was not seen; empty if all was."""
-    found = [
-        f"{capture['gaps']:,} gaps ({capture['gap_bytes']:,} bytes)" if capture["gaps"] else "",
-        f"{capture['orphans']:,} answers without their request" if capture["orphans"] else "",
-        f"{capture['unresolved_topic_ids']:,} topic ids without a name"
-        if capture["unresolved_topic_ids"]
-        else "",
-        f"{counted(capture['fetch_sessions_under_way'], 'fetch session')} begun before: some topics are unknown"
-        if capture["fetch_sessions_under_way"]
-        else "",
-        f"{capture['tls_not_decrypted']:,} TLS connections not decrypted (see --keylog)"
-        if capture["tls_not_decrypted"]
-        else "",
-        f"no room for {capture['left_out']:,} more" if capture["left_out"] else "",
-    ]
-    text = ", ".join(filter(None, found))
-    if capture["complete"]:
-        return text
-    return f"{text or 'not all was read'}: counts are lower bounds"
+    """A line on what is missing; empty if nothing is."""
+    found = capture["incomplete"][1:] if nothing_decoded(capture) else capture["incomplete"]
+    return f"{escape(', '.join(found))}: counts are lower bounds" if found else ""
 
 
 class Cells:

@@ -83,7 +83,7 @@ class _Listed:
             elif isinstance(line, Exchange):
                 self.seen = line.order
                 if self._next == line.order - 1:
-                    self._answer.add(line)
+                    self._answer.take(line)
                     self._next = next(self._places, None)
 
 
@@ -125,7 +125,7 @@ def _over_spool(
     for number, index in enumerate(listed):
         closed.pass_to(index)
         try:
-            answer.add(store.exchange(index))
+            answer.take(store.exchange(index))
         except KinspectError:
             lost += 1
         if number % PIECE == 0:

@@ -1,0 +1,70 @@
+"""Groups that had members when what is counted begins: who joined was not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kinspect.analysis.record import LEAST, Record
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.wire.order import LineKey
+from kinspect.protocol.apikeys import (
+    CONSUMER_GROUP_HEARTBEAT,
+    HEARTBEAT,
+    JOIN_GROUP,
+    SHARE_GROUP_HEARTBEAT,
+    STREAMS_GROUP_HEARTBEAT,
+    SYNC_GROUP,
+)
+
+CONNECTIONS_LOOKED_AT: Final = 10_000
+"""Connections whose first request of a member is looked at; later ones tell nothing new."""
+
+_FIELDS = frozenset({"group_id", "member_epoch"})
+_BY_EPOCH = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
+_APIS = _BY_EPOCH | {JOIN_GROUP, HEARTBEAT, SYNC_GROUP}
+
+
+@dataclass(slots=True)
+class Membership(Record):
+    """The first request by which a member of a group joined, and the first one of a member that had joined before."""
+
+    joined: LineKey | None = field(default=None, metadata=LEAST)
+    met: LineKey | None = field(default=None, metadata=LEAST)
+
+    def add(self, joins: bool, key: LineKey) -> None:
+        """Take a request of a member."""
+        self.merge(Membership(joined=key) if joins else Membership(met=key))
+
+    @property
+    def is_older(self) -> bool:
+        """True if a member had joined before anything that was counted."""
+        return self.met is not None and (self.joined is None or self.met < self.joined)
+
+
+class MembershipRequest(NamedTuple):
+    """A request of a member: its group, and whether it joins."""
+
+    group: str
+    joins: bool
+
+
+class MembershipRequests:
+    """The first request of a member on each connection."""
+
+    def __init__(self) -> None:
+        self._connections: set[str] = set()
+
+    def first(self, exchange: Exchange) -> MembershipRequest | None:
+        """The exchange's request, if it is the first of its connection."""
+        key, request, connections = exchange.api_key, exchange.request, self._connections
+        if key not in _APIS or request is None or len(connections) >= CONNECTIONS_LOOKED_AT:
+            return None
+        connection = exchange.connection.connection_id
+        if connection in connections:
+            return None
+        connections.add(connection)
+        asked = request.decode(_FIELDS).body or {}
+        group, epoch = asked.get("group_id"), asked.get("member_epoch") or 0
+        joins = epoch <= 0 if key in _BY_EPOCH else key == JOIN_GROUP
+        return None if group is None else MembershipRequest(group, joins)

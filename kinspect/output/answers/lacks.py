@@ -1,0 +1,123 @@
+"""What an answer lacks, a line each: what the capture has not, what filters left out, what there was no room for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kinspect.tls.keylog import NONE_GIVEN
+
+Object = dict[str, Any]
+
+
+class Counted(NamedTuple):
+    """What an answer counted: exchanges; groups that had members before them; how often there was no room for more."""
+
+    exchanges: int
+    groups: int
+    left_out: int
+
+
+def lacks(
+    summary: Object, counted: Counted, filters: Sequence[str] = (), ended: Iterable[str] = ()
+) -> list[str]:
+    """Lines on what is missing, the gravest first; none if nothing is. `summary`: the `summary` line's object;
+    `filters`: options of the filter; `ended`: why not all was read."""
+    found = [*_undecoded(summary), *ended, _under_way(summary, counted)]
+    found += [tell(summary[key]) for key, tell in _LACKS.items() if summary[key]]
+    if summary["outcomes"]["orphan"]:
+        found.append(f"{_count(summary['outcomes']['orphan'], 'answer')} without their request")
+    if filters and counted.exchanges < summary["exchanges"]:
+        found.append(f"exchanges that {', '.join(filters)} left out")
+    if counted.left_out:
+        found.append(f"no room for {counted.left_out:,} more")
+    return [*filter(None, found)]
+
+
+def _undecoded(summary: Object) -> Iterator[str]:
+    """Why there is nothing to answer from."""
+    exchanges, connections = summary["exchanges"], summary["connections"]
+    if exchanges and exchanges == summary["outcomes"]["orphan"]:
+        yield "no request was captured, only answers"
+    if exchanges or connections["kafka"]:
+        return
+    if connections["tls"]:
+        reason = max(summary["tls_not_decrypted"], key=summary["tls_not_decrypted"].__getitem__, default=None)
+        yield f"no Kafka was decoded: the connections are TLS{f', and {reason}' if reason else ''}"
+    elif connections["other"]:
+        yield "no Kafka was found: the connections speak something else, or too little of them was captured"
+    elif not summary["packets"]:
+        yield "no Kafka was found: there is no packet"
+    else:
+        yield "no Kafka was found: no connection carries data"
+
+
+def _under_way(summary: Object, counted: Counted) -> str:
+    """What had begun before what was counted."""
+    begun = {
+        "connection": summary["partial_connections"]["no_begin"],
+        "fetch session": summary["fetch_sessions_under_way"],
+        "group": counted.groups,
+    }
+    texts = [_count(count, thing) for thing, count in begun.items() if count]
+    return f"{_joined(texts)} under way at the begin" if texts else ""
+
+
+def _partial(connections: dict[str, int]) -> str:
+    sides = [
+        f"{_count(connections[f'no_{side}'], 'connection')} without the {side}'s packets"
+        for side in ("client", "broker")
+        if connections[f"no_{side}"]
+    ]
+    if connections["unknown"]:
+        sides.append(
+            f"{_count(connections['unknown'], 'connection')} of an unknown protocol, as not all was captured"
+        )
+    return ", ".join(sides)
+
+
+def _gaps(causes: dict[str, int]) -> str:
+    words = {
+        "capture_loss": "lost bytes",
+        "snaplen": "packets that were cut",
+        "mid_start": "a begin in the middle",
+    }
+    return ", ".join(
+        f"{_count(causes[cause], 'gap')} by {text}" for cause, text in words.items() if causes[cause]
+    )
+
+
+def _tls(reasons: dict[str, int]) -> str:
+    advice = " (see --keylog)" if NONE_GIVEN in reasons else f": {next(iter(reasons))}"
+    return f"{_count(sum(reasons.values()), 'TLS connection')} not decrypted{advice}"
+
+
+def _unknown(options: dict[str, int]) -> str:
+    each = [
+        f"{_count(count, 'exchange')} of which {option} is not known" for option, count in options.items()
+    ]
+    return ", ".join(each)
+
+
+_LACKS: dict[str, Callable[[Any], str]] = {
+    "kernel_drops": lambda count: f"{_count(count, 'packet')} dropped by the kernel",
+    "queue_drops": lambda count: f"{_count(count, 'packet')} not decoded, as they came too fast",
+    "left_packets": lambda count: f"{_count(count, 'packet')} not decoded, as the run ended",
+    "partial_connections": _partial,
+    "gap_causes": _gaps,
+    "tls_not_decrypted": _tls,
+    "late_packets": lambda count: f"{_count(count, 'packet')} out of time",
+    "caps_hit": lambda caps: f"limits reached: {', '.join(caps)}",
+    "unresolved_topic_ids": lambda count: f"{_count(count, 'topic id')} without a name",
+    "unknown_to_filters": _unknown,
+}
+"""Lines by the keys of the summary, in their order."""
+
+
+def _count(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def _joined(texts: list[str]) -> str:
+    *before, last = texts
+    return f"{', '.join(before)} and {last}" if before else last
