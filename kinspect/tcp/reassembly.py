@@ -16,7 +16,7 @@ from kinspect.model import ACK, FIN, FRAME_BITS, RST, SYN, Caps, Counts, Progres
 from kinspect.tcp.connection import NEVER, Connection, Half, Island, StreamHandler
 from kinspect.tcp.delivery import LINGER_PACKETS, NOBODY, Delivery
 from kinspect.tcp.keys import ends, pair, reverse_key, scope
-from kinspect.tcp.lookup import SYN_DISTANCE, find_half, has_nearer, is_near
+from kinspect.tcp.lookup import CLOSE, SYN_DISTANCE, find_half, has_nearer, is_near
 from kinspect.tcp.recent import LOOKED_AT, RecentPackets
 from kinspect.tcp.runclock import LOOK_EACH, RunClock
 from kinspect.tcp.sequence import MASK, NEAR, distance
@@ -400,7 +400,15 @@ class Reassembler:
             return half
         # The receiver of a reset may have sent this before it; a sender of one that goes on did not mean it.
         reset = connection.reset
-        self._take_stray(island, segment, not flags & RST and (reset is None or reset[2] == half.direction))
+        crossed = (
+            reset is not None
+            and reset[2] != half.direction
+            and (
+                island.clock - connection.last.clock < self._caps.reorder_ns
+                or abs(distance(seq, half.next)) < CLOSE
+            )
+        )
+        self._take_stray(island, segment, not flags & RST and not crossed)
         return None
 
     def _take_stray(self, island: Island, segment: Segment, may_wait: bool) -> None:

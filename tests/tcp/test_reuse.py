@@ -87,6 +87,20 @@ def test_what_was_under_way_when_a_reset_came_is_no_connection():
     assert play.counts.ignored_bytes == 5 * len(GET)
 
 
+@pytest.mark.parametrize("reset", [a("R", 13, 13), a("RA", 13, 13), b("R", 13, 13), b("RA", 13, 13)])
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_ports_used_again_after_a_reset_lose_no_message(reset, first):
+    old = [*HELLO, *talk(0, 2), reset]
+    again = [
+        replace(packet, at=2 * SECOND + number * MS, isn=(OTHER_ISN[0], OTHER_ISN[1]))
+        for number, packet in enumerate(talk(0, 3)[first:])
+    ]
+    play = Play([*old, *again])
+    events = [event for event in play.log if event[0] == 2 and event[1] == "data"]
+    assert len(events) == 6 - first
+    assert play.counts.ignored_bytes == 0
+
+
 @pytest.mark.parametrize("counted", [0, 1])
 @pytest.mark.parametrize("side", [a, b])
 def test_a_fin_whose_sender_goes_on_did_not_end_it(side, counted):
