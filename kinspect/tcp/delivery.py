@@ -93,7 +93,7 @@ class Delivery:
         first, second = connection.halves
         number = first.packets + second.packets
         while connection.end_reason is None:
-            if self._drain(first) | self._drain(second):
+            if self._drain(connection):
                 continue
             if self._skip_passed(first, number) or self._skip_passed(second, number):
                 continue
@@ -138,7 +138,7 @@ class Delivery:
         connection.opening = False
         connection.end_reason = reason
         while True:
-            if self._drain(first) | self._drain(second):
+            if self._drain(connection):
                 continue
             if not self._force(connection) and not (
                 self._skip(first, _hole_end(first)) or self._skip(second, _hole_end(second))
@@ -270,7 +270,7 @@ class Delivery:
         self.held_bytes += held.weight - before
         if half.connection.opening and (self._holds_much(half) or self._holds_too_much()):
             half.connection.opening = False
-        self._drain(half)
+        self._drain(half.connection)
         self._keep_caps(half)
 
     def _place_reset(self, half: Half, seq: int, ack: int) -> None:
@@ -300,13 +300,12 @@ class Delivery:
         reach = half.offset if half.held is None else max(half.offset, half.held.acked, half.held.end)
         return half.offset + ahead <= reach + RESET_SLACK
 
-    def _drain(self, half: Half) -> bool:
-        """Hand on the next pieces of the stream that need not wait for the peer's. Returns True if there were any."""
+    def _drain(self, connection: Connection) -> bool:
+        """Hand on the next pieces of the streams that wait for nothing, in the order of their packets. Returns True if
+        there were any."""
         drained = False
-        while (held := half.held) is not None and held.pieces and held.pieces[0].start == half.offset:
-            if _blocked(half, held.pieces[0].arrival.ack):
-                break
-            self._hand_on(half)
+        while ready := [half for half in connection.halves if _is_ready(half)]:
+            self._hand_on(min(ready, key=_head_number) if len(ready) > 1 else ready[0])
             drained = True
         return drained
 
@@ -437,8 +436,7 @@ class Delivery:
         while half.connection.end_reason is None and (cap := self._cap_hit(half)):
             self.counts.hit(cap)
             self._force(half.connection)
-            while self._drain(half) | self._drain(half.peer):
-                pass
+            self._drain(half.connection)
 
     def _cap_hit(self, half: Half) -> str:
         """Name of the cap that the held bytes exceed; empty if none."""
@@ -539,8 +537,13 @@ def _may_begin_earlier(half: Half) -> bool:
     return half.connection.opening and half.isn < 0 and half.offset == 0
 
 
+def _is_ready(half: Half) -> bool:
+    """True if the next bytes are there and wait for nothing."""
+    return _waits(half) and not _blocked(half, half.held.pieces[0].arrival.ack)  # type: ignore[union-attr]
+
+
 def _waits(half: Half) -> bool:
-    """True if the next bytes are there and wait for the peer's."""
+    """True if the next bytes are there, though they may wait for the peer's."""
     held = half.held
     return held is not None and bool(held.pieces) and held.pieces[0].start == half.offset
 

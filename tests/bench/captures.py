@@ -36,7 +36,7 @@ def made(capture: Capture) -> tuple[Path, Told]:
     if not told.exists():
         DIRECTORY.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as out:
-            found = generate.generate(capture.profile, out, capture.size, capture.times, capture.connections)
+            found = generate.generate(*capture[:1], out, *capture[1:])
         told.write_text(json.dumps(found._asdict()))
     return path, Told(**json.loads(told.read_text()))
 

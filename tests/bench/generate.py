@@ -2,11 +2,15 @@
 
     python tests/bench/generate.py bulk -o bulk.pcap
     python tests/bench/generate.py chatty --size 64MiB --connections 10 -o chatty.pcap
+    python tests/bench/generate.py chatty --begun 1600 -o middle.pcap
 
 `bulk` is what producers and consumers move: records of 200 bytes, half of them in lz4; `chatty` what they say between,
 a message a packet; both in versions that tshark 4.0 decodes to the last field. `mixed` is what clients of four releases
 say: sixteen APIs, errors, long polls, requests in flight. `tls` is records in TLS 1.2 and 1.3, of two releases, the
 secrets in the capture. tshark decodes half of the clients of both: those of Kafka 2.4 and before.
+
+`--begun` leaves the beginnings of the connections out: no SYN, clients that acknowledge what came before their last
+packet alone, as at the broker's side of a wire, and packets at that many megabits a second.
 
 What each connection says in a round is encoded once (`profiles.py`, `messages.py`); every repetition has its own time,
 port, sequence numbers, correlation ids and offsets. The same arguments give the same bytes, but for the keys of TLS.
@@ -88,22 +92,28 @@ class Told(NamedTuple):
 class Writer:
     """Writes the packets of connections, and counts what is in them."""
 
-    def __init__(self, out: BinaryIO, connections: int, tls: bool) -> None:
+    def __init__(self, out: BinaryIO, connections: int, tls: bool, begun: int | None) -> None:
         self.out = out
         self.record = pcapng_record if tls else pcap_record
         self.port = TLS_PORT if tls else BROKER_PORT
         peers = Peers() if tls else None
         self.ends = peers and [Ends(peers, connection) for connection in range(connections)]
+        self.begun = begun
         self.written = out.write(pcapng_header(peers.secrets()) if peers else PCAP_HEADER)
         self.packets = 0
         self.time_us = START_S * 1_000_000
+        self.sent_bits = 0
         self.correlation_id = 0
         self.asked: list[deque[int]] = [deque() for _ in range(connections)]
         self.numbers = [list(FIRST_NUMBERS) for _ in range(connections)]
+        # What each side acknowledges next.
+        self.acks = [[*FIRST_NUMBERS[::-1]] for _ in range(connections)]
         self.messages: Counter[str] = Counter()
         self.partitions = self.records = 0
 
     def open(self, connection: int) -> None:
+        if self.begun:
+            return
         for direction, flags in ((CLIENT, SYN), (BROKER, SYN | ACK), (CLIENT, ACK)):
             self.packet(connection, direction, flags)
         if self.ends:
@@ -141,13 +151,20 @@ class Writer:
     def packet(self, connection: int, direction: int, flags: int, payload: bytes | bytearray = b"") -> None:
         ends = ((CLIENT_IP, FIRST_PORT + connection), (BROKER_IP, self.port))
         (source, source_port), (target, target_port) = ends[direction], ends[1 - direction]
-        numbers = self.numbers[connection]
-        self.time_us += STEP_US
+        numbers, acks = self.numbers[connection], self.acks[connection]
+        if self.begun:
+            self.sent_bits += 8 * (FRAME.size + len(payload))
+            self.time_us = START_S * 1_000_000 + self.sent_bits // self.begun
+            ack = acks[direction] if direction == CLIENT else numbers[CLIENT]
+        else:
+            self.time_us += STEP_US
+            ack = numbers[1 - direction]
+        acks[direction] = numbers[1 - direction]
         self.packets += 1
         head = FRAME.pack(
             ETHERNET,
             0x45, 0, FRAME.size - ETHERNET_SIZE + len(payload), self.packets & 0xFFFF, 0x4000, 64, 6, 0, source, target,
-            source_port, target_port, numbers[direction], numbers[1 - direction], 8 << 4, flags, 65535, 0, 0,
+            source_port, target_port, numbers[direction], ack, 8 << 4, flags, 65535, 0, 0,
             TIMESTAMPS,
         )  # fmt: skip
         numbers[direction] = (numbers[direction] + len(payload) + bool(flags & (SYN | FIN))) & MASK
@@ -160,14 +177,22 @@ class Writer:
 
 
 def generate(
-    profile: str, out: BinaryIO, size: int | None = None, times: int = 1, connections: int | None = None
+    profile: str,
+    out: BinaryIO,
+    size: int | None = None,
+    times: int = 1,
+    connections: int | None = None,
+    begun: int | None = None,
 ) -> Told:
-    """Write a capture of about `size` bytes, in whole rounds, or of `times` as many rounds; returns its contents."""
+    """Write a capture of about `size` bytes, in whole rounds, or of `times` as many rounds; returns its contents.
+
+    `begun`: it begins in the middle of its connections, at so many megabits a second.
+    """
     of = PROFILES[profile]
     connections, size = connections or of.connections, size or of.size
     talks = [of.talk(connection) for connection in range(connections)]
     groups = [range(connections)[at : at + of.beside] for at in range(0, connections, of.beside)]
-    writer = Writer(out, connections, of.tls)
+    writer = Writer(out, connections, of.tls, begun)
 
     def talk(round_number: int) -> None:
         group = groups[round_number % len(groups)]
@@ -204,11 +229,12 @@ def main() -> None:
     parser.add_argument("--size", type=read_size)
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--connections", type=int)
+    parser.add_argument("--begun", type=int, metavar="MBIT")
     parser.add_argument("--told", type=Path, help="JSON of what it holds")
     parser.add_argument("-o", "--output", type=Path, required=True)
     values = parser.parse_args()
     with open(values.output, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
-        told = generate(values.profile, out, values.size, values.times, values.connections)
+        told = generate(values.profile, out, values.size, values.times, values.connections, values.begun)
     if values.told:
         values.told.write_text(json.dumps(told._asdict()))
     print(

@@ -48,12 +48,14 @@ TO_FILE = {"one job", "two jobs", "eight jobs"}
 
 
 class Capture(NamedTuple):
-    """A capture of `generate.py`; `connections` is None as the profile has them."""
+    """A capture of `generate.py`; `connections` is None as the profile has them. `begun`: it begins in the middle of
+    them, at so many megabits a second."""
 
     profile: str
     size: int
     times: int = 1
     connections: int | None = None
+    begun: int | None = None
 
 
 class Run(NamedTuple):
@@ -114,7 +116,8 @@ class Plan(NamedTuple):
         )
 
 
-GOALS: dict[tuple[str, str], Targets] = {
+Goals = dict[tuple[str, str], Targets]
+GOALS: Goals = {
     ("bulk", "full"): (6, 15),
     ("bulk", "default"): (None, 30),
     ("bulk", "two fields"): (4, 6),
@@ -123,6 +126,10 @@ GOALS: dict[tuple[str, str], Targets] = {
     ("chatty", "two fields"): (2.5, 5),
 }
 """How many times faster than tshark, by profile and command; of the other profiles tshark does not decode all."""
+BEGUN_GOALS: Goals = {("chatty", "two fields"): (1.5, 3)}
+"""The same where the capture begins in the middle of its connections."""
+RATES = (110, 1600)
+"""Megabits a second of such captures."""
 AGAINST_TSHARK = {
     "full": ("records with payload", "tshark ek"),
     "default": ("default", "tshark ek"),
@@ -137,11 +144,16 @@ def plan(quick: bool) -> Plan:
     middle = Capture("bulk", 32 * MIB if quick else 256 * MIB)
     long = ones["chatty"]._replace(times=4 if quick else 20)
     ten = ones["chatty"]._replace(connections=10)
+    begun = [ones[name]._replace(begun=rate) for name in ("bulk", "chatty") for rate in RATES]
     little = Capture("chatty", 100_000, connections=10)
     click = Run("import click")
     rounds, few = (2, 1) if quick else (5, 3)
     groups = [
         *(Group(profile, _against_tshark(capture), rounds) for profile, capture in ones.items()),
+        *(
+            Group(f"begun {capture.profile} {capture.begun}", _against_tshark(capture, BEGUN_GOALS), few)
+            for capture in begun
+        ),
         Group("floor", [Row("`--format none`", Run("none", huge), Run("tcpdump", huge), SLOWER, (None, 4))], rounds),
         *(Group(f"answers {capture.profile}", _answers(capture), few) for capture in (huge, long)),
         *(
@@ -162,12 +174,12 @@ def plan(quick: bool) -> Plan:
             5 if quick else 21,
         ),
     ]  # fmt: skip
-    return Plan(groups, [*ones.values(), ten, little], [huge])
+    return Plan(groups, [*ones.values(), *begun, ten, little], [huge])
 
 
-def _against_tshark(capture: Capture) -> list[Row]:
+def _against_tshark(capture: Capture, goals: Goals = GOALS) -> list[Row]:
     return [
-        Row(work, Run(command, capture), Run(other, capture), FASTER, GOALS.get((capture.profile, command), NONE))
+        Row(work, Run(command, capture), Run(other, capture), FASTER, goals.get((capture.profile, command), NONE))
         for command, (work, other) in AGAINST_TSHARK.items()
     ]  # fmt: skip
 

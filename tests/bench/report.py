@@ -229,7 +229,8 @@ def _capture(capture: Capture) -> str:
     unit, letter = next(((unit, name) for unit, name in UNITS if size % unit == 0), (10**6, "MB"))
     name = f"{capture.profile} {size / unit:.3g} {letter}"
     name += f" × {capture.times}" if capture.times > 1 else ""
-    return name + (f", {capture.connections} connections" if capture.connections else "")
+    name += f", {capture.connections} connections" if capture.connections else ""
+    return name + (f", begun, {capture.begun} Mbit/s" if capture.begun else "")
 
 
 def _version(program: str) -> str:

@@ -13,11 +13,12 @@ import report
 import run
 import stages
 import witness
-from plan import FASTER, FILE, SLOWER, Capture, Row, Run, plan, tshark_fields
+from plan import FASTER, FILE, RATES, SLOWER, Capture, Row, Run, plan, tshark_fields
 from profiles import PROFILES, RELEASES
 
 import captures
 import kinspect
+from kinspect.capture import open_timeline
 from kinspect.form import COMPILED
 
 SMALL = {"bulk": (300_000, 2), "chatty": (30_000, 2), "mixed": (300_000, 16), "tls": (900_000, 4)}
@@ -148,6 +149,20 @@ def test_the_page_keeps_both_forms_and_what_is_around(tmp_path, monkeypatch):
     assert "old" not in text
     cells = ("15× (≥ 10×, met): 1.00 s, 10 MiB", "15× (≥ 20×, missed): 1.00 s, 10 MiB")
     assert f"| work | – | tshark ek | {cells[0]} | {cells[1]} |" in text.splitlines()
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("profile", ["bulk", "chatty"])
+def test_a_capture_that_begins_in_the_middle_has_its_rate_and_is_read_whole(profile, rate):
+    size, connections = SMALL[profile]
+    capture = Capture(profile, size, connections=connections, begun=rate)
+    told = captures.told_of(capture)
+    exchanges = [*kinspect.read(captures.path_of(capture))]
+    assert {exchange.outcome for exchange in exchanges} == {"answered"}
+    assert 2 * len(exchanges) == sum(told.messages.values())
+    times = [time for block in open_timeline([captures.path_of(capture)]) for time in block.times]
+    sent = captures.path_of(capture).stat().st_size - told.packets * generate.RECORD_SIZE
+    assert (times[-1] - times[0]) * rate / 8000 == pytest.approx(sent, rel=0.05)
 
 
 def test_each_row_of_the_plan_has_its_captures():
