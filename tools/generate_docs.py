@@ -1,7 +1,8 @@
 """`make docs`: write the pages that are made from the code.
 
 `docs/cli.md` and `docs/man/kinspect.1` come from the commands' own options, `docs/protocol-support.md` from the
-schema table. With `--check` nothing is written; the differences are printed, and the exit status is 1 if there are
+schema table, `docs/schema/keys.csv` and the schemas of lines with `--fields` and `--no-nulls` from the other schemas
+and the tables. With `--check` nothing is written; the differences are printed, and the exit status is 1 if there are
 any. With `--examples` the console examples of the pages written by hand are run too, and those shown whole are
 brought up to date.
 """
@@ -12,6 +13,7 @@ import difflib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
+import contract
 from command_line import (
     EXIT_STATUSES,
     Row,
@@ -173,6 +175,8 @@ def pages() -> dict[str, str]:
         "cli.md": cli_page(),
         "man/kinspect.1": man_page(),
         "protocol-support.md": protocol_page(),
+        **contract.derived(),
+        contract.KEYS: contract.keys_file(),
     }
 
 

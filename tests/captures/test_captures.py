@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections.abc import Callable
@@ -31,14 +30,14 @@ from support.lines import Line
 from support.manifest import Row, load
 from support.packets import aligned, nanosecond_pcap, packets
 from support.reading import PLACES, TIMES, Reading, bytes_alone, clean, read, texts
+from support.schemas import strict
 
 import kinspect
 from kinspect.cli import main
 from kinspect.errors import CaptureError, TruncatedCaptureError
 from kinspect.kafka.view.view import View
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "exchange.schema.json"
-STRICT = Draft202012Validator(json.loads(SCHEMA.read_bytes()))
+STRICT = Draft202012Validator(strict("exchange"))
 UNREADABLE = {"nk_garbage_pc.pcap", "garbage.pcap", "nk_zerobytes_pc.pcap", "zerobytes.pcap"}
 
 VIEWS = [View(records=records, payload=payload) for records, payload in [

@@ -15,10 +15,11 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 from support.pcap import Conversation, framed, pcap
+from support.schemas import strict
 
 from kinspect.protocol import Message, encode_request
 
-SCHEMAS = Path(__file__).parents[2] / "docs" / "schema"
+CAPTURES = Path(__file__).parents[2] / "captures"
 
 
 def lines(result):
@@ -500,7 +501,7 @@ def test_every_line_type_follows_its_schema(kinspect, packets, tmp_path):
     found = lines(kinspect("read", "--emit", "exchange,connection,gap,summary", path))
     assert {line["type"] for line in found} == {"exchange", "connection", "gap", "summary"}
     for line in found:
-        schema = json.loads((SCHEMAS / f"{line['type']}.schema.json").read_text())
+        schema = strict(line["type"])
         jsonschema_rs.validate(schema, line)
         assert list(line) == list(schema["properties"])
 
@@ -645,6 +646,6 @@ def test_a_body_field_that_no_message_has(kinspect, capture):
     ],
 )
 def test_options_on_bodies_are_not_ignored(kinspect, options, told):
-    found = kinspect("read", SCHEMAS.parents[1] / "captures" / "4.4.0" / "nano.pcap", *options)
+    found = kinspect("read", CAPTURES / "4.4.0" / "nano.pcap", *options)
     assert found.status == (2 if told else 0)
     assert (told or "") in found.err

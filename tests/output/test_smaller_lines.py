@@ -3,8 +3,11 @@
 import json
 from pathlib import Path
 
+import contract
 import pytest
+from jsonschema_rs import Draft202012Validator
 from support.decoded import keylog_beside
+from support.schemas import strict
 
 from kinspect.api import read
 from kinspect.errors import CaptureError, KinspectError
@@ -96,6 +99,18 @@ def test_no_nulls(kinspect):
     assert any(None in line["request"]["body"].values() for line in few if line["type"] == "exchange")
     assert any(line != short for line, short in zip(whole, few, strict=True))
     assert few[-1]["kernel_drops"] == 0 if whole[-1]["kernel_drops"] == 0 else "kernel_drops" not in few[-1]
+
+
+def test_no_nulls_have_their_schema(kinspect):
+    validators = {name: Draft202012Validator(strict(f"{name}-no-nulls")) for name in contract.LINES}
+    seen = set()
+    for path in CAPTURES[::6]:
+        for line in lines(kinspect("read", path, *EVERYTHING, "--no-nulls")):
+            validators[line["type"]].validate(line)
+            seen.add(line["type"])
+            refused = ({**line, "schema_version": None}, {**line, "event_id": []}, {"type": line["type"]})
+            assert not any(map(validators[line["type"]].is_valid, refused))
+    assert seen == {"exchange", "connection", "gap", "summary"}
 
 
 def test_with_fields(kinspect):
