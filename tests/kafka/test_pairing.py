@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from random import Random
 
 import pytest
 from conversation import (
@@ -78,11 +79,11 @@ class TestLostRequests:
             conversation.client(heartbeat(0)).broker(heartbeat_answer(0))
         assert codes(conversation.close()) == [[]] * 5
 
-    def test_a_client_that_pipelines_is_sure_again_when_all_is_answered(self) -> None:
+    def test_how_many_requests_of_a_client_that_pipelines_were_lost_is_not_known(self) -> None:
         conversation = Conversation().client(heartbeat(0), heartbeat(0)).lose(CLIENT, SIZE)
         conversation.broker(*[heartbeat_answer(0)] * 3).client(heartbeat(0), heartbeat(0))
         conversation.broker(*[heartbeat_answer(0)] * 2)
-        assert codes(conversation.close()) == [[]] * 5
+        assert codes(conversation.close()) == [[]] * 3 + [["uncertain_pairing"]] * 2
 
     def test_a_hole_inside_a_request_loses_none(self) -> None:
         wire = heartbeat(1)
@@ -196,3 +197,83 @@ class TestUnknownAcks:
         exchanges = conversation.close()
         answered = [e for e in exchanges if e.outcome == "answered"]
         assert "uncertain_pairing" in codes(answered)[-1]
+
+
+# ---------------------------------------------------------------------- ids that come again
+
+IDS: dict[str, Callable[[Random, int], int]] = {
+    "one": lambda _, number: 9,
+    "three": lambda _, number: number % 3,
+    "pairs": lambda _, number: number // 2,
+    "random of three": lambda random, _: random.randrange(3),
+    "random of fifty": lambda random, _: random.randrange(50),
+    "random": lambda random, _: random.randrange(1 << 31),
+    "counted": lambda _, number: number,
+    "counted, with others between": lambda random, number: number * 7 + random.randrange(7),
+}
+
+
+class Talk:
+    """A client that pipelines, with some of what both say lost; each answer tells the number of its request."""
+
+    def __init__(self, ids: str, depth: int, seed: int) -> None:
+        self.random = Random(seed)
+        self.conversation = Conversation()
+        waiting: list[tuple[int, int]] = []
+        number = 0
+        while number < 60 or waiting:
+            if number < 60 and len(waiting) < depth and (not waiting or self.random.random() < 0.6):
+                correlation_id = IDS[ids](self.random, number)
+                body = {"group_id": "g", "generation_id": number, "member_id": "m"}
+                self.say(CLIENT, request(12, 1, correlation_id, body), number >= 12)
+                waiting.append((number, correlation_id))
+                number += 1
+            else:
+                answered, correlation_id = waiting.pop(0)
+                body = {"throttle_time_ms": answered, "error_code": 0}
+                self.say(BROKER, response(12, 1, correlation_id, body), number >= 12)
+
+    def say(self, side: int, message: bytes, may_lose: bool) -> None:
+        if may_lose and self.random.random() < 0.1:
+            self.conversation.lose(side, len(message))
+        elif side == CLIENT:
+            self.conversation.client(message)
+        else:
+            self.conversation.broker(message)
+
+    def pairs(self) -> list[tuple[bool, bool]]:
+        """Of each exchange that was answered: is the answer its own, and is it said to be uncertain?"""
+        found = []
+        for exchange in self.conversation.close():
+            asked = exchange.request and exchange.request.body
+            answered = exchange.response and exchange.response.body
+            if exchange.outcome == "answered" and asked and answered:
+                own = asked["generation_id"] == answered["throttle_time_ms"]
+                found.append((own, any(p.code == "uncertain_pairing" for p in exchange.problems)))
+        return found
+
+
+@pytest.mark.parametrize("ids", IDS)
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_no_wrong_answer_without_a_problem(ids: str, depth: int) -> None:
+    found = [pair for seed in range(12) for pair in Talk(ids, depth, seed).pairs()]
+    assert (False, False) not in found
+    if ids.startswith("counted"):
+        assert {*found} == {(True, False)}
+
+
+def test_ids_of_a_login_are_no_ids_that_come_again() -> None:
+    conversation = Conversation()
+    for correlation_id in (2147483640, 2147483641, 0, 1, 2, 3):
+        conversation.client(heartbeat(correlation_id)).broker(heartbeat_answer(correlation_id))
+    conversation.client(heartbeat(4)).lose(CLIENT, SIZE).client(heartbeat(6), heartbeat(7))
+    conversation.lose(BROKER, ANSWER_SIZE).broker(*map(heartbeat_answer, (5, 6, 7)))
+    assert not any("uncertain_pairing" in problem for problem in codes(conversation.close()))
+
+
+def test_a_run_of_ids_that_comes_again() -> None:
+    conversation = Conversation()
+    for correlation_id in (0, 1, 2, 3, 0, 1):
+        conversation.client(heartbeat(correlation_id)).broker(heartbeat_answer(correlation_id))
+    conversation.client(heartbeat(2)).lose(BROKER, ANSWER_SIZE).broker(heartbeat_answer(2))
+    assert codes(conversation.close())[-1] == ["uncertain_pairing"]

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 NO_HOLE: Final = -1
 SIZE_BYTES: Final = 4
+WAITED_FOR: Final = 16
+"""Number of requests, each sent after the answer to the one before, that show that a client waits for each."""
+MOST_RUNS: Final = 8
+"""Number of runs of ids beyond which ids are taken to come again."""
 REPEATED_AMONG: Final = 64
 """Number of requests in flight, the oldest first, that may be told to have been sent again."""
 
@@ -21,13 +25,14 @@ REPEATED_AMONG: Final = 64
 class Pending:
     """Requests that wait for a response, in the order they were sent. A correlation id may repeat.
 
-    Some clients use one id for all requests. Then an answer does not show which request or answer was lost, and pairing
-    is unsure until nothing is in flight. `unseen`: the connection was not seen from its start, so requests may have
-    been in flight before.
+    Some clients use one id for all requests, or a few over and over. Then an answer does not show which request or
+    answer was lost, and pairing is unsure until nothing is in flight. `unseen`: the connection was not seen from its
+    start, so requests may have been in flight before.
     """
 
     STATE: ClassVar = (
-        *("_doubtful", "_hole", "_last_id", "_mixed", "_next", "_passed", "_piped", "_same_id", "lost"),
+        *("_doubtful", "_hole", "_last_id", "_mixed", "_next", "_overlapped", "_passed", "_recur"),
+        *("_runs", "lost"),
     )
     __slots__ = (*STATE, "_first", "_in_order", "_oldest", "_repeated")
 
@@ -44,8 +49,9 @@ class Pending:
         self._passed = False  # the answers to the lost requests seem to have passed
         self._mixed = False  # a request other than the oldest with its id may have been answered
         self._last_id: int | None = None
-        self._same_id: bool | None = None  # the last two requests have the same id; None: there were no two
-        self._piped = False  # two requests with the same id were in flight at once
+        self._runs: list[list[int]] = []  # the ids so far as runs that ascend, each its first and last
+        self._recur: bool | None = None  # an id may have come again; None: there were no two
+        self._overlapped = False  # two requests were in flight at once
 
     def state(self) -> list[Any]:
         """State for `restore`, as plain values."""
@@ -76,16 +82,35 @@ class Pending:
             self._mixed = False
             if self._passed:
                 self._close_hole()
+        elif not self._overlapped:
+            self._overlapped = self._hole != NO_HOLE or not self.is_doubtful()
         self._in_order[number] = exchange
         correlation_id = exchange.correlation_id
-        if self._last_id is not None:
-            self._same_id = correlation_id == self._last_id
-        self._last_id = correlation_id
+        if not self._recur and correlation_id is not None:
+            self._note_id(correlation_id)
         if correlation_id in self._first:
-            self._piped = self._piped or correlation_id is not None
             self._repeated.setdefault(correlation_id, deque()).append(number)
         else:
             self._first[correlation_id] = number
+
+    def _note_id(self, correlation_id: int) -> None:
+        """Note a request's id, and whether it may have come before. Java's clients have a run of ids for logins."""
+        last, self._last_id = self._last_id, correlation_id
+        runs = self._runs
+        if last is None:
+            runs.append([correlation_id, correlation_id])
+            return
+        ascends = correlation_id > last
+        known = runs[:-1] if ascends else runs
+        # Ids of requests that were lost are not known.
+        lost = self._hole != NO_HOLE and not ascends
+        self._recur = (
+            lost or len(runs) > MOST_RUNS or any(low <= correlation_id <= high for low, high in known)
+        )
+        if ascends:
+            runs[-1][1] = correlation_id
+        else:
+            runs.append([correlation_id, correlation_id])
 
     def oldest(self) -> Exchange | None:
         """The request that has waited longest."""
@@ -112,7 +137,7 @@ class Pending:
         older = self.oldest()
         if older is None or not self.is_doubtful():
             return False
-        same = older.correlation_id == by.correlation_id and not self._piped
+        same = older.correlation_id == by.correlation_id and not self._overlapped
         return same or older.correlation_id is None
 
     def mix(self) -> None:
@@ -127,21 +152,24 @@ class Pending:
         self._passed = False
 
     def orphaned(self) -> None:
-        """Note an answer that no request here waits for."""
-        self._passed = True
+        """Note an answer that no request here waits for. Where ids come again, others of the same id may still come."""
+        waits = not self._overlapped and (self._recur is True or self._hole > 0)
+        self._passed = self._recur is False or waits
 
     def _close_hole(self) -> None:
         self._hole = NO_HOLE
         self.lost = self._passed = False
 
-    def is_unsure(self, correlation_id: int | None) -> bool:
-        """True if an answer with this correlation id may belong to another request than the oldest that has it."""
+    def is_unsure(self, correlation_id: int | None, early: bool) -> bool:
+        """True if an answer with this correlation id may belong to another request than the oldest that has it.
+        `early`: it came before that one."""
         number = self._first[correlation_id]
         doubtful = number < self._doubtful or self._in_order[number].doubt is not None
         if correlation_id in self._repeated and doubtful:
             self._mixed = True
-        beside_hole = self._hole != NO_HOLE and (number >= self._hole or number < self._doubtful)
-        return self._mixed or (self._same_id is True and beside_hole)
+        after_hole = self._hole != NO_HOLE and number >= self._hole
+        recur = early if self._recur is None else self._recur
+        return self._mixed or (recur and (after_hole or number < self._doubtful))
 
     def holds(self, correlation_id: int | None) -> bool:
         """True if a request with this correlation id waits (None: a raw SASL token)."""
@@ -157,9 +185,9 @@ class Pending:
         number = self._first[correlation_id]
         overtakes = self.oldest() is not self._in_order[number]
         if self._hole != NO_HOLE and number >= self._hole:
-            if self._same_id is False:
+            if self._recur is False:
                 self._close_hole()
-            elif not self._piped:
+            elif not self._overlapped and (not self._hole or number >= WAITED_FOR):
                 self._passed = True
         self._remove(correlation_id)
         return overtakes

@@ -56,8 +56,8 @@ INCOMPLETE: Final = {
 ONE_SIDED: Final = "one_sided"
 ACKS_UNKNOWN: Final = "acks_unknown"
 UNSURE: Final = (
-    "bytes were lost while requests with this correlation id were in flight: "
-    "this may be the response to another"
+    "bytes were lost, and correlation ids of this connection come again: "
+    "this may be the response to another request"
 )
 DROPPED: Final = "not kept: the cap on what is held over all connections was reached"
 CONFLICT: Final = "bytes before this one's end came again with another value; those that came first were used"
@@ -133,6 +133,7 @@ class Session:
         self._tokens = Tokens(bool(desynchronised))
         self._fetch_sessions = FetchSessions(ledger.fetch_room, ledger.heads_only)
         self._response_end: int | None = None
+        self._looks_back = False  # an answer to a request is looked for in bytes from before it
         self._throttled = False  # the last response carried a throttle time
         self._conflicts: dict[str, int] = {}  # bytes by direction, not reported yet
 
@@ -418,7 +419,9 @@ class Session:
         self._holdings.hold(exchange, self, EXCHANGE_BYTES + len(message.raw or b""))
         # With so many in flight this one's answer is one of many that tell the place.
         if desynchronised and waiting < LOCATED_BY:
+            self._looks_back = True
             responses.search()
+            self._looks_back = False
 
     def _learn_from_request(self, exchange: Exchange, message: WireMessage, new_use: bool) -> None:
         """Learn software, mechanism, user and role from requests that show them."""
@@ -494,7 +497,7 @@ class Session:
             self._pending.is_doubtful() or (older is not None and older.kind == SASL_TOKEN)
         ):
             self._lost(message)
-        if self._pending.is_unsure(correlation_id):
+        if self._pending.is_unsure(correlation_id, self._looks_back):
             exchange.noted += (Problem(RESPONSE, "uncertain_pairing", UNSURE),)
             exchange.latency_known = False
         overtakes = self._pending.take(correlation_id)
