@@ -22,7 +22,7 @@ from kinspect.capture import open_timeline
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine
 from kinspect.output import Style
-from kinspect.output.answers import layout
+from kinspect.output.answers import CSV, layout, write
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 SOME = ["0.10.2.2", "2.8.2", "4.4.0", "variants"]
@@ -192,6 +192,21 @@ def test_all_formats_have_the_same_rows(kinspect, name):
     rows = [json.loads(line) for line in kinspect(name, "--format", "jsonl", capture).out.splitlines()]
     assert rows == found["rows"] != []
     assert len([*csv.DictReader(io.StringIO(kinspect(name, "--format", "csv", capture).out))]) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        *[(f"{first}1+cmd|' /C calc'!A0", f"'{first}1+cmd|' /C calc'!A0") for first in "=+-@＝＠"],
+        *(("\t=1", "'\\x09=1"), ("\r=1", "'\\x0d=1"), ("a=1", "a=1"), ("", ""), ("'=1", "'=1")),
+        *((["=1", "b", "@c"], "'=1;b;'@c"), ({"=1": 2, "k": "-x"}, "'=1=2;k='-x"), ([-1, 2], "-1;2")),
+        *((-1, "-1"), (-1.5, "-1.5"), (None, ""), ([{"a": "=1"}], '[{"a":"=1"}]')),
+    ],
+)
+def test_cells_are_no_formulas_to_a_spreadsheet(value, cell):
+    text = io.StringIO()
+    write({"rows": [{"cell": value}]}, CSV, text, Style())
+    assert [*csv.DictReader(io.StringIO(text.getvalue(), newline=""))] == [{"cell": cell}]
 
 
 @each_answer

@@ -20,6 +20,8 @@ TABLE, JSON, JSONL, CSV = "table", "json", "jsonl", "csv"
 SCHEMA_VERSION = 1
 GROUPED = frozenset({"service_ms", "latency_ms", "waits", "controller"})
 """Keys of objects that always have the same keys."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""Beginnings of cells that spreadsheets take for formulas, the last four as wide characters."""
 INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 Object = dict[str, Any]
@@ -133,15 +135,21 @@ def _cell(value: Any) -> Any:
     """A value as text in a cell: of a list its values, of an object its keys with theirs, joined by semicolons; as JSON
     where there are objects in it."""
     if isinstance(value, str):
-        return escape(value)
+        return _defused(value)
     if not isinstance(value, (list, dict)):
         return value
     inner = value.values() if isinstance(value, dict) else value
     if any(isinstance(each, (list, dict)) for each in inner):
         return escape(orjson.dumps(value).decode())
     if isinstance(value, dict):
-        return ";".join(f"{escape(key)}={_cell(each)}" for key, each in value.items())
+        return ";".join(f"{_defused(key)}={_cell(each)}" for key, each in value.items())
     return ";".join(str(_cell(each)) for each in value)
+
+
+def _defused(text: str) -> str:
+    """The text, harmless on a terminal and in a spreadsheet, which would take it for a formula (OWASP, CSV injection).
+    Values in lists too: there may be a cell of their own where semicolons part cells."""
+    return f"'{escape(text)}" if text.startswith(FORMULA) else escape(text)
 
 
 _WRITERS: dict[str, Callable[[Object, TextIO, Style], None]] = {
