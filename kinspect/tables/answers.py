@@ -31,7 +31,7 @@ define_kind(
 define_kind(
     "rebalance",
     """generation long, started time, ended time, trigger text, by text, reason text, members long, cooperative bool,
-    stopped_ms double_map, assigned texts_map, revoked texts_map""",
+    stopped_ms double_map, unowned_ms double_map, assigned texts_map, revoked texts_map""",
 )
 define_kind("commit", "offset long, at time, high_watermark long, lag long")
 define_kind("quantiles", "p50 double, p95 double, p99 double, max double")

@@ -86,11 +86,12 @@ class Walk:
         if told.get("error_code") is None or "generation_id" not in asked:
             return
         who = asked["group_id"], asked["member_id"]
-        signs = self.signs.pop(who, [])
         place = asked["group_id"], line["client"]["id"], asked["generation_id"]
-        if signs:
-            self.stops[place].append(millis(line["completed_at"]) - millis(min(signs)))
         decoded = told.get("assignment_decoded")
+        if told["error_code"] == 0 and (decoded is None or decoded["assigned_partitions"]):
+            signs = self.signs.pop(who, [])
+            if signs:
+                self.stops[place[:2]].append(millis(line["completed_at"]) - millis(min(signs)))
         if decoded is not None and told["error_code"] == 0:
             self.assigned[place] = sorted(
                 (part["topic"], number)
@@ -167,10 +168,10 @@ def test_stops_and_assignments_are_those_of_the_lines(lines, rows, folder):
             assert [f"{topic}-{index}" for topic, index in parts] in [
                 one["assigned"].get(client) for one in made
             ] or client not in {member["client_id"] for member in found[group]["members"]}, (capture, group)
-        for (group, client, generation), stops in walk.stops.items():
+        for (group, client), stops in walk.stops.items():
             for one in found[group]["rebalances"]:
                 stopped = one["stopped_ms"].get(client)
-                if one["generation"] == generation and stopped:
+                if stopped:
                     assert any(stopped == pytest.approx(stop, abs=0.01) for stop in stops), (capture, group)
 
 
@@ -220,8 +221,12 @@ def test_cooperative_members_go_on(rows):
     second, third, last = row["rebalances"][1:]
     assert second["revoked"] == {"pc-jv-1": ["pc-grp-3", "pc-grp-4", "pc-grp-5"]}
     assert third["revoked"] == last["revoked"] == {}
-    assert third["stopped_ms"]["pc-jv-1"] == last["stopped_ms"]["pc-jv-1"] == 0
-    assert second["stopped_ms"]["pc-jv-1"] > 0 < third["stopped_ms"]["pc-jv-2"]
+    assert third["stopped_ms"] == last["stopped_ms"] == {"pc-jv-1": 0}
+    # The new member waits until others have given back what it gets, a generation later.
+    assert second["stopped_ms"]["pc-jv-1"] > 0
+    assert second["stopped_ms"]["pc-jv-2"] == pytest.approx(870.6, abs=0.1)
+    assert second["unowned_ms"] == pytest.approx({f"pc-grp-{n}": 507.7 for n in (3, 4, 5)}, abs=0.1)
+    assert (third["unowned_ms"], set(last["unowned_ms"])) == ({}, {"pc-grp-3", "pc-grp-4", "pc-grp-5"})
 
 
 def test_static_members_have_instance_ids(rows):
@@ -248,6 +253,9 @@ def test_the_new_consumer_protocol(rows, release, name):
     assert shared["assigned"][first] + shared["assigned"][second] == [f"{name}-k848-{n}" for n in range(4)]
     assert shared["revoked"] == {first: shared["assigned"][second]}
     assert row["rebalances"][2]["stopped_ms"] == {first: 0}
+    # What the one that leaves had has no owner until the other one's next heartbeat.
+    assert set(row["rebalances"][2]["unowned_ms"]) == set(shared["assigned"][second])
+    assert min(row["rebalances"][2]["unowned_ms"].values()) > 100
     static = found[f"{name}-848-javastatic"]
     assert [(one["instance_id"], one["left_how"]) for one in static["members"]] == [
         (f"{name}-i848", "static_leave")
@@ -257,10 +265,18 @@ def test_the_new_consumer_protocol(rows, release, name):
 def test_share_and_streams_groups(rows):
     share = rows(CAPTURES / "4.4.0" / "share.pcap.gz")["pc-shg"]
     assert (share["kind"], share["committed"]) == ("share", {})
-    assert share["rebalances"][-1]["assigned"] == {"pc-shc": ["pc-share-0", "pc-share-1"]}
+    (joined,) = share["rebalances"]
+    assert joined["assigned"] == {"pc-shc": ["pc-share-0", "pc-share-1"]}
+    assert joined["stopped_ms"] == pytest.approx({"pc-shc": 5286.1}, abs=0.1)
+    assert joined["unowned_ms"] == pytest.approx({"pc-share-0": 5286.1, "pc-share-1": 5286.1}, abs=0.1)
     streams = rows(CAPTURES / "4.4.0" / "streams.pcap.gz")["pc-stapp"]
     assert streams["kind"] == "streams"
-    assert streams["rebalances"][-1]["assigned"] == {"pc-stapp-cl-StreamThread-1-consumer": ["0_0", "0_1"]}
+    first, last = streams["rebalances"]
+    assert last["assigned"] == {"pc-stapp-cl-StreamThread-1-consumer": ["0_0", "0_1"]}
+    assert first["reason"] == "Assignment delayed due to the configured initial rebalance delay."
+    assert first["stopped_ms"] == pytest.approx({"pc-stapp-cl-StreamThread-1-consumer": 5184.3}, abs=0.1)
+    assert first["unowned_ms"] == pytest.approx({"0_0": 5184.3, "0_1": 5184.3}, abs=0.1)
+    assert last["stopped_ms"] == last["unowned_ms"] == {}
     assert sum(one["offset"] for one in streams["committed"].values()) == 30
 
 
@@ -456,6 +472,69 @@ def test_a_member_stood_still_from_when_it_could_know_to_its_sync(answered):
     assert found["revoked"] == {"a": ["t-1"], "b": ["t-2", "t-3"]}
 
 
+def test_an_eager_rebalance_leaves_all_partitions_without_an_owner(answered):
+    wire = Wire()
+    wire.two()
+    wire.join("b", 1000, 1500, 2, asked="b-1")
+    wire.heartbeat("a", 1199, REBALANCING)
+    wire.join("a", 1300, 1500, 2, asked="a-1", members=["a-1", "b-1"])
+    wire.sync("a", 1550, 1600, 2, {"t": [0, 2]})
+    wire.sync("b", 1550, 1700, 2, {"t": [1, 3]})
+    first, second = answered(wire)["rebalances"]
+    # Nobody had them before the group's first members came.
+    assert first["unowned_ms"] == pytest.approx({"t-0": 30, "t-1": 30, "t-2": 31, "t-3": 31}, abs=0.5)
+    assert second["unowned_ms"] == pytest.approx({"t-0": 400, "t-1": 500, "t-2": 600, "t-3": 700}, abs=0.5)
+
+
+def test_what_nobody_had_is_not_missed_where_others_may_have_had_it(answered):
+    wire = Wire()
+    wire.join("a", 0, 500, 7, asked="a-1", members=["a-1", "b-1"])
+    wire.join("b", 100, 500, 7)
+    wire.sync("a", 510, 520, 7, {"t": [0]})
+    wire.sync("b", 510, 530, 7, {"t": [1]})
+    found = rebalance(answered(wire), 7)
+    # Nor does anything tell whether the old member had some.
+    assert found["stopped_ms"] == {"a": None, "b": pytest.approx(430, abs=0.5)}
+    assert found["unowned_ms"] == {}
+
+
+def test_a_member_that_commits_had_partitions(answered):
+    wire = Wire()
+    commit(wire, 0, 5, member_id="a-1", generation_id_or_member_epoch=6)
+    wire.join("a", 100, 500, 7, asked="a-1", members=["a-1"])
+    wire.sync("a", 510, 520, 7, {"t": [0]})
+    found = rebalance(answered(wire), 7)
+    assert found["stopped_ms"] == pytest.approx({"a": 420}, abs=0.5)
+
+
+def test_a_spare_member_stands_still_until_it_gets_a_partition(answered):
+    wire = Wire()
+    wire.join("a", 0, 10, 1, members=["a-1", "b-1"])
+    wire.join("b", 1, 11, 1)
+    wire.sync("a", 20, 30, 1, {"t": [0]})
+    wire.sync("b", 21, 31, 1, {})
+    wire.leave("a", 3000)
+    wire.heartbeat("b", 3100, REBALANCING)
+    wire.join("b", 3110, 3120, 2, asked="b-1", leader="b-1", members=["b-1"])
+    first = rebalance(answered(wire), 1)
+    assert first["stopped_ms"] == {"a": pytest.approx(30, abs=0.5), "b": None}
+    wire.sync("b", 3130, 3140, 2, {"t": [0]})
+    first, second = answered(wire)["rebalances"]
+    assert first["stopped_ms"] == pytest.approx({"a": 30, "b": 3139}, abs=0.5)
+    assert second["stopped_ms"] == {}
+    assert second["unowned_ms"] == pytest.approx({"t-0": 140}, abs=0.5)
+
+
+def test_an_assignment_that_was_cut_ends_no_stop(rows, tmp_path):
+    wire = Wire()
+    wire.join("a", 0, 10, 1, members=["a-1"])
+    wire.sync("a", 20, 30, 1, {"t": [*range(80)]})
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(pcap(wire.packets(), snap_length=300))
+    found = rebalance(rows(path)["g"], 1)
+    assert found["assigned"] == found["stopped_ms"] == {"a": None}
+
+
 def test_a_silent_member_has_timed_out(answered):
     wire = Wire()
     wire.two(session=6000)
@@ -583,8 +662,8 @@ def test_a_rebalance_that_another_one_overtakes_has_no_end(answered):
     second, third = row["rebalances"][1:]
     assert (second["ended"], second["assigned"]) == (None, {})
     assert (third["trigger"], third["by"]) == ("member_joined", "d")
-    assert second["stopped_ms"]["a"] == pytest.approx(1530 - 1101, abs=0.5)
-    assert third["stopped_ms"]["a"] == pytest.approx(2020 - 1540, abs=0.5)
+    assert second["stopped_ms"]["a"] == pytest.approx(2020 - 1101, abs=0.5)
+    assert third["stopped_ms"] == pytest.approx({"d": 2020 - 1510}, abs=0.5)
     # What they had before is what counts.
     assert third["revoked"] == {"a": ["t-1"], "b": ["t-2", "t-3"]}
 
@@ -810,6 +889,82 @@ def test_heartbeats_hand_over_partitions(answered):
     assert found["assigned"] == {"a": named(0), "b": named(1)}
     assert found["revoked"] == {"a": named(1)}
     assert found["stopped_ms"] == pytest.approx({"a": 100, "b": 1001}, abs=0.5)
+    assert found["unowned_ms"] == pytest.approx({named(1)[0]: 500}, abs=0.5)
+
+
+def test_a_member_that_is_given_nothing_first_stands_still_over_epochs(answered):
+    wire = Wire()
+    beat(wire, "a", 0, 0, 1, topics=["t"], given=[])
+    beat(wire, "a", 5000, 1, 2, given=[0])
+    first, second = answered(wire)["rebalances"]
+    assert first["stopped_ms"] == pytest.approx({"a": 5001}, abs=0.5)
+    assert first["unowned_ms"] == pytest.approx({named(0)[0]: 5001}, abs=0.5)
+    assert second["stopped_ms"] == second["unowned_ms"] == {}
+
+
+def test_what_a_member_had_that_leaves_has_no_owner(answered):
+    wire = Wire()
+    two_beating(wire)
+    beat(wire, "b", 3000, -1, -1)
+    beat(wire, "a", 3700, 2, 3, given=[0, 1])
+    found = rebalance(answered(wire), 3)
+    assert found["stopped_ms"] == {"a": 0}
+    assert found["unowned_ms"] == pytest.approx({named(1)[0]: 701}, abs=0.5)
+
+
+def test_partitions_of_an_empty_group_are_missed_from_when_somebody_joins(answered):
+    wire = Wire()
+    two_beating(wire)
+    for client in ("a", "b"):
+        beat(wire, client, 3000, -1, -1)
+    beat(wire, "c", 9000, 0, 5, topics=["t"], given=[])
+    beat(wire, "c", 9500, 5, 5, given=[0, 1])
+    assert rebalance(answered(wire), 5)["unowned_ms"] == pytest.approx(
+        dict.fromkeys(named(0, 1), 501), abs=0.5
+    )
+
+
+SHARE_BEAT = 76
+
+
+def share_beat(wire, client, begin, asked, epoch, given=None):
+    told = None if given is None else {"topic_partitions": [{"topic_id": TOPIC, "partitions": given}]}
+    wire.ask(
+        client,
+        SHARE_BEAT,
+        begin,
+        {"group_id": wire.group, "member_id": f"{client}-1", "member_epoch": asked},
+        {
+            "member_id": f"{client}-1",
+            "member_epoch": epoch,
+            "heartbeat_interval_ms": 5000,
+            "assignment": told,
+        },
+        version=1,
+    )
+
+
+def test_members_of_a_share_group_have_partitions_together(answered):
+    wire = Wire()
+    share_beat(wire, "a", 0, 0, 2, [])
+    share_beat(wire, "a", 5000, 2, 3, [0, 1])
+    share_beat(wire, "b", 6000, 0, 4, [])
+    # An epoch that only gives b what a has as well.
+    share_beat(wire, "b", 7000, 4, 5, [1])
+    share_beat(wire, "a", 9000, -1, -1)
+    share_beat(wire, "b", 9300, 5, 6, [0, 1])
+    row = answered(wire)
+    first, second, third = row["rebalances"]
+    assert [(one["generation"], one["trigger"]) for one in (first, second, third)] == [
+        (2, "member_joined"),
+        (4, "member_joined"),
+        (6, "member_left"),
+    ]
+    assert first["stopped_ms"] == pytest.approx({"a": 5001}, abs=0.5)
+    assert second["stopped_ms"] == pytest.approx({"b": 1001}, abs=0.5)
+    assert second["unowned_ms"] == {}
+    # The other one still had the second.
+    assert third["unowned_ms"] == pytest.approx({named(0)[0]: 301}, abs=0.5)
 
 
 def test_an_epoch_without_a_reason_is_that_of_a_silent_member(answered):
@@ -903,7 +1058,9 @@ def test_tables_lead_with_what_is_behind_and_who_was_lost(kinspect, tmp_path):
     assert "1 of 2" in out
     assert "behind: t-0 20 (5 of 25)" in out
     assert "b left: session_timeout" in out
-    assert "generation 2: session_timeout b; stood still a ?; not seen to end" in out
+    assert (
+        "generation 2: session_timeout b; stood still a ?; without an owner t-0…3 ?; not seen to end" in out
+    )
     assert shlex.split(out.splitlines()[-1])[-2:] == ["--group", "it's"]
 
 

@@ -31,24 +31,24 @@ from kinspect.analysis.answers.rebalances import (
     SUBSCRIPTION_CHANGED,
     TIMED_OUT,
     UNKNOWN,
-    Assigned,
     Departure,
     History,
     Known,
-    Rebalance,
     Trigger,
 )
+from kinspect.analysis.answers.standing import Assigned, Change, Kind, Rebalance, stand_still
+
+NEW = 2
+"""The greatest epoch that a group has with its first member."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """A member's part in a rebalance. `began`: when it joined, if it did; `told` and `done`: when it was first told of
-    another assignment, and when the broker knew that it has it."""
+    """A member's part in a rebalance. `told` and `done`: when it was first told of another assignment, and when the
+    broker knew that it has it."""
 
     before: Assigned | None
-    began: int | None = None
     told: int | None = None
-    given: int | None = None
     done: int | None = None
 
 
@@ -59,11 +59,19 @@ class _Epoch:
 
 
 class Reconciled:
-    """The history of such a group, from its heartbeats in the order of their lines. `name`: a topic's by its id."""
+    """The history of such a group, from its heartbeats in the order of their lines. `name`: a topic's by its id;
+    `shared`: several members may have a partition at once (KIP-932): that they get it is no rebalance."""
 
-    def __init__(self, beats: Sequence[Beat], known: dict[str, Known], name: Callable[[str], str]) -> None:
+    def __init__(
+        self, beats: Sequence[Beat], known: dict[str, Known], name: Callable[[str], str], shared: bool
+    ) -> None:
         self._known = known
         self._name = name
+        self._shared = shared
+        self._joining = {beat.member for beat in beats if beat.asked == JOINING and beat.error == NONE}
+        self._whole = False
+        self._changes: list[Change] = []
+        self._pending: list[Change] = []
         self._epoch: int | None = None
         self._now: _Epoch | None = None
         self._has: dict[str, Assigned] = {}
@@ -83,6 +91,7 @@ class Reconciled:
                 self._go_on(beat)
         for epoch in self._epochs:
             self._finish(epoch)
+        stand_still(self._changes, lambda member: self.history.instances.get(member, member))
 
     def _of(self, member: str) -> Known:
         return self._known.get(member, NOBODY)
@@ -111,6 +120,8 @@ class Reconciled:
         self.history.departures.setdefault(member, departure)
         self._there.discard(member)
         self._has.pop(member, None)
+        if departure.how != STATIC_LEAVE:
+            self._pending.append(Change(departure.time, Kind.GOES, member))
 
     def _learn(self, beat: Beat) -> None:
         self.history.ids.add(beat.member)
@@ -132,9 +143,21 @@ class Reconciled:
             self._topics[beat.member] = beat.topics
         if self._epoch is None or beat.epoch > self._epoch:
             self._open(beat)
+        if self._now is not None:
+            made = self._now.rebalance
+            made.reason = made.reason or beat.status
+        self._settle()
         self._reconcile(beat)
 
+    def _settle(self) -> None:
+        """What members did before belongs to the epoch that is now known."""
+        for change in self._pending:
+            change.rebalance = None if self._now is None else self._now.rebalance
+        self._changes += self._pending
+        self._pending = []
+
     def _join(self, beat: Beat) -> None:
+        self._pending.append(Change(beat.begin, self._how_joins(beat), beat.member))
         back = beat.instance is not None and beat.instance in self.history.instances.values()
         was_there = beat.member in self.history.ids
         self._waiting.append(
@@ -144,12 +167,20 @@ class Reconciled:
         self.history.departures.pop(beat.member, None)
         self._has[beat.member] = frozenset()
 
+    def _how_joins(self, beat: Beat) -> Kind:
+        """Whether a member founds the group: it is new, or all that were in it are known to have left."""
+        self._whole |= self._epoch is None and 0 < beat.epoch <= NEW
+        gone = self.history.departures.keys() | (self._joining - self.history.ids) | {beat.member}
+        return Kind.FOUNDS if self._whole and self._known.keys() <= gone else Kind.JOINS
+
     def _open(self, beat: Beat) -> None:
         """A new epoch: the first of all events that could raise it did so."""
         waiting = self._waiting or self._silent(beat)
-        trigger = min(waiting, key=lambda one: one.time, default=Trigger(beat.end, UNKNOWN, ""))
         self._waiting = []
         self._epoch = beat.epoch
+        if self._shared and not waiting:
+            return
+        trigger = min(waiting, key=lambda one: one.time, default=Trigger(beat.end, UNKNOWN, ""))
         made = Rebalance(beat.epoch, trigger.time, beat.end, trigger.what, trigger.member or None)
         made.cooperative = True
         self._now = _Epoch(made)
@@ -168,9 +199,13 @@ class Reconciled:
     def _reconcile(self, beat: Beat) -> None:
         """What a heartbeat says of the member's assignment."""
         owned, given = self._set(beat.owned), self._set(beat.assigned)
+        made = None if self._now is None else self._now.rebalance
         if owned is not None and beat.asked > JOINING:
             self._has.setdefault(beat.member, owned)
-        if self._now is None:
+            self._changes.append(Change(beat.begin, Kind.HAS, beat.member, made, owned))
+        if given is not None:
+            self._changes.append(Change(beat.end, Kind.GETS, beat.member, made, given))
+        if self._now is None or made is None:
             if given is not None:
                 self._has[beat.member] = given
             return
@@ -179,13 +214,9 @@ class Reconciled:
             if given is None and beat.epoch == beat.asked:
                 return
             part = self._now.parts[beat.member] = _Part(self._has.get(beat.member))
-        made = self._now.rebalance
-        if beat.asked == JOINING:
-            part.began = beat.begin
         if given is not None:
             self._has[beat.member] = given
             part.told = beat.end if part.told is None else part.told
-            part.given = beat.end
         acknowledged = owned is not None and part.told is not None and part.done is None
         if acknowledged:
             part.done = beat.end
@@ -207,7 +238,9 @@ class Reconciled:
             lost = None if part.before is None or now is None else part.before - now
             if lost is None or lost:
                 made.revoked[member] = lost
-            made.stopped[member] = _stopped(part, lost)
+            # Those that had nothing wait, from when they wished to join.
+            if part.before != frozenset():
+                made.stopped[member] = _partly(part, lost)
         self.history.rebalances.append(made)
         made.members = sum(self._was_there(member, made) for member in self.history.ids | self._known.keys())
 
@@ -222,11 +255,8 @@ class Reconciled:
         return (came is None or came <= end) and (departure is None or departure.time > end)
 
 
-def _stopped(part: _Part, lost: Assigned | None) -> int | None:
-    """Nanoseconds for which a member stood still: one that joined until it has something; one that loses something
-    until it has given it back."""
-    if part.began is not None:
-        return None if part.given is None else part.given - part.began
+def _partly(part: _Part, lost: Assigned | None) -> int | None:
+    """Nanoseconds for which a member stood still that had something: until it has given back what it loses."""
     if lost is None:
         return None
     if not lost:

@@ -51,7 +51,8 @@ class Joined(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """A SyncGroup. `assigned`: what the member got, None if that is not known; `given`: what the leader gives."""
+    """A SyncGroup. `assigned`: what the member got, None if that is not known; `given`: what the leader gives; `told`:
+    true if the answer has an assignment, of whatever protocol."""
 
     key: LineKey
     begin: int
@@ -61,6 +62,7 @@ class Synced(NamedTuple):
     generation: int
     assigned: Partitions | None
     given: tuple[tuple[str, Partitions | None], ...]
+    told: bool
 
 
 class Refused(NamedTuple):
@@ -85,7 +87,8 @@ class Left(NamedTuple):
 
 class Beat(NamedTuple):
     """A heartbeat by which the member or the broker changes something. `asked` is the member epoch of the request,
-    `epoch` of the answer; `assigned`, `owned` and `topics` are None where they are not told, as nothing changed."""
+    `epoch` of the answer; `assigned`, `owned` and `topics` are None where they are not told, as nothing changed;
+    `status`: what the broker says of the group's state (KIP-1071)."""
 
     key: LineKey
     begin: int
@@ -98,6 +101,7 @@ class Beat(NamedTuple):
     assigned: Partitions | None
     owned: Partitions | None
     topics: tuple[str, ...] | None
+    status: str | None
 
 
 JOIN_FIELDS = (
@@ -130,7 +134,7 @@ BEAT_FIELDS = (
     frozenset(
         {
             *("error_code", "member_id", "member_epoch", "heartbeat_interval_ms"),
-            *("assignment", "active_tasks"),
+            *("assignment", "active_tasks", "status.status_detail"),
         }
     ),
 )
@@ -197,6 +201,7 @@ def synced(exchange: Exchange, asked: Struct, told: Struct | None) -> Synced:
             (one.get("member_id", ""), _assignment(one.get("assignment"), kind))
             for one in asked.get("assignments") or ()
         ),
+        told.get("assignment") is not None,
     )
 
 
@@ -241,6 +246,10 @@ def beat(exchange: Exchange, asked: Struct, told: Struct | None) -> Beat | None:
         _assigned(told or {}),
         _parts(asked.get("topic_partitions", asked.get("active_tasks"))),
         _subscription(asked),
+        "; ".join(
+            one["status_detail"] for one in (told or {}).get("status") or () if one.get("status_detail")
+        )
+        or None,
     )
     tells = any(part is not None for part in (found.assigned, found.owned, found.topics))
     goes_on = found.error == NONE and found.asked == found.epoch and found.asked > JOINING

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 from kinspect.analysis.answer import Row
 from kinspect.analysis.answers.epochs import Reconciled
 from kinspect.analysis.answers.groupevents import Beat, Joined, Left, Refused, Synced
-from kinspect.analysis.answers.rebalances import Assigned, Classic, Departure, History, Known, Rebalance
+from kinspect.analysis.answers.rebalances import Classic, Departure, History, Known
+from kinspect.analysis.answers.standing import Assigned, Rebalance
 from kinspect.analysis.record import GREATEST, LATEST, LEAST, Record
 from kinspect.kafka.view.view import iso_time, milliseconds
 
@@ -52,7 +53,8 @@ class Group(Record):
 
 @dataclass(slots=True)
 class Member(Record):
-    """A member: its client and address, its session timeout or its heartbeats' interval, and when it was heard of."""
+    """A member: its client and address, its session timeout or its heartbeats' interval, when it was heard of, and when
+    it first committed offsets."""
 
     client: tuple[Any, ...] | None = field(default=None, metadata=LEAST)
     instance: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
@@ -60,6 +62,7 @@ class Member(Record):
     interval: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
     first: int | None = field(default=None, metadata=LEAST)
     alive: int | None = field(default=None, metadata=GREATEST)
+    held: int | None = field(default=None, metadata=LEAST)
     listed: int = 0
 
 
@@ -92,9 +95,9 @@ def row(group: str, found: Group, members: dict[str, Member], offsets: Offsets) 
         _in_order(Left, found.leaves),
         known,
     ).history
-    reconciled = Reconciled(_in_order(Beat, found.beats), known, offsets.name).history
     told = found.kind or found.tried
     kind: str | None = told[1] if told is not None else None
+    reconciled = Reconciled(_in_order(Beat, found.beats), known, offsets.name, kind == SHARE).history
     coordinator = found.coordinator or found.found
     rebalances = sorted([*classic.rebalances, *reconciled.rebalances], key=_begin)
     return {
@@ -134,7 +137,7 @@ def _known(member: Member) -> Known:
         patience = member.session[1] * MILLISECOND
     elif member.interval is not None:
         patience = member.interval[1] * MILLISECOND * MISSED_BEATS
-    return Known(member.first, member.alive, patience)
+    return Known(member.first, member.alive, patience, member.held)
 
 
 def _members(members: dict[str, Member], histories: Iterable[History]) -> list[Row]:
@@ -190,6 +193,10 @@ def _rebalance(one: Rebalance, members: dict[str, Member], kind: str | None) -> 
         "members": one.members,
         "cooperative": one.cooperative,
         "stopped_ms": _by_client(one.stopped, members, lambda stops: milliseconds(max(stops))),
+        "unowned_ms": {
+            name(*place): None if time is None else milliseconds(time)
+            for place, time in sorted(one.unowned.items())
+        },
         "assigned": _by_client(one.assigned, members, united),
         "revoked": _by_client(one.revoked, members, united),
     }

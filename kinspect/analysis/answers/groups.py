@@ -242,7 +242,11 @@ class Groups(Answer):
         if codes:
             self._answered(exchange, group, asked, max(codes & WELL or codes), False)
         transaction = asked.get("transactional_id")
-        key, _, end = events.times(exchange)
+        key, begin, end = events.times(exchange)
+        if NONE in codes and asked.get("member_id"):
+            member = self._members.of(asked["group_id"], asked["member_id"])
+            if member is not None:
+                member.held = begin if member.held is None else min(member.held, begin)
         for place, part in _places(asked, "topics"):
             offset = part.get("committed_offset", -1)
             if offset < 0 or errors.get(place) != NONE:

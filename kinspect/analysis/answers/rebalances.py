@@ -25,6 +25,7 @@ from kinspect.analysis.answers.groupevents import (
     Synced,
     flat,
 )
+from kinspect.analysis.answers.standing import Assigned, Change, Kind, Rebalance, stand_still
 
 MEMBER_JOINED, MEMBER_LEFT, TIMED_OUT = "member_joined", "member_left", "session_timeout"
 SUBSCRIPTION_CHANGED, REJOINED, UNKNOWN = "subscription_changed", "rejoined", "unknown"
@@ -40,16 +41,16 @@ KIP-415)."""
 _REJOIN: Final = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCING, FENCED_INSTANCE})
 """Error codes upon which a member joins again."""
 
-Assigned = frozenset[tuple[str, int]]
-
 
 class Known(NamedTuple):
     """What all lines tell of a member. `first`: its first line; `alive`: its last request that was answered well;
-    nanoseconds. `patience`: it is timed out after so many nanoseconds without a request."""
+    `held`: its first commit of offsets, when it had partitions; nanoseconds. `patience`: it is timed out after so many
+    nanoseconds without a request."""
 
     first: int | None
     alive: int | None
     patience: int | None
+    held: int | None
 
     def timed_out_at(self) -> int | None:
         """When its session ended, if it was not heard of again."""
@@ -58,7 +59,7 @@ class Known(NamedTuple):
         return self.alive + self.patience
 
 
-NOBODY: Final = Known(None, None, None)
+NOBODY: Final = Known(None, None, None, None)
 
 
 class Departure(NamedTuple):
@@ -76,23 +77,6 @@ class Trigger(NamedTuple):
     what: str
     member: str
     reason: str | None = None
-
-
-@dataclass(slots=True)
-class Rebalance:
-    """A rebalance. Members are member ids; `stopped` is nanoseconds; what is not known is None."""
-
-    generation: int
-    started: int | None = None
-    ended: int | None = None
-    trigger: str = UNKNOWN
-    by: str | None = None
-    reason: str | None = None
-    members: int | None = None
-    cooperative: bool | None = None
-    stopped: dict[str, int | None] = field(default_factory=dict)
-    assigned: dict[str, Assigned | None] = field(default_factory=dict)
-    revoked: dict[str, Assigned | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -158,10 +142,13 @@ class Classic:
             self.history.departs(member, departure, self._of(member))
         self._rounds = self._make_rounds()
         self._add_refusals()
-        stopped = self._stops()
+        self._changes: list[Change] = []
+        began = self._begins()
         for number, one in enumerate(self._rounds):
             self._add_dropped(one)
-            self._add_rebalance(one, stopped[number])
+            self._add_rebalance(one, began[number])
+        self._add_departures()
+        stand_still(self._changes, self._place)
 
     # ------------------------------------------------------------------ members
 
@@ -271,27 +258,80 @@ class Classic:
 
     # ------------------------------------------------------------------ how long members stood still
 
-    def _stops(self) -> list[dict[str, int | None]]:
-        """For each generation, for how long its members stood still: from when they could know of it to the answer of
-        their SyncGroup."""
+    def _begins(self) -> list[dict[str, int | None]]:
+        """For each generation, from when its members could know of it; None where nothing tells."""
         own = [(join.member, join.begin) for join in self._joins]
         signs = _by_member([*own, *((member, end) for end, member in self._stirred)])
         ends: dict[str, int] = {}
         found: list[dict[str, int | None]] = []
         for one in self._rounds:
-            stopped: dict[str, int | None] = dict.fromkeys(one.joins)
-            for member, sync in sorted(one.syncs.items()):
+            began: dict[str, int | None] = {}
+            for member in sorted(one.joins.keys() | one.syncs.keys()):
                 times = signs.get(member, [])
                 first = bisect_right(times, ends.get(member, -1))
-                known = first < len(times) and times[first] <= sync.begin
-                stopped[member] = sync.end - times[first] if known else None
-                ends[member] = sync.end
-            found.append(stopped)
+                sync = one.syncs.get(member)
+                known = first < len(times) and (sync is None or times[first] <= sync.begin)
+                began[member] = times[first] if known else None
+                if sync is not None:
+                    ends[member] = sync.end
+            found.append(began)
         return found
+
+    def _add_changes(
+        self, one: _Round, made: Rebalance, began: dict[str, int | None], had: dict[str, Assigned | None]
+    ) -> None:
+        """What a generation does to its members. Eager ones give all back before they join. Of cooperative ones those
+        wait for it that have nothing; others go on until they know what they lose."""
+        first = min((time for time in began.values() if time is not None), default=0)
+        founds = bool(one.ids) and all(self._founds(one, member) for member in one.members)
+        for member, since in began.items():
+            before, sync = had.get(member), one.syncs.get(member)
+            if since is None or (before is None and not self._held(member, since)):
+                self._changes.append(Change(one.answered, Kind.BEGAN_UNSEEN, member, made))
+            elif made.cooperative and before != frozenset():
+                made.stopped[member] = _partly(since, sync, made.revoked.get(member, frozenset()), before)
+                self._changes.append(Change(since, Kind.HAS, member, made, before))
+            elif founds:
+                self._changes.append(
+                    Change(since, Kind.FOUNDS if since == first else Kind.JOINS, member, made)
+                )
+            else:
+                self._changes.append(Change(since, Kind.STOPS, member, made))
+            if sync is not None and sync.error == NONE:
+                got = made.assigned.get(member)
+                kind = Kind.GOES_ON if got is None and sync.told else Kind.GETS
+                self._changes.append(Change(sync.end, kind, member, made, got))
+
+    def _held(self, member: str, time: int) -> bool:
+        """True of a member that is seen to have had partitions, where nothing tells which."""
+        held = self._of(member).held
+        return held is not None and held <= time
+
+    def _founds(self, one: _Round, member: str) -> bool:
+        """True of a member that was not there before a generation."""
+        join = one.joins.get(member)
+        before = map(self._place, one.previous.members) if one.previous is not None else ()
+        return join is not None and self._is_new(join) and self._place(member) not in before
+
+    def _add_departures(self) -> None:
+        """Members that went, as changes of the generation that was made thereafter."""
+        made = self.history.rebalances
+        answered = [one.answered for one in self._rounds]
+        gone: dict[str, int] = {}
+        for one in self._rounds:
+            if one.previous is not None and one.ids is not None:
+                gone.update(dict.fromkeys(one.previous.members - one.members, one.answered))
+        for member, departure in self.history.departures.items():
+            if departure.how == FENCED and member in self.history.instances:
+                # Another one with its instance id has its place.
+                continue
+            time = min(departure.time, gone.get(member, departure.time))
+            after = bisect_left(answered, time)
+            self._changes.append(Change(time, Kind.GOES, member, made[after] if after < len(made) else None))
 
     # ------------------------------------------------------------------ rebalances
 
-    def _add_rebalance(self, one: _Round, stopped: dict[str, int | None]) -> None:
+    def _add_rebalance(self, one: _Round, began: dict[str, int | None]) -> None:
         trigger = self._trigger(one)
         done = [sync.end for sync in one.syncs.values() if sync.error == NONE]
         made = Rebalance(
@@ -299,7 +339,6 @@ class Classic:
             started=self._started(one, trigger),
             ended=max(done, default=None),
             members=None if one.ids is None else len(one.ids),
-            stopped=stopped,
         )
         if trigger is not None:
             made.trigger, made.by, made.reason = trigger.what, trigger.member, trigger.reason
@@ -312,9 +351,7 @@ class Classic:
             lost = self._lost(made, member, had[member])
             if lost is None or lost:
                 made.revoked[member] = lost
-            # Those that had nothing waited for it, whatever the protocol is.
-            if made.cooperative and stopped.get(member) is not None and had[member] != frozenset():
-                stopped[member] = None if lost is None else stopped[member] if lost else 0
+        self._add_changes(one, made, began, had)
         self._had.update({self._place(member): found for member, found in made.assigned.items()})
         self._topics.update(
             {self._place(join.member): join.topics for join in one.joins.values() if join.topics is not None}
@@ -427,6 +464,13 @@ def _sync(one: _Round, sync: Synced) -> None:
         one.syncs[sync.member] = sync
     if sync.given and sync.error == NONE and one.ids is None:
         one.ids = {member: None for member, _ in sync.given}
+
+
+def _partly(since: int, sync: Synced | None, lost: Assigned | None, before: Assigned | None) -> int | None:
+    """Nanoseconds for which a cooperative member stood still that had something: until it knew what it lost."""
+    if sync is None or lost is None or before is None:
+        return None
+    return sync.end - since if lost else 0
 
 
 def _is_between(one: _Round, time: int) -> bool:

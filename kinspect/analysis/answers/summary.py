@@ -12,6 +12,7 @@ from kinspect.analysis.answers.auth import Auth
 from kinspect.analysis.answers.brokers import Brokers
 from kinspect.analysis.answers.clients import Clients, ClientUse
 from kinspect.analysis.answers.errors import Errors
+from kinspect.analysis.answers.grouprows import SHARE
 from kinspect.analysis.answers.groups import Groups
 from kinspect.analysis.answers.latency import SLOW_NS, Latency
 from kinspect.analysis.answers.topics import topics_in
@@ -250,7 +251,8 @@ def _failures(rows: Rows) -> Iterator[Finding]:
 
 
 def _groups(rows: Rows) -> Iterator[Finding]:
-    moved = [row for row in rows["groups"] if len(row["rebalances"]) > 1]
+    # Members of share groups come and go without taking anything from each other.
+    moved = [row for row in rows["groups"] if len(row["rebalances"]) > 1 and row["kind"] != SHARE]
     text = _listed(f"{row['group']} {len(row['rebalances'])}×" for row in moved)
     yield Finding("rebalances", WARNING, sum(len(row["rebalances"]) for row in moved), text, "groups")
     behind = [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from math import inf
 from shlex import quote
+from typing import Any
 
 from kinspect.output.answers.layout import ERROR, Clock, Column, Layout, Row, known, listed
 
@@ -97,15 +99,47 @@ def _lagging(row: Row) -> Iterator[str]:
 def _rebalance(one: Row, clock: Clock) -> str:
     stopped = sorted(one["stopped_ms"].items(), key=lambda item: -(item[1] or 0))
     lost = {client: len(parts) for client, parts in one["revoked"].items() if parts}
+    got = [f"{client}: {_partitions(parts)}" for client, parts in one["assigned"].items()]
     texts = [
         f"{clock(one['started'])} generation {one['generation']}: {one['trigger']}",
         f" {one['by']}" if one["by"] else "",
         f"; stood still {listed([f'{client} {_span(stop)}' for client, stop in stopped])}" if stopped else "",
         f"; lost partitions {listed(lost)}" if lost else "",
+        f"; without an owner {_unowned(one['unowned_ms'])}" if one["unowned_ms"] else "",
+        f"; got {', '.join(got)}" if got else "",
         "; not seen to end" if one["ended"] is None else "",
         f"; {one['reason']}" if one["reason"] else "",
     ]
     return "".join(texts)
+
+
+def _unowned(times: dict[str, float | None]) -> str:
+    """Partitions that nobody had, by how long."""
+    by_span: dict[str, list[str]] = {}
+    for name, time in sorted(times.items(), key=lambda item: -(inf if item[1] is None else item[1])):
+        by_span.setdefault(_span(time), []).append(name)
+    return ", ".join(f"{_partitions(names)} {span}" for span, names in by_span.items())
+
+
+def _partitions(names: list[str] | None) -> str:
+    """Partitions or tasks, those of a topic that follow each other as one: `orders-0…3`."""
+    if names is None:
+        return known(None)
+    runs: list[list[Any]] = []
+    for topic, number in sorted(map(_topic_and_number, names)):
+        if runs and runs[-1][0] == topic and runs[-1][2] == number - 1:
+            runs[-1][2] = number
+        else:
+            runs.append([topic, number, number])
+    return (
+        " ".join(f"{topic}{first}" + (f"…{last}" if last > first else "") for topic, first, last in runs)
+        or "none"
+    )
+
+
+def _topic_and_number(name: str) -> tuple[str, int]:
+    number = name.rsplit("-" if "-" in name else "_", 1)[1]
+    return name.removesuffix(number), int(number)
 
 
 LAYOUT = Layout(

@@ -116,12 +116,9 @@ def parts(
         if len(whole) > len(shown):
             yield Text(f"and {len(whole) - len(shown):,} more rows{room.more}", style=DIM)
         if folded:
-            yield Text(
-                fill(escape(layout.folded(folded)), width, subsequent_indent="  ", break_on_hyphens=False),
-                style=DIM,
-            )
+            yield Text(_filled(escape(layout.folded(folded)), width), style=DIM)
         for note in layout.notes(shown):
-            yield Text(fill(escape(note), width, subsequent_indent="  ", break_on_hyphens=False))
+            yield Text(_filled(escape(note), width))
     else:
         yield Text(layout.empty(found["capture"]))
     for text in warnings(found["capture"]):
@@ -233,11 +230,17 @@ def _details(lines: list[str], width: int, style: Style, room: Room) -> Iterator
     shown = lines if style.wide else lines[: room.details]
     if shown != lines:
         shown = [*shown, f"and {len(lines) - len(shown):,} more{room.more}"]
+    indent = " " * GAP
     for line in shown:
-        text = Text(" " * GAP + line, style=DIM)
-        if not style.wide:
-            text.truncate(width, overflow="ellipsis")
-        yield text
+        text = indent + line if style.wide else _filled(line, width, indent)
+        yield Text(text, style=DIM)
+
+
+def _filled(text: str, width: int, indent: str = "") -> str:
+    """A text in lines of that width, all but the first indented further."""
+    return fill(
+        text, width, initial_indent=indent, subsequent_indent=indent + " " * GAP, break_on_hyphens=False
+    )
 
 
 def clock(time: str | None, style: Style) -> str:

@@ -45,7 +45,7 @@ class Sheet:
         self._lay_out()
 
     def turn(self, row: int, unfold: bool) -> None:
-        """Show all lines below a row in full, or the first ones, each as far as there is room for it."""
+        """Show all lines below a row, or the first ones."""
         (self._unfolded.add if unfold else self._unfolded.discard)(row)
         self._lay_out()
 
@@ -58,10 +58,10 @@ class Sheet:
             self.lines += [SheetLine(None, text, style) for text in self._wrapped(note, self._width)]
 
     def _below(self, row: int, details: list[str]) -> list[str]:
-        if row in self._unfolded:
-            return [text for detail in details for text in self._wrapped(detail, self._width - GAP)]
         rest = len(details) - PRINTED.details
-        return details if rest <= 0 else [*details[: PRINTED.details], f"and {rest:,} more (→)"]
+        if rest > 0 and row not in self._unfolded:
+            details = [*details[: PRINTED.details], f"and {rest:,} more (→)"]
+        return [text for detail in details for text in self._wrapped(detail, self._width - GAP)]
 
     @staticmethod
     def _wrapped(text: str, width: int) -> list[str]:
