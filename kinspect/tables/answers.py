@@ -106,6 +106,7 @@ _COLUMNS = {
         coordinator text: Address of the broker
         members members: In the order in which they joined
         rebalances rebalances: In their order
+        topics texts: Topics that its messages are about
         committed commit_map: Last commits by partition
         errors counts: Error codes of answers about the group, by name
     """,

@@ -1096,6 +1096,15 @@ def test_a_group_that_is_asked_for_has_its_lag(kinspect):
             assert json.loads(asked)["capture"]["only_naming"] == []
 
 
+def test_a_topic_chooses_the_groups_that_are_about_it(rows):
+    capture = CAPTURES / "4.4.0" / "kip848.pcap.gz"
+    whole = rows(capture)
+    found = rows("--topic", "pc-k848", capture)
+    assert found == {group: row for group, row in whole.items() if "pc-k848" in row["topics"]}
+    assert {*found} == {"pc-848-java", "pc-848-ck", "pc-848-javastatic"}
+    assert rows("--topic", "another", capture) == {}
+
+
 def test_a_lag_that_is_not_known_is_explained(kinspect, tmp_path):
     wire = Wire()
     commit(wire, 200, 5)

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from functools import partial
 
 import pytest
-from analysis.runs import fetch_of_a_topic_without_a_name
+from analysis.runs import Talk, fetch_of_a_topic_without_a_name, rows_of
 from support.captures import CAPTURES, captures, each_folder
 
 
@@ -112,6 +112,52 @@ def test_counts_are_plain_sums_over_the_lines(lines, rows, folder):
         assert {key: value for key, value in counted.items() if value and key not in share} == expected, (
             capture
         )
+
+
+def strings(value):
+    if isinstance(value, dict):
+        value = [*value.values()]
+    return (
+        {value}
+        if isinstance(value, str)
+        else set().union(*map(strings, value))
+        if isinstance(value, list)
+        else set()
+    )
+
+
+@each_folder
+def test_a_group_stands_beside_topics_that_its_messages_name(lines, rows, folder):
+    """Not beside all that the same client id and address reads."""
+    for capture in captures(folder):
+        found = lines(capture)
+        names, beside = names_of(found), defaultdict(set)
+        for line in found:
+            if line["groups"]:
+                named = strings([line[side] and line[side]["body"] for side in ("request", "response")])
+                for group in line["groups"]:
+                    beside[group] |= named | {names[name] for name in named & names.keys()}
+        for row in rows(capture):
+            if row["topic"] is not None:
+                assert row["topic"] in set.intersection(
+                    {row["topic"]}, *(beside[one] for one in row["groups"])
+                )
+
+
+def test_a_client_of_two_groups_reads_each_topic_for_its_own(tmp_path):
+    talk = Talk()
+    for group, topic in (("g", "t"), ("h", "u")):
+        offsets = [{"name": topic, "partition_indexes": [0]}]
+        told = [{"partition_index": 0, "committed_offset": 3, "metadata": "", "error_code": 0}]
+        asked = talk.asks(9, 5, {"group_id": group, "topics": offsets})
+        talk.answers(asked, {"error_code": 0, "topics": [{"name": topic, "partitions": told}]})
+        fetch = {
+            "topic": topic,
+            "partitions": [{"partition": 0, "fetch_offset": 3, "partition_max_bytes": 9}],
+        }
+        talk.answers(talk.asks(1, 4, {"replica_id": -1, "topics": [fetch]}), {"responses": []})
+    found = {row["topic"]: row["groups"] for row in rows_of("topics", talk.read(tmp_path))}
+    assert found == {"t": ["g"], "u": ["h"]}
 
 
 def test_a_topic_may_have_an_empty_name(kinspect, tmp_path):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from kinspect.analysis.answer import Row
+from kinspect.analysis.answer import Row, Topic
 from kinspect.analysis.answers.epochs import Reconciled
 from kinspect.analysis.answers.groupevents import Beat, Joined, Left, Refused, Synced
 from kinspect.analysis.answers.rebalances import Classic, Departure, History, Known
@@ -48,6 +48,7 @@ class Group(Record):
     beats: set[Beat] = field(default_factory=set)
     committed: dict[Place, Any] = field(default_factory=dict, metadata=LATEST)
     pending: dict[tuple[str, Place], Any] = field(default_factory=dict, metadata={"choose": _joined_pending})
+    topics: set[Topic] = field(default_factory=set)
     errors: dict[str, int] = field(default_factory=dict)
 
 
@@ -107,6 +108,7 @@ def row(group: str, found: Group, members: dict[str, Member], offsets: Offsets) 
         "coordinator": coordinator and coordinator[1],
         "members": _members(members, (classic, reconciled)),
         "rebalances": [_rebalance(one, members, kind) for one in rebalances],
+        "topics": sorted({topic or offsets.name(topic_id or "") for topic, topic_id in found.topics}),
         "committed": _committed(found, offsets),
         "errors": dict(sorted(found.errors.items())),
     }

@@ -36,6 +36,7 @@ from kinspect.analysis.answers.grouprows import (
     row,
     row_place,
 )
+from kinspect.analysis.answers.grouptopics import ties
 from kinspect.analysis.record import LATEST, Record, later
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import entities
@@ -99,6 +100,8 @@ COORDINATED = frozenset(
     {OFFSET_COMMIT, OFFSET_FETCH, TXN_OFFSET_COMMIT, DELETE_GROUPS, OFFSET_DELETE, *KINDS}
 ) - {SHARE_FETCH, SHARE_ACKNOWLEDGE}
 """APIs that the group's coordinator answers."""
+OF_ALL = frozenset({FETCH, LIST_OFFSETS, END_TXN})
+"""APIs that tell of all groups, and name none."""
 NOT_THERE = frozenset({"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
 RUNS_KEPT = 100
 """Number of times that a connection's transactions may turn from committed to aborted, or back."""
@@ -159,8 +162,12 @@ class _Ends(Record):
 class Groups(Answer):
     """Accumulator of the rows."""
 
-    about: ClassVar[Mapping[str, tuple[str, ...]]] = {"--group": ("group",)}
-    serving: ClassVar[Mapping[str, frozenset[int]]] = {"--group": frozenset({FETCH, LIST_OFFSETS, END_TXN})}
+    about: ClassVar[Mapping[str, tuple[str, ...]]] = {"--group": ("group",), "--topic": ("topics",)}
+    serving: ClassVar[Mapping[str, frozenset[int]]] = {
+        "--group": OF_ALL,
+        "--topic": OF_ALL
+        | {FIND_COORDINATOR, LIST_GROUPS, TXN_OFFSET_COMMIT, OFFSET_COMMIT, OFFSET_FETCH, *KINDS},
+    }
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,6 +190,11 @@ class Groups(Answer):
             _COUNTED[key](self, exchange)
         elif _names_groups(key):
             self._add_other(exchange)
+        for name, topics in ties(exchange):
+            group = self._named(name)
+            if group is not None:
+                for topic in topics:
+                    self.keep(group.topics, topic)
 
     # ------------------------------------------------------------------ members of classic groups
 

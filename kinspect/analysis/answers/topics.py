@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.answers.grouptopics import TYING, GroupTopics, ties
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import RecordField, RecordRoom
@@ -109,7 +110,7 @@ class Topics(Answer):
 
     # The name of a topic's id may be told later; groups are known by their members' requests.
     serving: ClassVar[Mapping[str, frozenset[int]]] = {
-        "--topic": frozenset({PRODUCE, FETCH, SHARE_FETCH}) | _GROUP_APIS,
+        "--topic": frozenset({PRODUCE, FETCH, SHARE_FETCH}) | _GROUP_APIS | TYING,
         "--group": frozenset({FETCH}),
     }
     about: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -121,6 +122,7 @@ class Topics(Answer):
         super().__init__()
         self._uses = self.records(Use)
         self._clients = self.records(_Client)
+        self._tied = self.records(GroupTopics)
 
     def add(self, exchange: Exchange) -> None:
         if exchange.request is None:
@@ -133,6 +135,11 @@ class Topics(Answer):
             asked, _ = _body(exchange.request, _NAMED)
             named = asked.get("groups") or [asked]
             self._add_groups(exchange, [each["group_id"] for each in named if "group_id" in each])
+        for group, topics in ties(exchange):
+            tied = self._tied.of(group)
+            if tied is not None:
+                for topic in topics:
+                    self.keep(tied.topics, topic)
 
     # ------------------------------------------------------------------ what exchanges say
 
@@ -218,15 +225,23 @@ class Topics(Answer):
     # ------------------------------------------------------------------ the whole
 
     def result(self, told: Told) -> list[Row]:
-        groups = {client: found.groups for client, found in self._clients.items()}
+        def name(topic: TopicRef) -> str | None:
+            return topic[0] if topic[1] is None else topic[0] or told.topic_name((None, topic[1]))
+
+        tied = {group: {name(topic) for topic in found.topics} for (group,), found in self._tied.items()}
         uses: dict[tuple[Any, ...], Use] = {}
         ids: dict[tuple[Any, ...], str | None] = {}
-        for ((name, topic_id), direction, *client), use in self._uses.items():
-            named = name if topic_id is None else name or told.topic_name((None, topic_id))
-            key = named, direction, *client
+        for (topic, direction, *client), use in self._uses.items():
+            key = name(topic), direction, *client
             uses.setdefault(key, Use()).merge(use)
-            ids[key] = topic_id or ids.get(key)
-        rows = [_row(key, ids[key], use, groups) for key, use in uses.items()]
+            ids[key] = topic[1] or ids.get(key)
+        rows = []
+        clients = {client: found.groups for client, found in self._clients.items()}
+        for key, use in uses.items():
+            topic, direction, *client = key
+            groups = clients.get(tuple(client), set()) if direction == CONSUMED else set()
+            about = groups if topic is None else {group for group in groups if topic in tied.get(group, ())}
+            rows.append(_row(key, ids[key], use, sorted(about)))
         return sorted(rows, key=_place)
 
 
@@ -236,7 +251,7 @@ def _place(row: Row) -> tuple[Any, ...]:
     return -row["bytes"], -row["requests"], *names
 
 
-def _row(key: tuple[Any, ...], topic_id: str | None, use: Use, groups: dict[Any, set[str]]) -> Row:
+def _row(key: tuple[Any, ...], topic_id: str | None, use: Use, groups: list[str]) -> Row:
     topic, direction, client_id, client_ip = key
     name, version = use.software[1] if use.software else (None, None)
     return {
@@ -248,7 +263,7 @@ def _row(key: tuple[Any, ...], topic_id: str | None, use: Use, groups: dict[Any,
         "software_name": name,
         "software_version": version,
         "principal": use.principal[1] if use.principal else None,
-        "groups": sorted(groups.get((client_id, client_ip), ())) if direction == CONSUMED else [],
+        "groups": groups,
         "transactional_ids": sorted(use.transactional_ids),
         "partitions": len(use.partitions),
         "requests": use.requests,
