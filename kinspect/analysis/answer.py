@@ -184,6 +184,12 @@ class Answer(ABC):
         if seen[0] < key if seen is not None else self._has_room():
             kept[name] = key, value
 
+    def keep_first(self, kept: dict[K, tuple[LineKey, Any]], name: K, key: LineKey, value: Any) -> None:
+        """Keep the first value of a name, by the key of its line, if there is room for the name."""
+        seen = kept.get(name)
+        if key < seen[0] if seen is not None else self._has_room():
+            kept[name] = key, value
+
     def count(self, counts: dict[K, int], name: K, times: int = 1) -> None:
         """Count a name, if there is room for it."""
         if name in counts or self._has_room():

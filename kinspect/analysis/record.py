@@ -28,6 +28,14 @@ LATEST: Final = {"choose": _latest}
 """Metadata of a dict whose values begin with the key of a line: of each name the last one stays."""
 
 
+def _earliest(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
+    return {**one, **{name: value for name, value in other.items() if name not in one or value < one[name]}}
+
+
+EARLIEST: Final = {"choose": _earliest}
+"""Metadata of such a dict of which the first one of each name stays."""
+
+
 def _known(mine: Any, its: Any) -> Any:
     """Of a set or dict what has the names of another one; of bursts none."""
     if isinstance(mine, Bursts):

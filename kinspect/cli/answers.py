@@ -58,6 +58,18 @@ SHOWN = (
 )
 
 OWN = {
+    "groups": {
+        "members": click.option(
+            "--members",
+            is_flag=True,
+            help="A row for each member, with the partitions that it has at the end.",
+        ),
+        "every": click.option(
+            "--every",
+            metavar="TIME",
+            help="Lag over time: a row for each group and span of time (10s, 1m) in which something was told.",
+        ),
+    },
     "latency": {
         "by": click.option(
             "--by",

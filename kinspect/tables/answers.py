@@ -26,14 +26,18 @@ define_kind("storm", "api text, per_second double, threshold double, at time")
 define_kind(
     "member",
     """member_id text, instance_id text, client_id text, client_ip text, joined time, left time, left_how text,
-    left_reason text""",
+    left_reason text, partitions texts""",
 )
 define_kind(
     "rebalance",
     """generation long, started time, ended time, trigger text, by text, reason text, members long, cooperative bool,
     stopped_ms double_map, unowned_ms double_map, assigned texts_map, revoked texts_map""",
 )
-define_kind("commit", "offset long, at time, high_watermark long, lag long")
+define_kind(
+    "commit",
+    """offset long, at time, by text, high_watermark long, lag long, fetched long, fetched_lag long, lag_at_begin long,
+    lag_at_end long, progress long""",
+)
 define_kind("quantiles", "p50 double, p95 double, p99 double, max double")
 define_kind(
     "waits", "broker long, long_poll long, group_wait long, queued long, throttled long, retransmitted long"

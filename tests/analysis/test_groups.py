@@ -49,6 +49,7 @@ class Walk:
         )
         self.committed, self.pending, self.marks = defaultdict(dict), defaultdict(list), {}
         self.assigned, self.several = {}, set()
+        self.blank, self.positions = set(), defaultdict(set)
         self.signs, self.stops = defaultdict(list), defaultdict(list)
         for line in lines:
             if line["request"] is not None:
@@ -120,6 +121,15 @@ class Walk:
         for place, part in places(told, "responses"):
             if part.get("high_watermark", -1) >= 0 and not part["error_code"]:
                 self.marks[place] = part["high_watermark"]
+            records = part.get("records") or {}
+            for batch in records.get("batches", []):
+                self.positions[place].add(batch["last_offset"] + 1)
+                if batch["is_control"] or part.get("aborted_transactions"):
+                    self.blank.add(place)
+        for topic in asked.get("topics") or []:
+            name = topic.get("topic") or topic.get("topic_name_resolved") or topic["topic_id"]
+            for part in topic.get("partitions", []):
+                self.positions[f"{name}-{part['partition']}"].add(part["fetch_offset"])
 
     def ListOffsets(self, line, asked, told):  # noqa: N802
         latest = {place for place, part in places(asked) if part.get("timestamp") == -1}
@@ -140,7 +150,7 @@ def millis(time):
 @each_folder
 def test_rows_are_what_the_lines_say(lines, rows, folder):
     for capture in captures(folder):
-        walk, found = Walk(lines(capture)), rows(capture)
+        walk, found = Walk(lines("--records", capture)), rows(capture)
         assert walk.groups == set(found) if walk.whole else walk.groups <= set(found), capture
         for group, row in found.items():
             if group not in walk.several:
@@ -155,7 +165,11 @@ def test_rows_are_what_the_lines_say(lines, rows, folder):
             for place, one in row["committed"].items():
                 assert one["high_watermark"] == walk.marks.get(place), (capture, group, place)
                 if one["lag"] is not None:
-                    assert one["lag"] == one["high_watermark"] - one["offset"] >= 0
+                    assert 0 <= one["lag"] <= one["high_watermark"] - one["offset"]
+                    if place not in walk.blank:
+                        assert one["lag"] == one["high_watermark"] - one["offset"]
+                if one["fetched"] is not None:
+                    assert one["fetched"] in walk.positions[place]
 
 
 @each_folder
@@ -782,9 +796,14 @@ def commit(wire, begin, offset, *, error=0, api=COMMIT, **more):
     wire.ask("a", api, begin, {"group_id": wire.group, "topics": topics, **more}, told)
 
 
-def fetch(wire, begin, high, error=0):
-    part = {"partition_index": 0, "error_code": error, "high_watermark": high, "records": None}
-    wire.ask("f", FETCH, begin, {"replica_id": -1}, {"responses": [{"topic": "t", "partitions": [part]}]})
+def fetch(wire, begin, high, error=0, *, client="f", offset=None, records=None, aborted=None):
+    part = {"partition_index": 0, "error_code": error, "high_watermark": high, "records": records}
+    asked = {"replica_id": -1}
+    if offset is not None:
+        partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 9}
+        asked["topics"] = [{"topic": "t", "partitions": [partition]}]
+    part["aborted_transactions"] = aborted
+    wire.ask(client, FETCH, begin, asked, {"responses": [{"topic": "t", "partitions": [part]}]})
 
 
 def test_lag_is_what_is_left_to_the_last_high_watermark(answered):
@@ -807,6 +826,106 @@ def test_lag_is_unknown_without_a_later_high_watermark(answered, high):
     commit(wire, 100, 5)
     found = answered(wire)["committed"]["t-0"]
     assert (found["high_watermark"], found["lag"]) == (high, None)
+
+
+def batch(first, count=1, producer=-1, *, transactional=False, control=False):
+    """The header of a batch of v2, and records that nobody reads."""
+    attributes = 16 * transactional + 32 * control
+    rest = pack(">hiqqqhii", attributes, count - 1, 0, 0, producer, 0, -1, count) + bytes(count)
+    return pack(">qiibI", first, 4 + 1 + 4 + len(rest), 0, 2, 0) + rest
+
+
+def test_lag_is_told_from_what_was_fetched_too(answered):
+    wire = Wire()
+    commit(wire, 0, 2)
+    fetch(wire, 100, 10, client="a", offset=2, records=batch(2, 4))
+    found = answered(wire)["committed"]["t-0"]
+    assert (found["lag"], found["fetched"], found["fetched_lag"]) == (8, 6, 4)
+    fetch(wire, 200, 10, client="a", offset=6)
+    fetch(wire, 300, 10, client="another", offset=9)
+    assert answered(wire)["committed"]["t-0"]["fetched"] == 6
+    # It goes back.
+    fetch(wire, 400, 10, client="a", offset=1)
+    assert answered(wire)["committed"]["t-0"]["fetched"] == 1
+
+
+def test_for_which_of_two_groups_a_client_fetched_is_not_known(answered):
+    wire = Wire()
+    commit(wire, 0, 2)
+    fetch(wire, 100, 10, client="a", offset=6)
+    topics = [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 3}]}]
+    told = {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "error_code": 0}]}]}
+    wire.ask("a", COMMIT, 200, {"group_id": "h", "topics": topics}, told)
+    assert answered(wire)["committed"]["t-0"]["fetched"] is None
+
+
+def test_markers_and_aborted_records_are_no_lag(answered):
+    wire = Wire()
+    commit(wire, 0, 2)
+    marker = batch(4, producer=7, transactional=True, control=True)
+    fetch(wire, 100, 5, client="a", offset=2, records=batch(2, 2, 7, transactional=True) + marker)
+    assert answered(wire)["committed"]["t-0"]["lag"] == 2
+    found = batch(5, 2, 8, transactional=True) + batch(7, 1, 7, transactional=True)
+    found += batch(8, producer=8, transactional=True, control=True) + batch(9, 1, 8, transactional=True)
+    fetch(wire, 200, 10, client="a", offset=5, records=found, aborted=[{"producer_id": 8, "first_offset": 5}])
+    # Of 2 to 9: 4 and 8 are markers, 5 and 6 aborted.
+    assert answered(wire)["committed"]["t-0"]["lag"] == 4
+
+
+def test_lag_at_the_begin_and_what_moved(answered):
+    wire = Wire()
+    offsets = [{"name": "t", "partition_indexes": [0]}]
+    read = {"partition_index": 0, "committed_offset": 1, "metadata": "", "error_code": 0}
+    wire.ask(
+        "a",
+        9,
+        0,
+        {"group_id": "g", "topics": offsets},
+        {"error_code": 0, "topics": [{"name": "t", "partitions": [read]}]},
+        version=5,
+    )
+    fetch(wire, 100, 10)
+    commit(wire, 200, 4)
+    fetch(wire, 300, 30)
+    found = answered(wire)["committed"]["t-0"]
+    assert (found["lag_at_begin"], found["lag_at_end"], found["progress"], found["by"]) == (9, 26, 3, "a")
+
+
+def test_what_moved_is_not_known_of_one_commit(answered):
+    wire = Wire()
+    commit(wire, 200, 4)
+    fetch(wire, 300, 30)
+    found = answered(wire)["committed"]["t-0"]
+    assert (found["lag_at_begin"], found["lag_at_end"], found["progress"]) == (None, 26, None)
+
+
+def test_lag_over_time(answer_rows, tmp_path):
+    wire = Wire()
+    commit(wire, 0, 4)
+    fetch(wire, 1000, 10)
+    commit(wire, 2100, 9)
+    fetch(wire, 2200, 30)
+    path = tmp_path / "made.pcap"
+    path.write_bytes(pcap(wire.packets()))
+    begin = START_US // 1_000_000
+    found = answer_rows("groups", "--every", "2s", path)
+    spans = {(begin + seconds) // 2 * 2: lag for seconds, lag in ((0, None), (1, 6), (2, 21))}
+    assert [one["lag"] for one in found] == [*spans.values()]
+    assert [millis(one["from"]) / 1000 for one in found] == [*spans]
+    assert {one["group"] for one in found} == {"g"}
+    assert [*found[-1]["partitions"].items()] == [("t-0", 21)]
+
+
+def test_members_have_rows(answer_rows, kinspect):
+    capture = CAPTURES / "4.4.0" / "groups_classic.pcap.gz"
+    found = answer_rows("groups", "--members", "--group", "pc-grp-java-static", capture)
+    assert {one["client_id"]: one["partitions"] for one in found} == {
+        "pc-jvs-1": [f"pc-grp-{n}" for n in (0, 1, 2)],
+        "pc-jvs-2": [f"pc-grp-{n}" for n in (3, 4, 5)],
+    }
+    out = kinspect("groups", "--members", "--format", "table", "--wide", capture).out
+    assert "pc-grp-0…2" in out
+    assert kinspect("groups", "--members", "--every", "10s", capture).status == 2
 
 
 def end(wire, begin, committed):

@@ -91,7 +91,9 @@ class Reconciled:
                 self._go_on(beat)
         for epoch in self._epochs:
             self._finish(epoch)
-        stand_still(self._changes, lambda member: self.history.instances.get(member, member))
+        self.history.has = stand_still(
+            self._changes, lambda member: self.history.instances.get(member, member)
+        )
 
     def _of(self, member: str) -> Known:
         return self._known.get(member, NOBODY)

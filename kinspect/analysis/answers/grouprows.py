@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from kinspect.analysis.answer import Row, Topic
 from kinspect.analysis.answers.epochs import Reconciled
 from kinspect.analysis.answers.groupevents import Beat, Joined, Left, Refused, Synced
+from kinspect.analysis.answers.lags import (
+    Offsets,
+    Partition,
+    Place,
+    by_name,
+    committed_row,
+    joined_pending,
+    over_time,
+    spans_by_name,
+)
 from kinspect.analysis.answers.rebalances import Classic, Departure, History, Known
 from kinspect.analysis.answers.standing import Assigned, Rebalance
-from kinspect.analysis.record import GREATEST, LATEST, LEAST, Record
+from kinspect.analysis.record import EARLIEST, GREATEST, LATEST, LEAST, Record
 from kinspect.kafka.view.view import iso_time, milliseconds
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 MILLISECOND = 1_000_000
 MISSED_BEATS = 3
 """A member of which no heartbeat was seen for so many of its intervals, and none later, has timed out."""
-PENDING_KEPT = 8
-"""Number of a transaction's last offset commits kept for each partition, until it is known which of them count."""
-
-Place = tuple[str | None, str | None, int]
-"""A partition: its topic's name and id, as a message has them, and its index."""
-
-
-def _joined_pending(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
-    """Offset commits of transactions, of each partition the last ones."""
-    both = {name: tuple(sorted({*one[name], *other[name]})[-PENDING_KEPT:]) for name in one.keys() & other}
-    return {**one, **other, **both}
 
 
 @dataclass(slots=True)
 class Group(Record):
-    """Events of one group, and what was last told of it. `tried`: the kind that a refused request takes it for."""
+    """Events of one group, and what was last told of it. `tried`: the kind that a refused request takes it for;
+    `begun`: first offsets that were committed or read; `spans`: the last ones of each span of time (`--every`)."""
 
     kind: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
     tried: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
@@ -47,7 +46,9 @@ class Group(Record):
     leaves: set[Left] = field(default_factory=set)
     beats: set[Beat] = field(default_factory=set)
     committed: dict[Place, Any] = field(default_factory=dict, metadata=LATEST)
-    pending: dict[tuple[str, Place], Any] = field(default_factory=dict, metadata={"choose": _joined_pending})
+    pending: dict[tuple[str, Place], Any] = field(default_factory=dict, metadata={"choose": joined_pending})
+    begun: dict[Place, Any] = field(default_factory=dict, metadata=EARLIEST)
+    spans: dict[tuple[Place, int], Any] = field(default_factory=dict, metadata=LATEST)
     topics: set[Topic] = field(default_factory=set)
     errors: dict[str, int] = field(default_factory=dict)
 
@@ -67,27 +68,16 @@ class Member(Record):
     listed: int = 0
 
 
-class Offsets(NamedTuple):
-    """What serves all groups: high watermarks by topic and partition, with the keys of their lines; outcomes of each
-    transactional id's transactions; and a topic's name by its id."""
-
-    marks: dict[tuple[str, int], Any]
-    ends: dict[str, list[tuple[Any, ...]]]
-    name: Callable[[str], str]
-
-
-def by_name(places: dict[Place, Any], name: Callable[[str], str]) -> dict[tuple[str, int], Any]:
-    """The last value of each partition, by its topic's name."""
-    found: dict[tuple[str, int], Any] = {}
-    for (topic, topic_id, index), value in places.items():
-        place = topic or name(topic_id or ""), index
-        if place not in found or found[place] < value:
-            found[place] = value
-    return found
-
-
-def row(group: str, found: Group, members: dict[str, Member], offsets: Offsets) -> Row:
-    """The row of a group."""
+def row(
+    group: str,
+    found: Group,
+    members: dict[str, Member],
+    commits: dict[Partition, Any],
+    reads: dict[Partition, Any],
+    offsets: Offsets,
+) -> Row:
+    """The row of a group. `commits`: its last commits; `reads`: how far its clients fetched."""
+    begun = by_name(found.begun, offsets.name, min)
     known = {member: _known(one) for member, one in members.items()}
     classic = Classic(
         _in_order(Joined, found.joins),
@@ -106,12 +96,21 @@ def row(group: str, found: Group, members: dict[str, Member], offsets: Offsets) 
         "kind": kind,
         "protocol": found.protocol and found.protocol[1],
         "coordinator": coordinator and coordinator[1],
-        "members": _members(members, (classic, reconciled)),
+        "members": _members(members, (classic, reconciled), kind),
         "rebalances": [_rebalance(one, members, kind) for one in rebalances],
-        "topics": sorted({topic or offsets.name(topic_id or "") for topic, topic_id in found.topics}),
-        "committed": _committed(found, offsets),
+        "topics": _topics(found, offsets),
+        "committed": {
+            partition(*where): committed_row(
+                where, commits[where], begun.get(where), reads.get(where), offsets
+            )
+            for where in sorted(commits)
+        },
         "errors": dict(sorted(found.errors.items())),
     }
+
+
+def _topics(found: Group, offsets: Offsets) -> list[str]:
+    return sorted({topic or offsets.name(topic_id or "") for topic, topic_id in found.topics})
 
 
 def row_place(row: Row) -> tuple[Any, ...]:
@@ -119,6 +118,33 @@ def row_place(row: Row) -> tuple[Any, ...]:
     stops = [stop or 0 for one in row["rebalances"] for stop in one["stopped_ms"].values()]
     lags = [one["lag"] or 0 for one in row["committed"].values()]
     return -max(stops, default=0), -sum(lags), -len(row["rebalances"]), row["group"]
+
+
+def member_rows(rows: Iterable[Row]) -> list[Row]:
+    """A row for each member of the groups that have rows."""
+    return [
+        {"group": one["group"], **member, "topics": one["topics"]}
+        for one in rows
+        for member in one["members"]
+    ]
+
+
+def span_rows(groups: dict[str, Group], offsets: Offsets, every: int) -> list[Row]:
+    """A row for each group and span of time that tells something new: its lag at the end of it."""
+    rows = []
+    for group, found in sorted(groups.items()):
+        for span, lags in over_time(spans_by_name(found.spans, offsets.name), offsets):
+            known = [lag for lag in lags.values() if lag is not None]
+            rows.append(
+                {
+                    "group": group,
+                    "from": iso_time(span * every),
+                    "lag": sum(known) if known else None,
+                    "partitions": {partition(*where): lag for where, lag in lags.items()},
+                    "topics": _topics(found, offsets),
+                }
+            )
+    return rows
 
 
 E = TypeVar("E", bound=tuple[Any, ...])
@@ -142,22 +168,26 @@ def _known(member: Member) -> Known:
     return Known(member.first, member.alive, patience, member.held)
 
 
-def _members(members: dict[str, Member], histories: Iterable[History]) -> list[Row]:
+def _members(members: dict[str, Member], histories: Iterable[History], kind: str | None) -> list[Row]:
     """All members, in the order in which they came."""
+    named = task if kind == STREAMS else partition
     joined: dict[str, int] = {}
     departures: dict[str, Departure] = {}
     instances: dict[str, str] = {}
+    has: dict[str, Assigned] = {}
     ids: set[str] = {name for name, one in members.items() if one.alive is not None or one.listed}
     for history in histories:
         joined |= history.joined
         departures |= history.departures
         instances |= history.instances
+        has |= history.has
         ids |= history.ids
     rows = []
     for name in sorted(ids - {""}, key=lambda name: (joined.get(name, 0), name)):
         member = members.get(name, Member())
         client_id, client_ip = member.client[2:] if member.client else (None, None)
         departure = departures.get(name)
+        parts = frozenset() if departure else has.get(instances.get(name, name))
         rows.append(
             {
                 "member_id": name,
@@ -168,6 +198,7 @@ def _members(members: dict[str, Member], histories: Iterable[History]) -> list[R
                 "left": iso_time(departure and departure.time),
                 "left_how": departure and departure.how,
                 "left_reason": departure and departure.reason,
+                "partitions": None if parts is None else [named(*one) for one in sorted(parts)],
             }
         )
     return rows
@@ -227,37 +258,3 @@ def partition(topic: str, index: int) -> str:
 def task(subtopology: str, index: int) -> str:
     """A task's name, as Kafka Streams has it: `0_1`."""
     return f"{subtopology}_{index}"
-
-
-# ---------------------------------------------------------------------- offsets
-
-
-def _committed(found: Group, offsets: Offsets) -> Row:
-    """Committed offsets and lags, by partition."""
-    last = by_name(found.committed, offsets.name)
-    for (transaction, place), commits in found.pending.items():
-        counting = _counting(commits, offsets.ends.get(transaction))
-        if counting is not None:
-            for where, commit in by_name({place: counting}, offsets.name).items():
-                last[where] = max(last.get(where, commit), commit)
-    return {partition(*where): _commit(last[where][1], offsets.marks.get(where)) for where in sorted(last)}
-
-
-def _counting(commits: tuple[Any, ...], ends: list[tuple[Any, ...]] | None) -> Any:
-    """The last of a transaction's offset commits that counts: its transaction was committed. Where no transaction of
-    that id was seen to end, all count."""
-    for key, offset, end in reversed(commits):
-        if ends is None:
-            return key, (offset, end)
-        after = bisect_right(ends, (key, True))
-        if after < len(ends) and ends[after][1]:
-            return key, (offset, end)
-    return None
-
-
-def _commit(commit: tuple[int, int], mark: Any) -> Row:
-    offset, at = commit
-    high = None if mark is None else mark[1]
-    # A high watermark seen before the commit may be smaller; below 0 nothing is a position.
-    lag = high - offset if high is not None and 0 <= offset <= high else None
-    return {"offset": offset, "at": iso_time(at), "high_watermark": high, "lag": lag}

@@ -25,24 +25,36 @@ from kinspect.analysis.answers.groupevents import (
 from kinspect.analysis.answers.grouprows import (
     CLASSIC,
     CONSUMER,
-    PENDING_KEPT,
     SHARE,
     STREAMS,
     Group,
     Member,
-    Offsets,
-    Place,
-    by_name,
+    member_rows,
     row,
     row_place,
+    span_rows,
 )
 from kinspect.analysis.answers.grouptopics import ties
-from kinspect.analysis.record import LATEST, Record, later
+from kinspect.analysis.answers.lags import (
+    BLANKS_KEPT,
+    PENDING_KEPT,
+    Offsets,
+    Partition,
+    Place,
+    by_name,
+    joined_blanks,
+    last_commits,
+    read_batches,
+    spans_by_name,
+    with_blanks,
+)
+from kinspect.analysis.record import EARLIEST, LATEST, Record, later
+from kinspect.errors import KinspectError
+from kinspect.filters import parse_duration
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.fields import entities
-from kinspect.kafka.summary import error_counts
+from kinspect.kafka.summary import RecordField, RecordRoom, error_counts
 from kinspect.kafka.wire.ends import endpoint
-from kinspect.kafka.wire.order import LineKey
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
@@ -121,11 +133,32 @@ _COMMITTED = (
         }
     ),
 )
-_MARKED = frozenset(
-    {
-        *("responses.topic", "responses.topic_id", "responses.partitions.partition_index"),
-        *("responses.partitions.error_code", "responses.partitions.high_watermark"),
-    }
+_FETCHED = (
+    frozenset(
+        {
+            *("replica_id", "replica_state", "topics.topic", "topics.topic_id"),
+            *("topics.partitions.partition", "topics.partitions.fetch_offset"),
+        }
+    ),
+    frozenset(
+        {
+            *("responses.topic", "responses.topic_id", "responses.partitions.partition_index"),
+            *("responses.partitions.error_code", "responses.partitions.high_watermark"),
+            *("responses.partitions.aborted_transactions", "responses.partitions.records"),
+        }
+    ),
+)
+_READ = (
+    frozenset({"group_id"}),
+    frozenset(
+        {
+            *("topics.name", "topics.topic_id", "topics.partitions.partition_index"),
+            *("topics.partitions.committed_offset", "topics.partitions.error_code"),
+            *("groups.group_id", "groups.topics.name", "groups.topics.topic_id"),
+            *("groups.topics.partitions.partition_index", "groups.topics.partitions.committed_offset"),
+            "groups.topics.partitions.error_code",
+        }
+    ),
 )
 _OFFSETS = (
     frozenset(
@@ -147,7 +180,18 @@ LATEST_OFFSET, CONSUMER_REPLICA = -1, -1
 
 @dataclass(slots=True)
 class _Marks(Record):
-    """High watermarks."""
+    """High watermarks: the last and the first ones, and the last of each span of time (`--every`); and offsets that no
+    consumer is given a record for."""
+
+    last: dict[Place, Any] = field(default_factory=dict, metadata=LATEST)
+    first: dict[Place, Any] = field(default_factory=dict, metadata=EARLIEST)
+    spans: dict[tuple[Place, int], Any] = field(default_factory=dict, metadata=LATEST)
+    blank: dict[Place, Any] = field(default_factory=dict, metadata={"choose": joined_blanks})
+
+
+@dataclass(slots=True)
+class _Reads(Record):
+    """How far a client id at an address has fetched partitions."""
 
     last: dict[Place, Any] = field(default_factory=dict, metadata=LATEST)
 
@@ -160,7 +204,8 @@ class _Ends(Record):
 
 
 class Groups(Answer):
-    """Accumulator of the rows."""
+    """Accumulator of the rows. `members`: they are members; `every`: they are lags at the ends of spans of that
+    duration (`10s`). Raises KinspectError."""
 
     about: ClassVar[Mapping[str, tuple[str, ...]]] = {"--group": ("group",), "--topic": ("topics",)}
     serving: ClassVar[Mapping[str, frozenset[int]]] = {
@@ -169,12 +214,17 @@ class Groups(Answer):
         | {FIND_COORDINATOR, LIST_GROUPS, TXN_OFFSET_COMMIT, OFFSET_COMMIT, OFFSET_FETCH, *KINDS},
     }
 
-    def __init__(self) -> None:
+    def __init__(self, members: bool = False, every: str | None = None) -> None:
         super().__init__()
+        self._by_member = members
+        self._every = None if every is None else _span(every)
+        if members and self._every is not None:
+            raise KinspectError("--members and --every make different rows: give one of them")
         self._groups = self.records(Group)
         self._members = self.records(Member)
         self._marks = self.records(_Marks)
         self._ends = self.records(_Ends)
+        self._reads = self.records(_Reads)
 
     def add(self, exchange: Exchange) -> None:
         key = exchange.api_key
@@ -190,6 +240,8 @@ class Groups(Answer):
             _COUNTED[key](self, exchange)
         elif _names_groups(key):
             self._add_other(exchange)
+        if key == OFFSET_FETCH:
+            self._add_read(exchange)
         for name, topics in ties(exchange):
             group = self._named(name)
             if group is not None:
@@ -263,12 +315,31 @@ class Groups(Answer):
             offset = part.get("committed_offset", -1)
             if offset < 0 or errors.get(place) != NONE:
                 continue
+            by = exchange.client_id, exchange.connection.client_ip
             if transaction is None:
-                self.keep_last(group.committed, place, key, (offset, end))
+                self.keep_last(group.committed, place, key, (offset, end, *by))
+                self.keep_first(group.begun, place, key, offset)
+                self._keep_span(group.spans, place, exchange, offset)
             else:
-                self._add_pending(group, (transaction, place), (key, offset, end))
+                self._add_pending(group, (transaction, place), (key, offset, end, *by))
 
-    def _add_pending(self, group: Group, name: tuple[str, Place], commit: tuple[LineKey, int, int]) -> None:
+    def _keep_span(
+        self, spans: dict[tuple[Place, int], Any], place: Place, exchange: Exchange, value: int
+    ) -> None:
+        """Keep the last value in a span of time."""
+        if self._every is not None:
+            self.keep_last(spans, (place, events.times(exchange)[2] // self._every), exchange.key, value)
+
+    def _add_read(self, exchange: Exchange) -> None:
+        """Offsets from which members go on."""
+        asked, told = bodies(exchange, _READ)
+        for one in ({**asked, **(told or {})}, *((told or {}).get("groups") or ())):
+            group = self._named(one.get("group_id"))
+            for place, part in _places(one, "topics"):
+                if group is not None and part.get("committed_offset", -1) >= 0 and not part.get("error_code"):
+                    self.keep_first(group.begun, place, exchange.key, part["committed_offset"])
+
+    def _add_pending(self, group: Group, name: tuple[str, Place], commit: tuple[Any, ...]) -> None:
         """Keep an offset that counts if its transaction is committed."""
         kept = group.pending.get(name, ())
         if kept or self._has_room(PENDING_KEPT):
@@ -293,14 +364,36 @@ class Groups(Answer):
             self.left_out += 1
 
     def _add_fetch(self, exchange: Exchange) -> None:
+        asked, told = bodies(exchange, _FETCHED)
         marks = self._marks.of()
-        if exchange.response is None or marks is None:
+        if marks is None:
             return
-        body = exchange.response.decode(_MARKED).body
-        for place, part in _places(body, "responses"):
-            mark = part.get("high_watermark", -1)
-            if mark >= 0 and not part.get("error_code"):
-                self.keep_last(marks.last, place, exchange.key, mark)
+        read = None
+        if (asked.get("replica_state") or asked).get("replica_id", -1) < 0:
+            read = self._reads.of(exchange.client_id, exchange.connection.client_ip)
+        positions = {
+            place: part.get("fetch_offset", -1) for place, part in _places(asked, "topics", "partition")
+        }
+        room = RecordRoom(exchange.connection.caps)
+        for place, part in _places(told, "responses"):
+            if part.get("error_code"):
+                continue
+            self._keep_mark(marks, place, exchange, part.get("high_watermark", -1))
+            if part.get("records"):
+                found = RecordField(part["records"], True, room, exchange.connection.counts).batches()
+                end, blanks = read_batches(found, part.get("aborted_transactions"))
+                positions[place] = positions.get(place, -1) if end is None else end
+                if blanks and (place in marks.blank or self._has_room(BLANKS_KEPT)):
+                    marks.blank[place] = with_blanks(marks.blank.get(place, ()), blanks)
+        for place, position in positions.items():
+            if read is not None and position >= 0:
+                self.keep_last(read.last, place, exchange.key, position)
+
+    def _keep_mark(self, marks: _Marks, place: Place, exchange: Exchange, mark: int) -> None:
+        if mark >= 0:
+            self.keep_last(marks.last, place, exchange.key, mark)
+            self.keep_first(marks.first, place, exchange.key, mark)
+            self._keep_span(marks.spans, place, exchange, mark)
 
     def _add_offsets(self, exchange: Exchange) -> None:
         """High watermarks in an answer to ListOffsets: latest offsets as a consumer sees them that reads all."""
@@ -312,8 +405,8 @@ class Groups(Answer):
         for place, part in _places(told, "topics"):
             old = part.get("old_style_offsets")
             mark = old[0] if old else part.get("offset", -1)
-            if place in latest and mark >= 0 and not part.get("error_code"):
-                self.keep_last(marks.last, place, exchange.key, mark)
+            if place in latest and not part.get("error_code"):
+                self._keep_mark(marks, place, exchange, mark)
 
     # ------------------------------------------------------------------ other requests that name groups
 
@@ -442,13 +535,55 @@ class Groups(Answer):
         members: dict[str, dict[str, Member]] = {}
         for (group, member), found in self._members.items():
             members.setdefault(group, {})[member] = found
-        offsets = Offsets({}, self._outcomes(), name)
-        for _, marks in self._marks.items():
-            offsets = offsets._replace(marks=by_name(marks.last, name))
+        groups = {group: found for (group,), found in self._groups.items()}
+        offsets = self._offsets(name)
+        if self._every is not None:
+            return span_rows(groups, offsets, self._every)
+        commits = {
+            group: last_commits(found.committed, found.pending, offsets) for group, found in groups.items()
+        }
+        reads = self._fetched(commits, members, name)
         rows = [
-            row(group, found, members.get(group, {}), offsets) for (group,), found in self._groups.items()
+            row(group, found, members.get(group, {}), commits[group], reads[group], offsets)
+            for group, found in groups.items()
         ]
-        return sorted(rows, key=row_place)
+        rows.sort(key=row_place)
+        return member_rows(rows) if self._by_member else rows
+
+    def _offsets(self, name: Callable[[str], str]) -> Offsets:
+        marks = self._marks.of() or _Marks()
+        return Offsets(
+            by_name(marks.last, name),
+            by_name(marks.first, name, min),
+            spans_by_name(marks.spans, name),
+            by_name(marks.blank, name, with_blanks),
+            self._outcomes(),
+            name,
+        )
+
+    def _fetched(
+        self,
+        commits: dict[str, dict[Partition, Any]],
+        members: dict[str, dict[str, Member]],
+        name: Callable[[str], str],
+    ) -> dict[str, dict[Partition, Any]]:
+        """How far the clients of each group fetched its partitions. Of a client that reads a partition for several
+        groups it is not known for which."""
+        reads = {client: by_name(found.last, name) for client, found in self._reads.items()}
+        readers: dict[tuple[Any, Partition], set[str]] = {}
+        for group, found in commits.items():
+            clients = {one.client[2:] for one in members.get(group, {}).values() if one.client is not None}
+            clients |= {tuple(commit[1][2:]) for commit in found.values()}
+            for client in clients:
+                for where in found.keys() & reads.get(client, {}).keys():
+                    readers.setdefault((client, where), set()).add(group)
+        fetched: dict[str, dict[Partition, Any]] = {group: {} for group in commits}
+        for (client, where), of in readers.items():
+            if len(of) == 1:
+                (group,) = of
+                read = reads[client][where]
+                fetched[group][where] = max(fetched[group].get(where, read), read)
+        return fetched
 
     def _outcomes(self) -> dict[str, list[tuple[Any, ...]]]:
         """Ends of each transactional id's transactions, in their order."""
@@ -500,13 +635,25 @@ def _has_group(fields: Iterable[schema.Field]) -> bool:
     return any(entities.is_group(one) or _has_group(one.fields) for one in fields)
 
 
-def _places(body: Struct | None, topics: str) -> Iterator[tuple[Place, Struct]]:
+def _span(text: str) -> int:
+    try:
+        span = parse_duration(text)
+    except KinspectError as error:
+        raise KinspectError(f"--every: {error}") from None
+    if not span:
+        raise KinspectError("--every: a span of time is longer than 0")
+    return span
+
+
+def _places(
+    body: Struct | None, topics: str, index: str = "partition_index"
+) -> Iterator[tuple[Place, Struct]]:
     """Partitions in a body, as far as it could be read."""
     for topic in (body or {}).get(topics) or ():
         name, topic_id = topic.get("topic") or topic.get("name") or None, topic.get("topic_id")
         for part in topic.get("partitions") or ():
-            if "partition_index" in part:
-                yield (name, topic_id, part["partition_index"]), part
+            if index in part:
+                yield (name, topic_id, part[index]), part
 
 
 def _listed(told: Struct | None) -> dict[str, Struct]:

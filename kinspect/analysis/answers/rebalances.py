@@ -81,13 +81,15 @@ class Trigger(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """What happened in a group. `joined`: when members came, as far as they were seen to come; `ids`: all members."""
+    """What happened in a group. `joined`: when members came, as far as they were seen to come; `ids`: all members;
+    `has`: what each has at the end, by its instance id if there is one."""
 
     rebalances: list[Rebalance] = field(default_factory=list)
     joined: dict[str, int] = field(default_factory=dict)
     departures: dict[str, Departure] = field(default_factory=dict)
     instances: dict[str, str] = field(default_factory=dict)
     ids: set[str] = field(default_factory=set)
+    has: dict[str, Assigned] = field(default_factory=dict)
 
     def departs(self, member: str, departure: Departure, known: Known) -> None:
         """Note that a member left, unless it had left before or was there later."""
@@ -148,7 +150,7 @@ class Classic:
             self._add_dropped(one)
             self._add_rebalance(one, began[number])
         self._add_departures()
-        stand_still(self._changes, self._place)
+        self.history.has = stand_still(self._changes, self._place)
 
     # ------------------------------------------------------------------ members
 

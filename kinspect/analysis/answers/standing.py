@@ -65,12 +65,13 @@ class _Since(NamedTuple):
     rebalance: Rebalance
 
 
-def stand_still(changes: Iterable[Change], place: Callable[[str], str]) -> None:
-    """Tell rebalances how long members stood still and partitions had no owner. `place`: what stays of a member when
-    it is started anew."""
+def stand_still(changes: Iterable[Change], place: Callable[[str], str]) -> dict[str, Assigned]:
+    """Tell rebalances how long members stood still and partitions had no owner; return what each place has at the end,
+    as far as that is known. `place`: what stays of a member when it is started anew."""
     books = _Books()
     for change in sorted(changes, key=lambda change: change.time):
         books.add(change, place(change.member))
+    return books.has
 
 
 class _Books:

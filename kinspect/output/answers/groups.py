@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import inf
 from shlex import quote
 from typing import Any
 
-from kinspect.output.answers.layout import ERROR, Clock, Column, Layout, Row, known, listed
+from kinspect.output.answers.layout import ERROR, TIME_OF_DAY, Clock, Column, Layout, Row, known, listed
 
 LAGS_SHOWN = 3
 NAMED = 10
@@ -17,6 +17,26 @@ REBALANCES_IN_ORDER = 5
 """With more of them those that stopped members for longest come first."""
 EXPECTED = frozenset({"MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS"})
 """Error codes that belong to joins and rebalances."""
+
+
+def _of_groups(text: Callable[[Row], str]) -> Callable[[Row], str]:
+    """Cells of groups alone: `--members` and `--every` have other rows."""
+    return lambda row: text(row) if "rebalances" in row else ""
+
+
+def _of_members(text: Callable[[Row], str]) -> Callable[[Row], str]:
+    return lambda row: text(row) if "member_id" in row else ""
+
+
+def _of_spans(text: Callable[[Row], str]) -> Callable[[Row], str]:
+    return lambda row: text(row) if "from" in row else ""
+
+
+def _partly(row: Row) -> str:
+    """The partitions that are behind, those most first."""
+    lags = {name: lag for name, lag in row["partitions"].items() if lag or lag is None}
+    most = sorted(lags, key=lambda name: -(lags[name] or 0))
+    return listed([f"{name} {known(lags[name])}" for name in most], LAGS_SHOWN)
 
 
 def _members(row: Row) -> str:
@@ -54,7 +74,9 @@ def _errors(row: Row) -> str:
 
 
 def _is_only_named(row: Row) -> bool:
-    return not any(row[key] for key in ("members", "rebalances", "committed", "errors"))
+    return "rebalances" in row and not any(
+        row[key] for key in ("members", "rebalances", "committed", "errors")
+    )
 
 
 def _only_named(rows: list[Row]) -> str:
@@ -62,12 +84,14 @@ def _only_named(rows: list[Row]) -> str:
 
 
 def _notes(rows: list[Row]) -> list[str]:
-    if all(one["lag"] is not None for row in rows for one in row["committed"].values()):
+    if all(one["lag"] is not None for row in rows for one in row.get("committed", {}).values()):
         return []
     return ["LAG ?: no Fetch or ListOffsets told how far a partition goes since the commit."]
 
 
 def _details(row: Row, clock: Clock) -> list[str]:
+    if "rebalances" not in row:
+        return []
     rebalances = row["rebalances"]
     lines = [*_lagging(row), *_left(row, clock)]
     if len(rebalances) > REBALANCES_IN_ORDER:
@@ -90,10 +114,19 @@ def _lagging(row: Row) -> Iterator[str]:
     most = sorted(behind, key=lambda name: -behind[name]["lag"])
     if most:
         parts = [
-            f"{name} {behind[name]['lag']:,} ({behind[name]['offset']:,} of {behind[name]['high_watermark']:,})"
+            f"{name} {behind[name]['lag']:,} ({behind[name]['offset']:,} of {behind[name]['high_watermark']:,}"
+            f"{_read_to(behind[name])}{_moved(behind[name])})"
             for name in most
         ]
         yield f"behind: {listed(parts, LAGS_SHOWN)}"
+
+
+def _read_to(one: Row) -> str:
+    return "" if one["fetched"] is None else f", fetched to {one['fetched']:,}"
+
+
+def _moved(one: Row) -> str:
+    return ", not moved" if one["progress"] == 0 else ""
 
 
 def _rebalance(one: Row, clock: Clock) -> str:
@@ -145,14 +178,27 @@ def _topic_and_number(name: str) -> tuple[str, int]:
 LAYOUT = Layout(
     (
         Column("GROUP", lambda row: row["group"]),
-        Column("KIND", lambda row: known(row["kind"]), rank=3),
-        Column("MEMBERS", _members, True),
-        Column("REBALANCES", lambda row: f"{len(row['rebalances']):,}", True),
-        Column("LONGEST STOP", _longest, True),
-        Column("LAG", _lag, True),
-        Column("ERRORS", _errors, rank=1, style=lambda _: ERROR),
-        Column("PROTOCOL", lambda row: row["protocol"] or "", rank=4),
-        Column("COORDINATOR", lambda row: known(row["coordinator"]), rank=5),
+        Column("KIND", _of_groups(lambda row: known(row["kind"])), rank=3),
+        Column("MEMBERS", _of_groups(_members), True),
+        Column("REBALANCES", _of_groups(lambda row: f"{len(row['rebalances']):,}"), True),
+        Column("LONGEST STOP", _of_groups(_longest), True),
+        Column("LAG", _of_groups(_lag), True),
+        Column("ERRORS", _of_groups(_errors), rank=1, style=lambda _: ERROR),
+        Column("PROTOCOL", _of_groups(lambda row: row["protocol"] or ""), rank=4),
+        Column("COORDINATOR", _of_groups(lambda row: known(row["coordinator"])), rank=5),
+        Column("CLIENT ID", _of_members(lambda row: known(row["client_id"]))),
+        Column("ADDRESS", _of_members(lambda row: known(row["client_ip"])), rank=3),
+        Column("INSTANCE", _of_members(lambda row: row["instance_id"] or ""), rank=4),
+        Column("JOINED", _of_members(lambda row: known(row["joined"])), rank=2, time=TIME_OF_DAY),
+        Column("LEFT", _of_members(lambda row: row["left"] or ""), rank=1, time=TIME_OF_DAY),
+        Column("HOW", _of_members(lambda row: row["left_how"] or ""), rank=5),
+        Column(
+            "HAS", _of_members(lambda row: "" if row["left"] else _partitions(row["partitions"])), least=24
+        ),
+        Column("MEMBER ID", _of_members(lambda row: row["member_id"]), rank=6),
+        Column("FROM", _of_spans(lambda row: known(row["from"])), time=TIME_OF_DAY),
+        Column("LAG", _of_spans(lambda row: known(row["lag"])), True),
+        Column("BEHIND", _of_spans(_partly), least=24),
     ),
     "no group is named",
     lambda file, rows: f"kinspect read {file} --group {quote(rows[0]['group'])}",
