@@ -515,6 +515,8 @@ def test_what_nobody_had_is_not_missed_where_others_may_have_had_it(answered):
 def test_a_member_that_commits_had_partitions(answered):
     wire = Wire()
     commit(wire, 0, 5, member_id="a-1", generation_id_or_member_epoch=6)
+    # And that no rebalance was under way.
+    wire.heartbeat("a", 10)
     wire.join("a", 100, 500, 7, asked="a-1", members=["a-1"])
     wire.sync("a", 510, 520, 7, {"t": [0]})
     found = rebalance(answered(wire), 7)
@@ -1222,6 +1224,45 @@ def test_a_topic_chooses_the_groups_that_are_about_it(rows):
     assert found == {group: row for group, row in whole.items() if "pc-k848" in row["topics"]}
     assert {*found} == {"pc-848-java", "pc-848-ck", "pc-848-javastatic"}
     assert rows("--topic", "another", capture) == {}
+
+
+@pytest.mark.parametrize(
+    ("capture", "group", "client"),
+    [("groups_classic", "pc-grp-aiokafka", "pc-ak-1"), ("kip848", "pc-848-ck", "pc-ck848-1")],
+)
+def test_what_a_filter_leaves_out_is_not_made_up(kinspect, rows, capture, group, client):
+    """The other member joins second, takes half of the partitions, and leaves."""
+    path = CAPTURES / "4.4.0" / f"{capture}.pcap.gz"
+    whole, part = rows(path)[group], rows("--client-id", client, path)[group]
+    first, second, last = part["rebalances"]
+    assert first == {**whole["rebalances"][0], "reason": first["reason"]}
+    for one, was in ((second, whole["rebalances"][1]), (last, whole["rebalances"][2])):
+        assert (one["started"], one["trigger"], one["by"]) == (None, "unknown", None)
+        assert one["members"] in (None, was["members"])
+        assert one["assigned"].keys() == {client}
+        assert all(time in (None, was["unowned_ms"].get(name)) for name, time in one["unowned_ms"].items())
+    for one in part["members"]:
+        if one["client_id"] != client:
+            assert (one["joined"], one["left"], one["partitions"]) == (None, None, None)
+    table = kinspect("groups", "--format", "table", "--client-id", client, "--group", group, path).out
+    assert ("0+? of 2" if capture == "groups_classic" else "0 of 1") in table
+
+
+def test_a_join_behind_a_begin_that_was_not_seen_is_no_trigger(answered):
+    wire = Wire()
+    for client in ("a", "b"):
+        wire.join(client, 100, 500, 7, asked=f"{client}-1", members=["a-1", "b-1", "c-1"] * (client == "a"))
+    wire.join("c", 110, 500, 7)
+    found = rebalance(answered(wire), 7)
+    assert (found["started"], found["trigger"], found["by"]) == (None, "unknown", None)
+    # Where the group was calm before it is one.
+    calm = Wire()
+    calm.heartbeat("a", 10)
+    for client in ("a", "b"):
+        calm.heartbeat(client, 120, REBALANCING)
+        calm.join(client, 130, 500, 7, asked=f"{client}-1", members=["a-1", "b-1", "c-1"] * (client == "a"))
+    calm.join("c", 110, 500, 7)
+    assert [rebalance(answered(calm), 7)[key] for key in ("trigger", "by")] == ["member_joined", "c"]
 
 
 def test_a_lag_that_is_not_known_is_explained(kinspect, tmp_path):

@@ -20,6 +20,7 @@ from support.weaker import (
     Part,
     Rows,
     anything,
+    at_end,
     by_name,
     count,
     counts,
@@ -117,6 +118,7 @@ COMPARED = {
                 left=fact,
                 left_how=fact,
                 left_reason=fact,
+                partitions=at_end(fact),
             ),
             "rebalances": each(
                 generation=fact,
@@ -128,10 +130,27 @@ COMPARED = {
                 members=fact,
                 cooperative=fact,
                 stopped_ms=by_name(fact),
+                unowned_ms=by_name(fact),
                 assigned=by_name(names),
                 revoked=by_name(names),
             ),
-            "committed": by_name(within(offset=last, at=last, high_watermark=last, lag=anything)),
+            "topics": names,
+            "committed": by_name(
+                within(
+                    # An administrator may set it back.
+                    offset=at_end(last),
+                    at=last,
+                    by=at_end(fact),
+                    high_watermark=last,
+                    lag=anything,
+                    # That its client reads for another group too may be in the whole alone.
+                    fetched=at_end(lambda now, was, part: None in was or last(now, was, part)),
+                    fetched_lag=anything,
+                    lag_at_begin=anything,
+                    lag_at_end=anything,
+                    progress=at_end(count),
+                )
+            ),
             "errors": counts,
         },
     ),

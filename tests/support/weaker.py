@@ -6,6 +6,7 @@ does not know its whole key) and what the `Part` is, and is true if the value is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -19,6 +20,9 @@ class Part(NamedTuple):
     ends_early: bool = False
     lacks: bool = True
 
+
+_NAMELESS = re.compile(r"[A-Za-z0-9_-]{22}-\d+$")
+"""A partition whose topic has no name."""
 
 Kind = Callable[[Any, list[Any], Part], bool]
 Kinds = Mapping[str, Kind]
@@ -72,6 +76,11 @@ def so_far(*words: Any) -> Kind:
     return lambda now, was, part: fact(now, was, part) or (part.ends_early and now in words)
 
 
+def at_end(kind: Kind) -> Kind:
+    """What is so at the end: at an early one it may be otherwise."""
+    return lambda now, was, part: part.ends_early or kind(now, was, part)
+
+
 def flag(weaker: Any) -> Kind:
     """A fact that has a value besides null with which it says less."""
     return lambda now, was, part: now == weaker or fact(now, was, part)
@@ -97,13 +106,14 @@ def each(**kinds: Kind) -> Kind:
 
 
 def by_name(kind: Kind) -> Kind:
-    """An object whose keys are names: of each no more than the whole says of it."""
+    """An object whose keys are names: of each no more than the whole says of it; null says nothing. Partitions of a
+    topic that the part knows by its id alone are not found by it."""
 
     def says_less(now: Any, was: list[Any], part: Part) -> bool:
         return all(
             kind(value, found, part)
             if (found := [entries[name] for entries in was if entries and name in entries])
-            else False
+            else value is None or _NAMELESS.match(name) is not None
             for name, value in (now or {}).items()
         )
 

@@ -143,7 +143,7 @@ def test_another_filter_counts_anew_on_the_page(explore):
 NARROWED = {
     "topics": (TRANSACTIONS, 1, "topic=pc-txout client-id=pc-jt-read_uncommitted client-host=127.0.0.1"),
     "clients": (ERRORS, 0, "client-id=pc-err-fence client-host=127.0.0.1"),
-    "groups": (GROUPS, 0, "group=pc-grp-java-range"),
+    "groups": (GROUPS, 0, "group=pc-grp-librdkafka-coop"),
     "latency": (TRANSACTIONS, 1, "api=AddPartitionsToTxn"),
     "errors": (
         ERRORS,
@@ -237,9 +237,10 @@ def test_a_row_s_filters_take_the_place_of_those_of_the_same_names(explore):
     explore(script, ERRORS, text="api=Produce topic=pcerr-*")
 
 
-def test_lines_below_a_row_unfold(explore):
+def test_lines_below_a_row_unfold(explore, monkeypatch):
+    monkeypatch.setattr("kinspect.tui.index.sheet.PRINTED", layout.PRINTED._replace(details=1))
     (row,) = kinspect.answer("groups", GROUPS, filter={"group": "pc-grp-java"})["rows"]
-    reason = "".join(row["rebalances"][0]["reason"].split())
+    reason = "".join(row["rebalances"][-1]["reason"].split())
 
     async def script(explorer):
         await explorer.press("4")

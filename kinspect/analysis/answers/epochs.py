@@ -30,13 +30,12 @@ from kinspect.analysis.answers.rebalances import (
     STATIC_LEAVE,
     SUBSCRIPTION_CHANGED,
     TIMED_OUT,
-    UNKNOWN,
     Departure,
     History,
     Known,
     Trigger,
 )
-from kinspect.analysis.answers.standing import Assigned, Change, Kind, Rebalance, stand_still
+from kinspect.analysis.answers.standing import UNKNOWN, Assigned, Change, Kind, Rebalance, stand_still
 
 NEW = 2
 """The greatest epoch that a group has with its first member."""
@@ -54,7 +53,10 @@ class _Part:
 
 @dataclass(slots=True)
 class _Epoch:
+    """`whole`: all members were seen since the group's begin."""
+
     rebalance: Rebalance
+    whole: bool
     parts: dict[str, _Part] = field(default_factory=dict)
 
 
@@ -72,6 +74,7 @@ class Reconciled:
         self._whole = False
         self._changes: list[Change] = []
         self._pending: list[Change] = []
+        self._early: dict[str, tuple[_Part, Change]] = {}
         self._epoch: int | None = None
         self._now: _Epoch | None = None
         self._has: dict[str, Assigned] = {}
@@ -91,9 +94,13 @@ class Reconciled:
                 self._go_on(beat)
         for epoch in self._epochs:
             self._finish(epoch)
+        self._changes += [change for _, change in self._early.values()]
         self.history.has = stand_still(
             self._changes, lambda member: self.history.instances.get(member, member)
         )
+        for epoch in self._epochs[-1:]:
+            if not _is_settled(epoch.rebalance):
+                epoch.rebalance.ended = None
 
     def _of(self, member: str) -> Known:
         return self._known.get(member, NOBODY)
@@ -178,14 +185,20 @@ class Reconciled:
     def _open(self, beat: Beat) -> None:
         """A new epoch: the first of all events that could raise it did so."""
         waiting = self._waiting or self._silent(beat)
+        own = [one for one in waiting if one.member == beat.member]
+        one_event = self._epoch is not None and beat.epoch == self._epoch + 1
+        trigger = min(own or (waiting if one_event else []), key=lambda one: one.time, default=None)
         self._waiting = []
         self._epoch = beat.epoch
-        if self._shared and not waiting:
+        # Somebody may have come or gone that was not seen.
+        self._whole &= trigger is not None
+        if self._shared and trigger is None:
             return
-        trigger = min(waiting, key=lambda one: one.time, default=Trigger(beat.end, UNKNOWN, ""))
-        made = Rebalance(beat.epoch, trigger.time, beat.end, trigger.what, trigger.member or None)
+        made = Rebalance(beat.epoch, beat.end)
+        if trigger is not None:
+            made.started, made.trigger, made.by = trigger.time, trigger.what, trigger.member
         made.cooperative = True
-        self._now = _Epoch(made)
+        self._now = _Epoch(made, self._whole)
         self._epochs.append(self._now)
 
     def _silent(self, beat: Beat) -> list[Trigger]:
@@ -205,6 +218,11 @@ class Reconciled:
         if owned is not None and beat.asked > JOINING:
             self._has.setdefault(beat.member, owned)
             self._changes.append(Change(beat.begin, Kind.HAS, beat.member, made, owned))
+        if given is not None and self._is_early(beat.member, given):
+            change = Change(beat.end, Kind.GETS, beat.member, None, given)
+            self._early[beat.member] = _Part(self._has.get(beat.member), told=beat.end), change
+            self._has[beat.member] = given
+            return
         if given is not None:
             self._changes.append(Change(beat.end, Kind.GETS, beat.member, made, given))
         if self._now is None or made is None:
@@ -215,16 +233,26 @@ class Reconciled:
         if part is None:
             if given is None and beat.epoch == beat.asked:
                 return
-            part = self._now.parts[beat.member] = _Part(self._has.get(beat.member))
+            early = self._early.pop(beat.member, None)
+            part = early[0] if early is not None else _Part(self._has.get(beat.member))
+            self._now.parts[beat.member] = part
+            if early is not None:
+                early[1].rebalance = made
+                self._changes.append(early[1])
         if given is not None:
             self._has[beat.member] = given
             part.told = beat.end if part.told is None else part.told
-        acknowledged = owned is not None and part.told is not None and part.done is None
-        if acknowledged:
+        if owned is not None and part.told is not None and part.done is None:
             part.done = beat.end
-        if given is not None or acknowledged or beat.epoch != beat.asked:
+        if given is not None or beat.epoch != beat.asked:
             made.ended = beat.end
         made.assigned[beat.member] = self._has.get(beat.member)
+
+    def _is_early(self, member: str, given: Assigned) -> bool:
+        """True if a member loses something again: it is told so before its epoch is raised (KIP-848), and nobody else
+        was seen who knows the next one."""
+        part = self._now.parts.get(member) if self._now is not None else None
+        return part is not None and part.told is not None and not self._has.get(member, given) <= given
 
     def _set(self, partitions: Partitions | None) -> Assigned | None:
         if partitions is None:
@@ -235,16 +263,21 @@ class Reconciled:
 
     def _finish(self, epoch: _Epoch) -> None:
         made = epoch.rebalance
+        # Of what was under way when the capture began it is not known what members had.
+        seen = made.trigger != UNKNOWN or epoch is not self._epochs[0]
         for member, part in sorted(epoch.parts.items()):
             now = made.assigned.get(member)
-            lost = None if part.before is None or now is None else part.before - now
+            lost = None if part.before is None or now is None or not seen else part.before - now
             if lost is None or lost:
                 made.revoked[member] = lost
             # Those that had nothing wait, from when they wished to join.
             if part.before != frozenset():
                 made.stopped[member] = _partly(part, lost)
         self.history.rebalances.append(made)
-        made.members = sum(self._was_there(member, made) for member in self.history.ids | self._known.keys())
+        if epoch.whole:
+            made.members = sum(
+                self._was_there(member, made) for member in self.history.ids | self._known.keys()
+            )
 
     def _was_there(self, member: str, made: Rebalance) -> bool:
         """True of a member when a rebalance ended."""
@@ -255,6 +288,11 @@ class Reconciled:
         if came is None and known.alive is None:
             return False
         return (came is None or came <= end) and (departure is None or departure.time > end)
+
+
+def _is_settled(made: Rebalance) -> bool:
+    """False if somebody waits, or a partition has no owner, at the end of what was seen."""
+    return None not in made.stopped.values() and None not in made.unowned.values()
 
 
 def _partly(part: _Part, lost: Assigned | None) -> int | None:

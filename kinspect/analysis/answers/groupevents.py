@@ -151,6 +151,12 @@ def _body(message: WireMessage | None, fields: frozenset[str]) -> Struct | None:
     return None if message is None else message.decode(fields).body
 
 
+def _whole_list(message: WireMessage | None, fields: frozenset[str], name: str) -> list[Struct]:
+    """A list in a message that was read to its end: of a part of it nobody knows who is missing."""
+    decoded = None if message is None else message.decode(fields)
+    return (decoded.body or {}).get(name) or [] if decoded is not None and decoded.complete else []
+
+
 def times(exchange: Exchange) -> tuple[LineKey, int, int]:
     """The key, the time at which the request began, and that of its answer's end. Where the capture has no times they
     are those of the key."""
@@ -183,7 +189,10 @@ def joined(exchange: Exchange, asked: Struct, told: Struct | None) -> Joined:
         asked.get("reason") or None,
         None if topics is None else tuple(sorted(topics)),
         None if owned is None else _named(owned),
-        tuple((one.get("member_id", ""), one.get("group_instance_id")) for one in told.get("members") or ()),
+        tuple(
+            (one.get("member_id", ""), one.get("group_instance_id"))
+            for one in _whole_list(exchange.response, JOIN_FIELDS[1], "members")
+        ),
     )
 
 
@@ -199,7 +208,7 @@ def synced(exchange: Exchange, asked: Struct, told: Struct | None) -> Synced:
         _assignment(told.get("assignment"), kind),
         tuple(
             (one.get("member_id", ""), _assignment(one.get("assignment"), kind))
-            for one in asked.get("assignments") or ()
+            for one in _whole_list(exchange.request, SYNC_FIELDS[0], "assignments")
         ),
         told.get("assignment") is not None,
     )

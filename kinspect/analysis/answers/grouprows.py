@@ -56,7 +56,7 @@ class Group(Record):
 @dataclass(slots=True)
 class Member(Record):
     """A member: its client and address, its session timeout or its heartbeats' interval, when it was heard of, and when
-    it first committed offsets."""
+    it first committed offsets, and was first told of no rebalance."""
 
     client: tuple[Any, ...] | None = field(default=None, metadata=LEAST)
     instance: tuple[Any, ...] | None = field(default=None, metadata=GREATEST)
@@ -65,6 +65,7 @@ class Member(Record):
     first: int | None = field(default=None, metadata=LEAST)
     alive: int | None = field(default=None, metadata=GREATEST)
     held: int | None = field(default=None, metadata=LEAST)
+    calm: int | None = field(default=None, metadata=LEAST)
     listed: int = 0
 
 
@@ -90,7 +91,7 @@ def row(
     kind: str | None = told[1] if told is not None else None
     reconciled = Reconciled(_in_order(Beat, found.beats), known, offsets.name, kind == SHARE).history
     coordinator = found.coordinator or found.found
-    rebalances = sorted([*classic.rebalances, *reconciled.rebalances], key=_begin)
+    rebalances = sorted([*classic.rebalances, *reconciled.rebalances], key=lambda one: one.seen)
     return {
         "group": group,
         "kind": kind,
@@ -110,7 +111,9 @@ def row(
 
 
 def _topics(found: Group, offsets: Offsets) -> list[str]:
-    return sorted({topic or offsets.name(topic_id or "") for topic, topic_id in found.topics})
+    """Names of its topics; an id that nothing names tells nobody which one it is."""
+    named = {topic or offsets.name(topic_id or "") for topic, topic_id in found.topics}
+    return sorted(named - {topic_id for topic, topic_id in found.topics if not topic})
 
 
 def row_place(row: Row) -> tuple[Any, ...]:
@@ -155,17 +158,13 @@ def _in_order(kind: Callable[..., E], events: Iterable[tuple[Any, ...]]) -> list
     return [kind(*event) for event in sorted(events, key=lambda event: event[0])]
 
 
-def _begin(one: Rebalance) -> int:
-    return one.started or one.ended or 0
-
-
 def _known(member: Member) -> Known:
     patience = None
     if member.session is not None:
         patience = member.session[1] * MILLISECOND
     elif member.interval is not None:
         patience = member.interval[1] * MILLISECOND * MISSED_BEATS
-    return Known(member.first, member.alive, patience, member.held)
+    return Known(member.first, member.alive, patience, member.held, member.calm)
 
 
 def _members(members: dict[str, Member], histories: Iterable[History], kind: str | None) -> list[Row]:
@@ -186,8 +185,9 @@ def _members(members: dict[str, Member], histories: Iterable[History], kind: str
     for name in sorted(ids - {""}, key=lambda name: (joined.get(name, 0), name)):
         member = members.get(name, Member())
         client_id, client_ip = member.client[2:] if member.client else (None, None)
-        departure = departures.get(name)
-        parts = frozenset() if departure else has.get(instances.get(name, name))
+        # Of those that others tell of alone it is not known when they went.
+        departure = departures.get(name) if member.client or name in joined else None
+        parts = has.get(instances.get(name, name))
         rows.append(
             {
                 "member_id": name,
@@ -241,9 +241,13 @@ V = TypeVar("V")
 def _by_client(
     values: dict[str, V | None], members: dict[str, Member], join: Callable[[list[V]], Any]
 ) -> Row:
-    """Values by client id: of several members of one client id those that are known; None if none is."""
+    """Values by client id: of several members of one client id those that are known; None if none is. Members that
+    others tell of alone have none."""
     found: dict[str, list[V]] = {}
-    for member, value in values.items():
+    heard = {
+        member: value for member, value in values.items() if member in members and members[member].client
+    }
+    for member, value in heard.items():
         known = found.setdefault(_label(member, members), [])
         if value is not None:
             known.append(value)

@@ -266,7 +266,13 @@ class Groups(Answer):
             self._heard(exchange, asked, event.member)
 
     def _add_heartbeat(self, exchange: Exchange, group: Group, asked: Struct, told: Struct | None) -> None:
-        self._answered(exchange, group, asked, (told or {}).get("error_code"), True)
+        error = (told or {}).get("error_code")
+        self._answered(exchange, group, asked, error, True)
+        if error == NONE and asked.get("member_id"):
+            member = self._members.of(asked["group_id"], asked["member_id"])
+            if member is not None:
+                end = events.times(exchange)[2]
+                member.calm = end if member.calm is None else min(member.calm, end)
 
     def _answered(
         self, exchange: Exchange, group: Group, asked: Struct, error: int | None, heartbeat: bool

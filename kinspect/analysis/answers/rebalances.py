@@ -28,7 +28,7 @@ from kinspect.analysis.answers.groupevents import (
 from kinspect.analysis.answers.standing import Assigned, Change, Kind, Rebalance, stand_still
 
 MEMBER_JOINED, MEMBER_LEFT, TIMED_OUT = "member_joined", "member_left", "session_timeout"
-SUBSCRIPTION_CHANGED, REJOINED, UNKNOWN = "subscription_changed", "rejoined", "unknown"
+SUBSCRIPTION_CHANGED, REJOINED = "subscription_changed", "rejoined"
 LEFT, FENCED, STATIC_LEAVE = "left", "fenced", "static_leave"
 
 _COOPERATIVE: Final = {
@@ -44,13 +44,15 @@ _REJOIN: Final = frozenset({ILLEGAL_GENERATION, UNKNOWN_MEMBER, REBALANCING, FEN
 
 class Known(NamedTuple):
     """What all lines tell of a member. `first`: its first line; `alive`: its last request that was answered well;
-    `held`: its first commit of offsets, when it had partitions; nanoseconds. `patience`: it is timed out after so many
+    `held`: its first commit of offsets, when it had partitions; `calm`: its first heartbeat that told of no rebalance;
+    nanoseconds. `patience`: it is timed out after so many
     nanoseconds without a request."""
 
     first: int | None
     alive: int | None
     patience: int | None
     held: int | None
+    calm: int | None
 
     def timed_out_at(self) -> int | None:
         """When its session ended, if it was not heard of again."""
@@ -59,7 +61,7 @@ class Known(NamedTuple):
         return self.alive + self.patience
 
 
-NOBODY: Final = Known(None, None, None, None)
+NOBODY: Final = Known(None, None, None, None, None)
 
 
 class Departure(NamedTuple):
@@ -304,10 +306,24 @@ class Classic:
                 kind = Kind.GOES_ON if got is None and sync.told else Kind.GETS
                 self._changes.append(Change(sync.end, kind, member, made, got))
 
+    def _add_unseen(self, one: _Round, made: Rebalance, began: dict[str, int | None]) -> None:
+        """What the leader gave to members whose own messages were not seen, and what they had before."""
+        given = {
+            member: parts
+            for member, parts in made.assigned.items()
+            if member not in began and parts is not None
+        }
+        before = one.previous.members if one.previous is not None else set()
+        for member in sorted(before - began.keys()):
+            self._changes.append(Change(one.answered, Kind.LOST_UNSEEN, member, made))
+        end = max((sync.end for sync in one.syncs.values() if sync.given), default=one.answered)
+        for member, parts in sorted(given.items()):
+            self._changes.append(Change(end, Kind.GOT_UNSEEN, member, made, parts))
+
     def _held(self, member: str, time: int) -> bool:
-        """True of a member that is seen to have had partitions, where nothing tells which."""
-        held = self._of(member).held
-        return held is not None and held <= time
+        """True of a member that is seen to have had partitions, where nothing tells which, and to go on until then."""
+        known = self._of(member)
+        return known.held is not None and known.calm is not None and max(known.held, known.calm) <= time
 
     def _founds(self, one: _Round, member: str) -> bool:
         """True of a member that was not there before a generation."""
@@ -335,11 +351,14 @@ class Classic:
 
     def _add_rebalance(self, one: _Round, began: dict[str, int | None]) -> None:
         trigger = self._trigger(one)
-        done = [sync.end for sync in one.syncs.values() if sync.error == NONE]
+        if trigger is not None and not self._is_first(one, trigger):
+            trigger = None
+        done = {member: sync.end for member, sync in one.syncs.items() if sync.error == NONE}
         made = Rebalance(
             one.generation,
-            started=self._started(one, trigger),
-            ended=max(done, default=None),
+            one.answered,
+            started=None if trigger is None else self._started(one, trigger),
+            ended=max(done.values()) if one.ids and one.ids.keys() <= done.keys() else None,
             members=None if one.ids is None else len(one.ids),
         )
         if trigger is not None:
@@ -354,6 +373,7 @@ class Classic:
             if lost is None or lost:
                 made.revoked[member] = lost
         self._add_changes(one, made, began, had)
+        self._add_unseen(one, made, began)
         self._had.update({self._place(member): found for member, found in made.assigned.items()})
         self._topics.update(
             {self._place(join.member): join.topics for join in one.joins.values() if join.topics is not None}
@@ -383,14 +403,28 @@ class Classic:
         # An eager member gives all back before it joins, and owns nothing then.
         return frozenset(flat(join.owned)) if join is not None and join.owned else None
 
-    def _started(self, one: _Round, trigger: Trigger | None) -> int | None:
+    def _is_first(self, one: _Round, trigger: Trigger) -> bool:
+        """True if nothing can have come before that was not seen: all members are known that joined, how those went
+        that did not, and that the group was calm before."""
+        if one.ids is None or not one.ids.keys() <= one.joins.keys():
+            return False
+        before, new = one.previous, all(map(self._is_new, one.joins.values()))
+        if before is None:
+            calm = [known.calm for member in one.ids if (known := self._of(member)).calm is not None]
+            return new or min(calm, default=trigger.time) < trigger.time
+        gone = [self.history.departures.get(member) for member in before.members - one.members]
+        how = [departure is not None and departure.how is not None for departure in gone]
+        # An empty group has a generation too.
+        return all(how) and before.ids is not None and (new or before.generation + 1 == one.generation)
+
+    def _started(self, one: _Round, trigger: Trigger) -> int | None:
         """The first sign of a rebalance."""
         signs = [join.begin for join in one.joins.values()]
         since = one.previous.answered if one.previous is not None else -1
         first = bisect_right(self._stirred, (since, ""), key=lambda sign: (sign[0], ""))
         last = bisect_right(self._stirred, (one.answered, ""), key=lambda sign: (sign[0], ""))
         signs += [time for time, member in self._stirred[first:last] if member in one.members]
-        if trigger is not None and trigger.what != TIMED_OUT:
+        if trigger.what != TIMED_OUT:
             signs.append(trigger.time)
         return min(signs, default=None)
 

@@ -11,17 +11,22 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
+UNKNOWN = "unknown"
+"""The trigger of a rebalance where nothing tells what began it."""
+
 Assigned = frozenset[tuple[str, int]]
 
 
 @dataclass(slots=True)
 class Rebalance:
-    """A rebalance. Members are member ids; `stopped` and `unowned` are nanoseconds; what is not known is None."""
+    """A rebalance. `seen`: when it was known first. Members are member ids; `stopped` and `unowned` are nanoseconds;
+    what is not known is None."""
 
     generation: int
+    seen: int
     started: int | None = None
     ended: int | None = None
-    trigger: str = "unknown"
+    trigger: str = UNKNOWN
     by: str | None = None
     reason: str | None = None
     members: int | None = None
@@ -35,7 +40,8 @@ class Rebalance:
 class Kind(Enum):
     """What happens to a member: it joins a group in which nobody else is, or any other; it gives back all that it has
     and waits; it has partitions that it got before the capture began; nothing tells when it began to wait; it is told
-    which partitions it has from now on, or what else it has to do; it is no member any more."""
+    which partitions it has from now on, or what else it has to do; it was given some, or lost them, at a time that was
+    not seen; it is no member any more."""
 
     FOUNDS = auto()
     JOINS = auto()
@@ -44,6 +50,8 @@ class Kind(Enum):
     BEGAN_UNSEEN = auto()
     GETS = auto()
     GOES_ON = auto()
+    GOT_UNSEEN = auto()
+    LOST_UNSEEN = auto()
     GOES = auto()
 
 
@@ -67,19 +75,21 @@ class _Since(NamedTuple):
 
 def stand_still(changes: Iterable[Change], place: Callable[[str], str]) -> dict[str, Assigned]:
     """Tell rebalances how long members stood still and partitions had no owner; return what each place has at the end,
-    as far as that is known. `place`: what stays of a member when it is started anew."""
+    or had when its member went, as far as that is known. `place`: what stays of a member when it is started anew."""
     books = _Books()
     for change in sorted(changes, key=lambda change: change.time):
         books.add(change, place(change.member))
-    return books.has
+    return {**books.had, **books.has}
 
 
 class _Books:
-    """`has`: what each member has; `owners`: of each partition those that have it; `lost`: partitions without one;
-    `waits`: members that stand still; `founded`: when the group was last without members."""
+    """`has`: what each member has; `had`: what those had that went; `owners`: of each partition those that have it;
+    `lost`: partitions without one; `waits`: members that stand still; `founded`: when the group was last without
+    members."""
 
     def __init__(self) -> None:
         self.has: dict[str, Assigned] = {}
+        self.had: dict[str, Assigned] = {}
         self.owners: dict[tuple[str, int], set[str]] = {}
         self.lost: dict[tuple[str, int], _Since] = {}
         self.waits: dict[str, _Since] = {}
@@ -92,6 +102,12 @@ class _Books:
         elif change.kind is Kind.HAS:
             if place not in self.has and change.parts is not None:
                 self._take(place, change.parts)
+        elif change.kind is Kind.GOT_UNSEEN and change.parts is not None:
+            for part in change.parts:
+                self.lost.pop(part, None)
+            self._take(place, change.parts)
+        elif change.kind is Kind.LOST_UNSEEN:
+            self._lose(place, self.has.pop(place, frozenset()), Change(time, change.kind, change.member))
         elif change.kind is Kind.GOES_ON:
             self._end_wait(place, time)
         elif change.kind is Kind.BEGAN_UNSEEN:
@@ -100,6 +116,8 @@ class _Books:
         else:
             if change.kind is Kind.FOUNDS and made is not None:
                 self._found(_Since(time, change.member, made))
+            if change.kind is Kind.GOES and place in self.has:
+                self.had[place] = self.has[place]
             if change.kind in (Kind.STOPS, Kind.GOES):
                 self._lose(place, self.has.pop(place, frozenset()), change)
             if change.kind is Kind.GOES:
@@ -150,18 +168,22 @@ class _Books:
         self._lose(place, had - now, change)
         for part in now - had:
             if part not in self.owners:
-                self._find_owner(part, change.time, waited)
+                self._find_owner(part, change, waited)
         self._take(place, now)
         if now:
             self._end_wait(place, change.time)
         elif had:
             self._wait(change, place)
 
-    def _find_owner(self, part: tuple[str, int], time: int, waited: _Since | None) -> None:
-        since = self.lost.pop(part, None)
-        founded = self.founded
+    def _find_owner(self, part: tuple[str, int], change: Change, waited: _Since | None) -> None:
+        since, founded = self.lost.pop(part, None), self.founded
         if since is None and founded is not None and waited is not None:
             # What nobody had before is missed from the group's begin.
             since = founded if waited.rebalance is founded.rebalance else None
-        if since is not None:
-            since.rebalance.unowned[part] = max(time - since.time, since.rebalance.unowned.get(part) or 0)
+        if since is None:
+            return
+        made = change.rebalance
+        if since is not founded and made is not since.rebalance and (made is None or made.trigger == UNKNOWN):
+            # Somebody who was not seen may have had it meanwhile.
+            return
+        since.rebalance.unowned[part] = max(change.time - since.time, since.rebalance.unowned.get(part) or 0)

@@ -41,8 +41,11 @@ def _partly(row: Row) -> str:
 
 def _members(row: Row) -> str:
     """Members that are still there, of all."""
-    there = sum(member["left"] is None for member in row["members"])
-    return f"{there:,} of {len(row['members']):,}" if row["members"] else ""
+    # Of those that others tell of alone nobody knows.
+    known_ones = [member for member in row["members"] if member["client_ip"] or member["left"]]
+    there = sum(member["left"] is None for member in known_ones)
+    rest = "+?" if len(known_ones) < len(row["members"]) else ""
+    return f"{there:,}{rest} of {len(row['members']):,}" if row["members"] else ""
 
 
 def _longest(row: Row) -> str:
