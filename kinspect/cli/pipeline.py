@@ -397,7 +397,8 @@ def _step(text: str) -> None:
 
 def _summary(result: Any) -> str:
     """The closing summary: input read and rows written."""
-    tally = Tally(unread=sum(error.unread for error in result.errors))
+    unread = sum(error.unread for error in result.errors)
+    tally = Tally(unread=unread, unknown=result.summary["unknown_to_filters"])
     rows = [
         f"  {name}: {result.rows[name]:,} rows, dates {', '.join(dates) or 'none'}\n"
         for name, dates in result.dates.items()

@@ -30,7 +30,7 @@ from kinspect.spark.schemas import spark_schema
 from kinspect.spark.session import own_session
 from kinspect.spark.splits import LAST_TIMES, SPLIT_BYTES, Report, Split, plan, shares
 from kinspect.spark.storage import everywhere, expand, is_url, length, shown
-from kinspect.tables.made import COUNTED, PART, SUMMARY, merging, tagged_schema
+from kinspect.tables.made import COUNTED, PART, SUMMARY, UNKNOWN, merging, tagged_schema
 from kinspect.tables.names import CONNECTIONS
 from kinspect.tables.request import Request
 from kinspect.tables.rows import Unread
@@ -242,7 +242,8 @@ class Captures:
         return [unread.error for unread in self.unread]
 
     def summary(self, decoded: DataFrame) -> tuple[dict[str, Any], dict[str, int]]:
-        """Object of the `summary` line for the decoded rows, and the number of rows of each table."""
+        """Object of the `summary` line for the decoded rows, and what filters did not know, by option; and
+        the number of rows of each table."""
         rows: dict[str, int] = {}
         totals: dict[str, Any] = {}
         unresolved: set[str] = set()
@@ -251,7 +252,7 @@ class Captures:
             rows, totals = added(rows, told["rows"]), added(totals, told["totals"])
             unresolved.update(told["unresolved"][: UNRESOLVED_KEPT - len(unresolved)])
         line = summary_line(self._run.files, self._counts, with_scan(totals, self._counts), len(unresolved))
-        return line, rows
+        return line | {UNKNOWN: totals.get(UNKNOWN, {})}, rows
 
 
 def shuffled_once(spark: SparkSession, frame: DataFrame) -> DataFrame:

@@ -12,12 +12,14 @@ from kinspect.analysis.answer import Answer, answer_class
 from kinspect.answers import Counted
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import Line
+from kinspect.model import added
 from kinspect.tables.builder import TableBuilder
 from kinspect.tables.request import Request
 
 SUMMARY = "summary"
 COUNTED = "counted"
 CONNECTION = "connection"
+UNKNOWN = "unknown_to_filters"
 PART = pa.schema([("answer", pa.string()), ("state", pa.binary())])
 """A part of an answer, by its name: `Answer.to_bytes`."""
 
@@ -75,7 +77,8 @@ class Made:
 
     def summary(self, **more: Any) -> pa.RecordBatch:
         """The summary row: number of rows, totals and unresolved topic ids as CBOR, and the values of `more`."""
-        sums = {"rows": self._builder.made, "totals": self.totals, "unresolved": sorted(self.unresolved)}
+        totals = added(self.totals, {UNKNOWN: self._passes.unknown})
+        sums = {"rows": self._builder.made, "totals": totals, "unresolved": sorted(self.unresolved)}
         told = pa.array([cbor2.dumps({**sums, **more})], pa.binary())
         (batch,) = self._tagged([(SUMMARY, told)])
         return batch

@@ -4,6 +4,7 @@ import random
 from importlib import import_module
 from pathlib import Path
 
+import orjson
 import pytest
 from lines import plain
 from support.decoded import keylog_beside
@@ -29,10 +30,12 @@ def secrets(paths):
     return b"".join(path.read_bytes() for path in map(keylog_beside, paths) if path.exists())
 
 
-def made(local, paths, shuffled=None, **more):
+def made(local, paths, shuffled=None, chosen=None, **more):
     """The objects of all answers, by a job's tasks without Spark. `shuffled`: mixes the order of their parts."""
     found = local.captures(paths, **more)
-    request = import_module("kinspect.tables.request").Request((), answers=tuple(ANSWERS))
+    request = import_module("kinspect.tables.request").Request(
+        (), chosen=chosen or {}, answers=tuple(ANSWERS)
+    )
     decoded = found.decoded(request)
     if shuffled is not None:
         shuffled.shuffle(decoded.partitions)
@@ -88,6 +91,35 @@ def test_what_connections_have_in_common(local, tmp_path, seed):
 def test_parts_merge_in_any_order(local, seed):
     paths = [*sorted((CAPTURES / "4.4.0").glob("groups*.pcap*")), TXN]
     assert made(local, paths, random.Random(seed), partitions=9) == wanted(paths)
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (["cut"], {}),
+        (["whole", "missing"], {}),
+        (["cut", "whole"], {"since": "+2s"}),
+        (["whole"], {"role": ["producer"]}),
+        (["whole"], {"topic": ["canyon-*"]}),
+        (["whole"], {"client_id": ["!console*"]}),
+    ],
+    ids=str,
+)
+def test_what_is_missing_is_told_as_by_the_command(local, kinspect, tmp_path, names, chosen):
+    """Inputs that end early or are not there, and what filters left out or did not know."""
+    whole = CAPTURES / "2.8.2/console-zstd.pcap"
+    cut, missing = tmp_path / "cut.pcap", tmp_path / "missing.pcap"
+    cut.write_bytes(whole.read_bytes()[:-10])
+    paths = [{"cut": cut, "whole": whole, "missing": missing}[name] for name in names]
+    options = [
+        f"--{name.replace('_', '-')}={value}"
+        for name, values in chosen.items()
+        for value in ([values] if isinstance(values, str) else values)
+    ]
+    for found in made(local, paths, chosen=chosen):
+        told = kinspect(found["answer"], "--format", "json", *paths, *options)
+        assert found["capture"] == orjson.loads(told.out)["capture"]
+        assert not found["capture"]["complete"]
 
 
 def test_a_capture_cut_into_twenty_files(local, tmp_path):
