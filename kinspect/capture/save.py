@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import time
 from bisect import bisect_right
 from collections import deque
@@ -18,9 +17,7 @@ from typing import NamedTuple
 from kinspect.capture.rotation import Rotation, numbered
 from kinspect.capture.writer import secrets_block, statistics_block
 from kinspect.errors import CaptureError
-
-PRIVATE = 0o600
-"""File mode: for the owner alone, since captures hold other people's data, perhaps with the secrets to read it."""
+from kinspect.ownfile import open_target, remake
 
 SECRETS_KEPT = 8 * 1024 * 1024
 """Bytes of TLS secrets that each file begins with; if there are more, the latest ones."""
@@ -132,15 +129,12 @@ class SaveFiles:
         self._made += 1
         path = self._saving.path
         name = numbered(path, self._made) if self._saving.rotation.limited else path
-        over = self._saving.force or (os.path.exists(name) and not os.path.isfile(name))
         with _file_errors(name):
-            # Existing content is kept until the file is private.
-            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | (0 if over else os.O_EXCL), PRIVATE)
+            descriptor, self._regular, made = open_target(name, self._saving.force)
+            if self._regular and not made:
+                os.close(descriptor)
+                descriptor = remake(name)
             self._file = FileIO(descriptor, "wb")
-            self._regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            if self._regular:
-                os.fchmod(descriptor, PRIVATE)
-                os.ftruncate(descriptor, 0)
         self.names.append(name)
         self._opened = time.monotonic_ns()
         self._packets = 0

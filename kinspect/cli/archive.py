@@ -8,11 +8,13 @@ import zlib
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from io import FileIO
 from queue import SimpleQueue
 from typing import NamedTuple, Protocol
 
 from kinspect.capture.compressed import zstd_library
 from kinspect.cli import complain
+from kinspect.ownfile import folder_of, make, open_known
 
 _PIECE_BYTES = 1 << 20
 _TEMPORARY = ".tmp"
@@ -65,7 +67,7 @@ class Archive:
         self._thread: threading.Thread | None = None
         for name in names:
             for ending in ENDINGS:
-                with suppress(FileNotFoundError):
+                with suppress(OSError):
                     os.unlink(name + ending + _TEMPORARY)
             self._complete.put(name)
 
@@ -107,31 +109,37 @@ class Archive:
 
     def _compress(self, name: str, compression: Compression) -> None:
         """Put the compressed file in place of the plain one, unless the end comes first."""
-        temporary = name + compression.ending + _TEMPORARY
-        try:
-            source = os.open(name, os.O_RDONLY)
-        except FileNotFoundError:
-            # An earlier run compressed it, or somebody took it.
-            return
-        with open(source, "rb", buffering=0) as plain:
-            made = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, os.fstat(source).st_mode & 0o777)
+        with folder_of(name) as (folder, plain):
+            whole = plain + compression.ending
+            temporary = whole + _TEMPORARY
             try:
-                with open(made, "wb", buffering=0) as packed:
-                    compressor = compression.compressor()
-                    while piece := plain.read(_PIECE_BYTES):
-                        _write_all(packed.fileno(), compressor.compress(piece))
-                        if self._ending:
-                            os.unlink(temporary)
+                source = open_known(plain, folder, os.O_RDONLY)
+            except FileNotFoundError:
+                # An earlier run compressed it, or somebody took it.
+                return
+            with open(source, "rb", buffering=0) as read:
+                made = make(temporary, os.fstat(source).st_mode & 0o777, folder)
+                try:
+                    with open(made, "wb", buffering=0) as packed:
+                        if not self._packed(read, packed, compression.compressor()):
+                            os.unlink(temporary, dir_fd=folder)
                             return
-                    _write_all(packed.fileno(), compressor.flush())
-                    os.fchmod(packed.fileno(), os.fstat(source).st_mode & 0o777)
-                    os.fsync(packed.fileno())
-            except OSError:
-                with suppress(OSError):
-                    os.unlink(temporary)
-                raise
-        os.rename(temporary, name + compression.ending)
-        os.unlink(name)
+                    os.rename(temporary, whole, src_dir_fd=folder, dst_dir_fd=folder)
+                except OSError:
+                    with suppress(OSError):
+                        os.unlink(temporary, dir_fd=folder)
+                    raise
+            os.unlink(plain, dir_fd=folder)
+
+    def _packed(self, read: FileIO, packed: FileIO, compressor: Compressor) -> bool:
+        """Compress all of a file into another, down to the disk; False if the end came first."""
+        while piece := read.read(_PIECE_BYTES):
+            _write_all(packed.fileno(), compressor.compress(piece))
+            if self._ending:
+                return False
+        _write_all(packed.fileno(), compressor.flush())
+        os.fsync(packed.fileno())
+        return True
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -136,7 +136,7 @@ OUTPUT_FILE = (
         shell_complete=files,
         help="Write to FILE, readable by its owner alone; -: standard output.",
     ),
-    click.option("--force", is_flag=True, help="Overwrite FILE."),
+    click.option("--force", is_flag=True, help="Overwrite FILE, or write into a pipe of that name."),
 )
 
 

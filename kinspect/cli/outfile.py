@@ -15,10 +15,7 @@ from kinspect.cli import complain
 from kinspect.cli.progress import make_way
 from kinspect.errors import KinspectError
 from kinspect.model import NS_PER_MS
-
-PRIVATE = 0o600
-"""Mode of output files: captures hold other people's data, so only the owner may read them."""
-
+from kinspect.ownfile import PRIVATE, open_target, remake
 
 STANDARD = "-"
 """The name of standard output."""
@@ -34,11 +31,11 @@ class Placing(NamedTuple):
 
 
 def check_overwrite(path: str, force: bool, inputs: Sequence[str], appends: bool = False) -> None:
-    """Raise KinspectError if the output would overwrite a file without --force, or an input. Devices and pipes may be
-    written to. `appends`: --append would go on with the file."""
+    """Raise KinspectError if the output would overwrite a file without --force, or an input. `appends`: --append would
+    go on with the file."""
     if not os.path.isfile(path):
         return
-    if not force:
+    if not force and not os.path.islink(path):
         other = ", or --append to go on at its end" if appends else ""
         raise KinspectError(f"{path}: exists; give --force to overwrite it{other}")
     if any(os.path.exists(i) and os.path.samefile(i, path) for i in inputs):
@@ -169,23 +166,19 @@ class NamedFile(Descriptor):
         """Raises OSError."""
         self._path = path
         self._placing = placing
-        over = placing.force or placing.append or (os.path.exists(path) and not os.path.isfile(path))
-        super().__init__(
-            os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | (0 if over else os.O_EXCL), PRIVATE)
-        )
+        target = open_target(path, placing.force, placing.append)
+        self._own, self._made = target.own, target.made
+        super().__init__(target.descriptor)
 
     def begin(self) -> None:
-        """Empty the file, and set its mode; or end its last line, if it is gone on with."""
-        found = os.fstat(self._descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        """Put a new file in place of the one that was there; or end its last line, if it is gone on with."""
+        if not self._own:
             return
-        goes_on = self._placing.append and found.st_size
-        if not goes_on or self._placing.mode is not None:
-            # Refused for another's file, which then keeps its contents.
+        if not self._made and not self._placing.append:
+            self._put_in_place(remake(self._path, self._mode))
+        elif self._made or self._placing.mode is not None:
             os.fchmod(self._descriptor, self._mode)
-        if not goes_on:
-            os.ftruncate(self._descriptor, 0)
-        elif not _ends_whole(self._path):
+        if self._placing.append and not _ends_whole(self._descriptor):
             complain(f"{self._path}: its last line has no end, as of a run that was killed: one is put there")
             self.write(b"\n")
 
@@ -194,8 +187,11 @@ class NamedFile(Descriptor):
         return PRIVATE if self._placing.mode is None else self._placing.mode
 
     def anew(self) -> None:
-        if stat.S_ISREG(os.fstat(self._descriptor).st_mode):
-            self._put_in_place(open_anew(self._path, self._mode))
+        if self._own:
+            target = open_target(self._path, goes_on=True)
+            if target.made:
+                os.fchmod(target.descriptor, self._mode)
+            self._put_in_place(target.descriptor)
 
     def _put_in_place(self, descriptor: int) -> None:
         """Write to another file from here on, by the same descriptor."""
@@ -203,29 +199,10 @@ class NamedFile(Descriptor):
         os.close(descriptor)
 
 
-def open_anew(path: str, mode: int) -> int:
-    """The descriptor of the file at `path`, to append to, which is made of this mode if there is none.
-
-    Raises OSError.
-    """
-    # Without waiting for whoever may read: nobody should put a pipe there.
-    flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK
-    try:
-        descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, PRIVATE)
-    except FileExistsError:
-        # Made for us, of the mode that it should have.
-        descriptor = os.open(path, flags)
-    else:
-        os.fchmod(descriptor, mode)
-    os.set_blocking(descriptor, True)
-    return descriptor
-
-
-def _ends_whole(path: str) -> bool:
-    """True if the file ends with the end of a line."""
-    with open(path, "rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read() == b"\n"
+def _ends_whole(descriptor: int) -> bool:
+    """True if the file ends with the end of a line, or is empty."""
+    size = os.fstat(descriptor).st_size
+    return not size or os.pread(descriptor, 1, size - 1) == b"\n"
 
 
 class Output(TextIOWrapper):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any
 
@@ -14,6 +13,7 @@ from kinspect.cli.archive import COMPRESSIONS, ENDINGS, Archive
 from kinspect.cli.outfile import NamedFile, Output, Placing
 from kinspect.cli.types import COUNT, DURATION, SIZE
 from kinspect.errors import KinspectError
+from kinspect.ownfile import check_known, make
 
 ROTATION = (
     click.option(
@@ -46,11 +46,17 @@ class RotatedFile(NamedFile):
     def __init__(self, path: str, placing: Placing, rotation: Rotation, compression: str | None) -> None:
         """`compression`: a name of `COMPRESSIONS`, or None. Raises OSError."""
         there = there_are(path, ENDINGS)
+        names = [name for _, name in there]
+        foreign = _foreign(names)
+        if foreign:
+            (name, why), *others = foreign.items()
+            more = f", as {len(others)} more are" if others else ""
+            complain(f"{name}: {why}: left alone{more}")
         self._pattern = path
         self._rotation = rotation
         self._number = there[-1][0] + 1 if there else 1
         self._archive = Archive(
-            [name for _, name in there],
+            [name for name in names if name not in foreign],
             rotation.keep,
             None if compression is None else COMPRESSIONS[compression],
         )
@@ -115,9 +121,7 @@ class RotatedFile(NamedFile):
 
     def _next(self) -> None:
         name = numbered(self._pattern, self._number + 1)
-        descriptor = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, self._mode)
-        os.fchmod(descriptor, self._mode)
-        self._put_in_place(descriptor)
+        self._put_in_place(make(name, self._mode))
         self._number += 1
         self._archive.add(self._path)
         self._path = name
@@ -133,6 +137,21 @@ class RotatedFile(NamedFile):
     def close(self) -> None:
         self._archive.close()
         super().close()
+
+
+def _foreign(names: list[str]) -> dict[str, str]:
+    """Of the names, those under which something lies, plain or compressed, that is no file of this user's alone; and
+    why it is none."""
+    found = {}
+    for name in names:
+        for ending in ("", *ENDINGS):
+            try:
+                check_known(name + ending)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                found[name] = error.strerror or str(error)
+    return found
 
 
 def open_rotated(path: str, placing: Placing, rotation: Rotation, compression: str | None) -> Output:

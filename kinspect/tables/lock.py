@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from socket import gethostname
 
 from kinspect.errors import KinspectError
 from kinspect.output.escape import printable
+from kinspect.ownfile import make, open_known
 
 LOCK = "_LOCK"
-_MODE, _FOLDER_MODE = 0o600, 0o700
+_FOLDER_MODE = 0o700
 
 
 class FileLock:
@@ -26,7 +28,7 @@ class FileLock:
             self.release()
             path.parent.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
             try:
-                self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, _MODE)
+                self._descriptor = _opened(str(path))
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except FileNotFoundError:
                 pass  # Its folder was deleted meanwhile.
@@ -50,3 +52,9 @@ class FileLock:
         self._descriptor = -1
 
     __del__ = release
+
+
+def _opened(path: str) -> int:
+    with suppress(FileExistsError):
+        os.close(make(path))
+    return open_known(path, flags=os.O_RDWR)

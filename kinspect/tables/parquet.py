@@ -1,6 +1,7 @@
 """Tables as Parquet files: a folder a table, in it a folder a date, as `kinspect pipeline run` lays them out.
 
 What is written lies in a staging folder beside the tables until it is put in place: files of tables are complete.
+Folders are held open and everything is done below them, so that no name can lead elsewhere meanwhile.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kinspect.errors import KinspectError
+from kinspect.ownfile import make
 from kinspect.tables.columns import DATE, PROBLEM_ROWS
 from kinspect.tables.lock import LOCK, FileLock
 from kinspect.tables.names import DATE_FOLDER, NO_DATE, PROBLEMS, STAGING, TABLES
@@ -30,7 +33,8 @@ OPEN_FILES = 32
 FILE_GROUPS = 32
 """Row groups after which a file is closed."""
 COMPRESSION = "zstd"
-_FILE_MODE, _FOLDER_MODE = 0o600, 0o700
+_FOLDER_MODE = 0o700
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 Part = tuple[str, date | None]
 """A table, and the date of some of its rows; None: rows without one."""
@@ -59,11 +63,25 @@ def folder_of(part: Part) -> Path:
     return Path(table, f"{DATE_FOLDER}{day or NO_DATE}")
 
 
-class PartFiles:
-    """Files of rows below `folder`, named after the run and the process that writes them. Bounded in memory, and in the
-    number of open files. `dates`: by table, the dates that have rows, as the folders are named."""
+def _open_below(folder: int, path: Path) -> int:
+    """Open a folder below an open one, and make what is missing. Raises OSError, also for symbolic links."""
+    found = os.dup(folder)
+    for name in path.parts:
+        above = found
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(name, _FOLDER_MODE, dir_fd=above)
+            found = os.open(name, _FOLDER, dir_fd=above)
+        finally:
+            os.close(above)
+    return found
 
-    def __init__(self, folder: Path, name: str) -> None:
+
+class PartFiles:
+    """Files of rows below `folder`, which is open, named after the run and the process that writes them. Bounded in
+    memory, and in the number of open files. `dates`: by table, the dates that have rows, as the folders are named."""
+
+    def __init__(self, folder: int, name: str) -> None:
         self._folder = folder
         self._name = name
         self._number = 0
@@ -106,16 +124,20 @@ class PartFiles:
     def _begin(self, part: Part, schema: pa.Schema) -> pq.ParquetWriter:
         if len(self._open) >= OPEN_FILES:
             self._close(next(iter(self._open)))
-        folder = self._folder / folder_of(part)
-        folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
-        path = folder / f"part-{self._number:05}-{self._name}.parquet"
+        folder = _open_below(self._folder, folder_of(part))
+        try:
+            made = make(f"part-{self._number:05}-{self._name}.parquet", folder=folder)
+        finally:
+            os.close(folder)
         self._number += 1
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE))
         table, day = part
         self.dates.setdefault(table, set()).add(str(day or NO_DATE))
         self._groups[part] = 0
-        # A path, not a file of Python: a signal must not break off a write in the middle.
-        return pq.ParquetWriter(str(path), schema, compression=COMPRESSION)
+        try:
+            # A path, not a file of Python: a signal must not break off a write in the middle.
+            return pq.ParquetWriter(f"/dev/fd/{made}", schema, compression=COMPRESSION)
+        finally:
+            os.close(made)
 
     def _close(self, part: Part) -> None:
         self._open.pop(part).close()
@@ -131,31 +153,29 @@ class TableFolder:
 
     def __init__(self, path: str, replace: bool) -> None:
         self._path = Path(path)
-        self.staging = self._path / STAGING
-        self._check(replace)
+        if self._path.is_symlink():
+            raise KinspectError(f"-o: {path}: is a symbolic link: name the folder itself")
+        if self._path.exists() and not self._path.is_dir():
+            raise KinspectError(f"-o: {path}: is no folder; tables need one of their own")
         self._made = not self._path.exists()
         try:
             self._path.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+            self._folder = os.open(self._path, _FOLDER)
+            self._check(replace)
             words = f"-o: {path}: another run writes there; wait for its end, or choose another folder"
-            self._lock = FileLock(self.staging / LOCK, words)
+            self._lock = FileLock(self._path / STAGING / LOCK, words)
             self._replaced = self._check(replace)
-            for left in self.staging.iterdir():
-                if left.name != LOCK:
-                    shutil.rmtree(left)
+            self.staging = _open_below(self._folder, Path(STAGING))
+            for left in os.listdir(self.staging):
+                if left != LOCK:
+                    shutil.rmtree(left, dir_fd=self.staging)
         except OSError as error:
             raise KinspectError(f"-o: {path}: {error.strerror or error}") from None
 
     def _check(self, replace: bool) -> list[str]:
         """The names of the tables that are there."""
-        if not self._path.exists():
-            return []
-        if not self._path.is_dir():
-            raise KinspectError(f"-o: {self._path}: is no folder; tables need one of their own")
-        try:
-            names = sorted(os.listdir(self._path))
-            foreign = [name for name in names if not self._is_table(name)]
-        except OSError as error:
-            raise KinspectError(f"-o: {error.filename or self._path}: {error.strerror or error}") from None
+        names = sorted(os.listdir(self._folder))
+        foreign = [name for name in names if not self._is_table(name)]
         if foreign:
             raise KinspectError(
                 f"-o: {self._path}: has {foreign[0]}, which is no table of exchanges, connections, batches or records;"
@@ -167,28 +187,43 @@ class TableFolder:
         return tables
 
     def _is_table(self, name: str) -> bool:
-        path = self._path / name
-        if name == STAGING:
-            return path.is_dir()
-        known = name in (*TABLES, PROBLEMS) and path.is_dir() and not path.is_symlink()
-        return known and all(day.startswith(DATE_FOLDER) for day in os.listdir(path))
+        if name not in (STAGING, *TABLES, PROBLEMS):
+            return False
+        try:
+            folder = os.open(name, _FOLDER, dir_fd=self._folder)
+        except NotADirectoryError:
+            return False
+        try:
+            with os.scandir(folder) as found:
+                return name == STAGING or all(
+                    day.name.startswith(DATE_FOLDER) and day.is_dir(follow_symlinks=False) for day in found
+                )
+        finally:
+            os.close(folder)
 
     def put(self) -> None:
         """Put the staged files in place, which must be closed. The first time, tables that are replaced go."""
         for name in self._replaced:
-            shutil.rmtree(self._path / name)
+            shutil.rmtree(name, dir_fd=self._folder)
         self._replaced = []
-        for file in sorted(self.staging.rglob("*.parquet")):
-            target = self._path / file.relative_to(self.staging)
-            target.parent.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
-            file.rename(target)
+        for above, _, files, staged in os.fwalk(dir_fd=self.staging):
+            files = [name for name in files if name != LOCK]
+            if not files:
+                continue
+            target = _open_below(self._folder, Path(above))
+            try:
+                for name in sorted(files):
+                    os.rename(name, name, src_dir_fd=staged, dst_dir_fd=target)
+            finally:
+                os.close(target)
 
     def discard(self) -> None:
         """Delete what is staged, and the folder if it was made for it and has nothing."""
-        shutil.rmtree(self.staging, ignore_errors=True)
+        shutil.rmtree(STAGING, ignore_errors=True, dir_fd=self._folder)
         self._lock.release()
-        if self._made and self._path.is_dir() and not os.listdir(self._path):
-            self._path.rmdir()
+        if self._made and not os.listdir(self._folder):
+            with suppress(OSError):
+                self._path.rmdir()
 
 
 def problem_rows(rows: Iterable[tuple[object, ...]]) -> pa.StructArray:

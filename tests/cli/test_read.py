@@ -332,12 +332,12 @@ def test_a_dash_is_standard_output(kinspect, capture, tmp_path, monkeypatch):
     assert not (tmp_path / "-").exists()
 
 
-def test_what_is_no_file_is_written_to_unasked(kinspect, process, capture, tmp_path):
+def test_a_device_is_written_to_unasked_and_a_pipe_with_force(kinspect, process, capture, tmp_path):
     assert kinspect("read", "-o", "/dev/null", capture).status == 0
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
-        assert process("read", "-q", "-o", pipe, capture).returncode == 0
+        assert process("read", "-q", "-o", pipe, "--force", capture).returncode == 0
         assert len(reader.stdout.readlines()) == 5
 
 

@@ -346,7 +346,7 @@ def test_files_and_memory_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr("kinspect.tables.parquet.HELD_BYTES", 20_000)
     monkeypatch.setattr("kinspect.tables.parquet.FILE_GROUPS", 3)
     schema = schema_of("connections", None)
-    made = PartFiles(tmp_path, "x")
+    made = PartFiles(os.open(tmp_path, os.O_RDONLY), "x")
     before = len(os.listdir("/proc/self/fd"))
     most = 0
     for number in range(3_000):

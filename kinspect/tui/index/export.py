@@ -16,11 +16,10 @@ from kinspect.errors import KinspectError
 from kinspect.jsontext import escape_json
 from kinspect.link import Dissector
 from kinspect.model import FRAME_BITS, FRAME_MASK, Block, Caps, Counts
+from kinspect.ownfile import make
 from kinspect.tui.index import reread, row
 from kinspect.tui.index.row import Row
 from kinspect.tui.index.store import Store, never
-
-PRIVATE = 0o600
 
 
 class Stretch(NamedTuple):
@@ -57,9 +56,7 @@ def json_line(line: dict[str, Any]) -> bytes:
 def write_new(path: str) -> BinaryIO:
     """A file that was not there before, for its owner alone. Raises KinspectError."""
     try:
-        return os.fdopen(
-            os.open(os.path.expanduser(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "wb"
-        )
+        return os.fdopen(make(os.path.expanduser(path)), "wb")
     except FileExistsError:
         raise KinspectError(f"{path}: exists; give another name") from None
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
