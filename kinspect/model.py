@@ -253,6 +253,8 @@ class Counts:
     kernel_drops: int | None = None
     queue_drops: int | None = None
     """Packets of a live capture that were not decoded, since they came too fast."""
+    interface_losses: int | None = None
+    """How often an interface of a live capture went away: its packets meanwhile are missing."""
     captured_packets: int | None = None
     """Packets of a live capture: those decoded, `queue_drops` and `left_packets`."""
     saved_packets: int | None = None

@@ -306,6 +306,7 @@ def summary_line(
         "bytes": counts.bytes,
         "kernel_drops": counts.kernel_drops,
         "queue_drops": counts.queue_drops,
+        "interface_losses": counts.interface_losses,
         "captured_packets": counts.captured_packets,
         "saved_packets": counts.saved_packets,
         "left_packets": counts.left_packets,

@@ -113,6 +113,7 @@ class Handed:
 
     kernel_drops: int | None = None
     queue_drops: int | None = None
+    interface_losses: int | None = None
     captured_packets: int | None = None
     saved_packets: int | None = None
     reached: int | None = None

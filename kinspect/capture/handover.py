@@ -23,17 +23,20 @@ _PIECES_AT_ONCE = 16
 # Kind, length of the content, number of the first packet, the counters, and the number of interfaces: each of these has
 # a row behind the head.
 _HEAD = Struct("=BQQ8QH")
-_ROW = Struct("=4Q")
+_ROW = Struct("=6Q")
 _PACKETS, _END = 0, 1
 
 
 class InterfaceCounters(NamedTuple):
-    """Packets and bytes that one interface gave, and packets of it that the kernel and the queue dropped."""
+    """Packets and bytes that one interface gave, and packets of it that the kernel and the queue dropped. `losses`: how
+    often it went away; `up`: 0 while it is away."""
 
     packets: int = 0
     bytes: int = 0
     kernel_drops: int = 0
     queue_drops: int = 0
+    losses: int = 0
+    up: int = 1
 
 
 class Counters(NamedTuple):

@@ -94,8 +94,8 @@ def _open_ring(interface: str) -> Ring:
 
 class Live:
     """Iterates the packets of interfaces in blocks, each as soon as it is there, until it is stopped, the time is over,
-    there are enough packets, or every interface has gone down. Between them come several blocks without packets a
-    second, so that the consumer sees time pass.
+    there are enough packets, or every interface has gone down. One that is there again is captured from again. Between
+    them come several blocks without packets a second, so that the consumer sees time pass.
 
     It has the attributes of a `Timeline`; the interfaces, which share one numbering, stand for the file.
     """
@@ -185,6 +185,11 @@ class Live:
     def queue_drops(self) -> int:
         """Packets that were captured, and saved, but not decoded: they found no room in the queue."""
         return self.counters.queue_drops
+
+    @property
+    def interface_losses(self) -> int:
+        """How often an interface went away, over all of them."""
+        return sum(each.losses for each in self.counters.interfaces)
 
     @property
     def captured_packets(self) -> int:

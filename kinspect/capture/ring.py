@@ -9,6 +9,7 @@ large socket buffer, the ring needs no right beyond CAP_NET_RAW, and that only w
 from __future__ import annotations
 
 import errno
+import fcntl
 import mmap
 import os
 import socket
@@ -47,6 +48,10 @@ _FRAME_BYTES = 2048
 _MEMBERSHIP = Struct("=iHH8x")
 # `tpacket_stats_v3`: packets, drops, times the queue was frozen.
 _STATISTICS_ROW = Struct("=3I")
+# linux/sockios.h and linux/if.h: `ifreq` of a name, with flags or the kind of hardware behind it.
+_GET_FLAGS, _GET_HARDWARE = 0x8913, 0x8927
+_REQUEST = Struct("=16sH22x")
+_UP = 1
 
 _STATUS = Struct("=I")
 _STATUS_AT = 8
@@ -116,14 +121,37 @@ class Ring:
             # Fails before Linux 4.20: there `read_ring_block` leaves them out.
             with suppress(OSError):
                 self._socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, self._is_loopback)
-            # A mirror port receives packets for other hosts' addresses.
-            membership = _MEMBERSHIP.pack(socket.if_nametoindex(self.interface), _PROMISCUOUS, 0)
-            self._socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
+            self._listen_to_all()
         self._bind(_ETH_P_ALL)
         if error := self._pending():
             raise OSError(error, os.strerror(error))
         self.drops()
         self._drops = 0
+
+    def reopen(self) -> bool:
+        """Receive packets again after the interface went down; False if it is not there, not up, or of another kind.
+        It may be another one of the same name. No right is needed."""
+        try:
+            if not self._asked(_GET_FLAGS) & _UP or self._asked(_GET_HARDWARE) != self.hardware:
+                return False
+            self._bind(_ETH_P_ALL)
+            if self._pending():
+                return False
+            self._listen_to_all()
+        except OSError:
+            return False
+        self._down = 0
+        return True
+
+    def _asked(self, what: int) -> int:
+        """What the system says of the interface. Raises OSError if there is none."""
+        request = _REQUEST.pack(self.interface.encode(), 0)
+        return int(_REQUEST.unpack(fcntl.ioctl(self._socket, what, request))[1])
+
+    def _listen_to_all(self) -> None:
+        # A mirror port receives packets for other hosts' addresses.
+        membership = _MEMBERSHIP.pack(socket.if_nametoindex(self.interface), _PROMISCUOUS, 0)
+        self._socket.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, membership)
 
     @property
     def _is_loopback(self) -> bool:

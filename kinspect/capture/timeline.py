@@ -66,6 +66,8 @@ class Packets(Protocol):
     @property
     def queue_drops(self) -> int | None: ...
     @property
+    def interface_losses(self) -> int | None: ...
+    @property
     def captured_packets(self) -> int | None: ...
     @property
     def saved_packets(self) -> int | None: ...
@@ -83,6 +85,7 @@ def note_capture(counts: Counts, packets: Packets) -> None:
     """Copy the state of the capture that the packets come from into the counts."""
     counts.kernel_drops = packets.kernel_drops
     counts.queue_drops = packets.queue_drops
+    counts.interface_losses = packets.interface_losses
     counts.captured_packets = packets.captured_packets
     counts.saved_packets = packets.saved_packets
     if counts.captured_packets is not None:
@@ -147,6 +150,10 @@ class Timeline:
     @property
     def queue_drops(self) -> None:
         """None: files wait to be decoded."""
+
+    @property
+    def interface_losses(self) -> None:
+        """None: files do not say whether an interface was there all the time."""
 
     @property
     def captured_packets(self) -> None:

@@ -21,6 +21,8 @@ VISIBLE_NS = 2 * RETIRE_MS * NS_PER_MS
 """Time after which a packet is in a block that the kernel has handed over."""
 BEAT_NS = 100 * NS_PER_MS
 """Interval at which the decoding process gets the state of the capture."""
+REOPEN_NS = 250 * NS_PER_MS
+"""Interval at which it is looked whether an interface that went away is there again."""
 SECRETS_NS = 20 * NS_PER_MS
 """Interval at which the key log is checked for new TLS secrets."""
 BLOCKS_A_TURN = 32
@@ -47,6 +49,7 @@ class InterfacePackets(Protocol):
     def fileno(self) -> int: ...
     def take(self) -> bytes | None: ...
     def drops(self) -> int: ...
+    def reopen(self) -> bool: ...
 
 
 class CaptureWorker:
@@ -63,6 +66,8 @@ class CaptureWorker:
         files: SaveFiles | None,
     ) -> None:
         self._rings = dict(enumerate(rings))
+        # Those whose interface went away, and what is told if it stays away.
+        self._away: dict[int, tuple[InterfacePackets, str]] = {}
         self._link_types = [ring.link_type for ring in rings]
         self._outbox = outbox
         self._control = control
@@ -85,6 +90,7 @@ class CaptureWorker:
         self._enough = False
         self._next_secrets = 0
         self._next_beat = 0
+        self._next_reopen = 0
         self._poll = select.poll()
         self._poll.register(outbox.fileno(), 0)
         for descriptor in (control, *(ring.fileno() for ring in rings)):
@@ -176,12 +182,26 @@ class CaptureWorker:
         try:
             return ring.take()
         except OSError as error:
-            self._errors.append(str(interface_error(ring.interface, error)))
             self._poll.unregister(ring.fileno())
             del self._rings[number]
+            self._away[number] = ring, str(interface_error(ring.interface, error))
+            counted = self._counted[number]
+            self._counted[number] = counted._replace(losses=counted.losses + 1, up=0)
             if not self._rings:
                 self.stop()
             return None
+
+    def _look_for_interfaces(self, now: int) -> None:
+        """Go on with interfaces that are there again."""
+        if not self._away or now < self._next_reopen or self._ended_at is not None:
+            return
+        self._next_reopen = now + REOPEN_NS
+        for number, (ring, _) in [*self._away.items()]:
+            if ring.reopen():
+                del self._away[number]
+                self._rings[number] = ring
+                self._poll.register(ring.fileno(), select.POLLIN)
+                self._counted[number] = self._counted[number]._replace(up=1)
 
     def _hand_on(self, batch: PacketBatch) -> None:
         """Write packets to the files and send them to the decoding process."""
@@ -254,6 +274,7 @@ class CaptureWorker:
         now = time.monotonic_ns()
         if now >= self._next_beat:
             self._next_beat = now + BEAT_NS
+            self._look_for_interfaces(now)
             if self._ended_at is None:
                 self._count_drops()
             self._outbox.beat(self._counters())
@@ -287,6 +308,7 @@ class CaptureWorker:
         self._save(lambda files: files.secrets(self._new_secrets()))
         self._save(lambda files: files.close(self._drops))
         outbox = self._outbox
+        self._errors += [error for _, error in self._away.values()]
         outbox.end(self._counters(), {"errors": self._errors})
         while outbox.waiting:
             outbox.send()

@@ -30,6 +30,11 @@ class Health(NamedTuple):
     connections: int
     capturing: bool
 
+    @property
+    def away(self) -> tuple[str, ...]:
+        """The interfaces from which nothing is captured until they are there again."""
+        return tuple([name for name, each in self.interfaces.items() if not each.up])
+
 
 def health(capture: Live, run: ReadRun) -> Health:
     """The state now. May be asked in any thread, also while decoding waits for the output."""

@@ -226,7 +226,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     run.tally.host, run.tally.interfaces = capture.origin.host, capture.files[0]
     if values["keylog"] is not None:
         run.inspector.expect_secrets()
-    service = Service(capture, run, hangup, Notifier(), every)
+    service = Service(capture, run, hangup, Notifier(), every, silent=view is not None)
     run.between = service.attend
     with interrupt:
         capture.start([each.fileno() for each in (run.stream, metrics) if each is not None])

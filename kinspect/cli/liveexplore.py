@@ -86,6 +86,10 @@ class Followed:
         return self._capture.queue_drops
 
     @property
+    def interface_losses(self) -> int:
+        return self._capture.interface_losses
+
+    @property
     def captured_packets(self) -> int:
         return self._capture.captured_packets
 
@@ -144,7 +148,7 @@ def _print_summary(summary: dict[str, Any], interface: str, exchanges: int) -> N
     click.echo(f"{exchanges:,} exchanges listed", err=True)
     if summary.get("saved_packets") is not None:
         click.echo(saved_text(summary), err=True)
-    for key in (*DROPS, "left_packets"):
+    for key in (*DROPS, "interface_losses", "left_packets"):
         count = summary.get(key) or 0
         if count or key in DROPS:
             click.echo(COUNTED[key].format(f"{count:,}"), err=True)

@@ -210,6 +210,7 @@ class LiveMetrics:
 def _wrong(now: Health) -> list[str]:
     """What is wrong with a run."""
     wrong = [] if now.capturing else ["the capturing process does not run"]
+    wrong += [f"{name}: the interface is away" for name in now.away]
     if now.lag_ns >= LATE_NS:
         wrong.append(f"decoding is {now.lag_ns / NS_PER_SECOND:.1f} s behind")
     return wrong

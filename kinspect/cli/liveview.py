@@ -68,7 +68,13 @@ def status_of(capture: Live, run: ReadRun) -> Callable[[], Status]:
     def status() -> Status:
         now = health(capture, run)
         return Status(
-            now.packets, now.bytes, now.kernel_drops, now.queue_drops, now.queue_bytes, now.connections
+            now.packets,
+            now.bytes,
+            now.kernel_drops,
+            now.queue_drops,
+            now.queue_bytes,
+            now.connections,
+            now.away,
         )
 
     return status

@@ -95,6 +95,15 @@ HEALTH: tuple[tuple[Metric, Look], ...] = (
         ),
         _drops,
     ),
+    (
+        Metric(
+            "kinspect_capture_interface_up",
+            GAUGE,
+            ("interface",),
+            "1 while packets of the interface are captured, 0 while it is away.",
+        ),
+        _of_interfaces("up"),
+    ),
     (Metric("kinspect_queue_bytes", GAUGE, (), "Bytes that wait to be decoded."), _one("queue_bytes")),
     (Metric("kinspect_queue_limit_bytes", GAUGE, (), "Bytes that may wait (--queue)."), _one("queue_limit")),
     (

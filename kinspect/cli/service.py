@@ -51,10 +51,19 @@ class Service:
     """A live run, looked after between blocks of packets: its output, its `stats` lines, and its service manager."""
 
     def __init__(
-        self, capture: Live, run: ReadRun, hangup: Hangup, notifier: Notifier, stats_ns: int | None
+        self,
+        capture: Live,
+        run: ReadRun,
+        hangup: Hangup,
+        notifier: Notifier,
+        stats_ns: int | None,
+        silent: bool = False,
     ) -> None:
-        """`stats_ns`: nanoseconds from a line of type `stats` to the next; None for none."""
+        """`stats_ns`: nanoseconds from a line of type `stats` to the next; None for none. `silent`: nothing is written
+        to standard error meanwhile."""
         self._capture = capture
+        self._interfaces = capture.interfaces
+        self._silent = silent
         self._run = run
         self._stats = Stats(capture, run)
         self._stats_ns = stats_ns
@@ -77,6 +86,8 @@ class Service:
             self._hangup.asked = False
             self._open_anew()
         self._run.stream.file.tick()
+        if not self._silent:
+            self._tell_of_interfaces()
         now = time.monotonic_ns()
         if self._stats_ns is not None and now >= self._next_stats:
             self._next_stats = now + self._stats_ns
@@ -95,6 +106,20 @@ class Service:
             except LateError:
                 # Nobody reads it.
                 outfile.discard(self._run.stream)
+
+    def _tell_of_interfaces(self) -> None:
+        """Tell of those that went away, and of those that are there again."""
+        before, self._interfaces = self._interfaces, self._capture.interfaces
+        if not any(each.up for each in self._interfaces.values()):
+            # The capture ends, and says why.
+            return
+        for name, now in self._interfaces.items():
+            if now.losses > before[name].losses:
+                complain(
+                    f"{name}: the interface went away: nothing is captured from it until it is there again"
+                )
+            if now.up and (now.losses, now.up) != (before[name].losses, before[name].up):
+                complain(f"{name}: the interface is there again")
 
     def _write_stats(self, now: int) -> None:
         line = self._stats.line(now)

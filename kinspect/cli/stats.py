@@ -29,6 +29,7 @@ GROWING = (
     "captured_bytes",
     "kernel_drops",
     "queue_drops",
+    "interface_losses",
     "output_blocked_seconds",
     "exchanges",
     "shown",
@@ -65,6 +66,7 @@ class Stats:
             "captured_bytes": found.bytes,
             "kernel_drops": found.kernel_drops,
             "queue_drops": found.queue_drops,
+            "interface_losses": sum(each.losses for each in found.interfaces.values()),
             "output_blocked_seconds": _seconds(found.blocked_ns),
             "exchanges": run.inspector.totals()["exchanges"],
             "shown": run.tally.shown,
@@ -87,6 +89,8 @@ class Stats:
                     "captured_bytes": each.bytes,
                     "kernel_drops": each.kernel_drops,
                     "queue_drops": each.queue_drops,
+                    "losses": each.losses,
+                    "up": bool(each.up),
                 }
                 for name, each in found.interfaces.items()
             ],

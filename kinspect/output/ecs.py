@@ -283,6 +283,7 @@ KEYS = (
     Key("kinspect.undecoded_bytes", LONG, "undecoded_bytes", (CONNECTION, SUMMARY)),
     Key("kinspect.drops.kernel", LONG, "kernel_drops", (SUMMARY, STATS)),
     Key("kinspect.drops.queue", LONG, "queue_drops", (SUMMARY, STATS)),
+    Key("kinspect.interface_losses", LONG, "interface_losses", (SUMMARY, STATS)),
 )
 
 PLACES = Places(

@@ -18,6 +18,7 @@ OTHER_KINDS = {"other": "other", "empty": "without data"}
 COUNTED = {
     "kernel_drops": "packets dropped by the capturing kernel: {}",
     "queue_drops": "packets captured but not decoded, as they came too fast: {}",
+    "interface_losses": "times that an interface went away, whose packets meanwhile are missing: {}",
     "left_packets": "packets captured but not decoded, as the run ended: {}",
     "tls_not_decrypted": "TLS not decrypted: {}",
     "packets_without_tcp": "packets without TCP: {}",

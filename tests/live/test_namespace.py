@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.pcap import Conversation, framed
+from support.waiting import wait_until
 
 from kinspect.capture import open_timeline
 from kinspect.protocol import Message, encode_request, encode_response
@@ -43,6 +44,11 @@ class Pair:
         left, right = self.names.values()
         for name in (left, right):
             ip("netns", "add", name)
+        self.join()
+
+    def join(self):
+        """Make the link, anew after one of its ends was deleted."""
+        left, right = self.names.values()
         ip("link", "add", "left0", "netns", left, "type", "veth", "peer", "name", "right0", "netns", right)
         for number, (side, name) in enumerate(self.names.items(), 1):
             ip("-n", name, "addr", "add", f"10.77.0.{number}/24", "dev", f"{side}0")
@@ -195,7 +201,74 @@ def test_one_of_several_interfaces_goes_down(live, pair):
         out, err = running.end()
         assert running.process.returncode == 1
     assert ids(out) == list(range(20))
-    assert err.startswith("kinspect: lo: the interface is down\n")
+    assert err.startswith(
+        "kinspect: lo: the interface went away: nothing is captured from it until it is there"
+    )
+    assert "kinspect: lo: the interface is down\n" in err
+
+
+LOOK = """
+import sys, urllib.error, urllib.request
+for path in ("healthz", "metrics"):
+    try:
+        with urllib.request.urlopen("http://127.0.0.1:9464/" + path, timeout=20) as page:
+            print(page.status, page.read().decode())
+    except urllib.error.HTTPError as error:
+        print(error.code, error.read().decode())
+"""
+
+
+@pytest.mark.parametrize("leave", ["deleted", "set down"])
+def test_an_interface_that_comes_back_is_captured_from_again(live, pair, leave):
+    name, inside = pair.names["right"], pair.inside("right")
+
+    def pages():
+        return subprocess.run(
+            [*inside, sys.executable, "-c", LOOK], check=True, capture_output=True, text=True
+        ).stdout
+
+    def told(text):
+        while text not in (line := running.process.stderr.readline().decode()):
+            assert line
+
+    ip("-n", name, "link", "set", "lo", "up")
+    # Short lines: nobody reads them meanwhile.
+    emit = ("--emit", "exchange,stats,summary", "--stats-interval", "1s", "--body", "none")
+    with live("-i", "right0", "-i", "lo", "--metrics", "9464", *emit, before=inside) as running:
+        told("metrics at")
+        pair.talk(5)
+        assert pages().startswith("200 ok\n")
+        if leave == "deleted":
+            ip("-n", name, "link", "del", "right0")
+        else:
+            ip("-n", name, "link", "set", "right0", "down")
+        told("right0: the interface went away: nothing is captured from it until it is there again\n")
+        assert pages().startswith("503 right0: the interface is away\n")
+        # A page is made anew after half a second.
+        wait_until(lambda: 'kinspect_capture_interface_up{interface="right0"} 0.0\n' in pages())
+        assert 'kinspect_capture_interface_up{interface="lo"} 1.0\n' in pages()
+        lines = []
+        while not (lines and lines[-1]["type"] == "stats" and lines[-1]["interface_losses"]):
+            lines.append(json.loads(running.line()))
+        assert [(each["name"], each["up"]) for each in lines[-1]["interfaces"]] == [
+            ("right0", False),
+            ("lo", True),
+        ]
+        if leave == "deleted":
+            pair.join()
+        else:
+            ip("-n", name, "link", "set", "right0", "up")
+        told("right0: the interface is there again\n")
+        assert pages().startswith("200 ok\n")
+        pair.talk(20)
+        out, err = running.end()
+        assert running.process.returncode == 0
+    lines += map(json.loads, out.splitlines())
+    exchanges = [line for line in lines if line["type"] == "exchange"]
+    assert [line["correlation_id"] for line in exchanges] == [*range(5), *range(20)]
+    assert {line["interface"] for line in exchanges} == {"right0"}
+    assert lines[-1]["interface_losses"] == 1
+    assert "times that an interface went away, whose packets meanwhile are missing: 1\n" in err
 
 
 @pytest.mark.parametrize("interface", ["right0", "any"])

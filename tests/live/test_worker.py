@@ -43,6 +43,9 @@ class Ring:
     def drops(self):
         return self.dropped
 
+    def reopen(self):
+        return False
+
 
 class Captured:
     """Messages of a worker that ran to its end."""
@@ -145,7 +148,7 @@ def test_packets_of_several_interfaces_come_in_the_order_of_time(tmp_path):
     captured = Captured(rings, stopped=True)
     assert captured.packets(tmp_path) == numbered([1, 2, 3, 4, 7, 9, 12])
     assert captured.end.counters.kernel_drops == 6
-    assert captured.end.counters.interfaces == ((3, 180, 3, 0), (4, 240, 3, 0))
+    assert captured.end.counters.interfaces == ((3, 180, 3, 0, 0, 1), (4, 240, 3, 0, 0, 1))
 
 
 def test_each_interface_has_its_share_of_what_was_dropped():
@@ -170,6 +173,28 @@ def test_an_interface_that_goes_down_is_told_and_the_others_go_on(tmp_path):
     captured = Captured(rings, Plan(packets=3))
     assert captured.packets(tmp_path) == numbered([1, 2, 3])
     assert captured.end.end == {"errors": ["eth7: the interface is down"]}
+
+
+def test_an_interface_that_is_there_again_is_captured_from_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "REOPEN_NS", 0)
+    monkeypatch.setattr(worker, "BEAT_NS", 0)
+
+    def down():
+        raise OSError(errno.ENODEV, "No such device")
+
+    flapping = Ring(some(1), down, some(3), down, some(4))
+    tries = []
+
+    def reopen():
+        tries.append(1)
+        return len(tries) > 2
+
+    flapping.reopen = reopen
+    captured = Captured([flapping, Ring(some(2), interface="y")], Plan(packets=4))
+    assert captured.packets(tmp_path) == numbered([1, 2, 3, 4])
+    assert captured.end.end == {"errors": []}
+    assert [(row.losses, row.up) for row in captured.end.counters.interfaces] == [(2, 1), (0, 1)]
+    assert 0 in {message.counters.interfaces[0].up for message in captured.messages}
 
 
 def test_the_last_interface_that_goes_down_ends_it(tmp_path):

@@ -28,7 +28,7 @@ class Trickle:
     files = ("lo",)
     bytes_total = None
     bytes_read = 0
-    kernel_drops = queue_drops = captured_packets = saved_packets = reached = None
+    kernel_drops = queue_drops = captured_packets = saved_packets = interface_losses = reached = None
 
     def __init__(self, path: str, apart: tuple[float, ...]) -> None:
         self.now = 1000.0

@@ -102,6 +102,7 @@ def _unknown(options: dict[str, int]) -> str:
 _LACKS: dict[str, Callable[[Any], str]] = {
     "kernel_drops": lambda count: f"{_count(count, 'packet')} dropped by the kernel",
     "queue_drops": lambda count: f"{_count(count, 'packet')} not decoded, as they came too fast",
+    "interface_losses": lambda count: f"packets of an interface that went away {_count(count, 'time')}",
     "left_packets": lambda count: f"{_count(count, 'packet')} not decoded, as the run ended",
     "partial_connections": _partial,
     "gap_causes": _gaps,

@@ -92,6 +92,8 @@ def _title(picture: Picture, width: int) -> Text:
     left = Text.assemble(("kinspect live ", HEAD), escape(picture.title))
     if picture.held:
         left.append("  on hold", style=NOTE)
+    if picture.status.away:
+        left.append(f"  {escape(', '.join(picture.status.away))} away", style=BAD)
     if picture.status.waiting >= BEHIND_BYTES:
         left.append(f"  {units.size(picture.status.waiting)} wait to be decoded", style=NOTE)
     keys = _keys(picture)

@@ -21,7 +21,7 @@ NAME_SHOWN = 100
 
 class Status(NamedTuple):
     """State of the capture: packets and bytes on the wire, packets dropped by the kernel, packets without room in the
-    queue, bytes that wait there, and open TCP connections."""
+    queue, bytes that wait there, open TCP connections, and interfaces that are away."""
 
     packets: int = 0
     bytes: int = 0
@@ -29,6 +29,7 @@ class Status(NamedTuple):
     queue_drops: int = 0
     waiting: int = 0
     connections: int = 0
+    away: tuple[str, ...] = ()
 
 
 class Rates(NamedTuple):
