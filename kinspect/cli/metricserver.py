@@ -1,24 +1,30 @@
 """HTTP for metrics: a few pages, answered in a thread of its own.
 
 Clients are not trusted to be quick or polite. A connection is for one request of so many bytes. There are so many
-seconds for that to come, and for its answer to be taken. There are so many connections at once: a further one takes the
-place of the oldest whose request has not come, else of the oldest. So who is slow keeps nobody out.
+seconds for that to come, and for its answer to be taken. Only so many are waited for at once: a further one takes the
+place of the oldest that has sent nothing more by then. Connections are accepted one by one, and what has come is read
+before the next one. So who is slow keeps nobody out, however many they are.
 """
 
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import NamedTuple, cast
 
-MOST_CONNECTIONS = 16
-"""Connections at once."""
+MOST_ASKING, MOST_ANSWERED = 64, 16
+"""Connections at once whose request has not come, and whose request has."""
+MOST_WAITING = 1024
+"""Connections that the system holds until they are accepted; it may hold fewer."""
 REQUEST_BYTES = 8192
 REQUEST_SECONDS, ANSWER_SECONDS = 2.0, 10.0
 """Time for a request to come, and for its answer to be made and taken."""
+PAUSE_SECONDS = 0.05
 METHODS = ("GET", "HEAD")
 
 
@@ -53,7 +59,7 @@ class MetricServer:
         self._request_seconds = request_seconds
         self._answer_seconds = answer_seconds
         # The oldest first.
-        self._asking: dict[Client, None] = {}
+        self._asking: dict[Client, socket.socket] = {}
         self._answered: dict[Client, None] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -71,34 +77,57 @@ class MetricServer:
         asyncio.set_event_loop(loop)
         # What goes wrong with a client is nothing to print between the lines of the capture.
         loop.set_exception_handler(lambda *_: None)
-        server = loop.run_until_complete(
-            asyncio.start_server(self._answer, sock=self._listener, limit=REQUEST_BYTES)
-        )
+        self._listener.setblocking(False)
+        self._listener.listen(MOST_WAITING)
+        accepting = loop.create_task(self._accept())
         loop.run_forever()
-        server.close()
+        accepting.cancel()
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         loop.close()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._asking) + len(self._answered) >= MOST_CONNECTIONS:
-            oldest = next(iter(self._asking or self._answered))
-            self._forget(oldest)
-            oldest.cancel()
+    async def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = await self._loop.sock_accept(self._listener)
+            except OSError:
+                # It went away again, or no descriptor is free.
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            if len(self._asking) >= MOST_ASKING:
+                self._leave(next((one for one in self._asking if not _has_more(self._asking[one])), None))
+            client = self._loop.create_task(self._answer(connection))
+            client.add_done_callback(partial(self._end, connection))
+            self._asking[client] = connection
+            await asyncio.sleep(0)
+
+    def _leave(self, client: Client | None) -> None:
+        """Leave a client alone; None: the one whose request is waited for longest."""
+        client = client or next(iter(self._asking))
+        self._forget(client)
+        client.cancel()
+
+    def _end(self, connection: socket.socket, client: Client) -> None:
+        self._forget(client)
+        connection.close()
+
+    async def _answer(self, connection: socket.socket) -> None:
         client = cast("Client", asyncio.current_task())
-        self._asking[client] = None
+        reader, writer = await asyncio.open_connection(sock=connection, limit=REQUEST_BYTES)
         try:
             async with asyncio.timeout(self._request_seconds):
                 head = await reader.readuntil(b"\r\n\r\n")
-            self._answered[client] = self._asking.pop(client)
+            if len(self._answered) >= MOST_ANSWERED:
+                self._leave(next(iter(self._answered)))
+            self._answered[client] = None
+            del self._asking[client]
             async with asyncio.timeout(self._answer_seconds):
                 await self._serve(head, reader, writer)
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
             pass
         finally:
-            self._forget(client)
             writer.transport.abort()
 
     def _forget(self, client: Client) -> None:
@@ -129,6 +158,13 @@ class MetricServer:
             return method, _plain(HTTPStatus.METHOD_NOT_ALLOWED)
         make = self._pages.get(target.partition("?")[0])
         return method, _plain(HTTPStatus.NOT_FOUND) if make is None else await make()
+
+
+def _has_more(connection: socket.socket) -> bool:
+    """True if bytes of a client have come that were not read yet."""
+    look = select.poll()
+    look.register(connection, select.POLLIN)
+    return bool(look.poll(0))
 
 
 def _plain(status: HTTPStatus) -> Page:

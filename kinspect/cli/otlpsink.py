@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -20,13 +21,9 @@ from kinspect.output.delivery import Delivery
 from kinspect.output.meaning import epoch, fails
 from kinspect.output.otlp import (
     Reasons,
+    Sender,
     Telemetry,
-    log_exporter,
-    metric_exporter,
-    one_sender,
-    sender,
     share,
-    span_exporter,
 )
 from kinspect.output.semconv import FIELDS, Names, characters
 
@@ -46,18 +43,19 @@ class OtlpSink:
         self._telemetry = Telemetry(Names(asked.semconv, asked.users), __version__)
         self._why: str | None = None
         self._told = False
-        reasons = Reasons()
-        url, signals = asked.url, asked.signals
+        self._ending = threading.Event()
+        reasons, signals = Reasons(), asked.signals
         self._logs: Delivery[Any] | None = None
         self._spans: Delivery[Any] | None = None
         self._states: Delivery[Any] | None = None
         if LOGS in signals:
-            self._logs = Delivery(sender(log_exporter(url), reasons), waits, self._failed)
+            self._logs = Delivery(Sender(LOGS, asked.url, reasons, self._ending), waits, self._failed)
         if SPANS in signals:
-            self._spans = Delivery(sender(span_exporter(url), reasons), waits, self._failed)
+            self._spans = Delivery(Sender(SPANS, asked.url, reasons, self._ending), waits, self._failed)
         if METRICS in signals:
+            send = Sender(METRICS, asked.url, reasons, self._ending)
             # A state is put only if none is on its way, so that nobody waits.
-            self._states = Delivery(one_sender(metric_exporter(url), reasons), True, self._failed, 2, 1)
+            self._states = Delivery(lambda states: send(states[0]), True, self._failed, 2, 1)
         self._metrics = OtlpMetrics(self._telemetry)
         self._due = time.monotonic() + METRICS_SECONDS
         self._closed = False
@@ -129,6 +127,10 @@ class OtlpSink:
         told, status = [], 0
         if self._states is not None:
             self._states.put(self._metrics.state())
+        # All at once: each may wait for a collector that does not answer.
+        self._ending.set()
+        for delivery in self._deliveries.values():
+            delivery.end()
         for signal, delivery in self._deliveries.items():
             delivery.close()
             text = f"otlp: {delivery.sent:,} {_CALLED[signal]} delivered"
@@ -150,6 +152,7 @@ class OtlpSink:
         if self._closed:
             return
         self._closed = True
+        self._ending.set()
         for signal, delivery in self._deliveries.items():
             delivery.discard()
             if delivery.lost:

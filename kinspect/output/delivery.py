@@ -79,11 +79,16 @@ class Delivery(Generic[T]):
         """True if a batch waits."""
         return len(self._queue) >= self._batch or self._size >= BATCH_SIZE
 
-    def close(self) -> None:
-        """Send what waits, as long as batches are delivered in time; the rest is lost."""
+    def end(self) -> None:
+        """Nothing more comes: what waits need not wait for others."""
         with self._changed:
             self._ends = True
             self._changed.notify_all()
+
+    def close(self) -> None:
+        """Send what waits, as long as batches are delivered in time; the rest is lost."""
+        self.end()
+        with self._changed:
             due, sent = time.monotonic() + ENDING_SECONDS, self.sent
             while self._queue or self._sending:
                 if self.sent > sent:

@@ -6,11 +6,14 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
 from hashlib import blake2b
+from http import HTTPStatus
+from ipaddress import ip_address
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 from uuid import uuid4
 
+import requests
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
@@ -29,6 +32,21 @@ from kinspect.output.semconv import Names, Severity, Value, severity, span_name
 
 SEND_SECONDS = 10.0
 """How long a batch is tried."""
+CONNECT_SECONDS = 2.0
+RETRY_SECONDS = 1.0
+"""Time up to the second try, twice as long up to the next."""
+_AWAY = (
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+)
+_EXPORTERS = {
+    "logs": (OTLPLogExporter, "v1/logs"),
+    "spans": (OTLPSpanExporter, "v1/traces"),
+    "metrics": (OTLPMetricExporter, "v1/metrics"),
+}
+"""By signal: the exporter of the SDK, and its path below the collector's URL."""
 _HASHES = 1 << 64
 
 
@@ -36,7 +54,6 @@ class Exporter(Protocol):
     """An exporter of the SDK. The result's name is SUCCESS, or it failed."""
 
     def export(self, batch: Any, /) -> Any: ...
-    def shutdown(self) -> None: ...
 
 
 class Reasons(logging.Handler):
@@ -66,39 +83,95 @@ class Reasons(logging.Handler):
             self._own.first = record.getMessage().partition(" encountered while")[0]
 
 
-def sender(exporter: Exporter, reasons: Reasons) -> Callable[[Any], str | None]:
-    """Sends a batch by an exporter, and returns why it could not."""
+class _Session(requests.Session):
+    """Talks to a collector. `away`: why the last request reached none that takes it now; None if it did.
 
-    def send(batch: Any) -> str | None:
-        reasons.begin()
+    What the SDK would try again, in sleeps that nobody can end, is an error to it that it leaves alone.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.away: str | None = None
+        # A proxy of the environment is for what is beyond this host.
+        self.trust_env = not _is_loopback(urlsplit(url).hostname or "")
+
+    def request(self, *arguments: Any, **named: Any) -> requests.Response:
+        self.away = None
+        left = named["timeout"]
+        named["timeout"] = min(left, CONNECT_SECONDS), left
         try:
-            delivered = exporter.export(batch).name == "SUCCESS"
+            try:
+                answer = super().request(*arguments, **named)
+            except requests.Timeout:
+                raise
+            except requests.ConnectionError:
+                # One that was open may have been closed by the other side meanwhile.
+                answer = super().request(*arguments, **named)
+        except requests.Timeout:
+            self.away = "no answer in time"
+        except requests.ConnectionError as error:
+            self.away = _root(error)
+        else:
+            if answer.status_code not in _AWAY:
+                return answer
+            self.away = f"{answer.status_code} {answer.reason}"
+        raise requests.RequestException(self.away)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def _root(error: BaseException) -> str:
+    """The system's words for an error: those of what it came from."""
+    causes: list[BaseException | None] = [error]
+    for cause in causes:
+        if isinstance(cause, OSError) and cause.errno is not None and cause.strerror:
+            return cause.strerror
+        if cause is not None and len(causes) < 20:
+            arguments = [each for each in cause.args if isinstance(each, BaseException)]
+            causes += [getattr(cause, "reason", None), *arguments, cause.__cause__, cause.__context__]
+    return "the connection failed"
+
+
+class Sender:
+    """Sends batches of a signal, and returns why one could not be sent. While the collector is away it is tried again;
+    once `ending` is set, no more than once, and nothing more then."""
+
+    def __init__(self, signal: str, url: str, reasons: Reasons, ending: threading.Event) -> None:
+        exporter, path = _EXPORTERS[signal]
+        self._session = _Session(url)
+        endpoint = f"{url.rstrip('/')}/{path}"
+        self.exporter: Exporter = exporter(endpoint=endpoint, timeout=SEND_SECONDS, session=self._session)
+        self._reasons = reasons
+        self._ending = ending
+        self._given_up = False
+
+    def __call__(self, batch: Any) -> str | None:
+        until, pause = time.monotonic() + SEND_SECONDS, RETRY_SECONDS
+        while not self._given_up:
+            last = self._ending.is_set()
+            why = self._tried(batch)
+            if why is None or self._session.away is None:
+                return why
+            self._given_up = last
+            if last or time.monotonic() + pause > until:
+                break
+            self._ending.wait(pause)
+            pause *= 2
+        return self._session.away
+
+    def _tried(self, batch: Any) -> str | None:
+        self._reasons.begin()
+        try:
+            delivered = self.exporter.export(batch).name == "SUCCESS"
         except Exception as error:
             return repr(error)
-        return None if delivered else reasons.first or "the collector did not take it"
-
-    return send
-
-
-def log_exporter(url: str) -> Exporter:
-    """Exporter of logs to the collector at the base URL."""
-    return OTLPLogExporter(endpoint=f"{url.rstrip('/')}/v1/logs", timeout=SEND_SECONDS)
-
-
-def span_exporter(url: str) -> Exporter:
-    """The same for spans."""
-    return OTLPSpanExporter(endpoint=f"{url.rstrip('/')}/v1/traces", timeout=SEND_SECONDS)
-
-
-def metric_exporter(url: str) -> Exporter:
-    """The same for states of metrics."""
-    return OTLPMetricExporter(endpoint=f"{url.rstrip('/')}/v1/metrics", timeout=SEND_SECONDS)
-
-
-def one_sender(exporter: Exporter, reasons: Reasons) -> Callable[[list[Any]], str | None]:
-    """`sender` for an exporter that takes one thing at a time."""
-    send = sender(exporter, reasons)
-    return lambda batch: send(batch[0])
+        return None if delivered else self._reasons.first or "the collector did not take it"
 
 
 def share(connection_id: str) -> float:

@@ -4,12 +4,22 @@ import asyncio
 import socket
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from collections import deque
+from contextlib import ExitStack, contextmanager, suppress
 from http import HTTPStatus
+from itertools import chain
 
 import pytest
+from support.waiting import wait_until
 
-from kinspect.cli.metricserver import MOST_CONNECTIONS, REQUEST_BYTES, MetricServer, Page
+from kinspect.cli.metricserver import (
+    MOST_ANSWERED,
+    MOST_ASKING,
+    MOST_WAITING,
+    REQUEST_BYTES,
+    MetricServer,
+    Page,
+)
 
 LARGE = b"x" * (64 << 20)
 PATIENCE = 0.5
@@ -159,10 +169,53 @@ SILENT, GETS_NOTHING = b"GET /small HTTP/1.1\r\n", b"GET /never HTTP/1.1\r\n\r\n
 def test_however_many_are_slow_who_asks_is_answered(patient, sent):
     with ExitStack() as stack:
         for _ in range(3):
-            for _ in range(MOST_CONNECTIONS):
+            for _ in range(max(MOST_ASKING, MOST_ANSWERED)):
                 stack.enter_context(connected(patient)).sendall(sent)
             time.sleep(0.1)
             assert asked(patient, b"GET /small HTTP/1.1\r\n\r\n").endswith(b"hello\n")
+
+
+@pytest.mark.parametrize("before", [0, 500])
+def test_a_request_that_has_come_is_read_however_many_come_behind_it(before):
+    """All of them wait to be accepted at the same moment."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=MOST_WAITING)
+    port = listener.getsockname()[1]
+    with ExitStack() as stack:
+        for _ in range(before):
+            stack.enter_context(connected(port)).sendall(SILENT)
+        asking = stack.enter_context(connected(port))
+        asking.sendall(b"GET /small HTTP/1.1\r\n\r\n")
+        for _ in range(900 - before):
+            stack.enter_context(connected(port)).sendall(SILENT)
+        with MetricServer(listener, {"/small": small}, 600, 600):
+            assert rest(asking).endswith(b"hello\n")
+
+
+def test_a_thousand_half_requests_keep_nobody_out(patient):
+    """Those that were left are replaced at once, by four who do nothing else."""
+    ended, kept = threading.Event(), [deque(), deque(), deque(), deque()]
+
+    def ask_by_halves(clients):
+        while not ended.is_set():
+            with suppress(OSError):
+                clients.append(socket.create_connection(("127.0.0.1", patient), timeout=10))
+                clients[-1].sendall(SILENT)
+            if len(clients) > 250:
+                clients.popleft().close()
+
+    threads = [threading.Thread(target=ask_by_halves, args=(clients,)) for clients in kept]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(lambda: all(len(clients) >= 250 for clients in kept))
+        for _ in range(10):
+            assert asked(patient, b"GET /small HTTP/1.1\r\n\r\n").endswith(b"hello\n")
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+        for client in chain(*kept):
+            client.close()
 
 
 def test_who_has_asked_comes_before_who_has_not(patient):
@@ -170,7 +223,7 @@ def test_who_has_asked_comes_before_who_has_not(patient):
         reading = stack.enter_context(connected(patient))
         reading.sendall(b"GET /later HTTP/1.1\r\n\r\n")
         ASKED_LATER.wait()
-        slow = [stack.enter_context(connected(patient)) for _ in range(2 * MOST_CONNECTIONS)]
+        slow = [stack.enter_context(connected(patient)) for _ in range(2 * MOST_ASKING)]
         # The first ones gave way, the last ones are still there.
         assert rest(slow[0]) == b""
         slow[-1].sendall(b"GET /small HTTP/1.1\r\n\r\n")

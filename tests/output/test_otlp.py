@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter, defaultdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +28,7 @@ from kinspect.cli.ownmetrics import HEALTH
 from kinspect.kafka.view.view import iso_time
 from kinspect.output.meaning import message
 from kinspect.output.operations import SETS, Operations
-from kinspect.output.otlp import Reasons, Telemetry, sender
+from kinspect.output.otlp import Reasons, Sender, Telemetry
 from kinspect.output.semconv import (
     ATTRIBUTES,
     BOOL,
@@ -476,11 +477,16 @@ def test_each_signal_is_told_its_own_reason():
             begun.set()
             return SimpleNamespace(name="SUCCESS")
 
+    def sender(exporter):
+        made = Sender("logs", "http://127.0.0.1:1", reasons, threading.Event())
+        made.exporter = exporter
+        return made
+
     told = []
-    sending = threading.Thread(target=lambda: told.append(sender(Refuses(), reasons)([1])))
+    sending = threading.Thread(target=lambda: told.append(sender(Refuses())([1])))
     sending.start()
     assert refused.wait(10)
-    assert sender(Takes(), reasons)([2]) is None
+    assert sender(Takes())([2]) is None
     sending.join()
     assert told == ["refused"]
 
@@ -545,16 +551,98 @@ def test_metrics_go_while_the_run_goes_on(kinspect, collector, send, monkeypatch
     assert states[-1] == len(read(kinspect, *captures(CAPTURES / "4.4.0")))
 
 
-def test_a_collector_that_is_away_is_one_line_and_numbers(kinspect, monkeypatch):
-    monkeypatch.setattr("kinspect.output.otlp.SEND_SECONDS", 0.2)
-    monkeypatch.setattr("kinspect.output.delivery.ENDING_SECONDS", 2.0)
+def test_a_collector_that_is_away_is_one_line_and_numbers_at_once(kinspect, monkeypatch):
+    # The end waits for nothing: not for another try, nor for the time that a batch has.
+    monkeypatch.setattr("kinspect.output.otlp.SEND_SECONDS", 3600.0)
+    monkeypatch.setattr("kinspect.output.otlp.RETRY_SECONDS", 3600.0)
+    monkeypatch.setattr("kinspect.output.delivery.ENDING_SECONDS", 3600.0)
     count = len(read(kinspect, ERRORS))
     url = f"http://user:hunter2@127.0.0.1:{free_port()}"
-    found = kinspect("read", "--format", "none", "--otlp", url, ERRORS)
+    signals = ("--otlp-signals", "logs,metrics,spans", "--otlp-sample", "1")
+    found = kinspect("read", "--format", "none", "--otlp", url, *signals, ERRORS)
     assert found.status == 1
-    assert found.err.count(f"--otlp {url.replace('user:hunter2@', '')}: ") == 1
+    shown = url.replace("user:hunter2@", "")
+    lines = [line for line in found.err.splitlines() if line.startswith("kinspect: ")]
+    assert lines == [f"kinspect: --otlp {shown}: Connection refused; what is not delivered is counted"]
     assert "hunter2" not in found.err
+    assert "otlp: 0 states of metrics delivered, 1 lost\n" in found.err
     assert f"otlp: 0 log records delivered, {count:,} lost\n" in found.err
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["at the end", "before the end"])
+def test_a_collector_that_is_there_again_gets_what_is_tried_again(collector, monkeypatch, begun):
+    monkeypatch.setattr("kinspect.output.otlp.RETRY_SECONDS", 3600.0 if begun else 0.01)
+    monkeypatch.setattr("kinspect.output.otlp.SEND_SECONDS", 7200.0)
+    ending, tried = threading.Event(), []
+    send = Sender("logs", collector.url, Reasons(), ending)
+    real = send.exporter.export
+
+    def export(batch):
+        collector.status = 200 if tried else 503
+        tried.append(batch)
+        result = real(batch)
+        if begun:
+            # Who waits for another try is woken for a last one.
+            ending.set()
+        return result
+
+    send.exporter.export = export
+    assert send([]) is None
+    assert len(tried) == 2
+
+
+def test_after_the_last_try_nothing_is_sent_to_who_is_away(collector):
+    ending = threading.Event()
+    ending.set()
+    collector.status = 503
+    send, begun = Sender("logs", collector.url, Reasons(), ending), time.monotonic()
+    assert send([]) == "503 Service Unavailable"
+    collector.status = 200
+    assert send([]) == "503 Service Unavailable"
+    assert not collector.requests["/v1/logs"]
+    assert time.monotonic() - begun < 5
+
+
+def test_a_collector_that_does_not_take_connections_holds_the_end_up_no_longer_than_told(monkeypatch):
+    monkeypatch.setattr("kinspect.output.otlp.CONNECT_SECONDS", 0.2)
+    ending = threading.Event()
+    ending.set()
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        waiting = [socket.socket() for _ in range(4)]
+        for client in waiting:
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", port))
+        send = Sender("logs", f"http://127.0.0.1:{port}", Reasons(), ending)
+        assert send([]) == "no answer in time"
+        for client in waiting:
+            client.close()
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "HTTP_PROXY", "all_proxy"])
+def test_a_collector_on_this_host_is_asked_without_a_proxy(collector, send, monkeypatch, name):
+    monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    found = send(ERRORS)
+    assert found.status == 0
+    assert collector.logs()
+
+
+@pytest.mark.parametrize(
+    ("url", "asked"),
+    [
+        ("http://localhost:4318", False),
+        ("http://[::1]:4318", False),
+        ("http://127.8.9.10", False),
+        ("https://x.localhost", False),
+        ("http://[::ffff:127.0.0.1]:1", False),
+        ("http://10.0.0.1:4318", True),
+        ("http://localhost.example:4318", True),
+    ],
+)
+def test_which_collectors_are_on_this_host(url, asked):
+    assert Sender("logs", url, Reasons(), threading.Event())._session.trust_env is asked
 
 
 def test_a_collector_that_refuses_is_one_line_and_numbers(kinspect, collector, send):
