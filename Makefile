@@ -5,13 +5,22 @@ INSTALLED := .venv/.installed
 SPARK_INSTALLED := .venv/.spark-installed
 LIVE_INSTALLED := .venv/.live-installed
 PACKAGE_INSTALLED := .venv/.package-installed
+# What is installed here is pinned, with the hashes of its files for every platform: `make lock` renews it.
+dev_EXTRAS := dev
+live_EXTRAS := live-test
+spark_EXTRAS := spark spark-test service-test recipe-test
+package_EXTRAS := package
+fuzz_EXTRAS := fuzz
+LOCKS := dev live spark package fuzz
+LOCKED := -m pip install --quiet --require-hashes --requirement requirements
+THIS := -m pip install --quiet --no-deps --no-build-isolation
 # Many tests wait, for a screen or a process.
 WORKERS := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 
 # Tests start Python hundreds of times: what it compiled stays, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-live test-collector test-oldest compiled package wheels sbom lint docs screenshots fuzz bench bench-spark soak clean
+.PHONY: demo test test-all test-live test-collector test-oldest compiled package wheels sbom lint docs screenshots fuzz bench bench-spark soak lock clean
 
 demo: $(INSTALLED)
 	$(BIN)/kinspect read captures/4.4.0/txn_librdkafka.pcap.gz --format table
@@ -41,20 +50,19 @@ compiled: $(COMPILED)/.installed
 
 $(COMPILED)/.installed: build/wheel/.built
 	test -d $(COMPILED) || $(PYTHON) -m venv $(COMPILED)
-	$(COMPILED)/bin/python -m pip install --quiet --upgrade pip
-	$(COMPILED)/bin/python -m pip install --quiet "$$(ls build/wheel/*.whl)[dev]"
-	$(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl
+	$(COMPILED)/bin/python $(LOCKED)/dev.txt
+	$(COMPILED)/bin/python $(THIS) --force-reinstall build/wheel/*.whl
 	touch $@
 
 build/wheel/.built: $(INSTALLED) setup.py MANIFEST.in tools/build_backend.py $(shell find kinspect -type f -not -name '*.pyc')
 	rm -rf build/wheel
-	KINSPECT_COMPILE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	KINSPECT_COMPILE=1 $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
 	touch $@
 
 # What a release consists of, in dist/: the sdist and the wheel for every platform; the compiled wheel for this Python on
 # this platform, with the tag of the oldest systems that it runs on; and what else they bring along, as CycloneDX.
 package: $(PACKAGE_INSTALLED)
-	KINSPECT_COMPILE=0 $(BIN)/pyproject-build --outdir dist .
+	KINSPECT_COMPILE=0 $(BIN)/pyproject-build --no-isolation --outdir dist .
 
 wheels: $(PACKAGE_INSTALLED) build/wheel/.built
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl
@@ -70,9 +78,10 @@ QUICK := tests/capture/test_compressed.py tests/output tests/tls tests/tui/test_
 test-oldest: $(OLDEST)/.installed
 	$(OLDEST)/bin/pytest -n $(WORKERS) -m "not tools and not big" $(QUICK)
 
-$(OLDEST)/.installed: $(PACKAGE_INSTALLED) pyproject.toml
-	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(OLDEST)
-	KINSPECT_COMPILE=0 $(BIN)/uv pip install --quiet --python $(OLDEST)/bin/python --resolution lowest-direct --editable ".[dev]"
+$(OLDEST)/.installed: pyproject.toml requirements/oldest.txt
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python $(LOCKED)/oldest.txt
+	$(OLDEST)/bin/python $(THIS) --editable .
 	touch $@
 
 lint: $(INSTALLED)
@@ -85,7 +94,7 @@ lint: $(INSTALLED)
 FUZZ_SECONDS ?= 600
 
 fuzz: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[fuzz]"
+	$(BIN)/python $(LOCKED)/fuzz.txt
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
 
 # Both forms against tshark and tcpdump; half an hour. BENCH=quick: four minutes, and nothing is kept.
@@ -114,23 +123,28 @@ docs: $(INSTALLED)
 screenshots: $(INSTALLED)
 	$(BIN)/python tools/screenshots.py
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml requirements/dev.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python $(LOCKED)/dev.txt
+	$(BIN)/python $(THIS) --editable .
 	touch $@
 
 $(SPARK_INSTALLED): $(LIVE_INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,spark,spark-test,service-test,recipe-test]"
+
+.venv/.%-installed: $(INSTALLED) requirements/%.txt
+	$(BIN)/python $(LOCKED)/$*.txt
 	touch $@
 
-$(PACKAGE_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,package]"
-	touch $@
+# The newest packages that pyproject.toml allows, the same in all files; and the oldest.
+PIN = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade \
+	--group build pyproject.toml
 
-$(LIVE_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,live-test]"
-	touch $@
+lock: $(PACKAGE_INSTALLED)
+	mkdir -p build
+	$(PIN) --all-extras --output-file build/lock.txt
+	$(foreach set,$(LOCKS),$(PIN) --constraint build/lock.txt $(addprefix --extra ,$($(set)_EXTRAS)) \
+		--output-file requirements/$(set).txt &&) true
+	$(PIN) --resolution lowest-direct --extra dev --output-file requirements/oldest.txt
 
 clean:
 	rm -rf .venv .venv-compiled .venv-oldest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -14,6 +14,7 @@ EXTRAS = {
     "otel": {
         "opentelemetry.sdk": "opentelemetry-sdk",
         "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+        "requests": "requests",
     },
     "parquet": {"pyarrow": "pyarrow"},
     "spark": {

@@ -10,7 +10,15 @@ def built(tmp_path_factory):
     """The folder with the sdist, and the wheel that is built of it: without a compiler."""
     folder = tmp_path_factory.mktemp("built")
     source = sources(folder / "source")
-    run("pyproject-build", "--outdir", folder / "dist", source, cwd=folder, env={"KINSPECT_COMPILE": "0"})
+    run(
+        "pyproject-build",
+        "--no-isolation",
+        "--outdir",
+        folder / "dist",
+        source,
+        cwd=folder,
+        env={"KINSPECT_COMPILE": "0"},
+    )
     return folder / "dist"
 
 
