@@ -51,7 +51,7 @@ ALLOWED = {
         )
     },
     # Moves folders that the run itself wrote, from beside the tables into them: by table and date.
-    "spark/commit.py": {"rename"},
+    "spark/folder.py": {"rename"},
     # Tells the source of a stream, in a folder made for that, what was learned.
     "spark/streaming/output.py": {"write_text"},
     # Makes a file anew that --force overwrites.
@@ -60,6 +60,8 @@ ALLOWED = {
     "capture/save.py": {"unlink"},
     # Gives a compressed file its name, once it is whole; deletes what it was made of, and the oldest.
     "cli/archive.py": {"rename", "unlink"},
+    # Makes the folder of a lock.
+    "tables/lock.py": {"mkdir"},
     # Makes folders of tables, and moves whole files into them; deletes its own, and with --force those of tables.
     "tables/parquet.py": {"mkdir", "rename", "rmtree"},
     # Deletes a file that it has just made and could not write.
