@@ -14,6 +14,9 @@ from kinspect.kafka.wire.names import LearnedNames
 from kinspect.output.answers import document
 from kinspect.output.answers.lacks import Counted as Taken
 
+LOST = ("gaps", "kernel_drops", "queue_drops", "late_packets", "caps_hit")
+"""Keys of the summary that tell of losses in the middle of a run."""
+
 
 class Counted:
     """The `Writer` of a run whose lines are counted. `answers`: accumulators by the names of their answers."""
@@ -60,9 +63,10 @@ class Counted:
         there is where nothing passed it; `ended`: why not all was read."""
         span = iso_time(times[0]), iso_time(times[1])
         unknown = {} if self._filter is None else self._filter.unknown
+        lossy = any(summary[key] for key in LOST) or summary["outcomes"]["orphan"] > 0
         found = []
         for name, answer in self._answers.items():
-            rows, unresolved = rows_of(answer, names, times[1])
+            rows, unresolved = rows_of(answer, names, times[1], lossy)
             rows = [row for row in rows if self._is_chosen(answer, row)]
             told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.serving

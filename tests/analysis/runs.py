@@ -19,8 +19,8 @@ def exchanges(path):
         return
 
 
-def rows_of(name, found, **options):
-    """The rows of an answer to exchanges of one run."""
+def rows_of(name, found, *, lossy=False, **options):
+    """The rows of an answer to exchanges of one run. `lossy`: something of it was lost."""
     answer = open_answer(name, **options)
     names, end = LearnedNames(), None
     for exchange in found:
@@ -28,7 +28,7 @@ def rows_of(name, found, **options):
         end = max((time for time in (end, exchange.completed_at) if time is not None), default=None)
         answer.add(exchange)
     assert answer.left_out == 0
-    return answer.result(Told(names, end))
+    return answer.result(Told(names, end, lossy))
 
 
 class Talk:

@@ -8,6 +8,7 @@ from datetime import datetime
 from struct import pack
 
 import pytest
+from analysis.runs import exchanges, rows_of
 from support.captures import CAPTURES, captures, each_folder
 from support.pcap import START_US, Conversation, pcap
 
@@ -1246,6 +1247,31 @@ def test_what_a_filter_leaves_out_is_not_made_up(kinspect, rows, capture, group,
             assert (one["joined"], one["left"], one["partitions"]) == (None, None, None)
     table = kinspect("groups", "--format", "table", "--client-id", client, "--group", group, path).out
     assert ("0+? of 2" if capture == "groups_classic" else "0 of 1") in table
+
+
+@pytest.mark.parametrize("lossy", [False, True])
+def test_of_a_capture_with_losses_it_is_not_known_that_a_member_was_told_of_nothing(tmp_path, lossy):
+    """The answer to its heartbeat may be what was lost."""
+    wire = Wire()
+    wire.two()
+    wire.join("b", 1000, 1500, 2, asked="b-1", topics=["t", "u"])
+    wire.heartbeat("a", 1200, REBALANCING)
+    wire.join("a", 1300, 1500, 2, asked="a-1", members=["a-1", "b-1"])
+    for client in "ab":
+        wire.sync(client, 1550, 1600, 2, {"t": [0]})
+    path = tmp_path / "made.pcap"
+    path.write_bytes(pcap(wire.packets()))
+    (row,) = rows_of("groups", exchanges(path), lossy=lossy)
+    stopped = rebalance(row, 2)["stopped_ms"]
+    assert stopped == {"a": pytest.approx(399, abs=0.5), "b": None if lossy else pytest.approx(600, abs=0.5)}
+
+
+def test_members_whose_join_was_not_seen_are_not_counted(answered):
+    wire = Wire()
+    beat(wire, "a", 0, 0, 1, topics=["t"], given=[0, 1])
+    # The join of another one was lost.
+    beat(wire, "b", 3000, 2, 2, owned=[])
+    assert [one["members"] for one in answered(wire)["rebalances"]] == [None, None]
 
 
 def test_a_join_behind_a_begin_that_was_not_seen_is_no_trigger(answered):

@@ -52,6 +52,16 @@ ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*
 
 HOLDS = dict.fromkeys(ANSWERS, False)
 """Whether an answer never contradicts the whole; of the others it is known that they do."""
+HOLDS["groups"] = True
+
+EXCEPTED = {
+    # Each request has a client id of its own: another one is a member's first.
+    ("groups", "0.10.2.2/sweep-C-groups.pcap"),
+    ("groups", "2.8.2/sweep-C-groups.pcap.gz"),
+    # Cut between a request and its answer, which has the correlation id of the next one.
+    ("groups", "0.8.2.2/pykafka-group-offsets.pcap"),
+}
+"""Answers about parts of captures that contradict the whole all the same."""
 
 CLIENT = {"client_id": (), "client_ip": ()}
 SOFTWARE = {"software_name": fact, "software_version": fact}
@@ -397,7 +407,11 @@ def test_each_answer_is_compared():
 
 @pytest.mark.parametrize("name", one_in(12, ALL))
 def test_a_part_says_no_more_than_the_whole(name: str) -> None:
-    found = [f"{answer}, {text}" for answer, text in contradictions(name) if HOLDS[answer]]
+    found = [
+        f"{answer}, {text}"
+        for answer, text in contradictions(name)
+        if HOLDS[answer] and (answer, name) not in EXCEPTED
+    ]
     assert not found, "\n".join(found[:20])
 
 

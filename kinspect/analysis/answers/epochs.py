@@ -274,20 +274,15 @@ class Reconciled:
             if part.before != frozenset():
                 made.stopped[member] = _partly(part, lost)
         self.history.rebalances.append(made)
-        if epoch.whole:
-            made.members = sum(
-                self._was_there(member, made) for member in self.history.ids | self._known.keys()
-            )
+        members = self.history.ids | self._known.keys()
+        if epoch.whole and members <= self.history.joined.keys():
+            made.members = sum(self._was_there(member, made) for member in members)
 
     def _was_there(self, member: str, made: Rebalance) -> bool:
         """True of a member when a rebalance ended."""
         end = made.ended or 0
-        known = self._of(member)
-        came = self.history.joined.get(member)
         departure = self.history.departures.get(member)
-        if came is None and known.alive is None:
-            return False
-        return (came is None or came <= end) and (departure is None or departure.time > end)
+        return self.history.joined[member] <= end and (departure is None or departure.time > end)
 
 
 def _is_settled(made: Rebalance) -> bool:

@@ -76,8 +76,10 @@ def row(
     commits: dict[Partition, Any],
     reads: dict[Partition, Any],
     offsets: Offsets,
+    lossy: bool,
 ) -> Row:
-    """The row of a group. `commits`: its last commits; `reads`: how far its clients fetched."""
+    """The row of a group. `commits`: its last commits; `reads`: how far its clients fetched; `lossy`: some of its
+    messages may have been lost."""
     begun = by_name(found.begun, offsets.name, min)
     known = {member: _known(one) for member, one in members.items()}
     classic = Classic(
@@ -86,6 +88,7 @@ def row(
         _in_order(Refused, found.refused),
         _in_order(Left, found.leaves),
         known,
+        lossy,
     ).history
     told = found.kind or found.tried
     kind: str | None = told[1] if told is not None else None

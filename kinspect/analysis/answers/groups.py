@@ -550,7 +550,7 @@ class Groups(Answer):
         }
         reads = self._fetched(commits, members, name)
         rows = [
-            row(group, found, members.get(group, {}), commits[group], reads[group], offsets)
+            row(group, found, members.get(group, {}), commits[group], reads[group], offsets, told.lossy)
             for group, found in groups.items()
         ]
         rows.sort(key=row_place)

@@ -119,7 +119,8 @@ class _Round:
 
 
 class Classic:
-    """The history of a classic group, from its events, each list in the order of its lines."""
+    """The history of a classic group, from its events, each list in the order of its lines. `lossy`: some may have been
+    lost."""
 
     def __init__(
         self,
@@ -128,7 +129,9 @@ class Classic:
         refused: Sequence[Refused],
         leaves: Sequence[Left],
         known: dict[str, Known],
+        lossy: bool = False,
     ) -> None:
+        self._lossy = lossy
         self._joins, self._syncs, self._refused = joins, syncs, refused
         self._leaves = leaves
         self._known = known
@@ -174,7 +177,9 @@ class Classic:
             if join.error != NONE:
                 continue
             self.history.ids.add(join.member)
-            if (not join.asked or join.asked in handed) and join.member not in self._came:
+            first = self._of(join.member).first
+            handed_out = join.asked in handed and (first is None or join.begin <= first)
+            if (not join.asked or handed_out) and join.member not in self._came:
                 self._came[join.member] = join
                 self.history.joined[join.member] = join.begin
             for member, instance in ((join.member, join.instance), *join.members):
@@ -275,6 +280,10 @@ class Classic:
                 first = bisect_right(times, ends.get(member, -1))
                 sync = one.syncs.get(member)
                 known = first < len(times) and (sync is None or times[first] <= sync.begin)
+                join = one.joins.get(member)
+                if known and self._lossy and join is not None and not self._is_new(join):
+                    # The answer that told it to join may have been lost.
+                    known = times[first] < join.begin
                 began[member] = times[first] if known else None
                 if sync is not None:
                     ends[member] = sync.end
@@ -301,7 +310,9 @@ class Classic:
                 )
             else:
                 self._changes.append(Change(since, Kind.STOPS, member, made))
-            if sync is not None and sync.error == NONE:
+            if sync is None and self._lossy:
+                self._changes.append(Change(one.answered, Kind.GETS, member, made))
+            elif sync is not None and sync.error == NONE:
                 got = made.assigned.get(member)
                 kind = Kind.GOES_ON if got is None and sync.told else Kind.GETS
                 self._changes.append(Change(sync.end, kind, member, made, got))

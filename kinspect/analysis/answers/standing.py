@@ -100,8 +100,7 @@ class _Books:
         if change.kind is Kind.GETS:
             self._get(change, place)
         elif change.kind is Kind.HAS:
-            if place not in self.has and change.parts is not None:
-                self._take(place, change.parts)
+            self._has(place, change.parts)
         elif change.kind is Kind.GOT_UNSEEN and change.parts is not None:
             for part in change.parts:
                 self.lost.pop(part, None)
@@ -124,6 +123,18 @@ class _Books:
                 self.waits.pop(place, None)
             else:
                 self._wait(change, place)
+
+    def _has(self, place: str, parts: Assigned | None) -> None:
+        if parts and place in self.waits:
+            # What gave it them was not seen.
+            del self.waits[place]
+            self.founded = None
+        elif place in self.has:
+            return
+        for part in parts or ():
+            self.lost.pop(part, None)
+        if parts is not None:
+            self._take(place, parts)
 
     def _wait(self, change: Change, place: str) -> None:
         if place not in self.waits and change.rebalance is not None:
