@@ -61,6 +61,7 @@ PAGES = (
     *(Key(PAGE_KEYS[name], f"{name}: {told}", f"page('{name}')") for name, told in ON_PAGES.items()),
     Key("Enter", "list the row's exchanges; Esc: back to the page"),
     Key("← →", "fold and unfold the lines below a row"),
+    Key("> <", "sideways: columns that have no room"),
     Key("0", "back to the list; so does Esc", "list"),
 )
 OTHERS = (

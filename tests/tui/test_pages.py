@@ -37,7 +37,7 @@ GUTTER = 1
 
 def printed(found, width):
     """The lines that the command prints, but for the one that says what to type next."""
-    lines = [part.plain for part in layout.parts(found, width, Style(utc=True))]
+    lines = [part.plain for part in layout.page(found, width, Style(utc=True))]
     return [line for whole in lines if not whole.startswith("next: ") for line in whole.split("\n")]
 
 
@@ -55,7 +55,8 @@ def test_a_page_shows_what_the_command_prints(explore, path, width):
                 text = explorer.read().splitlines()
                 expected = printed(found[name], width - GUTTER)
                 assert text[1 : len(expected) + 1] == expected
-                assert f"{name} 1/{len(rows)} rows  all {exchanges} exchanges" in explorer.status()
+                assert f"{name} 1/{len(rows)} rows" in explorer.status()
+                assert width < 200 or f"  all {exchanges} exchanges" in explorer.status()
 
     explore(script, path, size=(width, 60))
 
@@ -252,6 +253,48 @@ def test_lines_below_a_row_unfold(explore, monkeypatch):
         assert explorer.main.page.rows.cursor == 0
 
     explore(script, GROUPS, text="group=pc-grp-java")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("name", ["groups", "clients"])
+def test_columns_without_room_are_named_and_shown_sideways(explore, name, width):
+    found = kinspect.answer(name, GROUPS)
+    titles, *_ = layout.parts(found, 10_000, Style(utc=True))
+
+    async def script(explorer):
+        shown = []
+        await explorer.press(PAGE_KEYS[name])
+        first = explorer.read().splitlines()[1]
+        sheet = explorer.main.page.rows.sheet
+        while sheet.beside:
+            assert ">: " + sheet.beside[0] in explorer.status()
+            following = sheet.beside
+            await explorer.press("greater_than_sign")
+            line = explorer.read().splitlines()[1]
+            assert line.split()[0] == first.split()[0]
+            assert all(title in line for title in following if len(title) < width // 3)
+            shown.append(line)
+        assert {*titles.plain.split()} == {*" ".join([first, *shown]).split()} - {"…"}
+        assert ">:" not in explorer.status()
+        for _ in shown:
+            assert "<: back" in explorer.status()
+            await explorer.press("less_than_sign")
+        assert explorer.read().splitlines()[1] == first
+        assert "<: back" not in explorer.status()
+
+    explore(script, GROUPS, size=(width, 24))
+
+
+def test_the_summary_says_what_the_captures_hold(explore):
+    expected = next(layout.page(kinspect.answer("summary", GROUPS), 80, Style(utc=True))).plain
+
+    async def script(explorer):
+        await explorer.press("1")
+        assert explorer.read().splitlines()[1] == expected
+        await explorer.press("2")
+        assert expected not in explorer.read()
+
+    explore(script, GROUPS)
 
 
 def test_the_keys_of_the_list_have_no_effect_on_a_page(explore):

@@ -131,13 +131,15 @@ def parts(
 
 def page(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHING) -> Iterator[Text]:
     """The `parts` of an answer's object, below the capture's time span where its layout has that."""
-    capture = found["capture"]
-    if layout_of(found["answer"]).spans and capture["from"] is not None and not nothing_decoded(capture):
-        yield _span(capture, style)
+    if layout_of(found["answer"]).spans:
+        yield from filter(None, [span(found["capture"], style)])
     yield from parts(found, width, style, typed)
 
 
-def _span(capture: dict[str, Any], style: Style) -> Text:
+def span(capture: dict[str, Any], style: Style) -> Text | None:
+    """When the capture begins and ends, and how much it holds."""
+    if capture["from"] is None or nothing_decoded(capture):
+        return None
     first, last = (_local(capture[key], style)[: TIME_OF_DAY[1]] for key in ("from", "until"))
     if last[: TIME_OF_DAY[0]] == first[: TIME_OF_DAY[0]]:
         last = last[TIME_OF_DAY[0] :]
@@ -194,6 +196,25 @@ class Cells:
     def fitted(self, most: int) -> dict[Column, int]:
         """Columns and their widths where there is room for `most` cells."""
         return _fitted(self.widths, most)
+
+    def sides(self, most: int) -> list[dict[Column, int]]:
+        """What is shown side by side where there is room for `most` cells: first what fits, then, beside the first
+        column, those that were left out or cut."""
+        sides = [self.fitted(most)]
+        lead, room = next(iter(self.widths), None), 0
+        for column, width in self.widths.items():
+            if lead is None or column is lead or sides[0].get(column, 0) >= width:
+                continue
+            if width + GAP > room:
+                sides.append({lead: sides[0][lead]})
+                room = max(most - sides[0][lead], GAP + 1)
+            sides[-1][column] = min(width, room - GAP)
+            room -= sides[-1][column] + GAP
+        return sides
+
+    def beside(self, widths: dict[Column, int]) -> list[str]:
+        """The titles of the columns but the first."""
+        return [self._titles[column] for column in widths][1:]
 
     def titles(self, widths: dict[Column, int]) -> Text:
         """The line above the rows."""

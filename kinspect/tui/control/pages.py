@@ -121,7 +121,12 @@ class Pages:
             return text.append(f"  {_exchanges_of(counting)}" if counting is not None else "")
         place = self._rows.place
         text.append(f"{0 if place is None else place + 1:,}/{len(result.sheet.rows):,}", "bold")
-        text.append(f" rows  {_exchanges_of(result.of)}")
+        text.append(" rows")
+        if result.sheet.is_aside:
+            text.append("  <: back", "yellow")
+        if result.sheet.beside:
+            text.append(f"  >: {', '.join(result.sheet.beside)}", "yellow")
+        text.append(f"  {_exchanges_of(result.of)}")
         if result.lost:
             text.append(f", {result.lost:,} of them without bytes and not counted")
         if self._has_more(result.of):

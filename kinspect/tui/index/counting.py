@@ -133,7 +133,8 @@ def _over_spool(
     closed.pass_to(question.rows)
     end = store[question.rows - 1].completed_at if question.rows else NONE
     span = store.start, None if end == NONE else end
-    summary = store.summary or inputs.inspector().summary()
+    # Until the end nobody tells how many packets there were.
+    summary = store.summary or {**inputs.inspector().summary(), "packets": None, "exchanges": question.rows}
     (found,) = Counted({question.name: answer}).objects(summary, store.names, span, question.options)
     return Reply(found, lost)
 

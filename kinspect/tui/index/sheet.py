@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from kinspect.output import Style
-from kinspect.output.answers.layout import DIM, GAP, NOTE, PRINTED, Cells, Column, layout_of, warnings
+from kinspect.output.answers.layout import DIM, GAP, NOTE, PRINTED, Cells, Column, layout_of, span, warnings
 from kinspect.output.escape import escape
 
 
@@ -28,6 +28,7 @@ class Sheet:
         self.rows, folded = layout.split(found["rows"])
         self.nothing = layout.empty(found["capture"])
         self._cells = Cells(layout, self.rows, style)
+        self._span = span(found["capture"], style) if layout.spans else None
         self._details = [self._cells.details(number) for number in range(len(self.rows))]
         self.warnings = warnings(found["capture"])
         notes = [(escape(layout.folded(folded)), DIM)] if folded else []
@@ -35,14 +36,35 @@ class Sheet:
         self._notes = [*notes, *((text, NOTE) for text in self.warnings)]
         self._unfolded: set[int] = set()
         self._width = 0
-        self._widths: dict[Column, int] = {}
+        self._sides: list[dict[Column, int]] = [{}]
+        self._side = 0
         self.lines: list[SheetLine] = []
 
     def fit(self, width: int) -> None:
         """Lay the lines out for that many cells."""
         self._width = width
-        self._widths = self._cells.fitted(width)
+        self._sides = self._cells.sides(width) if self.rows else [{}]
+        self._side = min(self._side, len(self._sides) - 1)
         self._lay_out()
+
+    def sideways(self, by: int) -> None:
+        """Show columns that had no room, or those before."""
+        self._side = max(0, min(self._side + by, len(self._sides) - 1))
+
+    @property
+    def beside(self) -> list[str]:
+        """The columns that are shown next."""
+        following = self._sides[self._side + 1 : self._side + 2]
+        return self._cells.beside(following[0]) if following else []
+
+    @property
+    def is_aside(self) -> bool:
+        """True if other columns than the first ones are shown."""
+        return self._side > 0
+
+    @property
+    def _widths(self) -> dict[Column, int]:
+        return self._sides[self._side]
 
     def turn(self, row: int, unfold: bool) -> None:
         """Show all lines below a row, or the first ones."""
@@ -68,9 +90,10 @@ class Sheet:
         """A text in lines, all but the first indented."""
         return wrap(text, max(width, 2 * GAP), subsequent_indent=" " * GAP, break_on_hyphens=False)
 
-    def titles(self) -> Text:
-        """The line above the rows."""
-        return self._cells.titles(self._widths)
+    def head(self) -> list[Text]:
+        """The lines above the rows: what the capture holds, where the layout has that, and the titles."""
+        titles = self._cells.titles(self._widths) if self.rows else Text()
+        return [titles] if self._span is None else [self._span, titles]
 
     def draw(self, place: int) -> Text:
         """A line."""

@@ -33,7 +33,7 @@ from kinspect.tui.index.store import Store
 from kinspect.tui.keys import OF_DETAILS, OF_LIST, OF_PAGES, PAGE_KEYS, SECTIONS
 from kinspect.tui.screens.help import Help
 from kinspect.tui.screens.prompts import FileName, TextScreen
-from kinspect.tui.widgets.answer import AnswerPage
+from kinspect.tui.widgets.answer import AnswerPage, AnswerRows
 from kinspect.tui.widgets.details import Details
 from kinspect.tui.widgets.exchanges import Exchanges, Titles
 from kinspect.tui.widgets.filterbar import FilterBar
@@ -300,6 +300,7 @@ class Main(Screen[None]):
         self.show_state()
 
     @on(Lines.Moved, "AnswerRows")
+    @on(AnswerRows.LaidOut)
     def _row_moved(self) -> None:
         self.show_state()
 

@@ -1,4 +1,4 @@
-"""A page: the rows of an answer, and the line of titles above them."""
+"""A page: the rows of an answer, and the titles above them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ class AnswerRows(Lines):
         Binding("enter", "open", "Its exchanges"),
         Binding("right", "turn(True)", "Unfold", show=False),
         Binding("left", "turn(False)", "Fold", show=False),
+        Binding("greater_than_sign", "sideways(1)", "More columns", show=False),
+        Binding("less_than_sign", "sideways(-1)", "Columns before", show=False),
     ]
 
     class LaidOut(Message):
-        """The columns have other widths."""
+        """Other columns are shown, or of other widths."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,6 +73,13 @@ class AnswerRows(Lines):
         if self.row is not None:
             self.post_message(self.Chosen(self))
 
+    def action_sideways(self, by: int) -> None:
+        """Show columns that had no room, or those before."""
+        if self.sheet is not None:
+            self.sheet.sideways(by)
+            self.refresh()
+            self.post_message(self.LaidOut())
+
     def action_turn(self, unfold: bool) -> None:
         """Show all lines below the row with the cursor, or the first ones, with the cursor on it."""
         row = self.place
@@ -80,32 +89,39 @@ class AnswerRows(Lines):
             self.bring_into_view()
 
 
-class AnswerTitles(Widget):
-    """The columns' titles."""
+class AnswerHead(Widget):
+    """The lines above the rows."""
 
     def __init__(self, rows: AnswerRows) -> None:
         super().__init__()
         self._rows = rows
+        self._lines: list[Text] = []
+
+    def put_up(self) -> None:
+        """Show the lines of the rows' sheet."""
+        sheet = self._rows.sheet
+        self._lines = sheet.head() if sheet is not None else []
+        self.styles.height = max(1, len(self._lines))
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        sheet = self._rows.sheet
-        text = sheet.titles() if sheet is not None and sheet.rows else Text()
+        text = self._lines[y] if y < len(self._lines) else Text()
         strip = Strip(text.render(self.app.console)).crop(0, self.size.width)
         return strip.extend_cell_length(self.size.width).apply_style(self.rich_style)
 
 
 class AnswerPage(Vertical):
-    """Titles and rows."""
+    """The rows below their head."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rows = AnswerRows()
-        self._titles = AnswerTitles(self.rows)
+        self._head = AnswerHead(self.rows)
 
     def compose(self) -> ComposeResult:
-        yield self._titles
+        yield self._head
         yield self.rows
 
     @on(AnswerRows.LaidOut)
     def _laid_out(self) -> None:
-        self._titles.refresh()
+        self._head.put_up()
