@@ -53,9 +53,9 @@ class Bursts:
     def __len__(self) -> int:
         return len(self._bursts)
 
-    def around(self, time: int) -> Burst | None:
-        """The burst in which a moment lies."""
-        return next((burst for burst in self._bursts if burst.first <= time <= burst.last), None)
+    def around(self, part: Burst) -> Burst:
+        """The burst that another one is a part of, or equals."""
+        return next((burst for burst in self._bursts if burst.first <= part.first <= burst.last), part)
 
     def has_after(self, time: int, within: int) -> bool:
         """True if there is a moment after that time, no later than so many nanoseconds."""

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from kinspect.analysis.answer import Answer, Row, answer_class, open_answer
+from kinspect.analysis.answers.by import NAMES
 from kinspect.analysis.names import ANSWERS
 from kinspect.answers import Counted
 from kinspect.capture import Timeline, open_timeline
@@ -57,7 +58,21 @@ SHOWN = (
     click.option("--wide", is_flag=True, help="Cut nothing in tables."),
 )
 
+
+def _by(answer: str, text: str) -> Callable[[Any], Any]:
+    """The option `--by` of an answer."""
+    return click.option("--by", metavar="KEYS", shell_complete=one_of(*NAMES[answer]), help=text)
+
+
+_SEVERAL = "or several of them: client,minute."
 OWN = {
+    "errors": {
+        "by": _by(
+            "errors",
+            "A row for each API, code and client, broker, principal, transactional_id, topic, partition or minute,"
+            f" {_SEVERAL}  [default: client]",
+        )
+    },
     "groups": {
         "members": click.option(
             "--members",
@@ -71,18 +86,16 @@ OWN = {
         ),
     },
     "latency": {
-        "by": click.option(
-            "--by",
-            metavar="KEYS",
-            shell_complete=one_of("api", "client", "broker", "topic", "minute"),
-            default="api",
-            help="A row for each api, client, broker, topic or minute, or several of them: client,api.  [default: api]",
+        "by": _by(
+            "latency",
+            "A row for each api, client, broker, principal, transactional_id, topic, partition or minute,"
+            f" {_SEVERAL}  [default: api]",
         ),
         "slow": click.option(
             "--slow",
             metavar="TIME",
             help="The exchanges that waited at least this long (100: milliseconds, 1.5s), but for long polls and waits"
-            " for members of a group.",
+            " for members of a group; with --by the rows that it asks for, of these exchanges alone.",
         ),
     },
     "upgrade": {

@@ -171,7 +171,8 @@ class _Found:
     """Names and counts that the walks of bodies collect; dicts for sets in order of appearance."""
 
     __slots__ = (
-        *("codes", "ends", "erring", "groups", "inners", "key", "key_type", "partitions", "record_bytes"),
+        *("codes", "ends", "erring", "erring_partitions", "groups", "inners", "key", "key_type"),
+        *("partitions", "record_bytes"),
         *("record_fields", "record_topics", "room", "topic_ids", "topics", "transactional_ids", "unresolved"),
     )
 
@@ -186,6 +187,7 @@ class _Found:
         self.transactional_ids: dict[str, None] = {}
         self.codes: dict[int, int] = {}
         self.erring: dict[int, dict[str, int]] = {}
+        self.erring_partitions: dict[int, dict[str, int]] = {}
         self.record_bytes = 0
         self.record_fields: dict[int, RecordField] = {}
         self.record_topics: dict[str | None, list[RecordField]] = {}
@@ -227,11 +229,15 @@ class _Found:
         of_kind = {_TOPIC: self.topics, _GROUP: self.groups, _TRANSACTIONAL_ID: self.transactional_ids}[kind]
         of_kind.update(dict.fromkeys([name for name in names if name is not None]))
 
-    def error(self, code: int, topic: str | None) -> None:
+    def error(self, code: int, topic: str | None, partition: int | None) -> None:
         self.codes[code] = self.codes.get(code, 0) + 1
         if topic is not None:
             topics = self.erring.setdefault(code, {})
             topics[topic] = topics.get(topic, 0) + 1
+            if partition is not None:
+                name = f"{topic}-{partition}"
+                partitions = self.erring_partitions.setdefault(code, {})
+                partitions[name] = partitions.get(name, 0) + 1
 
     def records(self, value: bytes, topic: str | None, aligned: bool) -> None:
         self.record_bytes += len(value)
@@ -265,7 +271,8 @@ class Summary:
 
     `topics`: names, or ids without a known name, which are also `unresolved_topic_ids`. `partitions`: texts like
     `topic-0`. `error_codes` and `error_names`: those that occur; `error_counts`: number of times that each does;
-    `error_count`: sum of these; `error_topics`: the topics in whose part of the response each stands, and how often.
+    `error_count`: sum of these; `error_topics`, `error_partitions`: the topics and the partitions in whose part of the
+    response each stands, and how often.
     `record_bytes`: bytes of record sets on the wire, None if a message that may hold some is missing or cut.
     `throttle_time_ms` is the response's, `max_wait_ms` the request's, None without such a field. `refusal`: the reason
     with which the broker's SASL token refuses the login, else None. Messages inside an Envelope count as parts of the
@@ -283,6 +290,7 @@ class Summary:
         *(
             "error_counts",
             "error_names",
+            "error_partitions",
             "error_topics",
             "groups",
             "max_wait_ms",
@@ -308,6 +316,7 @@ class Summary:
         self.error_counts = codes
         self.error_count = sum(codes.values()) if codes else 0
         self.error_topics = found.erring
+        self.error_partitions = found.erring_partitions
         self.record_bytes = found.record_bytes if _are_records_known(exchange, request, response) else None
         answer = self._response = response.body or NO_FIELDS
         self.throttle_time_ms: int | None = answer.get("throttle_time_ms")
@@ -602,13 +611,14 @@ class Step:
 
 class Walk:
     """What the structs at one place of a layout have for a summary: the names of the fields with their topic's name and
-    id (empty: none), the fields that name a resource, and the other fields in their order."""
+    id and of their partition (empty: none), the fields that name a resource, and the other fields in their order."""
 
-    __slots__ = ("resource", "steps", "topic_id", "topic_name")
+    __slots__ = ("partition", "resource", "steps", "topic_id", "topic_name")
 
     def __init__(self, fields: Sequence[Field], api_key: int | None) -> None:
         self.topic_name = next((f.name for f in fields if entities.is_topic_name(f) and not f.array), "")
         self.topic_id = next((f.name for f in fields if entities.is_topic_id(f)), "")
+        self.partition = next((f.name for f in fields if entities.is_partition(f)), "")
         self.resource = resources.resource_fields([field.name for field in fields])
         self.steps = tuple([step for field in fields if (step := _step(field, api_key)) is not None])
 
@@ -644,7 +654,7 @@ class Walk:
                     found.partitions[f"{topic}-{value}"] = None
             elif kind == _ERROR_CODE:
                 if value:
-                    found.error(value, topic)
+                    found.error(value, topic, struct.get(self.partition) if self.partition else None)
             elif kind == _RECORDS:
                 if value:
                     found.records(value, topic, aligned=step.name != UNALIGNED_RECORDS)

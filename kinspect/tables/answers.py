@@ -137,6 +137,8 @@ _COLUMNS = {
         last time: When the last exchange with it began
         topics texts
         groups texts
+        principals texts: Users as which the client had logged in
+        transactional_ids texts
         meaning text
         advice text: What to do
     """,

@@ -414,3 +414,66 @@ def test_unexpected_rows_come_first_then_frequent_ones(tmp_path):
     for code in (REBALANCING, REBALANCING, REBALANCING, 25, 22, 22):
         talk.answers(talk.asks(HEARTBEAT, 2, BEAT), beaten(code))
     assert [row["code"] for row in rows_of("errors", talk.read(tmp_path))] == [22, 25, 27]
+
+
+# ---------------------------------------------------------------------- what rows are apart by
+
+
+def test_a_code_stands_with_the_partition_that_has_it(tmp_path):
+    talk = Talk()
+    talk.answers(talk.asks(PRODUCE, 3, WRITE), produced(10, 0, 10, 22))
+    rows = rows_of("errors", talk.read(tmp_path), by="partition,broker")
+    found = {(row["code"], row["partition"], row["broker"], row["count"]) for row in rows}
+    assert found == {(code, f"t-{index}", "10.0.0.9:9092", 1) for code, index in [(10, 0), (10, 2), (22, 3)]}
+    assert {row["count"] for row in rows_of("errors", talk.read(tmp_path), by="topic")} == {1, 2}
+
+
+def test_whether_an_error_passed_does_not_hang_on_what_rows_are_apart_by(tmp_path):
+    talk = Talk()
+    for code in [*[NOT_LEADER] * 60, 0]:
+        talk.answers(talk.asks(PRODUCE, 3, WRITE), produced(code), SECOND)
+    rows = rows_of("errors", talk.read(tmp_path), by="minute,client")
+    assert len(rows) >= 2
+    assert {row["expected"] for row in rows} == {False}
+    assert sum(row["count"] for row in rows) == 60
+
+
+@each_folder
+def test_rows_by_other_keys_count_the_same_errors(folder):
+    """But for what stands under no topic, which counts for all that its exchange names."""
+    for path in captures(folder):
+        found = [*exchanges(path)]
+        counts = Counter()
+        for row in rows_of("errors", found):
+            counts[row["api"], row["error"]] += row["count"]
+        for by in ("broker", "minute,client", "principal"):
+            others = Counter()
+            for row in rows_of("errors", found, by=by):
+                others[row["api"], row["error"]] += row["count"]
+            assert others == counts, (path, by)
+
+
+def test_who_was_denied():
+    path = CAPTURES / "4.4.0" / "notauthorized.pcap.gz"
+    rows = {row["client_id"]: row for row in kinspect.answer("errors", path)["rows"]}
+    assert (rows["pc-na-p"]["principals"], rows["pc-na-t"]["transactional_ids"]) == (
+        ["alice"],
+        ["forbidden-tx"],
+    )
+    by_user = kinspect.answer("errors", path, by="principal")["rows"]
+    assert {row["principal"] for row in by_user} == {"alice"}
+
+
+def test_expected_errors_of_many_clients_are_one_line(tmp_path, kinspect):
+    talks = [Talk(client=(f"10.0.1.{number}", 40000)) for number in range(9)]
+    for talk in talks:
+        talk.answers(talk.asks(HEARTBEAT, 2, BEAT), beaten(REBALANCING))
+        talk.answers(talk.asks(HEARTBEAT, 2, BEAT), beaten(25))
+    talks[0].read(tmp_path, *talks[1:])
+    lines = kinspect("errors", tmp_path / "talk.pcap", "--format", "table").out.splitlines()
+    assert sum(line.startswith("UNKNOWN_MEMBER_ID ") for line in lines) == 9
+    (line,) = (line for line in lines if line.startswith("REBALANCE_IN_PROGRESS "))
+    assert line.split()[1] == "9"
+    assert "9 clients" in line
+    wide = kinspect("errors", "--wide", tmp_path / "talk.pcap", "--format", "table").out.splitlines()
+    assert sum(line.startswith("REBALANCE_IN_PROGRESS ") for line in wide) == 9

@@ -3,7 +3,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 
 import pytest
-from support.captures import captures, each_folder
+from support.captures import CAPTURES, captures, each_folder
 
 from kinspect.analysis.answers.latency import BUCKETS_KEPT, Latency
 from kinspect.analysis.histogram import ERROR
@@ -320,6 +320,28 @@ def test_slow_exchanges_but_long_polls_and_waits_for_members(tmp_path):
     ]
     assert rows[0]["latency_ms"] == pytest.approx(700, abs=1)
     assert rows[0]["frames"]["packets"] == 1
+
+
+def test_slow_exchanges_are_rows_by_what_is_asked_for(tmp_path):
+    talk = Talk()
+    for client, after in [("one", 200), ("one", 300), ("two", 250), ("two", 1)]:
+        talk.answers(talk.asks(HEARTBEAT, 2, BEAT, client), BEATEN, after)
+    rows = rows_of("latency", talk.read(tmp_path), slow="100", by="client")
+    assert {(row["client_id"], row["count"]) for row in rows} == {("one", 2), ("two", 1)}
+    assert len(rows_of("latency", talk.read(tmp_path), slow="100")) == 3
+
+
+def test_rows_by_partition_and_transactional_id():
+    path = CAPTURES / "4.4.0" / "txn_java.pcap.gz"
+    found = [*exchanges(path)]
+    counts = Counter(name for exchange in found for name in exchange.summary.partitions)
+    rows = {row["partition"]: row["count"] for row in rows_of("latency", found, by="partition")}
+    assert {name: rows[name] for name in counts if "-" in name and len(name) < 22} == {
+        name: count for name, count in counts.items() if len(name) < 22
+    }
+    ids = Counter(name for exchange in found for name in exchange.summary.transactional_ids)
+    rows = {row["transactional_id"]: row["count"] for row in rows_of("latency", found, by="transactional_id")}
+    assert {name: rows[name] for name in ids} == ids
 
 
 @pytest.mark.parametrize("options", [{"by": "node"}, {"by": ""}, {"slow": "often"}])

@@ -6,16 +6,27 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, Row, Told, Topic
+from kinspect.analysis.answers.by import (
+    BY,
+    PARTITION,
+    TOPIC,
+    keys,
+    named,
+    names_of,
+    partition_of,
+    topic_of,
+)
 from kinspect.analysis.answers.expected import (
     EXPECTED,
     Expectation,
     Flow,
     Successes,
-    appears,
     flow_of,
+    may_appear,
     may_pass,
     unanswered_reason,
 )
@@ -49,6 +60,9 @@ CLOSED_ADVICE = (
     "Find who closed or went silent: the broker's log may say why; compare request.timeout.ms of the client."
 )
 
+FLOW = len(Flow._fields)
+PLACES = frozenset({TOPIC, PARTITION})
+
 _PATH_STEP = re.compile(r"(\w+)(?:\[(\d+)\])?")
 
 
@@ -64,6 +78,8 @@ class _Fault(Record):
     reasons: dict[str, int] = field(default_factory=dict)
     topics: set[Topic] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
+    principals: set[str] = field(default_factory=set)
+    transactional_ids: set[str] = field(default_factory=set)
     bursts: Bursts = field(default_factory=Bursts)
 
 
@@ -75,7 +91,7 @@ class _Success(Record):
 
 
 class Errors(Answer):
-    """Accumulator of the rows."""
+    """Accumulator of the rows. `by`: names of `--by`, separated by commas. Raises KinspectError."""
 
     # What succeeds tells which codes passed, and the options on errors leave it out.
     serving: ClassVar[Mapping[str, frozenset[int]]] = dict.fromkeys(
@@ -83,8 +99,9 @@ class Errors(Answer):
     )
     about: ClassVar[Mapping[str, tuple[str, ...]]] = {"--error": ("error", "code")}
 
-    def __init__(self) -> None:
+    def __init__(self, by: str | None = None) -> None:
         super().__init__()
+        self._by = names_of("errors", by)
         self._faults = self.records(_Fault)
         self._flows = self.records(_Success, SUCCESSES_KEPT)
         self._topics = self.records(_Success, SUCCESSES_KEPT)
@@ -110,57 +127,89 @@ class Errors(Answer):
             self._note_topics(exchange)
 
     def _add_unanswered(self, exchange: Exchange) -> None:
-        fault = self._fault(exchange, None, 1)
-        if fault is None:
-            return
-        self.count(fault.reasons, exchange.outcome_reason or "")
         expected = unanswered_reason(exchange)
-        if expected is not None:
-            self.count(fault.expected, expected)
-        self._keep_names(fault, exchange, exchange.summary.topics, exchange.summary.groups)
+        for fault in self._faults_of(exchange, None, 1):
+            self.count(fault.reasons, exchange.outcome_reason or "")
+            if expected is not None:
+                self.count(fault.expected, expected)
 
     def _add_code(self, exchange: Exchange, code: int, times: int) -> None:
         expected = self._expectation.reason(exchange, code)
         passes = expected is None and may_pass(exchange, code)
-        topics = exchange.summary.error_topics.get(code, {})
-        parts: dict[str | None, int] = {}
-        if passes and appears(exchange.api_key, code):
-            parts.update(topics)
-        if rest := times - sum(parts.values()):
-            parts[None] = rest
-        groups = _groups(exchange, code)
-        for topic, count in parts.items():
-            fault = self._fault(exchange, code, count, topic)
+        appears = passes and may_appear(exchange.api_key, code)
+        for topic, partition, count in self._places(exchange, code, times, appears):
+            for fault in self._faults_of(exchange, code, count, topic, partition, appears):
+                if expected is not None:
+                    self.count(fault.expected, expected, count)
+                elif passes:
+                    self._burst(fault.bursts, exchange.timestamp, count)
+
+    def _places(
+        self, exchange: Exchange, code: int, times: int, by_topic: bool
+    ) -> Iterable[tuple[str | None, str | None, int]]:
+        """The topics and partitions in whose part of the answer a code stands, as far as rows need them, each with the
+        number of times."""
+        summary = exchange.summary
+        topics: dict[str, int] = {}
+        if by_topic or not PLACES.isdisjoint(self._by):
+            topics = {**summary.error_topics.get(code, {})}
+        for partition, count in (
+            summary.error_partitions.get(code, {}).items() if PARTITION in self._by else ()
+        ):
+            topic = partition.rpartition("-")[0]
+            topics[topic] -= count
+            times -= count
+            yield topic, partition, count
+        for topic, count in topics.items():
+            if count:
+                times -= count
+                yield topic, None, count
+        if times:
+            yield None, None, times
+
+    def _faults_of(
+        self,
+        exchange: Exchange,
+        code: int | None,
+        times: int,
+        topic: str | None = None,
+        partition: str | None = None,
+        appears: bool = False,
+    ) -> Iterable[_Fault]:
+        """The records of so many occurrences, counted there. `appears`: the topic may be there later."""
+        summary = exchange.summary
+        nameless = summary.unresolved_topic_ids
+        values = [BY[name].values(exchange) for name in self._by]
+        if topic is not None:
+            own = {
+                TOPIC: topic_of(topic, nameless),
+                PARTITION: partition_of(partition, nameless)
+                if partition
+                else (topic_of(topic, nameless), None),
+            }
+            values = [
+                [own[name]] if name in own else value for name, value in zip(self._by, values, strict=True)
+            ]
+        flow = flow_of(exchange, code, topic if appears else None)
+        topics = (topic,) if topic is not None else summary.error_topics.get(code or 0) or summary.topics
+        groups = summary.groups if code is None else _groups(exchange, code)
+        for key in product(*values):
+            fault = self._faults.of(exchange.api, *flow, *key)
             if fault is None:
                 continue
-            if expected is not None:
-                self.count(fault.expected, expected, count)
-            elif passes:
-                self._burst(fault.bursts, exchange.timestamp, count)
-            named = topics or exchange.summary.topics if topic is None else (topic,)
-            self._keep_names(fault, exchange, named, groups)
-
-    def _fault(
-        self, exchange: Exchange, code: int | None, times: int, topic: str | None = None
-    ) -> _Fault | None:
-        fault = self._faults.of(exchange.api, *flow_of(exchange, code, topic))
-        if fault is None:
-            return None
-        fault.count += times
-        time = exchange.timestamp
-        if time is not None:
-            fault.first = time if fault.first is None else min(fault.first, time)
-            fault.last = time if fault.last is None else max(fault.last, time)
-        return fault
-
-    def _keep_names(
-        self, fault: _Fault, exchange: Exchange, topics: Iterable[str], groups: Iterable[str]
-    ) -> None:
-        nameless = exchange.summary.unresolved_topic_ids
-        for topic in topics:
-            self.keep(fault.topics, (None, topic) if topic in nameless else (topic, None))
-        for group in groups:
-            self.keep(fault.groups, group)
+            fault.count += times
+            time = exchange.timestamp
+            if time is not None:
+                fault.first = time if fault.first is None else min(fault.first, time)
+                fault.last = time if fault.last is None else max(fault.last, time)
+            for name in topics:
+                self.keep(fault.topics, topic_of(name, nameless))
+            for name in groups:
+                self.keep(fault.groups, name)
+            for name in summary.transactional_ids:
+                self.keep(fault.transactional_ids, name)
+            self.keep(fault.principals, exchange.principal)
+            yield fault
 
     def _note_topics(self, exchange: Exchange) -> None:
         """Note the topics that a Metadata answer knows."""
@@ -188,16 +237,22 @@ class Errors(Answer):
             {topic: success.times for (topic,), success in self._topics.items()},
             told.end,
         )
+        faults = [
+            (api, Flow(*values[:FLOW]), named(self._by, values[FLOW:], told), fault)
+            for (api, *values), fault in self._faults.items()
+        ]
+        flows: dict[Flow, Bursts] = {}
+        for _, flow, _, fault in faults:
+            flows.setdefault(flow, Bursts()).merge(fault.bursts)
         rows: dict[tuple[Any, ...], tuple[_Fault, Counter[str | bool | None]]] = {}
-        for (api, *values), fault in self._faults.items():
-            flow = Flow(*values)
-            row, verdicts = rows.setdefault((api, flow.code, *flow.client), (_Fault(), Counter()))
+        for api, flow, key, fault in faults:
+            row, verdicts = rows.setdefault((api, flow.code, key), (_Fault(), Counter()))
             row.merge(fault)
             for burst in fault.bursts:
-                verdicts[successes.passed(flow, burst)] += burst.times
+                verdicts[successes.passed(flow, flows[flow].around(burst))] += burst.times
         found = [
-            _row(api, code, client, fault, verdicts, told)
-            for (api, code, *client), (fault, verdicts) in rows.items()
+            _row(api, code, keys(self._by, key), fault, verdicts, told)
+            for (api, code, key), (fault, verdicts) in rows.items()
         ]
         return sorted(found, key=_place)
 
@@ -228,12 +283,13 @@ def _names_on(struct: Any, path: str) -> Iterable[str]:
 def _row(
     api: str | None,
     code: int | None,
-    client: list[Any],
+    own: Row,
     fault: _Fault,
     verdicts: Mapping[str | bool | None, int],
     told: Told,
 ) -> Row:
-    """`verdicts`: occurrences by the reason why they are expected as they passed; None: nothing tells."""
+    """`own`: the keys that rows are apart by.
+    `verdicts`: occurrences by the reason why they are expected as they passed; None: nothing tells."""
     passed = {reason: count for reason, count in verdicts.items() if isinstance(reason, str)}
     reasons = {**fault.expected, **passed}
     expected = sum(reasons.values())
@@ -245,13 +301,14 @@ def _row(
         "retriable": None if code is None else schema.error_retriable(code),
         "expected": _is_expected(fault.count, expected, verdicts.get(None, 0)),
         "expected_reasons": dict(sorted(reasons.items())),
-        "client_id": client[0],
-        "client_ip": client[1],
+        **own,
         "count": fault.count,
         "first": iso_time(fault.first),
         "last": iso_time(fault.last),
         "topics": sorted({told.topic_name(topic) or "" for topic in fault.topics}),
         "groups": sorted(fault.groups),
+        "principals": sorted(fault.principals),
+        "transactional_ids": sorted(fault.transactional_ids),
         "meaning": meaning,
         "advice": advice,
     }
@@ -278,9 +335,9 @@ def _unanswered(fault: _Fault, expected: dict[str, int]) -> tuple[str, str]:
 
 
 def _place(row: Row) -> tuple[Any, ...]:
-    """The order of rows: unexpected ones first, then the most frequent."""
-    names = row["error"], row["api"] or "", row["client_id"] or "", row["client_ip"]
-    return bool(row["expected"]), -row["count"], *names
+    """The order of rows: minutes in theirs; then unexpected ones first, and the most frequent."""
+    own = [str(row[key] or "") for name in BY for key in BY[name].keys if key in row]
+    return row.get("minute") or "", bool(row["expected"]), -row["count"], row["error"], *own
 
 
 OPEN = Errors

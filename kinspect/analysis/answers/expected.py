@@ -259,7 +259,7 @@ def flow_of(exchange: Exchange, code: int | None, topic: str | None = None) -> F
     return Flow(exchange.api_key, code, client, broker, role in CLUSTER, role == FOLLOWER, topic)
 
 
-def appears(api_key: int | None, code: int) -> bool:
+def may_appear(api_key: int | None, code: int) -> bool:
     """True for codes of Metadata that are of single topics, which may be there later."""
     return api_key == METADATA and code in (UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
 from kinspect.analysis.answer import Answer, Row, Told, Topic, topics_of
+from kinspect.analysis.answers.by import BY, keys, named, names_of
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import GREATEST, Record
 from kinspect.errors import KinspectError
@@ -20,10 +21,8 @@ from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_SECOND
 
 BUCKETS_KEPT = 1_000_000
 """Largest number of buckets of all histograms."""
-NS_PER_MINUTE = 60 * NS_PER_SECOND
 SLOW_NS = NS_PER_SECOND
 """Latency from which on an exchange counts as slow, but for causes of `IDLE`."""
-NO_TOPIC: Topic = (None, None)
 FIRST = {"choose": lambda mine, _: mine}
 """Metadata of a field that no two parts of a run have."""
 
@@ -52,27 +51,29 @@ class _Slow(Record):
 
 
 class Latency(Answer):
-    """Accumulator of the rows. `by`: names of `BY`, separated by commas; `slow`: a duration (`100`: milliseconds,
-    `1.5s`), for rows of the exchanges that waited so long for another cause than `IDLE`. Raises KinspectError."""
+    """Accumulator of the rows. `by`: names of `--by`, separated by commas; `slow`: a duration (`100`: milliseconds,
+    `1.5s`), for the exchanges alone that waited so long for another cause than `IDLE`: each has a row, but with `by`.
+    Raises KinspectError."""
 
-    def __init__(self, by: str = "api", slow: str | None = None) -> None:
+    def __init__(self, by: str | None = None, slow: str | None = None) -> None:
         super().__init__()
         self._times = self.records(_Times)
         self._slow = self.records(_Slow)
-        self._by = [name.strip() for name in by.split(",")]
-        if unknown := [name for name in self._by if name not in BY]:
-            raise KinspectError(f"--by cannot be {unknown[0]!r}; it is one of {', '.join(BY)}")
-        self._values = [BY[name][1] for name in self._by]
+        self._by = names_of("latency", by)
+        self._values = [BY[name].values for name in self._by]
         self._least = None if slow is None else _duration(slow)
+        self._lists = self._least is not None and by is None
         self._buckets = 0
 
     def add(self, exchange: Exchange) -> None:
         service, latency = exchange.service_ns, exchange.latency_ns
         cause = wait(exchange, service, latency)
         if self._least is not None:
-            if latency is not None and latency >= self._least and cause not in IDLE:
+            if latency is None or latency < self._least or cause in IDLE:
+                return
+            if self._lists:
                 self._add_slow(exchange, cause, latency)
-            return
+                return
         for key in self._keys(exchange):
             times = self._times.of(*key)
             if times is None:
@@ -108,27 +109,19 @@ class Latency(Answer):
     # ------------------------------------------------------------------ the whole
 
     def result(self, told: Told) -> list[Row]:
-        if self._least is not None:
+        if self._lists:
             return self._slow_rows(told)
         found: dict[tuple[Any, ...], _Times] = {}
         for key, times in self._times.items():
-            named = tuple(
-                told.topic_name(value) if name == "topic" else value
-                for name, value in zip(self._by, key, strict=True)
-            )
-            found.setdefault(named, _Times()).merge(times)
+            found.setdefault(named(self._by, key, told), _Times()).merge(times)
         return sorted((self._row(key, times) for key, times in found.items()), key=self._place)
 
     def _row(self, key: tuple[Any, ...], times: _Times) -> Row:
-        values: Row = {}
-        for name, value in zip(self._by, key, strict=True):
-            names = BY[name][0]
-            values.update(zip(names, value if len(names) > 1 else (value,), strict=True))
         waits: dict[str, int | None] = {cause: times.waits.get(cause, 0) for cause in CAUSES}
         if times.encrypted and not waits[RETRANSMITTED]:
             waits[RETRANSMITTED] = None
         return {
-            **values,
+            **keys(self._by, key),
             "count": times.count,
             "service_ms": _quantiles(times.service),
             "latency_ms": _quantiles(times.latency),
@@ -143,13 +136,18 @@ class Latency(Answer):
         waits = row["waits"]
         idle = sum(waits[cause] for cause in IDLE)
         own = sum(times or 0 for times in waits.values()) - idle
-        names = [str(row[name] or "") for by in self._by for name in BY[by][0]]
+        names = [str(row[name] or "") for by in self._by for name in BY[by].keys]
         return row.get("minute") or "", own <= idle, -(row["service_ms"]["p99"] or 0), -row["count"], names
 
     def _slow_rows(self, told: Told) -> list[Row]:
         found = sorted((record.found for _, record in self._slow.items() if record.found), key=_slow_place)
         return [
-            row | {"topics": [*map(told.topic_name, topics)], "groups": [*row["groups"]]}
+            row
+            | {
+                "topics": [*map(told.topic_name, topics)],
+                "groups": [*row["groups"]],
+                "transactional_ids": [*row["transactional_ids"]],
+            }
             for _, row, topics in found
         ]
 
@@ -159,34 +157,6 @@ def _duration(text: str) -> int:
         return parse_duration(str(text), "ms")
     except KinspectError as error:
         raise KinspectError(f"--slow: {error}; a number alone is milliseconds") from None
-
-
-def _minute(exchange: Exchange) -> str | None:
-    time = exchange.timestamp
-    return None if time is None else iso_time(time - time % NS_PER_MINUTE)
-
-
-def _topics(exchange: Exchange) -> list[Topic]:
-    """Its topics; a fetch session that began before its connection was seen stands for unknown ones too."""
-    found = topics_of(exchange)
-    partly = exchange.fetched is not None and not exchange.fetched.whole
-    return [*found, NO_TOPIC] if partly or not found else found
-
-
-BY: dict[str, tuple[tuple[str, ...], Callable[[Exchange], list[Any]]]] = {
-    "api": (("api",), lambda exchange: [exchange.api]),
-    "client": (
-        ("client_id", "client_ip"),
-        lambda exchange: [(exchange.client_id, exchange.connection.client_ip)],
-    ),
-    "broker": (
-        ("broker",),
-        lambda exchange: [endpoint(exchange.connection.broker_ip, exchange.connection.broker_port)],
-    ),
-    "topic": (("topic",), _topics),
-    "minute": (("minute",), lambda exchange: [_minute(exchange)]),
-}
-"""Names of `--by`: the keys of a row, and an exchange's values."""
 
 
 def _frames(exchange: Exchange) -> Frames:
@@ -214,6 +184,7 @@ def _slow_row(exchange: Exchange, cause: str | None) -> Row:
         "api": exchange.api,
         "client_id": exchange.client_id,
         "client_ip": ends.client_ip,
+        "principal": exchange.principal,
         "broker": endpoint(ends.broker_ip, ends.broker_port),
         "latency_ms": milliseconds(exchange.latency_ns),
         "service_ms": milliseconds(exchange.service_ns),
@@ -222,6 +193,7 @@ def _slow_row(exchange: Exchange, cause: str | None) -> Row:
         "throttle_time_ms": exchange.summary.throttle_time_ms,
         "topics": [],
         "groups": exchange.summary.groups[:LISTED],
+        "transactional_ids": exchange.summary.transactional_ids[:LISTED],
         "connection_id": ends.connection_id,
         "correlation_id": exchange.correlation_id,
         "frames": _frames_object(_frames(exchange)),

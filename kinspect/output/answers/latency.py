@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kinspect.output.answers.layout import MINUTE, TIME_OF_DAY, Column, Layout, known, listed
+from kinspect.output.answers.layout import MINUTE, TIME_OF_DAY, Column, Layout, known, listed, where
 
 WORDS, WAITS = 14, 22
 """Widths to which names of APIs and clients, and causes, are not cut."""
@@ -14,11 +14,6 @@ IDLE = "long_poll", "group_wait"
 """Causes that `--slow` leaves out."""
 
 Row = dict[str, Any]
-
-
-def _where(key: str, text: Callable[[Any], str] = known) -> Callable[[Row], str]:
-    """Cells of a key, without any text where rows do not have it: `--by` and `--slow` choose their keys."""
-    return lambda row: text(row[key]) if key in row else ""
 
 
 def _ms(value: float | None) -> str:
@@ -53,22 +48,25 @@ def _more(file: str, rows: list[Row]) -> str:
 
 LAYOUT = Layout(
     (
-        Column("MINUTE", _where("minute"), least=16, time=MINUTE),
-        Column("TIME", _where("timestamp"), rank=3, time=TIME_OF_DAY),
-        Column("API", _where("api"), least=WORDS),
-        Column("CLIENT ID", _where("client_id"), least=WORDS),
-        Column("ADDRESS", _where("client_ip"), rank=4),
-        Column("BROKER", _where("broker")),
-        Column("TOPIC", _where("topic")),
-        Column("COUNT", _where("count"), True),
-        Column("WAIT", _where("wait")),
+        Column("MINUTE", where("minute"), least=16, time=MINUTE),
+        Column("TIME", where("timestamp"), rank=3, time=TIME_OF_DAY),
+        Column("API", where("api"), least=WORDS),
+        Column("CLIENT ID", where("client_id"), least=WORDS),
+        Column("ADDRESS", where("client_ip"), rank=4),
+        Column("PRINCIPAL", where("principal"), rank=9),
+        Column("TRANSACTIONAL ID", where("transactional_id")),
+        Column("BROKER", where("broker")),
+        Column("TOPIC", where("topic")),
+        Column("PARTITION", where("partition")),
+        Column("COUNT", where("count"), True),
+        Column("WAIT", where("wait")),
         Column("LATENCY", lambda row: _ms(row["latency_ms"]) if "wait" in row else "", True),
         Column("SERVICE", lambda row: _ms(row["service_ms"]) if "wait" in row else "", True),
         *(Column(name.upper(), _service(name), True) for name in ("p50", "p95", "p99", "max")),
         Column("LATENCY P99", lambda row: "" if "wait" in row else _ms(row["latency_ms"]["p99"]), True, 5),
-        Column("WAITS", _where("waits", _waits), rank=2, least=WAITS),
-        Column("TOPICS", _where("topics", listed), rank=6),
-        Column("GROUPS", _where("groups", listed), rank=7),
+        Column("WAITS", where("waits", _waits), rank=2, least=WAITS),
+        Column("TOPICS", where("topics", listed), rank=6),
+        Column("GROUPS", where("groups", listed), rank=7),
         Column("FRAME", lambda row: known(_frames(row).get("first")), True, 1),
         Column("FILE", lambda row: _frames(row).get("file", ""), rank=8, spare=True),
     ),

@@ -49,8 +49,9 @@ class Layout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
     file's name and the rows; `details`: lines below a row, for what one line has no room for; `notes`: lines below the
     table, from the rows that it shows; `folds`: true for a row of which `folded` tells, a line for all of them;
-    `joined`: rows of one thing as one row;
-    `leads`: true for a row that stands before the others; `spans`: the table stands below the capture's time span."""
+    `joined`: rows of one thing as one row; `gathered`: where not all is shown, rows with one in place of several that
+    are alike; `leads`: true for a row that stands before the others; `spans`: the table stands below the capture's time
+    span."""
 
     columns: tuple[Column, ...]
     nothing: str
@@ -60,6 +61,7 @@ class Layout(NamedTuple):
     folds: Callable[[Row], bool] = lambda _: False
     folded: Callable[[list[Row]], str] = lambda _: ""
     joined: Callable[[list[Row]], list[Row]] = lambda rows: rows
+    gathered: Callable[[list[Row]], list[Row]] = lambda rows: rows
     leads: Callable[[Row], bool] = lambda _: False
     spans: bool = False
 
@@ -71,7 +73,7 @@ class Layout(NamedTuple):
         """Rows with a line each, and those that are folded into one."""
         whole: list[Row] = []
         folded: list[Row] = []
-        for row in self.ordered(rows):
+        for row in self.gathered(self.ordered(rows)):
             (folded if self.folds(row) else whole).append(row)
         return whole, folded
 
@@ -316,6 +318,11 @@ def _line(cells: list[tuple[Column, str, str]], widths: dict[Column, int]) -> Te
 def known(value: Any) -> str:
     """A value as text, `?` if it is not known, `""` if it is empty; numbers with commas."""
     return UNKNOWN if value is None else f"{value:,}" if isinstance(value, int) else str(value) or '""'
+
+
+def where(key: str, text: Callable[[Any], str] = known) -> Callable[[Row], str]:
+    """Cells of a key, without any text where rows do not have it: options of an answer choose their keys."""
+    return lambda row: text(row[key]) if key in row else ""
 
 
 def counted(count: int | None, thing: str) -> str:

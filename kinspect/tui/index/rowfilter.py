@@ -40,7 +40,8 @@ def _client_id(row: Row) -> Words:
 
 def _client(row: Row) -> Words:
     yield from _client_id(row)
-    yield "client-host", row["client_ip"]
+    if row["client_ip"] is not None:
+        yield "client-host", row["client_ip"]
 
 
 def _topic(row: Row) -> Words:

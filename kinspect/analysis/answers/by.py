@@ -1,0 +1,115 @@
+"""What rows can be apart by: the names of `--by`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from kinspect.analysis.answer import Row, Told, Topic, topics_of
+from kinspect.errors import KinspectError
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.view.view import iso_time
+from kinspect.kafka.wire.ends import endpoint
+from kinspect.model import NS_PER_SECOND
+
+NS_PER_MINUTE = 60 * NS_PER_SECOND
+NO_TOPIC: Topic = (None, None)
+TOPIC, PARTITION = "topic", "partition"
+DEFAULT = {"latency": "api", "errors": "client"}
+"""What rows of an answer are apart by if nothing is asked for; those of errors are by API and code too."""
+
+Partition = tuple[Topic, str | None]
+"""A topic and a partition's number as text."""
+NO_PARTITION: Partition = (NO_TOPIC, None)
+
+
+class Key(NamedTuple):
+    """`keys`: those of a row; `values`: an exchange's, each a tuple of as many where there are several keys."""
+
+    keys: tuple[str, ...]
+    values: Callable[[Exchange], Sequence[Any]]
+
+
+def _minute(exchange: Exchange) -> str | None:
+    time = exchange.timestamp
+    return None if time is None else iso_time(time - time % NS_PER_MINUTE)
+
+
+def _is_partly_known(exchange: Exchange) -> bool:
+    """True for a Fetch of a session that began before its connection was seen: it stands for unknown topics too."""
+    return exchange.fetched is not None and not exchange.fetched.whole
+
+
+def _topics(exchange: Exchange) -> list[Topic]:
+    found = topics_of(exchange)
+    return [*found, NO_TOPIC] if _is_partly_known(exchange) or not found else found
+
+
+def _partitions(exchange: Exchange) -> list[Partition]:
+    summary = exchange.summary
+    found = [partition_of(name, summary.unresolved_topic_ids) for name in summary.partitions]
+    return [*found, NO_PARTITION] if _is_partly_known(exchange) or not found else found
+
+
+def topic_of(name: str, nameless: Container[str]) -> Topic:
+    """A topic, by its name or its id. `nameless`: ids that have no name."""
+    return (None, name) if name in nameless else (name, None)
+
+
+def partition_of(name: str, nameless: Container[str]) -> Partition:
+    """A partition, by a text such as `topic-0`. `nameless`: ids of topics that have no name."""
+    topic, _, index = name.rpartition("-")
+    return topic_of(topic, nameless), index
+
+
+BY = {
+    "api": Key(("api",), lambda exchange: [exchange.api]),
+    "client": Key(
+        ("client_id", "client_ip"), lambda exchange: [(exchange.client_id, exchange.connection.client_ip)]
+    ),
+    "principal": Key(("principal",), lambda exchange: [exchange.principal]),
+    "transactional_id": Key(
+        ("transactional_id",), lambda exchange: exchange.summary.transactional_ids or [None]
+    ),
+    "broker": Key(
+        ("broker",),
+        lambda exchange: [endpoint(exchange.connection.broker_ip, exchange.connection.broker_port)],
+    ),
+    TOPIC: Key((TOPIC,), _topics),
+    PARTITION: Key((PARTITION,), _partitions),
+    "minute": Key(("minute",), lambda exchange: [_minute(exchange)]),
+}
+"""Names of `--by`."""
+NAMES = {"latency": tuple(BY), "errors": tuple(name for name in BY if name != "api")}
+"""Those of each answer."""
+
+
+def names_of(answer: str, text: str | None) -> list[str]:
+    """The names in a text such as `client,minute`; the answer's own without one. Raises KinspectError."""
+    found = [name.strip() for name in (DEFAULT[answer] if text is None else text).split(",")]
+    if unknown := [name for name in found if name not in NAMES[answer]]:
+        raise KinspectError(f"--by cannot be {unknown[0]!r}; it is one of {', '.join(NAMES[answer])}")
+    return list(dict.fromkeys(found))
+
+
+def named(names: Iterable[str], values: Iterable[Any], told: Told) -> tuple[Any, ...]:
+    """Values with the names of topics that the whole run told."""
+    return tuple(_named(name, value, told) for name, value in zip(names, values, strict=True))
+
+
+def _named(name: str, value: Any, told: Told) -> Any:
+    if name == TOPIC:
+        return told.topic_name(value)
+    if name == PARTITION:
+        topic, index = value
+        return None if index is None else f"{told.topic_name(topic)}-{index}"
+    return value
+
+
+def keys(names: Iterable[str], values: Iterable[Any]) -> Row:
+    """The keys of a row."""
+    row: Row = {}
+    for name, value in zip(names, values, strict=True):
+        own = BY[name].keys
+        row.update(zip(own, value if len(own) > 1 else (value,), strict=True))
+    return row
