@@ -150,7 +150,8 @@ def _foreign(names: list[str]) -> dict[str, str]:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                found[name] = error.strerror or str(error)
+                # Without the advice, which is for a name that somebody gave.
+                found[name] = (error.strerror or str(error)).partition(":")[0]
     return found
 
 
