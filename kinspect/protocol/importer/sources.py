@@ -14,7 +14,7 @@ from kinspect.protocol.importer.definitions import parse_json
 
 _RELEASE = re.compile(r"\d+\.\d+\.\d+(?:\.\d+)?")
 # `common/message` for most, `common/metadata` for those of metadata, `message` for those of storage.
-_JAR_ENTRY = re.compile(r"(?:^|/)(?:message|metadata)/\w+\.json$")
+_DEFINITION = re.compile(r"(?:^|/)(?:message|metadata)/\w+\.json$")
 # A part of a module's name, and the file of `table/records` that holds its messages.
 _RECORD_FILES = {
     "group-coordinator": "group",
@@ -25,7 +25,7 @@ _RECORD_FILES = {
     "storage": "storage",
     "streams": "streams",
 }
-_CHECKOUT_FILES = "**/src/main/resources/common/message/*.json"
+_CHECKOUT_FILES = "**/src/main/resources/**/*.json"
 
 
 class SourceError(KinspectError):
@@ -77,7 +77,8 @@ def _read(path: Path, release: str) -> ReleaseSource:
     elif (path / "messages.json").exists():
         return _read_union(path)
     elif path.is_dir():
-        texts = {str(file): file.read_text("utf-8") for file in sorted(path.glob(_CHECKOUT_FILES))}
+        files = (file for file in path.glob(_CHECKOUT_FILES) if _DEFINITION.search(file.as_posix()))
+        texts = {str(file): file.read_text("utf-8") for file in sorted(files)}
         properties = path / "gradle.properties"
         release = release or _release_in(properties.read_text("utf-8") if properties.exists() else path.name)
     else:
@@ -108,7 +109,7 @@ def _jar_texts(path: Path) -> Iterator[tuple[str, str]]:
     try:
         with zipfile.ZipFile(path) as jar:
             for name in jar.namelist():
-                if _JAR_ENTRY.search(name):
+                if _DEFINITION.search(name):
                     yield name, jar.read(name).decode("utf-8")
     except (OSError, zipfile.BadZipFile) as error:
         raise SourceError(f"{path}: {error}") from error
