@@ -51,6 +51,7 @@ PROBLEM_CODES: Final = frozenset(
         "uncertain_pairing",
         "unknown_api",
         "unknown_version",
+        "unsure_layout",
     }
 )
 

@@ -42,6 +42,9 @@ RESPONSE_DATA: Final = "response_data"
 """The fields of an Envelope that hold messages."""
 INNER_RESPONSE: Final = "response_data_decoded.body"
 """Path at which the view shows the body of the response inside an Envelope."""
+UNSURE_LAYOUT: Final = (
+    "the request does not fit the layout of its version: this response may be of another layout, too"
+)
 _SIDE_ORDER: Final[dict[str | None, int]] = {REQUEST: 0, RESPONSE: 1, None: 2}
 
 Struct = dict[str, Any]
@@ -542,6 +545,8 @@ def problems(exchange: Pair, with_records: bool = False) -> list[Problem]:
                 found += told
             if damaged:
                 found += _record_problems(message, summary, with_records)
+    if found and _is_unsure(exchange.response, found):
+        found.append(Problem(RESPONSE, "unsure_layout", UNSURE_LAYOUT))
     latency = exchange.latency_ns
     if latency is not None and latency < 0:
         found.append(
@@ -550,6 +555,12 @@ def problems(exchange: Pair, with_records: bool = False) -> list[Problem]:
     if len(found) > 1:
         found.sort(key=lambda problem: _SIDE_ORDER[problem.side])
     return found
+
+
+def _is_unsure(response: WireMessage | None, found: list[Problem]) -> bool:
+    """True if a response was read by the layout of a version that its request does not fit."""
+    misfits = any([problem.code == "malformed" and problem.side == REQUEST for problem in found])
+    return misfits and response is not None and response.decode().body is not None
 
 
 def _record_problems(message: WireMessage, summary: Summary, with_records: bool) -> Iterator[Problem]:

@@ -241,11 +241,32 @@ def test_what_has_others_is_none_unless_it_is_answered(acks: int, timeout_ms: in
 UNKNOWN_API = sized(_head(999, 0, 5, b"probe"))
 
 
-def test_an_unknown_api_must_be_answered() -> None:
-    assert Conversation().client(UNKNOWN_API).close() == []
-    assert Conversation().client(UNKNOWN_API).broker(sized(pack(">i", 6) + b"other")).close() == []
-    (exchange,) = Conversation().client(UNKNOWN_API).broker(sized(pack(">i", 5) + b"own")).close()
-    assert (exchange.api, exchange.api_key, exchange.outcome) == (None, 999, "answered")
+@pytest.mark.parametrize("key", [999, 1001, 10_001, 32_767])
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_an_unknown_api_must_be_answered(key: int, pieces: int) -> None:
+    unknown = sized(_head(key, 0, 5, b"probe") + b"body")
+
+    def asked() -> Conversation:
+        step = -(-len(unknown) // pieces)
+        return Conversation().client(*[unknown[at : at + step] for at in range(0, len(unknown), step)])
+
+    assert asked().close() == []
+    assert asked().broker(sized(pack(">i", 6) + b"other")).close() == []
+    (exchange,) = asked().broker(sized(pack(">i", 5) + b"own")).close()
+    assert (exchange.api, exchange.api_key, exchange.outcome) == (None, key, "answered")
+
+
+@pytest.mark.parametrize("client_id", [b"", b"abc", b"a b c d", b"probe\0", "prob\u00e9".encode()])
+def test_a_large_key_needs_a_plain_client_id(client_id: bytes) -> None:
+    talk = Conversation().client(sized(_head(10_001, 0, 5, client_id)))
+    assert talk.broker(sized(pack(">i", 5) + b"own")).close() == []
+    assert talk.connection.kind == "other"
+
+
+def test_a_large_key_needs_the_whole_answer() -> None:
+    asked = sized(_head(10_001, 0, 5, b"probe"))
+    assert Conversation().client(asked).broker(sized(pack(">i", 5) + b"own")[:-1]).close() == []
+    assert Conversation().client(asked).fin(BROKER).fin(CLIENT).close() == []
 
 
 def test_or_be_followed_by_a_request() -> None:

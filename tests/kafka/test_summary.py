@@ -437,6 +437,24 @@ def test_problems_are_those_of_the_request_first() -> None:
     ]
 
 
+def test_the_response_to_a_malformed_request_may_be_of_another_layout() -> None:
+    beat = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+
+    def codes(cut: int, answer: dict[str, Any] | None, complete: bool = True) -> list[tuple[str | None, str]]:
+        made = exchange(12, 3, beat, answer)
+        assert made.request is not None
+        assert made.request.raw is not None
+        made.request.raw = made.request.raw[: len(made.request.raw) - cut]
+        made.request.complete = complete
+        return [(p.side, p.code) for p in made.problems]
+
+    answer = {"throttle_time_ms": 0, "error_code": 0}
+    assert codes(0, answer) == []
+    assert codes(3, answer) == [(REQUEST, "malformed"), (RESPONSE, "unsure_layout")]
+    assert codes(3, None) == [(REQUEST, "malformed")]
+    assert codes(3, answer, complete=False) == []
+
+
 # ---------------------------------------------------------------------- roles
 
 ROLES = [

@@ -45,7 +45,8 @@ MIN_GSSAPI: Final = 24
 _GSSAPI_OIDS: Final = (bytes.fromhex("06092a864886f712010202"), bytes.fromhex("06062b0601050502"))
 # Tokens that begin like it but are never the first: a reply, an error, MIC, Wrap and Delete (RFC 1964 §1.1, §1.2).
 _LATER_TOKENS: Final = (b"\x02\x00", b"\x03\x00", b"\x01\x01", b"\x02\x01", b"\x01\x02")
-# Limits on unknown API keys and versions, far above Kafka's.
+# Limits on unknown API keys and versions, far above Kafka's. Larger keys, which forks have, need a plain client id and
+# a whole answer.
 MAX_UNKNOWN_KEY: Final = 1_000
 MAX_UNKNOWN_VERSION: Final = 127
 SURPLUS_BYTES: Final = 9  # zeros that clients are known to append to a request (facts in docs/recognition.md)
@@ -60,7 +61,9 @@ MAX_FIRST_ID: Final = 0xFFFF
 _BEGINNING_BYTES: Final = 4096
 _BEGINNING_MEMORY: Final = 1 << 20
 REPLACEMENT: Final = "\ufffd"
+MIN_PLAIN_ID: Final = 4
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9._-]{4,}")
+_CLIENT_ID: Final = slice(12, 14)  # the size of a request's client id
 
 _RAW_TOKENS_FOLLOW: Final = _KEYS.pack(SASL_HANDSHAKE, 0, 0)[:4]
 _DAY: Final = 24 * 3600 * 1000
@@ -143,7 +146,9 @@ def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, ho
         if not final and len(data) < 4 + MIN_GSSAPI:
             return MAYBE
         return YES if is_gssapi_token(data) else NO
-    if not (0 <= key <= MAX_UNKNOWN_KEY and 0 <= version <= MAX_UNKNOWN_VERSION):
+    if key < 0 or not 0 <= version <= MAX_UNKNOWN_VERSION:
+        return NO
+    if key > MAX_UNKNOWN_KEY and not _begins_with_plain_id(data):
         return NO
     end = 4 + size
     known = schema.layout(key, version, REQUEST) is not None
@@ -166,6 +171,14 @@ def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, ho
     if end + _HEAD.size <= following <= len(data):
         return YES if request_at(data[:following], end, message_bytes, header.client_id) == YES else MAYBE
     return MAYBE
+
+
+def _begins_with_plain_id(data: bytes) -> bool:
+    """True if a request's client id is plain, as far as it is there."""
+    there = data[_CLIENT_ID.start + 2 : _CLIENT_ID.start + 2 + int.from_bytes(data[_CLIENT_ID])]
+    if len(there) < MIN_PLAIN_ID:
+        return len(data) < _CLIENT_ID.start + 2 + MIN_PLAIN_ID
+    return is_plain_client_id(there.decode("latin-1"))
 
 
 def cut_header(data: bytes, start: int) -> RequestHeader | None:
@@ -312,6 +325,8 @@ def answers(request: bytes, response: bytes, final: bool) -> bool:
         return final and not there and _beginnings_fit(header, request, asked, response, end)
     if schema.layout(key, version, REQUEST) is not None:
         return final and not there and _is_sound(header, request, asked)
+    if key > MAX_UNKNOWN_KEY and not there:
+        return False
     # Zeros stand in the same place in many protocols.
     named = (
         is_plain_client_id(header.client_id) if schema.api_name(key) is None else is_text(header.client_id)
@@ -384,7 +399,7 @@ def may_be_refused(data: bytes) -> bool:
     if len(data) < _HEAD.size or announced_bytes(data) != len(data):
         return False
     header = request_header(data, 4, len(data))
-    return header is not None and is_plain_client_id(header.client_id)
+    return header is not None and header.api_key <= MAX_UNKNOWN_KEY and is_plain_client_id(header.client_id)
 
 
 def announced_bytes(data: bytes) -> int:
