@@ -269,6 +269,38 @@ def test_no_leader_is_null(made):
     assert row["leads"] == ["t-0"]
 
 
+DELETE_TOPICS = 20
+
+
+def test_nobody_leads_a_topic_that_was_deleted(made):
+    client = Asker()
+    client.metadata(leaders=[(0, 1, 4)])
+    deleted = {"throttle_time_ms": 0, "responses": [{"name": "t", "error_code": 0}]}
+    client.ask(DELETE_TOPICS, 4, {"topic_names": ["t"], "timeout_ms": 1}, deleted)
+    (row,) = made(client)
+    assert row["leads"] == []
+    client.metadata(leaders=[(0, 1, 0)])
+    (row,) = made(client)
+    assert row["leads"] == ["t-0"]
+
+
+def test_a_topic_that_was_not_deleted_is_still_led(made):
+    client = Asker()
+    client.metadata(leaders=[(0, 1, 4)])
+    refused = {"throttle_time_ms": 0, "responses": [{"name": "t", "error_code": 29}]}
+    client.ask(DELETE_TOPICS, 4, {"topic_names": ["t"], "timeout_ms": 1}, refused)
+    (row,) = made(client)
+    assert row["leads"] == ["t-0"]
+
+
+@pytest.mark.parametrize("path", ["4.4.0/cluster_kraft", "3.9.2/cluster_zk", "2.8.2/adminclient"])
+def test_deleted_topics_of_captures_are_not_led(rows, path):
+    """One deletes in an Envelope, one tells a leader of -2, one asks the broker itself."""
+    found = {partition for row in rows(CAPTURES / f"{path}.pcap.gz") for partition in row["leads"]}
+    assert found
+    assert not [name for name in found if name.startswith(("pc-rep-x-", "pc-zk-del-", "canyon-adm-"))]
+
+
 def test_leaders_without_epochs_follow_each_other(made):
     client = Asker()
     for leader in (1, 1, 2, 2):

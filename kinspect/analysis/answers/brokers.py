@@ -8,18 +8,26 @@ from typing import Any, NamedTuple
 
 from kinspect.analysis.answer import Answer, Row, Told
 from kinspect.analysis.answers import releases
-from kinspect.analysis.answers.leaders import NO_EPOCH, NO_LEADER, Change, Leaders, changes, leaders
+from kinspect.analysis.answers.leaders import (
+    DELETED,
+    NO_EPOCH,
+    NO_LEADER,
+    Change,
+    Leaders,
+    changes,
+    leaders,
+)
 from kinspect.analysis.answers.releases import KRAFT, ZOOKEEPER, Offer
 from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.kafka.connection.roles import CLUSTER
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.metadata import ip_text, node_structs
-from kinspect.kafka.summary import error_counts
+from kinspect.kafka.summary import RESPONSE_DATA, error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.ends import endpoint
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.names import METADATA_TOPIC_ID
-from kinspect.kafka.wire.order import LAST
+from kinspect.kafka.wire.order import LAST, LineKey
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     API_VERSIONS,
@@ -27,10 +35,12 @@ from kinspect.protocol.apikeys import (
     BROKER_HEARTBEAT,
     BROKER_REGISTRATION,
     CONTROLLED_SHUTDOWN,
+    DELETE_TOPICS,
     DESCRIBE_CLUSTER,
     DESCRIBE_QUORUM,
     DESCRIBE_TOPIC_PARTITIONS,
     END_QUORUM_EPOCH,
+    ENVELOPE,
     FETCH,
     FIND_COORDINATOR,
     LEADER_AND_ISR,
@@ -49,6 +59,8 @@ METADATA_ZOOKEEPER, QUORUM_LEADER, DESCRIBED = "metadata_zookeeper", "quorum_lea
 CONTROLLERS = 2
 """Endpoint type of a DescribeCluster that asks a controller (KIP-919)."""
 LOOPBACK = ("127.0.0.1", "::1")
+UNKNOWN_TOPICS = 3, 100
+"""Codes of a topic that there is not, by its name or its id."""
 METADATA_TOPICS = frozenset({"__cluster_metadata", "@metadata"})
 
 _LEADER_FIELDS = frozenset(
@@ -141,6 +153,7 @@ class Brokers(Answer):
         broker.cluster_id = later(broker.cluster_id, exchange.key, body.get("cluster_id"))
         broker.controller = later(broker.controller, exchange.key, _node_id(body.get("controller_id")))
         self._add_leaders(exchange, body.get("topics"), "partitions")
+        self._add_gone(exchange, body.get("topics"), *UNKNOWN_TOPICS)
 
     def _add_cluster(self, exchange: Exchange, broker: _Broker) -> None:
         body = _body(exchange.response)
@@ -268,6 +281,24 @@ class Brokers(Answer):
                     part.get("leader_epoch"),
                 )
 
+    def _add_deleted(self, exchange: Exchange, broker: _Broker) -> None:
+        self._add_gone(exchange, _body(exchange.response).get("responses"), 0)
+
+    def _add_envelope(self, exchange: Exchange, broker: _Broker) -> None:
+        """A broker hands a DeleteTopics of its client on to the controller (KIP-590)."""
+        inner = exchange.summary.inner(RESPONSE_DATA)
+        if inner is not None and inner.header.api_key == DELETE_TOPICS:
+            self._add_gone(exchange, (inner.decoded.body or {}).get("responses"), 0)
+
+    def _add_gone(self, exchange: Exchange, topics: Any, *codes: int) -> None:
+        """Note the topics that are no more, by one of the codes."""
+        for topic in topics or ():
+            if topic.get("error_code") in codes:
+                name = topic.get("name") or topic.get("topic_name")
+                for key in {(name or "", ZERO_UUID), (name or "", topic.get("topic_id") or ZERO_UUID)}:
+                    if key != ("", ZERO_UUID):
+                        _forget(self._leaders.of(*_address(exchange), *key), exchange)
+
     def _add_described_topics(self, exchange: Exchange, broker: _Broker) -> None:
         self._add_leaders(exchange, _body(exchange.response).get("topics"), "partitions")
 
@@ -278,9 +309,12 @@ class Brokers(Answer):
     ) -> None:
         name = topic.get("name") or topic.get("topic") or topic.get("topic_name")
         topic_id = topic.get("topic_id") or ZERO_UUID
-        if index is None or leader is None or leader < NO_LEADER or (not name and topic_id == ZERO_UUID):
+        if index is None or leader is None or leader < DELETED or (not name and topic_id == ZERO_UUID):
             return
         told = self._leaders.of(*_address(exchange), name or "", topic_id)
+        if leader == DELETED:
+            _forget(told, exchange)
+            return
         claim = index, NO_EPOCH if epoch is None else epoch, leader
         if told is not None and (claim in told.first or self._has_room()):
             told.add(claim, exchange.key)
@@ -350,8 +384,8 @@ class _Cluster:
                 by_topic.setdefault(topic, []).append(claimed)
         self._leads: dict[int, list[str]] = {}
         self._changes: dict[int, list[Row]] = {}
-        for name, found in _by_name(by_topic, told).items():
-            for index, leader in leaders(found).items():
+        for name, (found, gone) in _by_name(by_topic, told).items():
+            for index, leader in leaders(found, gone).items():
                 self._leads.setdefault(leader, []).append(f"{name}-{index}")
             for change in changes(found):
                 for node_id in (change.before, change.now):
@@ -460,14 +494,22 @@ def _clusters(brokers: dict[Any, _Broker], nodes: dict[Any, _Node]) -> Iterator[
         yield members
 
 
-def _by_name(claims: dict[tuple[Any, ...], list[Leaders]], told: Told) -> dict[str, list[Leaders]]:
-    """Claims by the topic's name. Of a topic that was deleted and made anew, with another id, those of the new one."""
+def _by_name(
+    claims: dict[tuple[Any, ...], list[Leaders]], told: Told
+) -> dict[str, tuple[list[Leaders], LineKey | None]]:
+    """Claims by the topic's name, and when it was gone. Of a topic that was deleted and made anew, with another id,
+    those of the new one."""
     names = {topic_id: name for name, topic_id in claims if name and topic_id != ZERO_UUID}
     found: dict[str, dict[str, list[Leaders]]] = {}
+    gone: dict[str, LineKey] = {}
     for (name, topic_id), each in claims.items():
         known = name or names.get(topic_id) or told.topic(topic_id) or topic_id
-        found.setdefault(known, {}).setdefault(topic_id, []).extend(each)
-    return {name: _of_newest(by_id) for name, by_id in sorted(found.items())}
+        for leaders_told in each:
+            if leaders_told.last:
+                found.setdefault(known, {}).setdefault(topic_id, []).append(leaders_told)
+            if leaders_told.gone is not None:
+                gone[known] = max(gone.get(known, leaders_told.gone), leaders_told.gone)
+    return {name: (_of_newest(by_id), gone.get(name)) for name, by_id in sorted(found.items())}
 
 
 def _of_newest(by_id: dict[str, list[Leaders]]) -> list[Leaders]:
@@ -477,6 +519,11 @@ def _of_newest(by_id: dict[str, list[Leaders]]) -> list[Leaders]:
     newest = with_id[-1][1] if with_id else ZERO_UUID
     nameless = by_id.get(ZERO_UUID, []) if len(with_id) <= 1 else []
     return [*(by_id[newest] if with_id else []), *nameless]
+
+
+def _forget(told: Leaders | None, exchange: Exchange) -> None:
+    if told is not None:
+        told.gone = exchange.key if told.gone is None else max(told.gone, exchange.key)
 
 
 def _place(row: Row) -> tuple[Any, ...]:
@@ -549,6 +596,8 @@ _ADD: dict[int | None, Callable[[Brokers, Exchange, _Broker], None]] = {
     CONTROLLED_SHUTDOWN: Brokers._add_shutdown,
     FIND_COORDINATOR: Brokers._add_answer,
     API_VERSIONS: Brokers._add_versions,
+    DELETE_TOPICS: Brokers._add_deleted,
+    ENVELOPE: Brokers._add_envelope,
     VOTE: Brokers._add_quorum,
     BEGIN_QUORUM_EPOCH: Brokers._add_quorum,
     END_QUORUM_EPOCH: Brokers._add_quorum,

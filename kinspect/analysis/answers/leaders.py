@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from kinspect.analysis.record import Record
+from kinspect.analysis.record import GREATEST, Record
 from kinspect.kafka.wire.order import LineKey
 
 NO_LEADER = -1
 NO_EPOCH = -1
+DELETED = -2
+"""The leader of partitions that are being deleted, as a controller in ZooKeeper mode tells it."""
 
 Claim = tuple[int, int, int]
 """A partition's index, a leader epoch (-1 if the message has none), and the leader (-1: there is none)."""
@@ -27,10 +29,12 @@ def _last(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
 
 @dataclass(slots=True)
 class Leaders(Record):
-    """Claims about a topic's partitions, with the keys of the first and the last line that made each."""
+    """Claims about a topic's partitions, with the keys of the first and the last line that made each. `gone`: the key
+    of the last line that said that there is no such topic."""
 
     first: dict[Claim, LineKey] = field(default_factory=dict, metadata={"choose": _first})
     last: dict[Claim, LineKey] = field(default_factory=dict, metadata={"choose": _last})
+    gone: LineKey | None = field(default=None, metadata=GREATEST)
 
     def add(self, claim: Claim, key: LineKey) -> None:
         """Note that a line made a claim."""
@@ -48,8 +52,12 @@ class Change(NamedTuple):
     epoch: int
 
 
-def leaders(told: Iterable[Leaders]) -> dict[int, int]:
-    """The leader of each partition of a topic, as told last: the one of the greatest epoch."""
+def leaders(told: Iterable[Leaders], gone: LineKey | None = None) -> dict[int, int]:
+    """The leader of each partition of a topic, as told last: the one of the greatest epoch; none of a topic that was
+    `gone` after all that was told of it."""
+    told = [*told]
+    if gone is not None and all(key < gone for each in told for key in each.last.values()):
+        return {}
     return {index: [leader for _, leader, _ in reigns][-1] for index, reigns in _reigns(told)}
 
 

@@ -299,14 +299,8 @@ def _one_sided(rows: Rows) -> Iterator[Finding]:
 
 
 def _brokers(rows: Rows) -> Iterator[Finding]:
-    # One change stands in the rows of both nodes.
-    changes = {
-        (change["partition"], change["epoch"], change["to"])
-        for row in rows["brokers"]
-        for change in row["leader_changes"]
-    }
-    text = _listed(partition for partition, *_ in sorted(changes, key=str))
-    yield Finding("leader_changes", WARNING, len(changes), text, "brokers")
+    moved = sorted({change["partition"] for row in rows["brokers"] for change in row["leader_changes"]})
+    yield Finding("leader_changes", WARNING, len(moved), _listed(moved), "brokers")
     breaking = [row for row in rows["upgrade"] if row["verdict"] == "breaks"]
     text = _listed(row["client_id"] or row["client_ip"] for row in breaking)
     yield Finding("breaks_on_upgrade", WARNING, len(breaking), text, "upgrade")
