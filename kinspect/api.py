@@ -133,7 +133,7 @@ def _beginning(
 
     def begin() -> Run:
         given: Any = [paths, *more] if more else paths
-        packets = open_given(given)
+        packets = open_given(given, (caps or Caps()).skew_ns)
         files = [printable(name) for name in packets.files]
         inspector = Inspector(names=names, kafka_ports=ports, caps=caps, files=files, emit=emit)
         if text:

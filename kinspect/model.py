@@ -27,6 +27,9 @@ NS_PER_DAY: Final = 86_400 * 1_000_000_000
 # A packet that comes again unchanged within this time is a copy made by the capture, not a retransmission.
 COPY_NS: Final = 10_000_000
 
+SKEW_NS: Final = 100_000_000
+"""`Caps.skew_ns`, if nothing else is asked for."""
+
 # Divisor of `Caps.total_bytes`: the share of bytes that wait behind holes.
 BEHIND_HOLES: Final = 4
 
@@ -209,8 +212,8 @@ class Caps:
     """Packets of a connection after which a hole that the peer acknowledged is considered lost."""
     reorder_ns: int = 1_000_000_000
     """Capture time after which such a hole is considered lost."""
-    skew_ns: int = 100_000_000
-    """Greatest clock difference between two capture points, one for each direction of a connection."""
+    skew_ns: int = SKEW_NS
+    """Greatest clock difference between two capture points: files, or the directions of a connection."""
 
 
 LIMITS: Final = (
@@ -262,6 +265,8 @@ class Counts:
     """Captured packets that were written whole into files; None if nothing is saved."""
     left_packets: int | None = None
     """Captured packets that were not decoded because the run ended first."""
+    clock_offsets: list[dict[str, Any]] | None = None
+    """Offsets of the captures' clocks, as in the summary; None for one capture, and live."""
     caps_hit: dict[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

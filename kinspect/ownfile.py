@@ -1,8 +1,7 @@
 """Files that are written to, opened one way: nobody who may put something into their folder chooses where data goes.
 
 No symbolic link is followed. What stood there before must be a regular file of this user's, without a second name.
-Pipes and devices are written to only if they are named as such. Errors are OSErrors, whose texts tell why, and behind a
-colon what to do.
+Pipes and devices are written to only if they are named as such. Errors are OSErrors; their texts say what to do.
 """
 
 from __future__ import annotations

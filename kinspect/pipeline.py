@@ -310,6 +310,7 @@ def summary_line(
         "captured_packets": counts.captured_packets,
         "saved_packets": counts.saved_packets,
         "left_packets": counts.left_packets,
+        "clock_offsets": counts.clock_offsets,
         "tcp_segments": counts.tcp_segments,
         "payload_bytes": counts.payload_bytes,
         **{

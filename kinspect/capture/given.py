@@ -8,12 +8,13 @@ from itertools import chain, islice
 from os import PathLike, fspath
 from typing import Any, Protocol, TypeAlias
 
+from kinspect.capture.clocks import ClockOffset
 from kinspect.capture.reader import BLOCK_SIZE
 from kinspect.capture.scapypackets import LINK_TYPES, Converter, Row, ScapyPacket, is_packet
 from kinspect.capture.source import unreadable
 from kinspect.capture.timeline import Packets, open_timeline
 from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError
-from kinspect.model import Block
+from kinspect.model import SKEW_NS, Block
 
 NAME = "packets"
 """Name in frame references of packets that come from no file."""
@@ -30,8 +31,9 @@ Path: TypeAlias = str | PathLike[str]
 Given: TypeAlias = Path | Readable | Iterable[Path] | Iterable[ScapyPacket | Block]
 
 
-def open_given(given: Given) -> Packets:
-    """Packets of what was given; of an iterable the first item decides whether it gives paths.
+def open_given(given: Given, skew_ns: int = SKEW_NS) -> Packets:
+    """Packets of what was given; of an iterable the first item decides whether it gives paths. `skew_ns`: as of
+    `open_timeline`.
 
     Raises KinspectError for an object of another kind. An item of another kind is in `errors` of the result.
     """
@@ -46,7 +48,7 @@ def open_given(given: Given) -> Packets:
     items = chain(first, items)
     if first and not isinstance(first[0], str | PathLike):
         return Handed(items, isinstance(given, Sized))
-    return open_timeline([_path(path) for path in items])
+    return open_timeline([_path(path) for path in items], skew_ns=skew_ns)
 
 
 def _kind(value: object) -> str:
@@ -111,6 +113,7 @@ class Handed:
     own: what comes next may take its time.
     """
 
+    clock_offsets: list[ClockOffset] | None = None
     kernel_drops: int | None = None
     queue_drops: int | None = None
     interface_losses: int | None = None

@@ -177,6 +177,10 @@ class Live:
         return self.counters.reached or None
 
     @property
+    def clock_offsets(self) -> None:
+        """None: one host has one clock."""
+
+    @property
     def kernel_drops(self) -> int:
         """Packets that found no room in the kernel's ring, up to the end of the capture."""
         return self.counters.kernel_drops

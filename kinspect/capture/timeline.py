@@ -8,12 +8,13 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, Protocol
 
+from kinspect.capture.clocks import ClockOffset, clock_offsets
 from kinspect.capture.formats import open_capture
 from kinspect.capture.merging import Turns
 from kinspect.capture.reader import BLOCK_SIZE, Findings
 from kinspect.capture.source import STDIN, STDIN_NAME, Source, can_reopen, input_size, open_source
 from kinspect.errors import CaptureError, TruncatedCaptureError
-from kinspect.model import FRAME_BITS, Block, Counts
+from kinspect.model import FRAME_BITS, NS_PER_MS, SKEW_NS, Block, Counts
 
 # Limit in bytes on the blocks of all files: where many overlap, each holds two, so these are made smaller.
 _BUFFERED: Final = 64 * 1024 * 1024
@@ -25,13 +26,15 @@ def open_timeline(
     *,
     block_size: int = BLOCK_SIZE,
     open_input: Callable[[str], Source] = open_source,
+    skew_ns: int = SKEW_NS,
 ) -> Timeline:
     """All captures in `paths` (`-`: standard input) as one timeline, to be iterated once, in blocks.
 
     Nothing is opened before the first block is asked for, and unreadable inputs raise nothing: see `Timeline.errors`.
-    `open_input` makes a source of a path, for paths that are not files.
+    `open_input` makes a source of a path, for paths that are not files. `skew_ns`: `Caps.skew_ns`, the most by which
+    the times of a capture are set right.
     """
-    return Timeline(paths, block_size=block_size, open_input=open_input)
+    return Timeline(paths, block_size=block_size, open_input=open_input, skew_ns=skew_ns)
 
 
 def may_bring_secrets(names: Sequence[str]) -> bool:
@@ -72,6 +75,8 @@ class Packets(Protocol):
     @property
     def saved_packets(self) -> int | None: ...
     @property
+    def clock_offsets(self) -> list[ClockOffset] | None: ...
+    @property
     def bytes_read(self) -> int: ...
     @property
     def bytes_total(self) -> int | None: ...
@@ -88,6 +93,16 @@ def note_capture(counts: Counts, packets: Packets) -> None:
     counts.interface_losses = packets.interface_losses
     counts.captured_packets = packets.captured_packets
     counts.saved_packets = packets.saved_packets
+    if packets.clock_offsets is not None:
+        counts.clock_offsets = [
+            {
+                "file": packets.files[file],
+                "to": packets.files[to],
+                "offset_ms": offset_ns / NS_PER_MS,
+                "applied": applied,
+            }
+            for file, to, offset_ns, applied in packets.clock_offsets
+        ]
     if counts.captured_packets is not None:
         counts.left_packets = counts.captured_packets - counts.packets - (counts.queue_drops or 0)
 
@@ -98,7 +113,8 @@ class Timeline:
     Each capture keeps its own order, whatever its times are. Between captures the earlier packet comes first, and of
     two with the same time that of the capture named first. A packet without a time goes with the packet before it, and
     so does one whose time is far ahead of what follows it in its capture (`merging`): it holds nothing back. Where
-    packets of several captures interleave, blocks are split.
+    packets of several captures interleave, blocks are split. Before the first packet, the offsets of the captures'
+    clocks are estimated (`clocks`); offsets of no more than `skew_ns` are taken from the packets' times.
 
     All attributes are up to date during iteration, and final after it.
     """
@@ -109,7 +125,11 @@ class Timeline:
         *,
         block_size: int = BLOCK_SIZE,
         open_input: Callable[[str], Source] = open_source,
+        skew_ns: int = SKEW_NS,
     ) -> None:
+        self.clock_offsets: list[ClockOffset] | None = None
+        """Estimated offsets of the captures' clocks; None before the first packet, and of one capture."""
+        self._skew_ns = skew_ns
         self.files: list[str] = [os.fspath(path) for path in paths]
         """Captures as they were named; the upper part of a frame reference is an index into this list."""
         self.errors: list[CaptureError] = []
@@ -206,7 +226,19 @@ class Timeline:
         except CaptureError as error:
             self.errors.append(error)
 
+    def _set_clocks(self) -> None:
+        """Estimate the offsets of the clocks, and set those right that may differ so."""
+        cursors = [cursor for cursor in self._cursors if can_reopen(self.files[cursor.index])]
+        self.clock_offsets = []
+        for cursor, found in zip(cursors, clock_offsets([cursor.head() for cursor in cursors]), strict=True):
+            if found is not None:
+                to, offset = found
+                applied = abs(offset) <= self._skew_ns
+                cursor.ahead = offset if applied else 0
+                self.clock_offsets.append(ClockOffset(cursor.index, cursors[to].index, offset, applied))
+
     def _merged(self) -> Iterator[Block]:
+        self._set_clocks()
         heap: list[tuple[int, int, _Cursor]] = []
         time = 0
         for cursor in self._cursors:
@@ -246,6 +278,8 @@ class _Cursor:
         self.source = open_input(path)
         self.time = 0
         """Merge time of the next packet (`merging`)."""
+        self.ahead = 0
+        """Nanoseconds that are taken from its times."""
         self.position = 0
         """Position in the capture at which the current block ends."""
         self.ends: deque[int] = deque()
@@ -267,10 +301,28 @@ class _Cursor:
             for block in open_capture(self.source, first_frame, self._block_size, self._findings):
                 begun = True
                 self.ends.append(self.source.position)
+                if self.ahead:
+                    block.times = [None if time is None else time - self.ahead for time in block.times]
                 yield block
         except CaptureError as error:
             error.unread = not begun
             raise
+
+    def _again(self, block_size: int) -> _Cursor:
+        """Another cursor at the beginning of the capture."""
+        again = _Cursor(self.index, self._path, block_size, Findings(), self._open_input)
+        again.ahead = self.ahead
+        return again
+
+    def head(self) -> Iterator[Block]:
+        """The capture's blocks to look at, as far as it can be read."""
+        peek = self._again(self._block_size)
+        try:
+            yield from peek.open()
+        except CaptureError:
+            pass  # Raised again, and recorded, when the timeline reaches it.
+        finally:
+            peek.source.close()
 
     def first_time(self) -> int | None:
         """Time of the first packet; None if it has none, or there is no packet.
@@ -280,7 +332,7 @@ class _Cursor:
         """
         if not can_reopen(self._path):
             return self.time if self.has_packet() else None
-        peek = _Cursor(self.index, self._path, _SMALLEST_BLOCK, Findings(), self._open_input)
+        peek = self._again(_SMALLEST_BLOCK)
         try:
             if peek.has_packet() and peek._block is not None and peek._block.times[0] is not None:
                 return peek.time

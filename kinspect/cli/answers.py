@@ -27,6 +27,7 @@ from kinspect.cli.options import (
     LINES_ALONE,
     OUTPUT_FILE,
     Sectioned,
+    make_caps,
     make_style,
     options,
     usage,
@@ -158,7 +159,7 @@ def _run(
         {**NOT_ASKED, **LINES_ALONE, **values, "format_name": JSONL, "emit": sorted(counted.lines)}, captures
     )
     counted.serve(asked.filter)
-    timeline = open_timeline(captures)
+    timeline = open_timeline(captures, skew_ns=make_caps(asked.values).skew_ns)
     interrupt = Interrupt()
     run = open_run(asked, timeline, interrupt, counted)
     run.counts_errors = False

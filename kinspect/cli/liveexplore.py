@@ -40,7 +40,7 @@ def check_explorer(values: dict[str, Any]) -> None:
 class Followed:
     """The packets of a capture, and the TLS secrets added to a key log meanwhile."""
 
-    bytes_total = None
+    bytes_total = clock_offsets = None
 
     def __init__(self, capture: Live, keylog: KeyLogFile | None) -> None:
         self._capture = capture

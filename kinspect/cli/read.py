@@ -10,7 +10,7 @@ from kinspect.capture import Timeline, open_timeline
 from kinspect.cli import complain, outfile
 from kinspect.cli.completed import files
 from kinspect.cli.interrupt import Interrupt, LateError
-from kinspect.cli.options import FILTERS, INPUT, JOBS, LIMITS, OUTPUT, SORT, Sectioned, options
+from kinspect.cli.options import FILTERS, INPUT, JOBS, LIMITS, OUTPUT, SORT, Sectioned, make_caps, options
 from kinspect.cli.placing import PLACING
 from kinspect.cli.run import ReadRun, RunOptions, open_run, run_options
 from kinspect.output import LINE_FORMATS, NONE, TABLE
@@ -30,7 +30,7 @@ def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     match. Values are case-sensitive globs (orders-*). A leading ! negates (--api '!Heartbeat').
     """
     requested = run_options(values, captures)
-    timeline = open_timeline(captures)
+    timeline = open_timeline(captures, skew_ns=make_caps(values).skew_ns)
     interrupt = Interrupt()
     count = process_count(jobs, requested, timeline)
     run = open_run(requested, timeline, interrupt)

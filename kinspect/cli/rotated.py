@@ -150,8 +150,7 @@ def _foreign(names: list[str]) -> dict[str, str]:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                # Without the advice, which is for a name that somebody gave.
-                found[name] = (error.strerror or str(error)).partition(":")[0]
+                found[name] = error.strerror or str(error)
     return found
 
 

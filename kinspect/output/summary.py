@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 from kinspect.output.escape import escape
@@ -66,6 +67,7 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
         where = f": {each}" if len(parts) > 1 else f", all {next(iter(parts))}"
         lines.append(f"{_count(summary['payload_bytes'], 'byte')} of payload{where}")
     lines += [text.format(_shown(summary[key])) for key, text in COUNTED.items() if summary[key]]
+    lines += [clock_text(offset) for offset in summary["clock_offsets"] or () if offset["offset_ms"]]
     if tally.stopped is not None:
         lines.append(tally.stopped)
     return "".join(f"{line}\n" for line in lines)
@@ -74,6 +76,18 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
 def saved_text(summary: dict[str, Any]) -> str:
     """Line for a live capture with `--save`: packets captured, and packets in the files."""
     return f"{_count(summary['captured_packets'], 'packet')} captured, {summary['saved_packets']:,} of them saved"
+
+
+def clock_text(offset: dict[str, Any]) -> str:
+    """Line for an entry of the summary's `clock_offsets`."""
+    ahead = offset["offset_ms"]
+    text = (
+        f"clock of {escape(offset['file'])}: {abs(ahead):,.3f} ms {'ahead of' if ahead > 0 else 'behind'} "
+        f"{escape(offset['to'])}'s"
+    )
+    if offset["applied"]:
+        return f"{text}, set right"
+    return f"{text}, not set right: give --clock-skew {ceil(abs(ahead))}ms"
 
 
 def _read(summary: dict[str, Any], tally: Tally) -> str:

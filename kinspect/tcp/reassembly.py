@@ -159,7 +159,7 @@ class Reassembler:
                         if half.linked == LOOKED_AT:
                             recent.thin(half)
                         half.packets += 1
-                        if (ack - half.ack) & MASK < NEAR:
+                        if (ack - half.ack) & MASK < NEAR or half.ack < 0:
                             half.ack = ack
                         half.clock = clock
                         half.time = time
@@ -479,7 +479,8 @@ class Reassembler:
         if half.isn >= 0:
             if seq != half.isn:
                 return True
-            if age < self._caps.skew_ns and half.time is not None:
+            elsewhere = segment[9] >> FRAME_BITS != connection.start_frame >> FRAME_BITS
+            if elsewhere or (age < self._caps.skew_ns and half.time is not None):
                 return False  # a second capture point with its own clock
             waiting = half.offset == 0 and not half.finished and connection.end_reason is None
             return not waiting and not late

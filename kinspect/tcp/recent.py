@@ -26,6 +26,7 @@ LOOK_BACK_NS: Final = 1_000_000_000
 KEPT_ROWS: Final = 4096
 KEPT_BYTES: Final = 8 * 1024 * 1024
 """Limits on what is kept: packets, and bytes of their buffers, each counted whole, since it is kept whole."""
+ANY_NS: Final = 1 << 62
 TRACED: Final = 4096
 """Number of packets in the trace of a direction."""
 TRACE_BYTES: Final = 8 * 1024 * 1024
@@ -174,10 +175,12 @@ class RecentPackets:
         copy, though it took another way, or another clock told its time. Without one only what comes `COPY_NS` later at
         most is.
         """
-        _, time, seq, ack, flags, _, start, end, missing, _, mark = segment
+        _, time, seq, ack, flags, _, start, end, missing, frame, mark = segment
         size = end - start + missing
         sending = mark >> 32
         reach, count = (self._skew_ns, 2 * LOOKED_AT) if sending >> 16 else (COPY_NS, LOOKED_AT)
+        if sending >> 16 and frame >> FRAME_BITS != half.connection.start_frame >> FRAME_BITS:
+            reach = ANY_NS  # another host's capture, with a clock of its own
         for row in self._last(half, time, count):
             if (
                 row[2] == seq
@@ -189,10 +192,12 @@ class RecentPackets:
                 and _same_bytes(row, segment)
             ):
                 return True
-        return self._is_traced(half, time, seq, ack, sending >> 16)
+        return self._is_traced(half, time, seq, ack, sending >> 16, reach)
 
-    def _is_traced(self, half: Half, time: int | None, seq: int, ack: int, identification: int) -> bool:
-        """True if the direction's trace has a packet with these numbers, from within the clocks' difference."""
+    def _is_traced(
+        self, half: Half, time: int | None, seq: int, ack: int, identification: int, reach: int
+    ) -> bool:
+        """True if the direction's trace has a packet with these numbers from within `reach`."""
         if not identification or time is None:
             return False
         trace = half.trace
@@ -203,7 +208,7 @@ class RecentPackets:
         if at < 0:
             return False
         away = (time >> _TIME_SHIFT & _TIME_MASK) - _time_at(trace, at)
-        return abs(away) <= (self._skew_ns >> _TIME_SHIFT) + 1  # both times are rounded
+        return abs(away) <= (reach >> _TIME_SHIFT) + 1  # both times are rounded
 
     def conflicts(self, half: Half, segment: Segment, size: int, elsewhere: bool) -> int:
         """Number of the first `size` bytes of a packet that differ from those that came first; `elsewhere`: compared

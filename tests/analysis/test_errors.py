@@ -477,21 +477,3 @@ def test_expected_errors_of_many_clients_are_one_line(tmp_path, kinspect):
     assert "9 clients" in line
     wide = kinspect("errors", "--wide", tmp_path / "talk.pcap", "--format", "table").out.splitlines()
     assert sum(line.startswith("REBALANCE_IN_PROGRESS ") for line in wide) == 9
-
-
-# ---------------------------------------------------------------------- where there are none
-
-
-@pytest.mark.parametrize(
-    ("path", "options", "said"),
-    [
-        ("4.4.0/nano.pcap", (), "no error code, and every request was answered\n"),
-        ("4.4.0/nano.pcap", ("--topic", "pc-v6"), "no error code, and every request was answered in what "),
-        ("4.4.0/nano.pcap", ("--topic", "other"), "no exchange passes --topic; topics there are: pc-v6"),
-        ("not-kafka/http.pcap.gz", (), "no Kafka was found: the connections speak something else"),
-        ("not-kafka/emptypcap.pcap", (), "no Kafka was found: there is no packet"),
-        ("tls/go.pcap.gz", (), "no Kafka was decoded: the connections are TLS"),
-    ],
-)
-def test_no_error_is_said_of_what_was_decoded_alone(kinspect, path, options, said):
-    assert kinspect("errors", CAPTURES / path, *options, "--format", "table").out.startswith(said)

@@ -1301,8 +1301,10 @@ def test_a_lag_that_is_not_known_is_explained(kinspect, tmp_path):
 
 def test_a_group_that_is_not_there_is_said_to_be_filtered(kinspect):
     capture = CAPTURES / "4.4.0/groups_classic.pcap.gz"
-    shown = kinspect("groups", "--format", "table", "--group", "nosuch", capture).out
-    assert shown.startswith("no exchange passes --group; groups there are: ")
+    assert (
+        "in what passes the filter"
+        in kinspect("groups", "--format", "table", "--group", "nosuch", capture).out
+    )
 
 
 @pytest.mark.parametrize(("offset", "mark"), [(2**63 - 1, -(2**63)), (5, -1)])

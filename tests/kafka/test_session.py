@@ -153,20 +153,6 @@ def test_surplus_bytes_of_an_old_client_are_reported() -> None:
     assert [(p.code, p.bytes) for p in exchange.problems] == [("trailing_bytes", 4)]
 
 
-@pytest.mark.parametrize("surplus", range(10))
-@pytest.mark.parametrize("syn", [CLIENT, None])
-@pytest.mark.parametrize("answered", [True, False])
-def test_surplus_bytes_are_no_token(surplus: int, syn: int | None, answered: bool) -> None:
-    versions = sized(bytes.fromhex("0012000000000081000772646b61666b61") + bytes(surplus))
-    conversation = Conversation(wire=Wire(syn=syn)).client(versions)
-    if answered:
-        conversation.broker(response(18, 0, 0x81, {"error_code": 0, "api_keys": []}))
-    (exchange,) = conversation.client().close()
-    assert (exchange.kind, exchange.api, exchange.client_id) == ("kafka", "ApiVersions", "rdkafka")
-    assert exchange.outcome == ("answered" if answered else "unanswered")
-    assert [(p.code, p.bytes) for p in exchange.problems] == [("trailing_bytes", surplus)] * bool(surplus)
-
-
 HANDSHAKE = {"mechanism": "PLAIN"}
 ACCEPTED = {"error_code": 0, "mechanisms": ["PLAIN"]}
 

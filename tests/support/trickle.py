@@ -29,6 +29,7 @@ class Trickle:
     bytes_total = None
     bytes_read = 0
     kernel_drops = queue_drops = captured_packets = saved_packets = interface_losses = reached = None
+    clock_offsets = None
 
     def __init__(self, path: str, apart: tuple[float, ...]) -> None:
         self.now = 1000.0

@@ -186,11 +186,6 @@ def test_drops_and_what_waits_are_told():
     assert lines[3].rstrip().endswith("queue 56,789")
 
 
-def test_interfaces_that_are_away_are_told():
-    (title, *_) = shown(80, 24, status=Status(9, 9, 0, 0, 0, 3, away=("eth0", "eth1\x1b")))
-    assert "  eth0, eth1\\x1b away" in title
-
-
 def test_what_has_no_room_is_added_up():
     result = picture().result
     apis = [ApiResult(f"Api{number}", 60, 1, Spread(), Spread()) for number in range(40)]

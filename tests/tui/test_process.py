@@ -102,7 +102,7 @@ class Packets:
 
     files = ("lo",)
     bytes_total = None
-    kernel_drops, queue_drops, interface_losses, saved_packets = 3, 4, 0, None
+    kernel_drops, queue_drops, saved_packets = 3, 4, None
     reached = None
 
     def __init__(self, path, refused=None):

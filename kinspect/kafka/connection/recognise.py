@@ -49,7 +49,7 @@ _LATER_TOKENS: Final = (b"\x02\x00", b"\x03\x00", b"\x01\x01", b"\x02\x01", b"\x
 # a whole answer.
 MAX_UNKNOWN_KEY: Final = 1_000
 MAX_UNKNOWN_VERSION: Final = 127
-SURPLUS_BYTES: Final = 9  # zeros that clients are known to append to a request (facts in docs/recognition.md)
+SURPLUS_BYTES: Final = 8  # zeros that clients are known to append to a request (facts in docs/recognition.md)
 
 # Fewest bytes of client id and body (only of the body, if the client id is no text) with which a single request is
 # proof. A plain client id is proof too.
@@ -99,21 +99,6 @@ def _is_exact(
         # It is larger than is decoded at once.
         return fits(api_key, api_version, direction, data, start, end)
     return decoded.complete and not decoded.problems
-
-
-def is_request(header: RequestHeader, data: bytes, end: int) -> bool:
-    """True if exactly one body follows the header, or one with surplus zeros that clients append."""
-    decoded = decode_body(header.api_key, header.api_version, REQUEST, data, header.body_start, end)
-    exact = _is_exact(decoded, header.api_key, header.api_version, REQUEST, data, header.body_start, end)
-    return exact or _has_surplus(decoded, header, data, end)
-
-
-def _has_surplus(decoded: Decoded, header: RequestHeader, data: bytes, end: int) -> bool:
-    """True if nothing but a few zeros follows the body of a client that has a name."""
-    if not decoded.complete or not is_text(header.client_id):
-        return False
-    surplus = sum(p.bytes or 0 for p in decoded.problems if p.code == "trailing_bytes")
-    return 0 < surplus <= SURPLUS_BYTES and not any(data[end - surplus : end])
 
 
 def is_text(client_id: str | None) -> bool:
@@ -209,7 +194,10 @@ def _is_sound(header: RequestHeader, data: bytes, end: int) -> bool:
         return False
     if _is_exact(decoded, header.api_key, header.api_version, REQUEST, data, header.body_start, end):
         return is_text(header.client_id) or header.api_key != PRODUCE or header.correlation_id != 0
-    return _has_surplus(decoded, header, data, end)
+    if not decoded.complete or not is_text(header.client_id):
+        return False
+    surplus = sum(p.bytes or 0 for p in decoded.problems if p.code == "trailing_bytes")
+    return 0 < surplus <= SURPLUS_BYTES and not any(data[end - surplus : end])
 
 
 def _makes_sense(body: dict[str, Any] | None, ranges: dict[str, tuple[int, int]]) -> bool:

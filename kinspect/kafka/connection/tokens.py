@@ -10,7 +10,7 @@ import re
 from typing import ClassVar, Final
 
 from kinspect.kafka.connection.orphans import TRIED_BYTES, Candidate
-from kinspect.kafka.connection.recognise import is_body, is_request, is_text
+from kinspect.kafka.connection.recognise import is_body, is_text
 from kinspect.model import REQUEST, RESPONSE
 from kinspect.protocol import RequestHeader, schema
 from kinspect.protocol.apikeys import API_VERSIONS, SASL_HANDSHAKE
@@ -51,8 +51,7 @@ class Tokens:
 
     After a SaslHandshake v0 request both sides send raw tokens: a size and bytes. The capture may not show that the
     handshake was accepted, nor, on a connection not seen from its start (`unseen`), that there was one. Where tokens
-    are possible, a message of the client counts as a request only if it fits a known version to its last byte, but for
-    surplus zeros.
+    are possible, a message of the client counts as a request only if it fits a known version to its last byte.
     """
 
     STATE: ClassVar = ("_left", "_refused", "_unseen", "mechanism", "possible", "replies")
@@ -92,7 +91,9 @@ class Tokens:
         if self._refused:
             return False
         if is_known(header):
-            return complete and not is_request(header, raw, len(raw))
+            return complete and not is_body(
+                header.api_key, header.api_version, REQUEST, raw, header.body_start, len(raw)
+            )
         # The first request of clients of future releases (KIP-511).
         return not (self._unseen and header.api_key == API_VERSIONS and is_text(header.client_id))
 

@@ -81,10 +81,7 @@ class Layout(NamedTuple):
         """The text where there are no rows."""
         if nothing_decoded(capture):
             return escape(capture["incomplete"][0])
-        if capture["instead"]:
-            return escape(capture["instead"])
-        seen = "passes the filter" if capture["filters"] else "" if capture["complete"] else "was decoded"
-        return self.nothing + (f" in what {seen}" if seen else "")
+        return self.nothing + (" in what passes the filter" if capture["filters"] else "")
 
 
 def layout_of(answer: str) -> Layout:
@@ -126,7 +123,7 @@ def parts(
             yield Text(_filled(escape(note), width))
     else:
         yield Text(layout.empty(found["capture"]))
-    for text in warnings(found):
+    for text in warnings(found["capture"]):
         yield Text(
             fill(text, max(width, TEXT_WIDTH), subsequent_indent="  ", break_on_hyphens=False), style=NOTE
         )
@@ -163,13 +160,11 @@ def several(found: list[dict[str, Any]], width: int, style: Style, typed: Typed)
         yield from page(each, width, style, typed)
 
 
-def warnings(found: dict[str, Any]) -> list[str]:
-    """Lines on what was not counted, and on what was not seen, behind the rows or `Layout.empty`."""
-    capture = found["capture"]
+def warnings(capture: dict[str, Any]) -> list[str]:
+    """Lines on what was not counted, and on what was not seen."""
     named = capture["only_naming"]
     counted = f"only exchanges that name such a {' and '.join(named)} were counted" if named else ""
-    instead = capture["instead"] if found["rows"] else None
-    return [text for text in (counted, instead, _lacking(capture)) if text]
+    return [text for text in (counted, capture["instead"], _lacking(capture)) if text]
 
 
 def nothing_decoded(capture: dict[str, Any]) -> bool:

@@ -12,8 +12,8 @@ from typing import Any
 from kinspect.protocol.store import FieldDefinition, MessageDefinition
 from kinspect.protocol.versions import format_versions, parse_versions
 
-# A comment of one of both kinds, or a string, in which it is text.
-_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
+# A comment, or a string, in which `//` is text.
+_COMMENT = re.compile(r'//[^\n]*|"(?:\\.|[^"\\])*"')
 
 # "N+" has no end of its own; Kafka's versions are far below this one.
 _MANY = range(1000)
@@ -24,7 +24,7 @@ def strip_comments(text: str) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """Parse JSON with comments as Java has them. Raises ValueError."""
+    """Parse JSON with `//` comments. Raises ValueError."""
     return json.loads(strip_comments(text))
 
 

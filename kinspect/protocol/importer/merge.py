@@ -173,20 +173,3 @@ def _with_tags(
         )
     result += [_restrict(item, item.tagged & shared) for item in theirs.values() if item.tagged & shared]
     return tuple(result)
-
-
-def in_order(fields: tuple[FieldDefinition, ...]) -> tuple[FieldDefinition, ...]:
-    """The fields in an order that does not depend on the order of imports: fields of a common version keep theirs, and
-    of others the older one stands first."""
-    left = [item._replace(fields=in_order(item.fields)) for item in fields]
-    found = []
-    while left:
-        free = [
-            item
-            for place, item in enumerate(left)
-            if all(item.versions.isdisjoint(before.versions) for before in left[:place])
-        ]
-        first = min(free, key=lambda item: (min(item.versions), item.name))
-        left.remove(first)
-        found.append(first)
-    return tuple(found)

@@ -14,7 +14,7 @@ from kinspect.protocol.importer.definitions import parse_json
 
 _RELEASE = re.compile(r"\d+\.\d+\.\d+(?:\.\d+)?")
 # `common/message` for most, `common/metadata` for those of metadata, `message` for those of storage.
-_DEFINITION = re.compile(r"(?:^|/)(?:message|metadata)/\w+\.json$")
+_JAR_ENTRY = re.compile(r"(?:^|/)(?:message|metadata)/\w+\.json$")
 # A part of a module's name, and the file of `table/records` that holds its messages.
 _RECORD_FILES = {
     "group-coordinator": "group",
@@ -25,7 +25,7 @@ _RECORD_FILES = {
     "storage": "storage",
     "streams": "streams",
 }
-_CHECKOUT_FILES = "**/src/main/resources/**/*.json"
+_CHECKOUT_FILES = "**/src/main/resources/common/message/*.json"
 
 
 class SourceError(KinspectError):
@@ -77,8 +77,7 @@ def _read(path: Path, release: str) -> ReleaseSource:
     elif (path / "messages.json").exists():
         return _read_union(path)
     elif path.is_dir():
-        files = (file for file in path.glob(_CHECKOUT_FILES) if _DEFINITION.search(file.as_posix()))
-        texts = {str(file): file.read_text("utf-8") for file in sorted(files)}
+        texts = {str(file): file.read_text("utf-8") for file in sorted(path.glob(_CHECKOUT_FILES))}
         properties = path / "gradle.properties"
         release = release or _release_in(properties.read_text("utf-8") if properties.exists() else path.name)
     else:
@@ -109,7 +108,7 @@ def _jar_texts(path: Path) -> Iterator[tuple[str, str]]:
     try:
         with zipfile.ZipFile(path) as jar:
             for name in jar.namelist():
-                if _DEFINITION.search(name):
+                if _JAR_ENTRY.search(name):
                     yield name, jar.read(name).decode("utf-8")
     except (OSError, zipfile.BadZipFile) as error:
         raise SourceError(f"{path}: {error}") from error

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kinspect.protocol.importer.definitions import convert, convert_field
-from kinspect.protocol.importer.merge import check_shared, in_order, unite
+from kinspect.protocol.importer.merge import check_shared, unite
 from kinspect.protocol.importer.sources import ReleaseSource, release_key
 from kinspect.protocol.schema import snake_case
 from kinspect.protocol.store import (
@@ -75,23 +75,18 @@ def read_table(directory: Path) -> SchemaTable:
 
 def files(table: SchemaTable) -> dict[str, str]:
     """Files of the table: text by path below its directory."""
-    found = {}
-    for _, api in sorted(table.apis.items()):
-        whole = api._replace(request=_in_order(api.request), response=_in_order(api.response))
-        found[f"{api.key:02}_{snake_case(api.name)}.txt"] = write_api(whole)
+    found = {
+        f"{api.key:02}_{snake_case(api.name)}.txt": write_api(api) for _, api in sorted(table.apis.items())
+    }
     for stem, messages in table.records.items():
-        found[f"records/{stem}.txt"] = write_messages(map(_in_order, messages.values()))
-    found["headers.txt"] = write_messages(map(_in_order, table.headers))
+        found[f"records/{stem}.txt"] = write_messages(messages.values())
+    found["headers.txt"] = write_messages(table.headers)
     found["errors.txt"] = table.errors
     found["releases.txt"] = _RELEASES_TITLE + "".join(
         " ".join([release, *(f"{key}:{versions}" for key, versions in spoken.items())]) + "\n"
         for release, spoken in sorted(table.releases.items(), key=lambda entry: release_key(entry[0]))
     )
     return found
-
-
-def _in_order(message: MessageDefinition) -> MessageDefinition:
-    return message._replace(fields=in_order(message.fields))
 
 
 def add_source(table: SchemaTable, source: ReleaseSource) -> None:

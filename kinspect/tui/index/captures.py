@@ -12,7 +12,7 @@ from kinspect.tui.index.spool import Spool
 
 def index(inputs: Inputs, spool: Spool, send: Callable[[RowBatch], None]) -> None:
     """Read the inputs to their end, and send batches of their exchanges. An exception of `send` ends the reading."""
-    timeline = open_timeline(inputs.paths)
+    timeline = open_timeline(inputs.paths, skew_ns=inputs.caps.skew_ns)
     count = processes(inputs.jobs, timeline)
     if count > 1:
         # Loaded when it is needed.

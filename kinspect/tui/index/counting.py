@@ -90,7 +90,7 @@ class _Listed:
 def _over_captures(inputs: Inputs, question: Question, answer: Answer, tell: Tell) -> dict[str, Any]:
     """Count while the captures are read again, up to the last exchange that was known."""
     listed = _Listed(answer, question.listed)
-    timeline = open_timeline(inputs.paths)
+    timeline = open_timeline(inputs.paths, skew_ns=inputs.caps.skew_ns)
     inspector = inputs.inspector(emit=answer.lines)
     start = None
     try:

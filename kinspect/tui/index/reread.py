@@ -113,7 +113,7 @@ def _place(run: bytes, side: MessageRow) -> int | None:
 
 def again(inputs: Inputs, order: int, stopped: Callable[[], bool]) -> Exchange | None:
     """The exchange with that number, found by reading everything before it once more."""
-    timeline = open_timeline(inputs.paths)
+    timeline = open_timeline(inputs.paths, skew_ns=inputs.caps.skew_ns)
     inspector = inputs.inspector()
     try:
         for _, lines in fed(inspector, timeline):

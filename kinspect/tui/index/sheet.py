@@ -30,7 +30,7 @@ class Sheet:
         self._cells = Cells(layout, self.rows, style)
         self._span = span(found["capture"], style) if layout.spans else None
         self._details = [self._cells.details(number) for number in range(len(self.rows))]
-        self.warnings = warnings(found)
+        self.warnings = warnings(found["capture"])
         notes = [(escape(layout.folded(folded)), DIM)] if folded else []
         notes += [(escape(note), "") for note in layout.notes(self.rows)]
         self._notes = [*notes, *((text, NOTE) for text in self.warnings)]

@@ -1,0 +1,118 @@
+"""Captures of both ends of a wire, by two clocks."""
+
+from __future__ import annotations
+
+import pytest
+from support.islands import CAPTURES
+from support.packets import Packet, nanosecond_pcap, packets, tcp
+
+import kinspect
+
+MS = 1_000_000
+WAY = 3 * MS  # from host to host
+NAMES = ["4.4.0/sarama.pcap.gz", "3.9.2/cluster_zk.pcap.gz", "2.8.1/kraft-2nodes.pcap.gz", "4.4.0/ipv6.pcap"]
+
+
+def taken(name: str) -> list[Packet]:
+    return [packet for packet in packets(CAPTURES / name) if tcp(packet.data) is not None]
+
+
+def from_broker(packet: Packet, ports: set[bytes]) -> bool:
+    data = packet.data
+    return data[34:36] in ports if data[12:14] == b"\x08\0" else data[54:56] in ports
+
+
+def listening(name: str) -> set[bytes]:
+    """Ports that answered a SYN."""
+    return {
+        part.data[part.tcp : part.tcp + 2]
+        for packet in taken(name)
+        if (part := tcp(packet.data)).flags & 18 == 18
+    }
+
+
+def two_hosts(name: str, ahead: int) -> tuple[list[Packet], list[Packet]]:
+    """What both hosts of a wire capture, the broker's with a clock that is `ahead`."""
+    ports = listening(name)
+    client, broker = [], []
+    for packet in taken(name):
+        answer = from_broker(packet, ports)
+        sent, came = packet.time, packet.time + WAY
+        client.append(packet._replace(time=came if answer else sent))
+        broker.append(packet._replace(time=(sent if answer else came) + ahead))
+    return sorted(client, key=lambda packet: packet.time), sorted(broker, key=lambda packet: packet.time)
+
+
+def read(tmp_path, *captures, **more):
+    paths = []
+    for number, capture in enumerate(captures):
+        paths.append(tmp_path / f"{number}.pcap")
+        paths[-1].write_bytes(nanosecond_pcap(capture))
+    reading = kinspect.read(paths, **more)
+    return [*reading], reading.summary
+
+
+def told(exchanges):
+    return sorted(
+        (each.connection.connection_id.partition("@")[0], each.correlation_id, each.api or "", each.outcome)
+        for each in exchanges
+    )
+
+
+@pytest.mark.parametrize("ahead", [-90 * MS, -20 * MS, 0, 7 * MS, 99 * MS])
+@pytest.mark.parametrize("name", NAMES)
+def test_both_hosts_hold_everything(tmp_path, name, ahead):
+    client, broker = two_hosts(name, ahead)
+    alone, _ = read(tmp_path, client)
+    both, summary = read(tmp_path, client, broker)
+    (offset,) = summary["clock_offsets"]
+    assert offset["applied"]
+    assert offset["offset_ms"] == pytest.approx(ahead / MS, abs=0.2)
+    assert summary["duplicate_packets"] > 0.9 * len(broker)  # not all have a number
+    assert summary["retransmitted_bytes"] == 0
+    assert told(both) == told(alone)
+
+
+@pytest.mark.parametrize("ahead", [-90 * MS, 7 * MS, 99 * MS])
+@pytest.mark.parametrize("name", NAMES)
+def test_each_host_holds_what_it_sent(tmp_path, name, ahead):
+    ports = listening(name)
+    client, broker = two_hosts(name, ahead)
+    alone, _ = read(tmp_path, two_hosts(name, 0)[1])
+    sent = [packet for packet in client if not from_broker(packet, ports)]
+    answered = [packet for packet in broker if from_broker(packet, ports)]
+    found, summary = read(tmp_path, sent, answered)
+    (offset,) = summary["clock_offsets"]
+    assert offset["applied"]
+    assert offset["offset_ms"] == pytest.approx(ahead / MS, abs=2 * WAY / MS)
+    assert told(found) == told(alone)
+    assert not any(each.latency_ns < 0 for each in found if each.latency_ns is not None)
+
+
+@pytest.mark.parametrize("ahead", [-30_000 * MS, -312 * MS, 150 * MS, 900 * MS, 20_000 * MS])
+@pytest.mark.parametrize("name", NAMES)
+def test_clocks_that_differ_by_more_than_is_allowed(tmp_path, name, ahead):
+    client, broker = two_hosts(name, ahead)
+    alone, _ = read(tmp_path, client)
+    both, summary = read(tmp_path, client, broker)
+    (offset,) = summary["clock_offsets"]
+    assert not offset["applied"]
+    assert offset["offset_ms"] == pytest.approx(ahead / MS, abs=0.2)
+    assert told(both) == told(alone)
+
+
+@pytest.mark.parametrize("ahead", [-3_600_000 * MS, 312 * MS, 86_400_000 * MS])
+@pytest.mark.parametrize("name", NAMES)
+def test_any_difference_is_set_right_if_it_is_allowed(tmp_path, name, ahead):
+    client, broker = two_hosts(name, ahead)
+    alone, _ = read(tmp_path, client)
+    set_right, summary = read(tmp_path, client, broker, caps=kinspect.Caps(skew_ns=abs(ahead) + MS))
+    assert summary["clock_offsets"][0]["applied"]
+    assert told(set_right) == told(alone)
+
+
+def test_rotated_captures_and_others_share_nothing(tmp_path):
+    whole = taken(NAMES[0])
+    _, summary = read(tmp_path, whole[:300], whole[300:], taken(NAMES[1]))
+    assert summary["clock_offsets"] == []
+    assert read(tmp_path, whole)[1]["clock_offsets"] is None
