@@ -186,6 +186,8 @@ COMPARED = {
             "count": count,
             "topics": names,
             "groups": names,
+            "principals": names,
+            "transactional_ids": names,
             "meaning": fact,
             "advice": fact,
         },
