@@ -38,10 +38,7 @@ class Rebalance:
 
 
 class Kind(Enum):
-    """What happens to a member: it joins a group in which nobody else is, or any other; it gives back all that it has
-    and waits; it has partitions that it got before the capture began; nothing tells when it began to wait; it is told
-    which partitions it has from now on, or what else it has to do; it was given some, or lost them, at a time that was
-    not seen; it is no member any more."""
+    """What happens to a member; `_Books` has a method for each."""
 
     FOUNDS = auto()
     JOINS = auto()
@@ -78,7 +75,7 @@ def stand_still(changes: Iterable[Change], place: Callable[[str], str]) -> dict[
     or had when its member went, as far as that is known. `place`: what stays of a member when it is started anew."""
     books = _Books()
     for change in sorted(changes, key=lambda change: change.time):
-        books.add(change, place(change.member))
+        _DOES[change.kind](books, change, place(change.member))
     return {**books.had, **books.has}
 
 
@@ -95,86 +92,52 @@ class _Books:
         self.waits: dict[str, _Since] = {}
         self.founded: _Since | None = None
 
-    def add(self, change: Change, place: str) -> None:
-        time, made = change.time, change.rebalance
-        if change.kind is Kind.GETS:
-            self._get(change, place)
-        elif change.kind is Kind.HAS:
-            self._has(place, change.parts)
-        elif change.kind is Kind.GOT_UNSEEN and change.parts is not None:
-            for part in change.parts:
-                self.lost.pop(part, None)
-            self._take(place, change.parts)
-        elif change.kind is Kind.LOST_UNSEEN:
-            self._lose(place, self.has.pop(place, frozenset()), Change(time, change.kind, change.member))
-        elif change.kind is Kind.GOES_ON:
-            self._end_wait(place, time)
-        elif change.kind is Kind.BEGAN_UNSEEN:
-            if place not in self.waits and made is not None:
-                made.stopped.setdefault(change.member, None)
-        else:
-            if change.kind is Kind.FOUNDS and made is not None:
-                self._found(_Since(time, change.member, made))
-            if change.kind is Kind.GOES and place in self.has:
-                self.had[place] = self.has[place]
-            if change.kind in (Kind.STOPS, Kind.GOES):
-                self._lose(place, self.has.pop(place, frozenset()), change)
-            if change.kind is Kind.GOES:
-                self.waits.pop(place, None)
-            else:
-                self._wait(change, place)
+    # ------------------------------------------------------------------ what happens to a member
 
-    def _has(self, place: str, parts: Assigned | None) -> None:
-        if parts and place in self.waits:
-            # What gave it them was not seen.
-            del self.waits[place]
-            self.founded = None
-        elif place in self.has:
-            return
-        for part in parts or ():
-            self.lost.pop(part, None)
-        if parts is not None:
-            self._take(place, parts)
+    def found(self, change: Change, place: str) -> None:
+        """Nobody missed what had no owner while the group had no member."""
+        if change.rebalance is not None:
+            self.founded = _Since(change.time, change.member, change.rebalance)
+            for part, lost in self.lost.items():
+                lost.rebalance.unowned.pop(part, None)
+                self.lost[part] = self.founded
+        self.wait(change, place)
 
-    def _wait(self, change: Change, place: str) -> None:
+    def wait(self, change: Change, place: str) -> None:
+        """It stands still from now on, if it does not already."""
         if place not in self.waits and change.rebalance is not None:
             self.waits[place] = _Since(change.time, change.member, change.rebalance)
             change.rebalance.stopped[change.member] = None
 
-    def _end_wait(self, place: str, time: int) -> None:
-        waited = self.waits.pop(place, None)
-        if waited is not None:
-            waited.rebalance.stopped[waited.member] = time - waited.time
+    def stop(self, change: Change, place: str) -> None:
+        """It gives back all that it has, and waits."""
+        self._lose(place, self.has.pop(place, frozenset()), change)
+        self.wait(change, place)
 
-    def _found(self, since: _Since) -> None:
-        """Nobody missed what had no owner while the group had no member."""
-        self.founded = since
-        for part, lost in self.lost.items():
-            lost.rebalance.unowned.pop(part, None)
-            self.lost[part] = since
+    def own(self, change: Change, place: str) -> None:
+        """It says what it has: what gave it that was not seen if it waits."""
+        parts = change.parts
+        if parts and place in self.waits:
+            del self.waits[place]
+            self.founded = None
+        elif place in self.has:
+            return
+        if parts is not None:
+            self._take(place, parts)
 
-    def _take(self, place: str, parts: Assigned) -> None:
-        self.has[place] = parts
-        for part in parts:
-            self.owners.setdefault(part, set()).add(place)
+    def begin_unseen(self, change: Change, place: str) -> None:
+        """It stands still, and nothing tells from when on."""
+        if place not in self.waits and change.rebalance is not None:
+            change.rebalance.stopped.setdefault(change.member, None)
 
-    def _lose(self, place: str, parts: Assigned, change: Change) -> None:
-        for part in parts:
-            owners = self.owners[part]
-            owners.discard(place)
-            if not owners:
-                del self.owners[part]
-                if change.rebalance is not None:
-                    self.lost[part] = _Since(change.time, change.member, change.rebalance)
-                    change.rebalance.unowned[part] = None
-
-    def _get(self, change: Change, place: str) -> None:
+    def get(self, change: Change, place: str) -> None:
+        """It has these partitions from now on, and no others."""
         had, now = self.has.pop(place, frozenset()), change.parts
         waited = self.waits.get(place)
         if now is None:
             self.founded = None
             self.waits.pop(place, None)
-            self._lose(place, had, Change(change.time, change.kind, change.member))
+            self._lose(place, had)
             return
         self._lose(place, had - now, change)
         for part in now - had:
@@ -182,9 +145,50 @@ class _Books:
                 self._find_owner(part, change, waited)
         self._take(place, now)
         if now:
-            self._end_wait(place, change.time)
+            self.go_on(change, place)
         elif had:
-            self._wait(change, place)
+            self.wait(change, place)
+
+    def go_on(self, change: Change, place: str) -> None:
+        """It has something to do, and stands still no more."""
+        waited = self.waits.pop(place, None)
+        if waited is not None:
+            waited.rebalance.stopped[waited.member] = change.time - waited.time
+
+    def get_unseen(self, change: Change, place: str) -> None:
+        """It was given these partitions at a time that was not seen."""
+        self.waits.pop(place, None)
+        self._take(place, change.parts or frozenset())
+
+    def lose_unseen(self, change: Change, place: str) -> None:
+        """It lost what it had at a time that was not seen."""
+        self._lose(place, self.has.pop(place, frozenset()))
+
+    def go(self, change: Change, place: str) -> None:
+        """It is no member any more."""
+        if place in self.has:
+            self.had[place] = self.has[place]
+        self._lose(place, self.has.pop(place, frozenset()), change)
+        self.waits.pop(place, None)
+
+    # ------------------------------------------------------------------ owners
+
+    def _take(self, place: str, parts: Assigned) -> None:
+        self.has[place] = parts
+        for part in parts:
+            self.lost.pop(part, None)
+            self.owners.setdefault(part, set()).add(place)
+
+    def _lose(self, place: str, parts: Assigned, change: Change | None = None) -> None:
+        """Take partitions from a member; nobody knows since when if there is no `change`."""
+        for part in parts:
+            owners = self.owners[part]
+            owners.discard(place)
+            if not owners:
+                del self.owners[part]
+                if change is not None and change.rebalance is not None:
+                    self.lost[part] = _Since(change.time, change.member, change.rebalance)
+                    change.rebalance.unowned[part] = None
 
     def _find_owner(self, part: tuple[str, int], change: Change, waited: _Since | None) -> None:
         since, founded = self.lost.pop(part, None), self.founded
@@ -198,3 +202,17 @@ class _Books:
             # Somebody who was not seen may have had it meanwhile.
             return
         since.rebalance.unowned[part] = max(change.time - since.time, since.rebalance.unowned.get(part) or 0)
+
+
+_DOES: dict[Kind, Callable[[_Books, Change, str], None]] = {
+    Kind.FOUNDS: _Books.found,
+    Kind.JOINS: _Books.wait,
+    Kind.STOPS: _Books.stop,
+    Kind.HAS: _Books.own,
+    Kind.BEGAN_UNSEEN: _Books.begin_unseen,
+    Kind.GETS: _Books.get,
+    Kind.GOES_ON: _Books.go_on,
+    Kind.GOT_UNSEEN: _Books.get_unseen,
+    Kind.LOST_UNSEEN: _Books.lose_unseen,
+    Kind.GOES: _Books.go,
+}
