@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kinspect.kafka.fields import entities, envelope, resources, sasl
 from kinspect.kafka.fields.paths import FieldPaths, field_paths
 from kinspect.kafka.wire.message import NOTHING_DECODED
-from kinspect.model import REQUEST, RESPONSE, Caps, Counts, Problem
+from kinspect.model import FRAME_BITS, REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import API_VERSIONS, ENVELOPE, FIND_COORDINATOR, SASL_AUTHENTICATE
 from kinspect.protocol.wire import ZERO_UUID
@@ -549,9 +549,7 @@ def problems(exchange: Pair, with_records: bool = False) -> list[Problem]:
         found.append(Problem(RESPONSE, "unsure_layout", UNSURE_LAYOUT))
     latency = exchange.latency_ns
     if latency is not None and latency < 0:
-        found.append(
-            Problem(None, "negative_latency", f"the response begins {-latency} ns before the request ends")
-        )
+        found.append(Problem(None, "negative_latency", _before_its_request(exchange, -latency)))
     if len(found) > 1:
         found.sort(key=lambda problem: _SIDE_ORDER[problem.side])
     return found
@@ -561,6 +559,17 @@ def _is_unsure(response: WireMessage | None, found: list[Problem]) -> bool:
     """True if a response was read by the layout of a version that its request does not fit."""
     misfits = any([problem.code == "malformed" and problem.side == REQUEST for problem in found])
     return misfits and response is not None and response.decode().body is not None
+
+
+def _before_its_request(exchange: Pair, by: int) -> str:
+    """Message on a response that begins so many nanoseconds before its request ends."""
+    text = f"the response begins {by} ns before the request ends"
+    request, response = exchange.request, exchange.response
+    assert request is not None
+    assert response is not None
+    if request.last_frame >> FRAME_BITS != response.first_frame >> FRAME_BITS:
+        text += ": they are of two captures, whose clocks differ"
+    return text
 
 
 def _record_problems(message: WireMessage, summary: Summary, with_records: bool) -> Iterator[Problem]:

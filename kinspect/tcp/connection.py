@@ -17,6 +17,10 @@ NO_STRAYS: Final[list[Stray]] = []
 """Shared empty list of islands without strays; never appended to."""
 
 
+NO_TRACE: Final = bytearray()
+"""Shared empty trace of directions without one; never appended to."""
+
+
 class StreamHandler(Protocol):
     """Receiver of a connection's two byte streams, in order and without overlap.
 
@@ -101,7 +105,7 @@ class Half:
         self.frame = 0
         self.row = self.thinned = -1
         self.linked = 0
-        self.trace = bytearray()
+        self.trace = NO_TRACE
         self.held: Held | None = None
 
     def state(self) -> list[Any]:

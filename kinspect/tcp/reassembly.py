@@ -26,7 +26,7 @@ from kinspect.tcp.strays import Stray, Strays, waiting_since
 # is shorter everywhere), number per island, and number in all.
 LATE_NS: Final = 60 * 1_000_000_000
 REMEMBERED_HERE: Final = 16
-REMEMBERED: Final = 16_384
+REMEMBERED: Final = 4096
 
 # A SYN that comes again belongs to the same connection within its first packets, at most so many, and
 # `Caps.reorder_ns`: the capture holds it twice, or out of order. Later it opens a new connection.

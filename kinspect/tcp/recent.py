@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Final
 
 from kinspect.model import COPY_NS, FRAME_BITS, SYN, Counts, Segment
-from kinspect.tcp.connection import Half
+from kinspect.tcp.connection import NO_TRACE, Half
 from kinspect.tcp.held import differing
 from kinspect.tcp.sequence import distance
 
@@ -127,6 +127,8 @@ class RecentPackets:
         ]
         if not added:
             return
+        if half.trace is NO_TRACE:
+            half.trace = bytearray()
         trace, before = half.trace, len(half.trace)
         trace += b"".join(added)
         if len(trace) > 2 * TRACED * _SIZE:
@@ -148,7 +150,7 @@ class RecentPackets:
         """Drop the direction's trace."""
         self._traces.pop(half, None)
         self._trace_bytes -= len(half.trace)
-        half.trace = bytearray()
+        half.trace = NO_TRACE
 
     def rows(self, half: Half) -> list[Segment]:
         """The direction's last packets, the oldest first, each with only its own payload. Includes those too old to be

@@ -116,3 +116,17 @@ def test_rotated_captures_and_others_share_nothing(tmp_path):
     _, summary = read(tmp_path, whole[:300], whole[300:], taken(NAMES[1]))
     assert summary["clock_offsets"] == []
     assert read(tmp_path, whole)[1]["clock_offsets"] is None
+
+
+def test_an_answer_before_its_request_in_another_capture_is_a_problem(tmp_path):
+    ports = listening(NAMES[0])
+    client, broker = two_hosts(NAMES[0], -312 * MS)
+    sent = [packet for packet in client if not from_broker(packet, ports)]
+    answered = [packet for packet in broker if from_broker(packet, ports)]
+    found, summary = read(tmp_path, sent, answered)
+    assert not summary["clock_offsets"][0]["applied"]
+    before = [each for each in found if each.latency_ns is not None and each.latency_ns < 0]
+    assert before
+    for each in before:
+        (problem,) = (problem for problem in each.problems if problem.code == "negative_latency")
+        assert problem.message.endswith(": they are of two captures, whose clocks differ")
