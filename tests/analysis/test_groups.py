@@ -524,6 +524,17 @@ def test_a_member_that_commits_had_partitions(answered):
     assert found["stopped_ms"] == pytest.approx({"a": 420}, abs=0.5)
 
 
+def test_a_wait_whose_begin_was_not_seen_has_no_length(answered):
+    """Not even from the next rebalance on, where the member is still without a partition."""
+    wire = Wire()
+    wire.sync("b", 0, 10, 6, {})
+    wire.heartbeat("b", 1000, REBALANCING)
+    wire.join("b", 1010, 1020, 7, asked="b-1", leader="b-1", members=["b-1"])
+    wire.sync("b", 1030, 1040, 7, {"t": [0]})
+    first, second = answered(wire)["rebalances"]
+    assert (first["stopped_ms"], second["stopped_ms"]) == ({"b": None}, {})
+
+
 def test_a_spare_member_stands_still_until_it_gets_a_partition(answered):
     wire = Wire()
     wire.join("a", 0, 10, 1, members=["a-1", "b-1"])

@@ -281,9 +281,11 @@ class Classic:
                 sync = one.syncs.get(member)
                 known = first < len(times) and (sync is None or times[first] <= sync.begin)
                 join = one.joins.get(member)
-                if known and self._lossy and join is not None and not self._is_new(join):
-                    # The answer that told it to join may have been lost.
-                    known = times[first] < join.begin
+                if known and not (join is not None and self._is_new(join)):
+                    calm = self._of(member).calm
+                    # An answer that told it of this before may not have been seen, or was lost.
+                    known = member in ends or (calm is not None and calm <= times[first])
+                    known &= not self._lossy or join is None or times[first] < join.begin
                 began[member] = times[first] if known else None
                 if sync is not None:
                     ends[member] = sync.end
@@ -300,6 +302,8 @@ class Classic:
         for member, since in began.items():
             before, sync = had.get(member), one.syncs.get(member)
             if since is None or (before is None and not self._held(member, since)):
+                if not made.cooperative:
+                    self._changes.append(Change(one.answered, Kind.LOST_UNSEEN, member, made))
                 self._changes.append(Change(one.answered, Kind.BEGAN_UNSEEN, member, made))
             elif made.cooperative and before != frozenset():
                 made.stopped[member] = _partly(since, sync, made.revoked.get(member, frozenset()), before)
@@ -332,9 +336,9 @@ class Classic:
             self._changes.append(Change(end, Kind.GOT_UNSEEN, member, made, parts))
 
     def _held(self, member: str, time: int) -> bool:
-        """True of a member that is seen to have had partitions, where nothing tells which, and to go on until then."""
-        known = self._of(member)
-        return known.held is not None and known.calm is not None and max(known.held, known.calm) <= time
+        """True of a member that is seen to have had partitions, where nothing tells which."""
+        held = self._of(member).held
+        return held is not None and held <= time
 
     def _founds(self, one: _Round, member: str) -> bool:
         """True of a member that was not there before a generation."""

@@ -81,15 +81,15 @@ def stand_still(changes: Iterable[Change], place: Callable[[str], str]) -> dict[
 
 class _Books:
     """`has`: what each member has; `had`: what those had that went; `owners`: of each partition those that have it;
-    `lost`: partitions without one; `waits`: members that stand still; `founded`: when the group was last without
-    members."""
+    `lost`: partitions without one; `waits`: members that stand still, None if nobody knows since when; `founded`: when
+    the group was last without members."""
 
     def __init__(self) -> None:
         self.has: dict[str, Assigned] = {}
         self.had: dict[str, Assigned] = {}
         self.owners: dict[tuple[str, int], set[str]] = {}
         self.lost: dict[tuple[str, int], _Since] = {}
-        self.waits: dict[str, _Since] = {}
+        self.waits: dict[str, _Since | None] = {}
         self.founded: _Since | None = None
 
     # ------------------------------------------------------------------ what happens to a member
@@ -128,6 +128,7 @@ class _Books:
     def begin_unseen(self, change: Change, place: str) -> None:
         """It stands still, and nothing tells from when on."""
         if place not in self.waits and change.rebalance is not None:
+            self.waits[place] = None
             change.rebalance.stopped.setdefault(change.member, None)
 
     def get(self, change: Change, place: str) -> None:
