@@ -476,3 +476,23 @@ def test_a_config_cut_before_what_tells_of_it_is_hidden() -> None:
         told = orjson.dumps(View().exchange(made))
         if b'"is_sensitive"' not in told:
             assert b"hunter2" not in told
+
+
+@pytest.mark.parametrize("surplus", [0, 1])
+@pytest.mark.parametrize("inferred", [False, True])
+def test_unknown_tags_of_what_may_be_another_message_are_hidden(surplus: int, inferred: bool) -> None:
+    body = {
+        "throttle_time_ms": 0,
+        "error_code": 0,
+        "unknown_tagged_fields": [{"tag": 7, "bytes": SECRET}],
+    }
+    made = exchange(12, 4, None, body)
+    assert made.response is not None
+    assert made.response.raw is not None
+    made.response.raw += bytes(surplus)
+    made.response.inferred = inferred
+    for view in EVERYTHING:
+        line = view.exchange(made)
+        assert shows(line) is (not surplus and not inferred)
+        assert line["response"]["body"]["unknown_tagged_fields"][0]["tag"] == 7
+    assert shows(View(show_secrets=True).exchange(made))

@@ -21,6 +21,7 @@ from kinspect.kafka.summary import (
     RecordRoom,
     Struct,
     Summary,
+    problems_of,
     summary_of,
 )
 from kinspect.kafka.view.reading import ReadingView
@@ -46,10 +47,15 @@ _PROTOCOL_TYPE: Final = frozenset({PROTOCOL_TYPE})
 class Scope:
     """Context of the field that is being shown. `redactions` counts the secrets left out so far."""
 
-    __slots__ = ("_exchange", "_room", "_summary", "protocol_type", "redactions", "sensitive", "topic")
+    __slots__ = (
+        *("_exchange", "_message", "_room", "_summary", "protocol_type", "redactions", "sensitive", "topic"),
+    )
 
-    def __init__(self, exchange: Pair, summary: Summary | None, protocol_type: str | None) -> None:
+    def __init__(
+        self, exchange: Pair, message: WireMessage | None, summary: Summary | None, protocol_type: str | None
+    ) -> None:
         self._exchange = exchange
+        self._message = message
         self._summary = summary
         self._room: RecordRoom | None = None
         self.protocol_type = protocol_type
@@ -72,7 +78,16 @@ class Scope:
 
     def inner(self) -> Scope:
         """The scope of a message inside this one."""
-        return Scope(self._exchange, None, None)
+        return Scope(self._exchange, None, None, None)
+
+    def is_sure(self) -> bool:
+        """True if the message is surely of its layout: it fits to its last byte, and nothing about it is a guess."""
+        message = self._message
+        if message is None:
+            # One inside an Envelope was read to its last byte.
+            return True
+        damaged = any([problem.side == message.direction for problem in problems_of(self._exchange)])
+        return not message.inferred and not damaged
 
     def inner_message(self, name: str, value: bytes) -> envelope.Inner | None:
         """The message in an Envelope's field, read already if the summary has it."""
@@ -118,9 +133,8 @@ class BodyView:
         rewrite = self._rewrite(layout, body)
         if rewrite is None:
             return body
-        scope = Scope(
-            exchange, summary_of(exchange) if summarised else None, _protocol_type(message, exchange)
-        )
+        summary = summary_of(exchange) if summarised else None
+        scope = Scope(exchange, message, summary, _protocol_type(message, exchange))
         return rewrite(body, scope)
 
     def inner(self, inner: envelope.Inner, scope: Scope) -> Struct | None:
@@ -307,12 +321,12 @@ class _Writer:
         }
 
     def _unknown_tags(self, shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
-        if not self._hides:
+        if self._view.show_secrets or (not self._hides and scope.is_sure()):
             shown[UNKNOWN_TAGS] = [
                 {"tag": entry["tag"], "bytes": base64_text(entry["bytes"])} for entry in value
             ]
             return
-        # In a message that carries secrets, bytes without a name could be one.
+        # In a message that carries secrets, bytes without a name could be one, and in one that may be another.
         shown[UNKNOWN_TAGS] = entries = []
         for entry in value:
             hidden: Struct = {"tag": entry["tag"]}
