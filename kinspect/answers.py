@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kinspect.analysis.answer import Answer, Row, rows_of
+from kinspect.analysis.answer import Answer, Row, Told, rows_of
 from kinspect.filters import Filter
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
@@ -16,6 +16,9 @@ from kinspect.output.answers.lacks import Counted as Taken
 
 LOST = ("gaps", "kernel_drops", "queue_drops", "late_packets", "caps_hit")
 """Keys of the summary that tell of losses in the middle of a run."""
+
+OF_TIMES = frozenset({"--since", "--until"})
+"""Options of the filter that leave out nothing in between."""
 
 
 class Counted:
@@ -66,7 +69,8 @@ class Counted:
         lossy = any(summary[key] for key in LOST) or summary["outcomes"]["orphan"] > 0
         found = []
         for name, answer in self._answers.items():
-            rows, unresolved = rows_of(answer, names, times[1], lossy)
+            chosen = bool({*options} - OF_TIMES) and answer.exchanges < summary["exchanges"]
+            rows, unresolved = rows_of(answer, Told(names, times[1], lossy, chosen))
             rows = [row for row in rows if self._is_chosen(answer, row)]
             told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.serving

@@ -36,12 +36,14 @@ Topic = tuple[str | None, str | None]
 
 
 class Told(NamedTuple):
-    """What a whole run told, for rows: names of topic ids by all that it told, the time of its last packet, and whether
-    anything in the middle of it was lost."""
+    """What a whole run told, for rows: names of topic ids by all that it told, and the time of its last packet.
+    `lossy`: something in the middle of it was lost; `chosen`: a filter left out exchanges anywhere in it, whatever
+    their time."""
 
     names: LearnedNames
     end: int | None = None
     lossy: bool = False
+    chosen: bool = False
 
     def topic(self, topic_id: str) -> str | None:
         """The name of a topic id, told before or after; None if it was not."""
@@ -228,10 +230,11 @@ def open_answer(name: str, **options: Any) -> Answer:
     return answer_class(name)(**options)
 
 
-def rows_of(answer: Answer, names: LearnedNames, end: int | None, lossy: bool) -> tuple[list[Row], int]:
-    """The rows of a run that is over, and the number of topic ids in them that have no name. `names`: those that the
-    whole run told; single lines may have known fewer."""
+def rows_of(answer: Answer, told: Told) -> tuple[list[Row], int]:
+    """The rows of a run that is over, and the number of topic ids in them that have no name: single lines may have
+    known fewer names."""
+    names = told.names
     lines_unresolved, names.unresolved = names.unresolved, set()
-    rows = answer.result(Told(names, end, lossy))
+    rows = answer.result(told)
     unresolved, names.unresolved = names.unresolved, lines_unresolved
     return rows, len(unresolved)

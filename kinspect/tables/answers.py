@@ -46,8 +46,8 @@ define_kind("controller", "node_id int, at time, known_by text")
 define_kind("leader_change", "at time, partition text, from int, to int, epoch int")
 define_kind(
     "transaction",
-    """began time, ended time, duration_ms double, outcome text, epoch int, partitions texts, records long, bytes long,
-    groups texts""",
+    """began time, ended time, duration_ms double, outcome text, fenced_by text, epoch int, partitions texts,
+    records long, bytes long, groups texts""",
 )
 define_kind("broken_api", "api text, used ints, supported ints, requests long, negotiates bool")
 define_kind("conversion", "api text, version int, format int, requests long, release text")

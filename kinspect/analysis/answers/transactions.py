@@ -8,10 +8,12 @@ from itertools import chain
 from typing import Any
 
 from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.answers.client import client_key
 from kinspect.analysis.answers.txnhistory import (
     END,
     FENCED,
     FENCING,
+    HOLE,
     INIT,
     MARKER,
     ONGOING,
@@ -53,10 +55,11 @@ Struct = dict[str, Any]
 
 @dataclass(slots=True)
 class _Id(Record):
-    """A transactional id. `client` and `producer` are the last, of those that brokers took if there are any; `cut` is
-    the time of the first event for which there was no room."""
+    """A transactional id. `client` and `producer` are the last, of those that brokers took if there are any; `clients`:
+    all of them, with their addresses; `cut` is the time of the first event for which there was no room."""
 
     events: set[tuple[Any, ...]] = field(default_factory=set)
+    clients: set[tuple[str | None, str]] = field(default_factory=set)
     epochs: set[int] = field(default_factory=set)
     errors: dict[str, int] = field(default_factory=dict)
     client: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
@@ -72,6 +75,14 @@ class _Producer(Record):
     errors: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Client(Record):
+    """Holes in the connections of a client, or of any at its address if that is all that is known: requests may be
+    missing there."""
+
+    events: set[tuple[Any, ...]] = field(default_factory=set)
+
+
 class Transactions(Answer):
     """Accumulator of the rows."""
 
@@ -79,8 +90,11 @@ class Transactions(Answer):
         super().__init__()
         self._ids = self.records(_Id)
         self._producers = self.records(_Producer)
+        self._clients = self.records(_Client)
 
     def add(self, exchange: Exchange) -> None:
+        if exchange.after_hole and (client := self._clients.of(*client_key(exchange))) is not None:
+            self.keep(client.events, Event(exchange.timestamp or 0, exchange.key, HOLE))
         add = _ADD.get(exchange.api_key)
         if add is not None and exchange.request is not None:
             add(self, exchange)
@@ -95,7 +109,12 @@ class Transactions(Answer):
         request, answer = _bodies(exchange)
         codes = _codes(answer.get("responses"), "partition_responses", "index", "error_code")
         room = RecordRoom(exchange.connection.caps)
-        producer, epoch, taken, records, size = -1, -1, [], 0, 0
+        producer, epoch, taken = -1, -1, []
+        # Not known where a message was cut.
+        is_whole = all(
+            message is not None and message.complete for message in (exchange.request, exchange.response)
+        )
+        records = size = 0 if is_whole else -1
         for partition, struct in _partitions(request.get("topic_data"), "partition_data", "index"):
             value = struct.get("records")
             if value is None:
@@ -106,9 +125,9 @@ class Transactions(Answer):
                 producer, epoch = (
                     (batches[0]["producer_id"], batches[0]["producer_epoch"]) if batches else (-1, -1)
                 )
-            if codes.get(partition, UNANSWERED) in (0, UNANSWERED):
+            if codes.get(partition, UNANSWERED) == 0:
                 taken.append(partition)
-                size += len(value)
+                size = size if size < 0 else size + len(value)
                 records = -1 if records < 0 or found.count is None else records + found.count
         producer, epoch = _number(producer), _number(epoch)
         self._add(exchange, name, PART, producer, epoch, codes.values(), taken, records=records, bytes=size)
@@ -120,7 +139,8 @@ class Transactions(Answer):
             return
         producer, epoch = _number(answer.get("producer_id")), _number(answer.get("producer_epoch"))
         timeout = _number(request.get("transaction_timeout_ms"))
-        self._add(exchange, name, INIT, producer, epoch, _error(answer), value=timeout)
+        client = _text(exchange.client_id)
+        self._add(exchange, name, INIT, producer, epoch, _error(answer), value=timeout, word=client)
 
     def _add_partitions(self, exchange: Exchange) -> None:
         request, answer = _bodies(exchange)
@@ -146,7 +166,7 @@ class Transactions(Answer):
                 for topic in _each(each, "topics")
                 for index in topic.get("partitions") or ()
             ]
-            taken = [partition for partition in named if codes.get(partition, UNANSWERED) in (0, UNANSWERED)]
+            taken = [partition for partition in named if codes.get(partition, UNANSWERED) == 0]
             codes_told = [*codes.values(), *filter(None, _error(answer))]
             producer, epoch = _number(each.get("producer_id")), _number(each.get("producer_epoch"))
             # Brokers ask whether a client has added partitions, or add them for it (KIP-890).
@@ -170,9 +190,8 @@ class Transactions(Answer):
         if name is None:
             return
         producer, epoch = _number(request.get("producer_id")), _number(request.get("producer_epoch"))
-        self._add(
-            exchange, name, END, producer, epoch, _error(answer), value=int(request.get("committed") is True)
-        )
+        asked = _number(request.get("committed"))
+        self._add(exchange, name, END, producer, epoch, _error(answer), value=asked)
         record = self._ids.of(name)
         if record is not None and _number(answer.get("producer_epoch")) >= 0:
             self.keep(record.epochs, answer["producer_epoch"])
@@ -190,7 +209,7 @@ class Transactions(Answer):
                 _number(marker.get("producer_id")),
                 _number(marker.get("producer_epoch")),
                 done=exchange.completed_at or 0,
-                value=int(marker.get("transaction_result") is True),
+                value=_number(marker.get("transaction_result")),
                 version=_number(marker.get("transaction_version")),
             )
             self.keep(record.events, event)
@@ -264,12 +283,13 @@ class Transactions(Answer):
             return
         rank = (int(error == 0 and kind != INIT), *exchange.key)
         if by_client:
+            self.keep(record.clients, client_key(exchange))
             record.client = _last(record.client, rank, exchange.client_id)
         if producer >= 0:
             record.producer = _last(record.producer, (int(error == 0), *exchange.key), producer)
         if epoch >= 0:
             self.keep(record.epochs, epoch)
-        named = tuple(sorted({each for each in partitions if each[0] != OFFSETS and self._has_room()}))
+        named = tuple(sorted({each for each in partitions if _is_named(each) and self._has_room()}))
         event = Event(
             _time(exchange),
             exchange.key,
@@ -295,6 +315,7 @@ class Transactions(Answer):
             for event in record.events:
                 owners.setdefault(Event(*event).producer, set()).add(name)
         markers = {producer: record for (producer,), record in self._producers.items()}
+        holes = {client: record.events for client, record in self._clients.items()}
         rows = []
         for (name,), record in ids:
             # Two clusters in one capture may have one producer id for two: then nobody knows whose a marker is.
@@ -303,7 +324,9 @@ class Transactions(Answer):
                 for producer, names in owners.items()
                 if names == {name} and producer in markers
             ]
-            rows.append(_row(name, record, own, told))
+            own_clients = {each for client_id, ip in record.clients for each in ((client_id, ip), (None, ip))}
+            missing = [event for client in own_clients for event in holes.get(client, ())]
+            rows.append(_row(name, record, own, missing, told))
         return sorted(rows, key=_place)
 
 
@@ -314,10 +337,10 @@ def _place(row: Row) -> tuple[Any, ...]:
     return -wrong, -sum(row["errors"].values()), -len(outcomes), row["transactional_id"]
 
 
-def _row(name: str, record: _Id, markers: list[_Producer], told: Told) -> Row:
+def _row(name: str, record: _Id, markers: list[_Producer], holes: list[tuple[Any, ...]], told: Told) -> Row:
     cut = record.cut
-    events = [Event(*event) for event in chain(record.events, *(each.events for each in markers))]
-    found = history(event for event in events if cut is None or event.time < cut)
+    events = [Event(*event) for event in chain(record.events, holes, *(each.events for each in markers))]
+    found = history((event for event in events if cut is None or event.time < cut), told.chosen)
     errors = dict(record.errors)
     for producer in markers:
         for error, count in producer.errors.items():
@@ -341,12 +364,19 @@ def _shown(found: Transaction, told: Told) -> Row:
         "ended": iso_time(found.ended or None),
         "duration_ms": milliseconds(found.ended - found.began) if found.began and found.ended else None,
         "outcome": found.outcome,
+        "fenced_by": found.fenced_by,
         "epoch": found.epoch if found.epoch >= 0 else None,
         "partitions": [f"{topic}-{index}" for topic, index in sorted(partitions)],
         "records": found.records,
         "bytes": found.bytes,
         "groups": sorted(found.groups),
     }
+
+
+def _is_named(partition: Partition) -> bool:
+    """True for a partition that a transaction is told to have; a name or number may have been cut off."""
+    name, topic_id, index = partition
+    return bool(name or topic_id) and name != OFFSETS and index >= 0
 
 
 def _last(seen: tuple[Any, Any] | None, rank: tuple[int, ...], value: Any) -> tuple[Any, Any] | None:

@@ -18,9 +18,11 @@ UNANSWERED = 1 << 15
 CONCURRENT_TRANSACTIONS = 51
 FENCING = frozenset({47, 90})
 """INVALID_PRODUCER_EPOCH, PRODUCER_FENCED."""
-# What an event says: a part of a transaction, its end, a new producer, a marker, a state.
-PART, END, INIT, MARKER, STATE = range(5)
+# What an event says: a part of a transaction, its end, a new producer, a marker, a state; or that others before it may
+# be missing.
+PART, END, INIT, MARKER, STATE, HOLE = range(6)
 STATE_ONGOING, STATE_FENCING = "Ongoing", "PrepareEpochFence"
+_OUTCOMES = {1: COMMITTED, 0: ABORTED}
 _STATES = {
     "PrepareCommit": COMMITTED,
     "CompleteCommit": COMMITTED,
@@ -38,7 +40,7 @@ class Event(NamedTuple):
     unknown.
 
     `value`: of an END and a MARKER 1 to commit, of an INIT the timeout, of a STATE the beginning, both in milliseconds.
-    `version`: a marker's transaction version. `word`: a group, or the name of a state.
+    `version`: a marker's transaction version. `word`: a group, the name of a state, or of an INIT the client's id.
     """
 
     time: int
@@ -59,7 +61,10 @@ class Event(NamedTuple):
 @dataclass(slots=True)
 class Transaction:
     """A transaction. `outcome` is None if it ended unseen; `asked`: the outcome that an unanswered EndTxn asked for;
-    `known`: when a broker had taken its first part; `fencing`: a new producer wants its place."""
+    `known`: when a broker had taken its first part; `fencing`: a new producer wants its place; `fenced_by`: its client;
+    `doubt`: parts of it, or of another one before it, may be missing; `lost`: so may its end; `answered`: an EndTxn
+    was, so that it ended then. Of `records` and `bytes`
+    None is unknown."""
 
     producer: int
     epoch: int
@@ -69,18 +74,32 @@ class Transaction:
     outcome: str | None = ONGOING
     asked: str | None = None
     fencing: bool = False
+    fenced_by: str | None = None
+    doubt: bool = False
+    lost: bool = False
+    answered: bool = False
     partitions: set[Partition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     records: int | None = 0
-    bytes: int = 0
+    bytes: int | None = 0
 
     def add(self, event: Event) -> None:
-        """Add what a part of it says."""
+        """Add what a part of it says; one without an answer may have been refused."""
+        if event.error == UNANSWERED:
+            self.records = self.bytes = None
+            return
+        self.lost = False
         self.partitions.update(event.partitions)
         if event.word:
             self.groups.add(event.word)
-        self.bytes += event.bytes
+        self.bytes = None if event.bytes < 0 or self.bytes is None else self.bytes + event.bytes
         self.records = None if event.records < 0 or self.records is None else self.records + event.records
+
+    def lose(self) -> None:
+        """Note that parts of it may be missing."""
+        self.doubt = self.lost = True
+        self.began = 0
+        self.records = self.bytes = None
 
 
 class History:
@@ -88,9 +107,12 @@ class History:
 
     def __init__(self) -> None:
         self.transactions: list[Transaction] = []
+        # Whether a transaction may have begun that was not seen; no longer once a producer has begun or ended one.
+        self._doubt = True
         self._open: Transaction | None = None
         # Producer id and epoch that hold the transactional id, and its timeout in nanoseconds.
         self._holder: tuple[int, int] | None = None
+        self._holder_client: str | None = None
         self._timeout: int | None = None
         # Producers that were told, and those found out that they were replaced.
         self._told: set[tuple[int, int]] = set()
@@ -106,7 +128,7 @@ class History:
         elif event.error in (0, UNANSWERED) and not self._is_replaced(event):
             there = self._of(event)
             if there is None:
-                there = self._begin(event.producer, event.epoch, event.time, _known(event))
+                there = self._begin(event, event.time, _known(event))
             there.add(event)
 
     def _refused_part(self, event: Event) -> None:
@@ -114,51 +136,70 @@ class History:
         there = self._of(event)
         if there is not None:
             self._end(there, self._how_replaced(there, event.time), event.done)
-        elif (event.producer, event.epoch) not in self._replaced:
+        elif (event.producer, event.epoch) not in self._replaced and not self._has_unended(event):
             # One that the client had begun, and no broker took.
             told = Transaction(event.producer, event.epoch, event.time, event.done, event.done, FENCED)
+            told.fenced_by = self._holder_client
+            if self._doubt:
+                told.lose()
+                told.outcome = told.fenced_by = None
             self.transactions.append(told)
             self._replaced.add((event.producer, event.epoch))
 
+    def _has_unended(self, event: Event) -> bool:
+        """True if a transaction of the event's producer is known, and its end was not seen."""
+        one = event.producer, event.epoch
+        return any(each.outcome is None and (each.producer, each.epoch) == one for each in self.transactions)
+
     def _asked_end(self, event: Event) -> None:
-        there, outcome = self._of(event), COMMITTED if event.value == 1 else ABORTED
+        there, outcome = self._of(event), _OUTCOMES.get(event.value)
         if event.error == 0:
             if there is None and (event.producer, event.epoch) not in self._told:
-                there = self._begin(event.producer, event.epoch, 0, event.time)
+                there = self._begin(event, 0, event.time)
+                there.lose()
             if there is not None:
+                there.answered = True
                 self._end(there, outcome, event.done)
             self._told.add((event.producer, event.epoch))
+            self._doubt = False
         elif there is not None and event.error in FENCING:
             self._end(there, self._how_replaced(there, event.time), event.done)
         elif there is not None and event.error == UNANSWERED:
-            there.asked = outcome
+            there.asked, there.lost = outcome, True
 
     def _init(self, event: Event) -> None:
         there = self._open
         if event.error == 0:
             if there is not None:
                 how = None if there.asked else self._how_replaced(there, event.time)
+                there.fenced_by = event.word or None
                 self._end(there, how, event.done)
-            self._holder = event.producer, event.epoch
+            self._doubt = False
+            self._holder, self._holder_client = (event.producer, event.epoch), event.word or None
             self._told.add(self._holder)
             self._timeout = event.value * NS_PER_MS if event.value > 0 else None
         elif there is not None and event.error == CONCURRENT_TRANSACTIONS:
-            there.fencing = True
+            there.fencing, there.fenced_by = True, event.word or None
+        elif event.error == UNANSWERED:
+            self._hole(event)
 
     def _marker(self, event: Event) -> None:
         there = self._told_of(event)
         if there is None:
             return
-        outcome = COMMITTED if event.value == 1 else self._how_aborted(there, event)
-        self._end(there, outcome, event.done or event.time)
+        outcome = (
+            COMMITTED if event.value == 1 else self._how_aborted(there, event) if event.value == 0 else None
+        )
+        self._end(there, outcome, 0 if _may_be_later(there) else event.done or event.time)
 
     def _state(self, event: Event) -> None:
         if event.word == STATE_ONGOING:
             if self._open is None:
                 began = event.value * NS_PER_MS if event.value > 0 else 0
-                self._begin(event.producer, event.epoch, began, event.time).partitions.update(
-                    event.partitions
-                )
+                told = self._begin(event, began, event.time)
+                told.lose()
+                told.began, told.lost = began, False
+                told.partitions.update(event.partitions)
             return
         there = self._told_of(event)
         if there is None:
@@ -167,20 +208,37 @@ class History:
             there.fencing = True
         elif event.word in _STATES:
             outcome = _STATES[event.word]
-            self._end(there, self._how_aborted(there, event) if outcome == ABORTED else outcome, event.done)
+            how = self._how_aborted(there, event) if outcome == ABORTED else outcome
+            self._end(there, how, 0 if _may_be_later(there) else event.done)
 
-    def _begin(self, producer: int, epoch: int, began: int, known: int) -> Transaction:
+    def _hole(self, event: Event) -> None:
+        """Events before this one may be missing."""
+        self._doubt = True
+        if self._open is not None:
+            self._open.lose()
+        for each in self.transactions[-2:]:
+            if not each.answered:
+                # The answer to EndTxn may have come before what told the end.
+                each.ended = 0
+
+    def _begin(self, event: Event, began: int, known: int) -> Transaction:
+        producer, epoch = event.producer, event.epoch
         if self._open is not None:
             # It ended before: as asked, or nobody saw how.
-            self._end(self._open, self._open.asked, 0)
+            self._end(self._open, self._open.asked if event.error == 0 else None, 0)
         self._holder = producer, epoch
         self._told.add(self._holder)
         self._open = Transaction(producer, epoch, began, known)
+        # A part that may have been refused begins nothing for certain.
+        if self._doubt or event.error == UNANSWERED:
+            self._open.lose()
         self.transactions.append(self._open)
         return self._open
 
     def _end(self, there: Transaction, outcome: str | None, when: int) -> None:
         there.outcome, there.ended = outcome, when
+        if outcome != FENCED:
+            there.fenced_by = None
         if outcome in (FENCED, TIMED_OUT):
             self._replaced.add((there.producer, there.epoch))
         self._open = None
@@ -213,11 +271,13 @@ class History:
         holder = self._holder
         return holder is not None and one != holder and one < holder and one in self._told
 
-    def _how_replaced(self, there: Transaction, time: int) -> str:
+    def _how_replaced(self, there: Transaction, time: int) -> str | None:
         """The end of a transaction whose producer lost its place."""
+        if there.doubt and not there.fencing:
+            return None
         return TIMED_OUT if not there.fencing and self._is_over(there, time) else FENCED
 
-    def _how_aborted(self, there: Transaction, event: Event) -> str:
+    def _how_aborted(self, there: Transaction, event: Event) -> str | None:
         """The end of a transaction that was aborted and for which no answered EndTxn asked.
 
         A coordinator that aborts by itself takes the next epoch; in version 2 it does so for EndTxn too.
@@ -226,6 +286,8 @@ class History:
             return ABORTED
         if there.fencing:
             return FENCED
+        if there.doubt or there.asked is not None:
+            return None
         if self._timeout is None or self._is_over(there, event.time):
             return TIMED_OUT
         return ABORTED if event.version >= 2 else FENCED
@@ -241,16 +303,29 @@ _ADD: dict[int, Any] = {
     INIT: History._init,
     MARKER: History._marker,
     STATE: History._state,
+    HOLE: History._hole,
 }
+
+
+def _may_be_later(there: Transaction) -> bool:
+    """True if the answer to an EndTxn may have told the end before."""
+    return there.doubt or there.asked is not None
 
 
 def _known(event: Event) -> int:
     return event.time if event.error == UNANSWERED else event.done or event.time
 
 
-def history(events: Iterable[Event]) -> list[Transaction]:
-    """The transactions in the order of their first events. `events`: in any order."""
+def history(events: Iterable[Event], chosen: bool = False) -> list[Transaction]:
+    """The transactions in the order of their first events. `events`: in any order; `chosen`: there may have been others
+    between any two of them."""
     found = History()
     for event in sorted(events):
+        if chosen:
+            found.add(event._replace(kind=HOLE))
         found.add(event)
+    for each in found.transactions:
+        if each.outcome == ONGOING and (chosen or each.lost):
+            # It may have ended.
+            each.outcome = None
     return found.transactions

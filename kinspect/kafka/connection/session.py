@@ -32,7 +32,7 @@ from kinspect.protocol.schema import header_version
 from kinspect.state import fields, fill
 
 STATE: Final = (
-    *("exchanges", "gaps", "gap_bytes", "client_id", "principal", "software", "_role"),
+    *("exchanges", "gaps", "gap_bytes", "holed", "client_id", "principal", "software", "_role"),
     *("_api_versions", "_client_text", "_response_end", "_throttled", "_conflicts"),
 )
 """The plain fields of `Session`."""
@@ -112,6 +112,7 @@ class Session:
         self.exchanges = 0
         self.gaps = 0
         self.gap_bytes = 0
+        self.holed = False  # messages may be missing since the last exchange
         self.client_id: str | None = None
         self.principal: str | None = None
         self.software: tuple[str | None, str | None] = (None, None)
@@ -200,6 +201,7 @@ class Session:
     def _lose_messages(self, framer: Framer) -> None:
         """Note that whole messages may be lost in a hole, unless the next boundary is known."""
         if framer.desynchronised:
+            self.holed = True
             if framer is self._requests:
                 self._lose_request()
             else:
@@ -624,6 +626,7 @@ class Session:
             self._conflicts = {}
         if exchange.api_key in FETCH_APIS:
             exchange.fetched = self._fetch_sessions.take(exchange)
+        exchange.after_hole, self.holed = self.holed, False
         self.exchanges += 1
         exchange.key = self._numbering.key(time, frame)
         self._ledger.finish(exchange)

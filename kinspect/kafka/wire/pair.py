@@ -42,6 +42,7 @@ class Pair:
     __slots__ = (
         *STATE,
         *(
+            "after_hole",
             "api_candidates",
             "completed_at",
             "connection",
@@ -93,6 +94,8 @@ class Pair:
         self.noted: tuple[Problem, ...] = ()
         # What a fetch session stands for, as its request need not name it.
         self.fetched: Fetched | None = None
+        # Others before it may be missing: the connection's begin was not seen, or bytes were lost since the last one.
+        self.after_hole = False
         # Properties of the client, as known when the exchange completed.
         self.role: str | None = None
         self.principal: str | None = None

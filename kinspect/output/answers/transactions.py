@@ -9,7 +9,7 @@ from kinspect.output.answers.layout import ERROR, NOTE, Clock, Column, Layout, R
 EXPECTED = frozenset({"CONCURRENT_TRANSACTIONS"})
 """Error codes that belong to transactions that follow each other quickly."""
 ENDED = frozenset({"committed", "aborted"})
-UNSEEN = "ended unseen"
+UNSEEN = "end not seen"
 ABORTED_SHOWN = 3
 NAMELESS = "UNKNOWN_CODE_"
 """What names of codes begin with that no release of Kafka has: no filter asks for them."""
@@ -69,6 +69,7 @@ def _details(row: Row, clock: Clock) -> list[str]:
 def _transaction(one: Row, clock: Clock) -> str:
     parts = [
         f"{clock(one['began'])} {(one['outcome'] or UNSEEN).replace('_', ' ')}",
+        f" by {one['fenced_by']}" if one["fenced_by"] else "",
         f" after {_span(one['duration_ms'])}" if one["duration_ms"] is not None else "",
         f"; epoch {known(one['epoch'])}",
         f"; {counted(one['records'], 'record')} in {listed(one['partitions'])}" if one["partitions"] else "",
