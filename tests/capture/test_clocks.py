@@ -118,6 +118,15 @@ def test_rotated_captures_and_others_share_nothing(tmp_path):
     assert read(tmp_path, whole)[1]["clock_offsets"] is None
 
 
+@pytest.mark.parametrize(("ahead", "lacks"), [(7 * MS, 0), (312 * MS, 1)])
+def test_answers_tell_of_clocks_that_are_not_set_right(tmp_path, ahead, lacks):
+    for number, capture in enumerate(two_hosts(NAMES[0], ahead)):
+        (tmp_path / f"{number}.pcap").write_bytes(nanosecond_pcap(capture))
+    found = kinspect.answer("latency", [tmp_path / "0.pcap", tmp_path / "1.pcap"])
+    told = [line for line in found["capture"]["incomplete"] if line.startswith("the clock of ")]
+    assert len(told) == lacks
+
+
 def test_an_answer_before_its_request_in_another_capture_is_a_problem(tmp_path):
     ports = listening(NAMES[0])
     client, broker = two_hosts(NAMES[0], -312 * MS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from kinspect.output.escape import escape
 from kinspect.tls.keylog import NONE_GIVEN
 
 Object = dict[str, Any]
@@ -99,6 +100,11 @@ def _unknown(options: dict[str, int]) -> str:
     return ", ".join(each)
 
 
+def _clocks(offsets: list[Object]) -> str:
+    off = [escape(each["file"]) for each in offsets if not each["applied"] and each["offset_ms"]]
+    return f"the clock of {_joined(off)} differs by more than --clock-skew allows" if off else ""
+
+
 _LACKS: dict[str, Callable[[Any], str]] = {
     "kernel_drops": lambda count: f"{_count(count, 'packet')} dropped by the kernel",
     "queue_drops": lambda count: f"{_count(count, 'packet')} not decoded, as they came too fast",
@@ -107,6 +113,7 @@ _LACKS: dict[str, Callable[[Any], str]] = {
     "partial_connections": _partial,
     "gap_causes": _gaps,
     "tls_not_decrypted": _tls,
+    "clock_offsets": _clocks,
     "late_packets": lambda count: f"{_count(count, 'packet')} out of time",
     "caps_hit": lambda caps: f"limits reached: {', '.join(caps)}",
     "unresolved_topic_ids": lambda count: f"{_count(count, 'topic id')} without a name",
