@@ -94,8 +94,10 @@ class History:
     has: dict[str, Assigned] = field(default_factory=dict)
 
     def departs(self, member: str, departure: Departure, known: Known) -> None:
-        """Note that a member left, unless it had left before or was there later."""
-        if member not in self.departures and (known.alive is None or known.alive <= departure.time):
+        """Note that a member left, unless it had left before, came later or was there later."""
+        came = self.joined.get(member, departure.time)
+        heard = departure.time if known.alive is None else known.alive
+        if member not in self.departures and max(came, heard) <= departure.time:
             self.departures[member] = departure
 
 
