@@ -20,7 +20,7 @@ from rich.text import Text
 from kinspect.answers import Counted
 from kinspect.capture import open_timeline
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.model import Block
+from kinspect.model import NS_PER_SECOND, Block
 from kinspect.pipeline import Inspector
 from kinspect.tui.live.pages import LOOK_NS
 from kinspect.tui.live.picture import Status
@@ -60,7 +60,14 @@ def replay(capture: str, paper: Paper, keys: str = "", first: str = "") -> None:
     inspector = Inspector(files=["lo"], emit=frozenset({"exchange", "connection"}))
     blocks = list(_pieces(open_timeline([str(ROOT / capture)])))
     now = blocks[0].times[0] or 0
-    view = LiveView(paper, "lo", lambda: None, utc=True, clock=lambda: now)  # type: ignore[arg-type]
+    view = LiveView(
+        paper,  # type: ignore[arg-type]
+        "lo",
+        lambda: None,
+        utc=True,
+        clock=lambda: now,
+        wall=lambda: now / NS_PER_SECOND,
+    )
 
     def status() -> Status:
         counts = inspector.counts

@@ -83,6 +83,18 @@ SECTIONS = {
     "Anywhere": OTHERS,
 }
 
+ON_LIVE = (
+    Key("1 … 9 u", "an answer's page, counted from when it is opened"),
+    Key("0", "the overview"),
+    Key("w", "the overview of the last minute, or since the start"),
+    Key("↑ ↓ PgUp PgDn Home End", "scroll a page"),
+    Key("→ ←", "sideways: a page's columns that have no room"),
+    Key("Space", "hold the view still; pages count on"),
+    Key("?", "these keys; any key: back"),
+    Key("q Ctrl-C", "end, with the summary"),
+)
+"""The keys of the live view."""
+
 RECIPES = (
     (
         "The slowest exchange and its bytes",

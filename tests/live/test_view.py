@@ -112,27 +112,25 @@ def test_pages_count_from_when_they_are_opened(terminal):
         exchanged()
     terminal.until("orders")
     terminal.send("2")
-    terminal.until("topics, 0 exchanges since it was opened", "no exchange yet")
+    terminal.until("topics, 0 exchanges since ", "no exchange yet")
     with load(port, 100, 3) as exchanged:
         terminal.until(patterns=(r"orders +consume +load-consumer .*", r"orders +produce +load-producer .*"))
         for width, height in ((120, 40), (60, 15), (80, 24)):
             terminal.resize(width, height)
-            terminal.until(
-                "load-consumer", patterns=(rf"topics, .* since it was opened, .*─{{{width // 20}}}",)
-            )
+            terminal.until("load-consumer", patterns=(rf"topics, .* since .*─{{{width // 20}}}",))
         count = exchanged()["exchanges"]
     half = (count + 1) // 2, count // 2
     rows = tuple(
         rf"orders +{does} +load-{who} .* {each} .*"
         for does, who, each in zip(("produce", "consume"), ("producer", "consumer"), half, strict=True)
     )
-    terminal.until(f"topics, {count} exchanges since it was opened", patterns=rows)
+    terminal.until(f"topics, {count} exchanges since ", patterns=rows)
     terminal.send("3")
-    terminal.until("clients, 0 exchanges since it was opened")
+    terminal.until("clients, 0 exchanges since ")
     terminal.send("0")
     terminal.until("Last exchanges")
     terminal.send("2", "PageDown", "Up")
-    terminal.until(f"topics, {count} exchanges since it was opened", patterns=rows)
+    terminal.until(f"topics, {count} exchanges since ", patterns=rows)
     terminal.send("C-c")
     assert terminal.status() == 0
     terminal.until("packets dropped by the capturing kernel: 0")

@@ -25,9 +25,9 @@ from kinspect.analysis.traffic import ApiResult, Fault, Names, TrafficResult
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.output import Style, units
 from kinspect.output.answers import layout
-from kinspect.output.answers.layout import Room
 from kinspect.output.console import make_console
 from kinspect.pipeline import Inspector
+from kinspect.tui.keys import ON_LIVE
 from kinspect.tui.live import panels
 from kinspect.tui.live.keys import DOWN, END, HOME, PAGE_DOWN, PAGE_UP, UP, KeyReader
 from kinspect.tui.live.pages import OPENED
@@ -55,7 +55,7 @@ def test_since_start():
     assert "APIs, since start" in shown[4]
     assert shown[5].split() == words("API COUNT FAILED P50 P99 MAX P50 P99 MAX")
     assert shown[6].split()[:2] == ["Fetch", "204"]
-    assert shown[0].endswith("w last minute  space hold  1-9 answers  q quit")
+    assert shown[0].endswith("w last minute  space hold  1-9 pages  ? keys  q quit")
 
 
 def words(text):
@@ -124,7 +124,9 @@ def test_what_the_numbers_are():
     assert words("12:34:59 app Fetch v17 1.00ms orders[0]") == rest[-1]
 
 
-PAGE = ShownPage("groups", 65, 1234, Text("GROUP  KIND"), [Text(f"line {number}") for number in range(40)], 3)
+PAGE = ShownPage(
+    "groups", "23:12:11", 65, 1234, Text("GROUP  KIND"), [Text(f"line {number}") for number in range(40)], 3
+)
 
 
 @given(st.integers(1, 300), st.integers(1, 90), st.booleans(), st.sampled_from([None, PAGE]))
@@ -168,9 +170,10 @@ def test_columns_give_way(width, columns):
 @pytest.mark.parametrize(
     ("width", "keys"),
     [
-        (80, "w since start space hold 1-9 answers q quit"),
-        (66, "space hold 1-9 answers q quit"),
-        (50, "1-9 answers q quit"),
+        (80, "w since start space hold 1-9 pages ? keys q quit"),
+        (70, "space hold 1-9 pages ? keys q quit"),
+        (60, "1-9 pages ? keys q quit"),
+        (50, "? keys q quit"),
         (40, "q quit"),
         (30, ""),
     ],
@@ -306,7 +309,7 @@ def no_rows(counted):
 
 
 def view_on(paper, clock, quit=lambda: None):
-    return LiveView(paper, "lo", quit, utc=True, clock=clock)
+    return LiveView(paper, "lo", quit, utc=True, clock=clock, wall=lambda: 83_531)
 
 
 @pytest.mark.parametrize(("drawing", "least"), [(0, INTERVAL_NS), (50 * MS, 50 * MS * (REST + 1))])
@@ -365,12 +368,13 @@ class Pages:
         self.asked = 0
         self.asking = 0
         self.options = []
+        self.span = None, None
 
     def answered(self, counted):
         self.asked += 1
         self.clock.now += self.asking
         summary = Inspector(files=["lo"]).summary()
-        return counted.objects(summary, self.names, (None, None), self.options)[0]
+        return counted.objects(summary, self.names, self.span, self.options)[0]
 
     def after(self, keys="", exchanges=(), seconds=2):
         for exchange in exchanges:
@@ -393,11 +397,14 @@ ERRORS = [*kinspect.read(CAPTURES / "errors_java.pcap.gz")]
 
 def test_a_page_has_the_rows_of_its_answer(pages):
     pages.paper.size = (120, 100)
+    pages.span = ERRORS[0].key[0], ERRORS[-1].key[0]
     pages.after("6")
     lines = pages.after(exchanges=ERRORS)
     found = kinspect.answer("errors", CAPTURES / "errors_java.pcap.gz")
-    parts = layout.parts(found, 120, Style(utc=True), room=Room(500, 100, ""))
-    expected = [line.rstrip() for part in parts for line in part.plain.splitlines()]
+    parts = layout.parts(found, 120, Style(utc=True))
+    expected = [
+        line.rstrip() for part in parts if part.style != layout.NOTE for line in part.plain.splitlines()
+    ]
     assert lines[6 : 6 + len(expected)] == expected
     assert not any(lines[6 + len(expected) :])
 
@@ -416,12 +423,10 @@ def test_a_page_says_what_the_filter_left_out_that_its_command_would_count(pages
 @pytest.mark.parametrize(("key", "name"), OPENED.items())
 def test_each_page_opens_and_the_overview_comes_back(pages, key, name):
     opened = pages.after(key, ERRORS)
-    assert opened[6].startswith(f"{name}, 0 exchanges since it was opened, 0s ago ─")
+    assert opened[6].startswith(f"{name}, 0 exchanges since 23:12:11 (0s) ─")
     assert opened[8] == "no exchange yet"
-    assert opened[0].endswith("PgUp PgDn scroll  space hold  0 overview  q quit")
-    assert pages.after("", ERRORS)[6].startswith(
-        f"{name}, {len(ERRORS)} exchanges since it was opened, 2s ago ─"
-    )
+    assert opened[0].endswith("PgUp PgDn scroll  space hold  0 overview  ? keys  q quit")
+    assert pages.after("", ERRORS)[6].startswith(f"{name}, {len(ERRORS)} exchanges since 23:12:11 (2s) ")
     assert "APIs, last minute" in pages.after("0")[4]
 
 
@@ -430,7 +435,7 @@ def test_a_page_counts_on_while_another_one_is_shown(pages):
     pages.after("6", ERRORS)
     pages.after("0", ERRORS)
     lines = pages.after("2")
-    assert lines[6].startswith(f"topics, {2 * len(ERRORS)} exchanges since it was opened, 6s ago ")
+    assert lines[6].startswith(f"topics, {2 * len(ERRORS)} exchanges since 23:12:11 (6s) ")
     whole = kinspect.answer("topics", CAPTURES / "errors_java.pcap.gz")["rows"]
     small = [row for row in whole if row["topic"] == "pcerr-small" and row["client_id"] == "pc-err-oor"]
     line = next(line for line in lines if "pc-err-oor" in line)
@@ -460,6 +465,35 @@ def test_a_page_scrolls_as_far_as_it_goes(pages):
     pages.after("\x1b[F")
     pages.paper.size = (80, 200)
     assert " of " not in pages.after()[6]
+
+
+def test_a_page_goes_sideways_to_columns_that_have_no_room(pages):
+    found = kinspect.answer("clients", CAPTURES / "errors_java.pcap.gz")
+    titles, *_ = layout.parts(found, 10_000, Style(utc=True))
+    pages.after("3")
+    lines = pages.after("", ERRORS)
+    first, seen = lines[7], [lines[7]]
+    assert "  >: ADDRESS" in lines[6] or " >: ADDRESS" in lines[6]
+    while ">: " in lines[6]:
+        lines = pages.after("\x1b[C")
+        assert "<: back" in lines[6]
+        seen.append(lines[7])
+    assert {*titles.plain.split()} == {*" ".join(seen).split()}
+    assert pages.after(">>>")[7] == seen[-1]
+    for _ in seen[1:]:
+        lines = pages.after("\x1b[D")
+    assert lines[7] == first
+    assert pages.after("<")[7] == first
+
+
+def test_the_keys_are_told_until_one_is_pressed(pages):
+    before = pages.after("2", ERRORS)
+    told = "\n".join(pages.after("?"))
+    for key in ON_LIVE:
+        assert re.search(f"^ *{re.escape(key.key)} +{re.escape(key.does)}$", told, re.MULTILINE)
+    for key, name in OPENED.items():
+        assert f"{key} {name}" in told
+    assert pages.after("x")[4:6] == before[4:6]
 
 
 def test_a_page_on_hold_stays_and_counts_on(pages):

@@ -103,20 +103,18 @@ TEXT_WIDTH = 80
 PRINTED = Room(40, 6, ": --wide shows all")
 
 
-def parts(
-    found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHING, room: Room = PRINTED
-) -> Iterator[Text]:
+def parts(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHING) -> Iterator[Text]:
     """Lines to show for an answer's object on a terminal of that width. `typed`: what the command to type
-    next is for; without captures there is none; `room`: the lines of a style that is not `wide`."""
+    next is for; without captures there is none."""
     layout = layout_of(found["answer"])
     rows = found["rows"]
     if rows:
         whole, folded = (layout.ordered(rows), []) if style.wide else layout.split(rows)
-        shown = whole if style.wide else whole[: room.rows]
+        shown = whole if style.wide else whole[: PRINTED.rows]
         if shown:
-            yield from _table(Cells(layout, shown, style), width, style, room)
+            yield from _table(Cells(layout, shown, style), width, style)
         if len(whole) > len(shown):
-            yield Text(f"and {len(whole) - len(shown):,} more rows{room.more}", style=DIM)
+            yield Text(f"and {len(whole) - len(shown):,} more rows{PRINTED.more}", style=DIM)
         if folded:
             yield Text(_filled(escape(layout.folded(folded)), width), style=DIM)
         for note in layout.notes(shown):
@@ -233,13 +231,13 @@ class Cells:
         return [escape(line) for line in lines]
 
 
-def _table(cells: Cells, width: int, style: Style, room: Room) -> Iterator[Text]:
+def _table(cells: Cells, width: int, style: Style) -> Iterator[Text]:
     """The rows below the titles, in as many columns as fit."""
     widths = cells.widths if style.wide else cells.fitted(width)
     yield cells.titles(widths)
     for number in range(len(cells.rows)):
         yield cells.line(number, widths)
-        yield from _details(cells.details(number), width, style, room)
+        yield from _details(cells.details(number), width, style)
 
 
 def _cell(column: Column, row: Row, style: Style) -> str:
@@ -249,10 +247,10 @@ def _cell(column: Column, row: Row, style: Style) -> str:
     return escape(text)
 
 
-def _details(lines: list[str], width: int, style: Style, room: Room) -> Iterator[Text]:
-    shown = lines if style.wide else lines[: room.details]
+def _details(lines: list[str], width: int, style: Style) -> Iterator[Text]:
+    shown = lines if style.wide else lines[: PRINTED.details]
     if shown != lines:
-        shown = [*shown, f"and {len(lines) - len(shown):,} more{room.more}"]
+        shown = [*shown, f"and {len(lines) - len(shown):,} more{PRINTED.more}"]
     indent = " " * GAP
     for line in shown:
         text = indent + line if style.wide else _filled(line, width, indent)

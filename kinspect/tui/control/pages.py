@@ -122,7 +122,7 @@ class Pages:
         place = self._rows.place
         text.append(f"{0 if place is None else place + 1:,}/{len(result.sheet.rows):,}", "bold")
         text.append(" rows")
-        if result.sheet.is_aside:
+        if result.sheet.side:
             text.append("  <: back", "yellow")
         if result.sheet.beside:
             text.append(f"  >: {', '.join(result.sheet.beside)}", "yellow")

@@ -8,7 +8,18 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from kinspect.output import Style
-from kinspect.output.answers.layout import DIM, GAP, NOTE, PRINTED, Cells, Column, layout_of, span, warnings
+from kinspect.output.answers.layout import (
+    DIM,
+    GAP,
+    NOTE,
+    PRINTED,
+    Cells,
+    Column,
+    Room,
+    layout_of,
+    span,
+    warnings,
+)
 from kinspect.output.escape import escape
 
 
@@ -21,17 +32,23 @@ class SheetLine(NamedTuple):
 
 
 class Sheet:
-    """The lines of an answer's object (see `output.answers.document`), each drawn when it is asked for."""
+    """The lines of an answer's object (see `output.answers.document`), each drawn when it is asked for. `room`: how
+    many there are at most; else all rows, which unfold."""
 
-    def __init__(self, found: dict[str, Any], style: Style) -> None:
+    def __init__(self, found: dict[str, Any], style: Style, room: Room | None = None) -> None:
         layout = layout_of(found["answer"])
         self.rows, folded = layout.split(found["rows"])
+        self._room = room or Room(len(self.rows), PRINTED.details, " (→)")
+        left_out = len(self.rows) - self._room.rows
+        self.rows = self.rows[: self._room.rows]
         self.nothing = layout.empty(found["capture"])
         self._cells = Cells(layout, self.rows, style)
-        self._span = span(found["capture"], style) if layout.spans else None
+        # A page of `live` is of a part of the capture.
+        self._span = span(found["capture"], style) if layout.spans and room is None else None
         self._details = [self._cells.details(number) for number in range(len(self.rows))]
         self.warnings = warnings(found["capture"])
-        notes = [(escape(layout.folded(folded)), DIM)] if folded else []
+        notes = [(f"and {left_out:,} more rows", DIM)] if left_out > 0 else []
+        notes += [(escape(layout.folded(folded)), DIM)] if folded else []
         notes += [(escape(note), "") for note in layout.notes(self.rows)]
         self._notes = [*notes, *((text, NOTE) for text in self.warnings)]
         self._unfolded: set[int] = set()
@@ -47,9 +64,10 @@ class Sheet:
         self._side = min(self._side, len(self._sides) - 1)
         self._lay_out()
 
-    def sideways(self, by: int) -> None:
-        """Show columns that had no room, or those before."""
-        self._side = max(0, min(self._side + by, len(self._sides) - 1))
+    def sideways(self, side: int) -> int:
+        """Show columns that have no room; 0: those that have. Returns how far there are some."""
+        self._side = max(0, min(side, len(self._sides) - 1))
+        return self._side
 
     @property
     def beside(self) -> list[str]:
@@ -58,9 +76,9 @@ class Sheet:
         return self._cells.beside(following[0]) if following else []
 
     @property
-    def is_aside(self) -> bool:
-        """True if other columns than the first ones are shown."""
-        return self._side > 0
+    def side(self) -> int:
+        """Which columns are shown; 0: those that have room."""
+        return self._side
 
     @property
     def _widths(self) -> dict[Column, int]:
@@ -80,9 +98,9 @@ class Sheet:
             self.lines += [SheetLine(None, text, style) for text in self._wrapped(note, self._width)]
 
     def _below(self, row: int, details: list[str]) -> list[str]:
-        rest = len(details) - PRINTED.details
+        rest = len(details) - self._room.details
         if rest > 0 and row not in self._unfolded:
-            details = [*details[: PRINTED.details], f"and {rest:,} more (→)"]
+            details = [*details[: self._room.details], f"and {rest:,} more{self._room.more}"]
         return [text for detail in details for text in self._wrapped(detail, self._width - GAP)]
 
     @staticmethod

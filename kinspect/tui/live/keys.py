@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-UP, DOWN, PAGE_UP, PAGE_DOWN, HOME, END = "up", "down", "page up", "page down", "home", "end"
+UP, DOWN, LEFT, RIGHT = "up", "down", "left", "right"
+PAGE_UP, PAGE_DOWN, HOME, END = "page up", "page down", "home", "end"
 
-_LETTERS = {"A": UP, "B": DOWN, "H": HOME, "F": END}
+_LETTERS = {"A": UP, "B": DOWN, "C": RIGHT, "D": LEFT, "H": HOME, "F": END}
 _NAMED = {
     **{f"\x1b{before}{letter}": key for before in "[O" for letter, key in _LETTERS.items()},
     **{f"\x1b[{number}~": key for number, key in ((1, HOME), (4, END), (5, PAGE_UP), (6, PAGE_DOWN))},

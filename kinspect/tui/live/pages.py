@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from textwrap import wrap
 from typing import Any
 
 from rich.text import Text
@@ -13,9 +12,10 @@ from kinspect.answers import Counted
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.model import NS_PER_SECOND
 from kinspect.output import Style
-from kinspect.output.answers.layout import NOTE, Room, parts
+from kinspect.output.answers.layout import Room
+from kinspect.tui.index.sheet import Sheet
 from kinspect.tui.keys import PAGE_KEYS
-from kinspect.tui.live.keys import DOWN, END, HOME, PAGE_DOWN, PAGE_UP, UP
+from kinspect.tui.live.keys import DOWN, END, HOME, LEFT, PAGE_DOWN, PAGE_UP, RIGHT, UP
 from kinspect.tui.live.picture import ShownPage
 
 OPENED = {key: name for name, key in PAGE_KEYS.items()}
@@ -34,23 +34,26 @@ MOVES: dict[str, Callable[[int, int], int]] = {
     END: lambda _top, _room: 1 << 40,
 }
 """By key: the first line shown, from that before and the number of lines shown."""
+SIDEWAYS = {RIGHT: 1, ">": 1, LEFT: -1, "<": -1}
+"""By key: the step to other columns."""
 
 
 class LivePage:
-    """An answer and the lines of its last look. `now`: when it is opened."""
+    """An answer and the lines of its last look. `now`: when it is opened; `clock`: the time of day then."""
 
-    def __init__(self, name: str, now: int, style: Style) -> None:
+    def __init__(self, name: str, now: int, clock: str, style: Style) -> None:
         self.counted = Counted({name: open_answer(name)})
         self.due = now
         """When to look at the rows again."""
         self.looked = False
         self._name = name
         self._begun = now
+        self._clock = clock
         self._style = style
         self._exchanges = 0
-        self._found: dict[str, Any] = {}
+        self._sheet: Sheet | None = None
+        self._side = 0
         self._width = 0
-        self._titles: Text | None = None
         self._lines: list[Text] = []
         self._top = 0
 
@@ -61,7 +64,7 @@ class LivePage:
 
     def look(self, found: dict[str, Any], width: int) -> None:
         """Take the rows of the answer's object."""
-        self._found = found
+        self._sheet = Sheet(found, self._style, ROOM)
         self.looked = True
         self._lay_out(width)
 
@@ -70,27 +73,39 @@ class LivePage:
         if key in MOVES:
             self._top = MOVES[key](self._top, room)
             self._clamp(room)
+        if key in SIDEWAYS:
+            self._side += SIDEWAYS[key]
+            self._lay_out(self._width)
 
     def shown(self, now: int, width: int, room: int) -> ShownPage:
         """The page for that width, and room for so many lines."""
         if width != self._width:
             self._lay_out(width)
         self._clamp(room)
-        seconds = (now - self._begun) / NS_PER_SECOND
-        return ShownPage(self._name, seconds, self._exchanges, self._titles, self._lines, self._top)
+        sheet, seconds = self._sheet, (now - self._begun) / NS_PER_SECOND
+        beside = ["<: back"] if self._side else []
+        beside += [f">: {', '.join(sheet.beside)}"] if sheet and sheet.beside else []
+        titles = sheet.head()[0] if sheet and sheet.rows else None
+        return ShownPage(
+            self._name,
+            self._clock,
+            seconds,
+            self._exchanges,
+            titles,
+            self._lines,
+            self._top,
+            "  ".join(beside),
+        )
 
     def _clamp(self, room: int) -> None:
         self._top = max(0, min(self._top, len(self._lines) - room))
 
     def _lay_out(self, width: int) -> None:
         self._width = width
-        found = parts(self._found, width, self._style, room=ROOM)
-        self._titles = next(found) if self._found["rows"] else None
-        self._lines = [line for part in found for line in _wrapped(part, width)]
-
-
-def _wrapped(part: Text, width: int) -> list[Text]:
-    """The lines of a part; of rows those that there are, which are cut if they do not fit."""
-    if part.style != NOTE:
-        return [*part.split("\n")]
-    return [Text(line, style=NOTE) for line in wrap(part.plain, max(width, 1))]
+        sheet = self._sheet
+        if sheet is None:
+            return
+        sheet.fit(width)
+        self._side = sheet.sideways(self._side)
+        nothing = [] if sheet.rows else [Text(sheet.nothing)]
+        self._lines = [*nothing, *(sheet.draw(place) for place in range(len(sheet.lines)))]

@@ -13,6 +13,7 @@ from kinspect.analysis.traffic import CONNECTIONS_KEPT
 from kinspect.model import NS_PER_MS
 from kinspect.output import table, units
 from kinspect.output.escape import escape
+from kinspect.tui.keys import ON_LIVE
 from kinspect.tui.live.columns import Grid, LiveColumn, fit
 from kinspect.tui.live.pages import OPENED
 from kinspect.tui.live.picture import LastRow, Picture, ShownPage
@@ -23,6 +24,8 @@ BEHIND_BYTES = 1_000_000
 FOUR_BOXES, BOX_ROWS = 120, 8
 TALL = 10_000
 HEAD_LINES = 4
+LEAST_BESIDE = 12
+"""Room for the columns that have none, before what is counted is cut."""
 
 TOTALS = (
     LiveColumn("", 10, left=True),
@@ -54,6 +57,8 @@ class Section(NamedTuple):
 
 def lines(picture: Picture, width: int, height: int) -> list[Text]:
     """The frame: exactly `height` lines of exactly `width` columns."""
+    if picture.help:
+        return _filled([_title(picture, width), *_help(width)], width, height)
     head = [_title(picture, width), *_totals(picture, width)]
     if picture.message:
         head.append(fit(Text(escape(picture.message), style=NOTE), width))
@@ -111,9 +116,16 @@ def _title(picture: Picture, width: int) -> Text:
 def _keys(picture: Picture) -> tuple[tuple[str, str], ...]:
     """The keys to be told, those first that may be left out."""
     hold = ("space", "go on" if picture.held else "hold")
+    last = ("?", "keys"), ("q", "quit")
     if picture.page is not None:
-        return ("PgUp PgDn", "scroll"), hold, ("0", "overview"), ("q", "quit")
-    return ("w", "last minute" if picture.whole else "since start"), hold, ("1-9", "answers"), ("q", "quit")
+        return ("PgUp PgDn", "scroll"), hold, ("0", "overview"), *last
+    return ("w", "last minute" if picture.whole else "since start"), hold, ("1-9", "pages"), *last
+
+
+def _help(width: int) -> list[Text]:
+    """All keys, and the pages' names with theirs."""
+    keys = [Text.assemble(("  ", ""), (f"{key.key:<23}", KEY), f" {key.does}") for key in ON_LIVE]
+    return [fit(line, width) for line in (*keys, Text(), *_tabs("", width))]
 
 
 def _totals(picture: Picture, width: int) -> list[Text]:
@@ -154,15 +166,21 @@ def page_room(width: int, height: int, message: str) -> int:
 
 
 def _page(page: ShownPage, width: int, room: int) -> list[Text]:
-    title = Text(page.name, style=HEAD)
-    counted = (
-        f"{units.count(page.exchanges)} exchanges since it was opened, {units.duration(page.seconds)} ago"
-    )
     shown = page.lines[page.top : page.top + room]
+    title = Text.assemble(
+        (page.name, HEAD),
+        (
+            f", {units.count(page.exchanges)} exchanges since {page.clock} ({units.duration(page.seconds)})",
+            DIM,
+        ),
+    )
     place = Text(style=DIM)
     if len(shown) < len(page.lines):
         place.append(f" {page.top + 1:,}–{page.top + len(shown):,} of {len(page.lines):,}")
-    rule = _rule(Text.assemble(title, (f", {counted}", DIM)), width - place.cell_len).append_text(place)
+    beside = Text(f" {page.beside}" if page.beside else "", style=NOTE)
+    left = width - title.cell_len - place.cell_len - 1
+    beside.truncate(max(left, LEAST_BESIDE), overflow="ellipsis")
+    rule = _rule(title, width - beside.cell_len - place.cell_len).append_text(beside).append_text(place)
     if not page.exchanges:
         shown = [Text("no exchange yet", style=DIM)]
     return [*_tabs(page.name, width), rule, page.titles or Text(), *shown]

@@ -50,21 +50,24 @@ class LastRow(NamedTuple):
 
 
 class ShownPage(NamedTuple):
-    """A page as it is drawn. `seconds`: since it was opened; `exchanges`: counted since then; `titles`: of its columns,
-    None without rows; `lines`: those below, of which the one with the number `top` is shown first."""
+    """A page as it is drawn. `clock`: when it was opened; `seconds`: since then; `exchanges`: counted since then;
+    `titles`: of its columns, None without rows; `lines`: those below, of which the one with the number `top` is shown
+    first; `beside`: columns that have no room."""
 
     name: str
+    clock: str
     seconds: float
     exchanges: int
     titles: Text | None
     lines: list[Text]
     top: int
+    beside: str = ""
 
 
 class Picture(NamedTuple):
     """A frame. `exchanges`, `failed`: since the beginning; `result`: statistics of the last minute, or of all time
     (`whole`), which is `seconds` long. `api_rows`: largest number of APIs so far, as the panel does not shrink.
-    `page`: a page in place of everything below the head."""
+    `page`: a page in place of everything below the head; `help`: the keys are there instead."""
 
     title: str
     running: float
@@ -80,6 +83,7 @@ class Picture(NamedTuple):
     held: bool = False
     message: str = ""
     page: ShownPage | None = None
+    help: bool = False
 
 
 KEPT = ("broker", "kind", "api", "api_key", "api_version", "latency_ms")

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from kinspect.analysis.rate import Rate
@@ -33,7 +34,7 @@ ROWS = 100
 ROW_AT_ONCE = 64 * 1024
 """Bytes from which on an exchange becomes a row at once, not at the end of its block."""
 RANKED = 20
-QUIT, HOLD, WHOLE, OVERVIEW = "q", " ", "w", "0"
+QUIT, HOLD, WHOLE, OVERVIEW, HELP = "q", " ", "w", "0", "?"
 
 Answered = Callable[[Counted], dict[str, Any]]
 """Gives the object of an answer's rows as they are now."""
@@ -49,7 +50,8 @@ class Below(NamedTuple):
 
 class LiveView:
     """Draws statistics and the last exchanges, or the page of an answer, on `screen`, within `at_work`. `title`: the
-    source of the packets; `quit` is called when q is pressed; `clock`: nanoseconds that do not go back."""
+    source of the packets; `quit` is called when q is pressed; `clock`: nanoseconds that do not go back; `wall`: the
+    time, in seconds."""
 
     def __init__(
         self,
@@ -59,12 +61,14 @@ class LiveView:
         *,
         utc: bool = False,
         clock: Callable[[], int] = time.monotonic_ns,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._screen = screen
         self._title = title
         self._quit = quit
         self._style = Style(utc=utc)
         self._clock = clock
+        self._wall = wall
         self._view = View(fields=table.FIELDS)
         self._begun = clock()
         self._next = self._begun
@@ -78,6 +82,7 @@ class LiveView:
         self._api_rows = 0
         self._whole = False
         self._held = False
+        self._help = False
         self._before: Below | None = None
         self._status: Callable[[], Status] | None = None
         self._answered: Answered | None = None
@@ -138,6 +143,9 @@ class LiveView:
     def _obey(self, key: str, room: int) -> None:
         if key == QUIT:
             self._quit()
+        elif key == HELP or self._help:
+            # Any key ends it.
+            self._help = not self._help
         elif key == HOLD:
             self._held = not self._held
         elif key == OVERVIEW:
@@ -152,7 +160,9 @@ class LiveView:
 
     def _open(self, name: str) -> None:
         if name not in self._pages:
-            self._pages[name] = LivePage(name, self._clock(), self._style)
+            zone = UTC if self._style.utc else None
+            clock = f"{datetime.fromtimestamp(self._wall(), zone):%H:%M:%S}"
+            self._pages[name] = LivePage(name, self._clock(), clock, self._style)
         self._page = self._pages[name]
 
     def _look(self, width: int) -> None:
@@ -185,6 +195,7 @@ class LiveView:
             held=self._held,
             message=self._screen.said,
             page=shown,
+            help=self._help,
         )
 
     def _below(self, now: int) -> Below:

@@ -76,7 +76,7 @@ class AnswerRows(Lines):
     def action_sideways(self, by: int) -> None:
         """Show columns that had no room, or those before."""
         if self.sheet is not None:
-            self.sheet.sideways(by)
+            self.sheet.sideways(self.sheet.side + by)
             self.refresh()
             self.post_message(self.LaidOut())
 
