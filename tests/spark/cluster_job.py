@@ -16,6 +16,7 @@ master, partitions, *paths = sys.argv[1:]
 settings = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
 }

@@ -9,6 +9,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+# As in a session of the command, of all JVMs that tests start: to compile for long takes longer than they run.
+os.environ |= dict.fromkeys(
+    ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"), "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+)
 SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
