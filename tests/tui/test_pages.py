@@ -183,11 +183,20 @@ def test_enter_lists_the_exchanges_of_a_row_and_escape_goes_back_to_it(explore, 
     explore(script, path, text="since=+0s", size=(120, 40))
 
 
+def of_session(exchange):
+    """Names and ids of the topics that a fetch session stands for."""
+    return {text for topic in exchange.session_topics for text in topic}
+
+
 def test_enter_on_a_topic_lists_exchanges_from_before_its_name_was_told(explore):
     row = next(row for row in kinspect.answer("topics", CLUSTER)["rows"] if row["topic"] == "pc-rep-x")
     name, topic_id, client = row["topic"], row["topic_id"], row["client_id"]
     of_client = [exchange for exchange in kinspect.read(CLUSTER) if exchange.client_id == client]
-    named = {e.order for e in of_client if {name, topic_id} & {*e.summary.topics, *e.summary.topic_ids}}
+    named = {
+        exchange.order
+        for exchange in of_client
+        if {name, topic_id} & {*exchange.summary.topics, *exchange.summary.topic_ids, *of_session(exchange)}
+    }
     assert any(topic_id in exchange.summary.topics for exchange in of_client)
 
     async def script(explorer):
