@@ -50,7 +50,7 @@ from kinspect.run import Run
 CAPTURES = Path(__file__).parents[2] / "captures"
 ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*"))
 
-HOLDS = {**dict.fromkeys(ANSWERS, False), **dict.fromkeys(("groups", "transactions"), True)}
+HOLDS = {**dict.fromkeys(ANSWERS, False), **dict.fromkeys(("groups", "topics", "transactions"), True)}
 """Whether an answer never contradicts the whole; of the others it is known that they do."""
 
 EXCEPTED = {

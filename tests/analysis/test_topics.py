@@ -7,6 +7,9 @@ from functools import partial
 import pytest
 from analysis.runs import Talk, fetch_of_a_topic_without_a_name, rows_of
 from support.captures import CAPTURES, captures, each_folder
+from support.packets import nanosecond_pcap, packets, tcp
+
+from kinspect import read
 
 
 @pytest.fixture
@@ -168,3 +171,19 @@ def test_a_topic_may_have_an_empty_name(kinspect, tmp_path):
     _, row, following = kinspect("topics", "--format", "table", tmp_path / "talk.pcap").out.splitlines()
     assert row.split()[:2] == ['""', "consume"]
     assert "--topic" not in following
+
+
+def test_what_one_side_does_not_show_is_unknown(kinspect, tmp_path):
+    capture, part = CAPTURES / "4.4.0" / "groups_classic.pcap.gz", tmp_path / "part.pcap"
+    brokers = {exchange.connection.broker_port for exchange in read(capture)}
+    sent = [(packet, tcp(packet.data)) for packet in packets(capture)]
+    clients = [
+        packet for packet, found in sent if found and int.from_bytes(found.ends[0][-2:]) not in brokers
+    ]
+    part.write_bytes(nanosecond_pcap(clients))
+    rows = json.loads(kinspect("topics", part).out)["rows"]
+    assert rows
+    for row in rows:
+        assert [row[key] for key in ("batches", "records", "bytes", "codecs", "errors")] == [None] * 5
+    first = kinspect("topics", "--format", "table", part).out.splitlines()[1]
+    assert first.split()[4:7] == ["?", "?", "?"]

@@ -14,6 +14,7 @@ from kinspect.kafka.summary import RecordField, RecordRoom
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.fetched import Partitions, TopicRef, topic_ref
 from kinspect.kafka.wire.message import WireMessage
+from kinspect.kafka.wire.pair import NO_RESPONSE
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import (
     CONSUMER_GROUP_HEARTBEAT,
@@ -78,7 +79,8 @@ Struct = dict[str, Any]
 
 @dataclass(slots=True)
 class Use(Record):
-    """One client's use of one topic."""
+    """One client's use of one topic. `seen`: messages with its records that were read to their end; `answers`: answers
+    that were, or were not due."""
 
     partitions: set[int] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
@@ -96,6 +98,8 @@ class Use(Record):
     first: int | None = field(default=None, metadata=LEAST)
     last: int | None = field(default=None, metadata=GREATEST)
     incomplete: int = 0
+    seen: int = 0
+    answers: int = 0
 
 
 @dataclass(slots=True)
@@ -146,14 +150,18 @@ class Topics(Answer):
     def _add_produce(self, exchange: Exchange, request: WireMessage) -> None:
         body, whole = _body(request, _PRODUCED)
         room = RecordRoom(exchange.connection.caps)
-        errors = _errors(exchange.response)
+        errors, answered = _errors(exchange.response)
+        answered = answered or exchange.outcome == NO_RESPONSE
         for topic, partitions in topics_in(body, "topic_data", "partition_data").items():
             use = self._use(exchange, topic, PRODUCED)
             if use is None:
                 continue
             use.requests += 1
             use.incomplete += not whole
-            self.count(use.acks, str(body.get("acks")))
+            use.seen += whole
+            use.answers += answered
+            if body.get("acks") is not None:
+                self.count(use.acks, str(body["acks"]))
             self.keep(use.transactional_ids, body.get("transactional_id"))
             for partition in partitions:
                 self.keep(use.partitions, partition.get("index"))
@@ -167,15 +175,18 @@ class Topics(Answer):
         room = RecordRoom(exchange.connection.caps)
         if asked.get("group_id"):
             self._add_groups(exchange, [asked["group_id"]])
-        replica = (asked.get("replica_state") or asked).get("replica_id", -1)
-        direction = REPLICATED if replica >= 0 else CONSUMED
+        direction = CONSUMED if exchange.api_key == SHARE_FETCH else _direction(asked, whole)
         named, fetched = _asked_for(exchange, asked, whole), topics_in(answer, "responses", "partitions")
+        if not whole and (use := self._uses.of(NO_TOPIC, direction, *self._client_of(exchange))) is not None:
+            use.incomplete += 1
         for topic in {**named, **fetched}:
             use = self._use(exchange, topic, direction)
             if use is None:
                 continue
             use.requests += 1
             use.incomplete += not whole or (exchange.response is not None and not answered)
+            use.seen += answered
+            use.answers += answered
             for index in named.get(topic, ()):
                 self.keep(use.partitions, index)
             for partition in fetched.get(topic, ()):
@@ -209,7 +220,7 @@ class Topics(Answer):
     def _client_of(self, exchange: Exchange) -> tuple[str | None, str]:
         return exchange.client_id, exchange.connection.client_ip
 
-    def _use(self, exchange: Exchange, topic: TopicRef, direction: str) -> Use | None:
+    def _use(self, exchange: Exchange, topic: TopicRef, direction: str | None) -> Use | None:
         use = self._uses.of(topic, direction, *self._client_of(exchange))
         if use is None:
             return None
@@ -247,13 +258,15 @@ class Topics(Answer):
 
 def _place(row: Row) -> tuple[Any, ...]:
     """The order of rows: the largest first."""
-    names = row["topic"] or "", row["direction"], row["client_id"] or "", row["client_ip"]
-    return -row["bytes"], -row["requests"], *names
+    names = row["topic"] or "", row["direction"] or "", row["client_id"] or "", row["client_ip"]
+    return -(row["bytes"] or 0), -row["requests"], *names
 
 
 def _row(key: tuple[Any, ...], topic_id: str | None, use: Use, groups: list[str]) -> Row:
     topic, direction, client_id, client_ip = key
     name, version = use.software[1] if use.software else (None, None)
+    known = topic is not None
+    counted = known and bool(use.seen or use.bytes)
     return {
         "topic": topic,
         "topic_id": topic_id,
@@ -265,14 +278,14 @@ def _row(key: tuple[Any, ...], topic_id: str | None, use: Use, groups: list[str]
         "principal": use.principal[1] if use.principal else None,
         "groups": groups,
         "transactional_ids": sorted(use.transactional_ids),
-        "partitions": len(use.partitions),
+        "partitions": len(use.partitions) if known else None,
         "requests": use.requests,
-        "batches": use.batches,
-        "records": None if use.uncounted else use.records,
-        "bytes": use.bytes,
-        "codecs": dict(sorted(use.codecs.items())),
+        "batches": use.batches if counted else None,
+        "records": use.records if counted and not use.uncounted else None,
+        "bytes": use.bytes if counted else None,
+        "codecs": dict(sorted(use.codecs.items())) if counted else None,
         "acks": dict(sorted(use.acks.items())),
-        "errors": dict(sorted(use.errors.items())),
+        "errors": dict(sorted(use.errors.items())) if use.errors or use.answers else None,
         "first": iso_time(use.first),
         "last": iso_time(use.last),
         "incomplete": use.incomplete,
@@ -296,7 +309,7 @@ def topics_in(body: Struct | None, topics: str, partitions: str) -> dict[TopicRe
 
 
 def _asked_for(exchange: Exchange, asked: Struct, whole: bool) -> Partitions:
-    """The partitions that a fetch names, or those of its session; `NO_TOPIC` too if there may be others."""
+    """The partitions that a fetch names, or those of its session; `NO_TOPIC` too if it has others."""
     session = exchange.fetched
     found = (
         session.partitions
@@ -306,21 +319,29 @@ def _asked_for(exchange: Exchange, asked: Struct, whole: bool) -> Partitions:
             for topic, parts in topics_in(asked, "topics", "partitions").items()
         }
     )
-    known = whole and (session is None or session.whole)
-    return found if known else {**found, NO_TOPIC: frozenset()}
+    others = whole and session is not None and not session.whole
+    return {**found, NO_TOPIC: frozenset()} if others else found
+
+
+def _direction(asked: Struct, whole: bool) -> str | None:
+    """Of a Fetch; None if it was cut before its replica."""
+    replica = (asked.get("replica_state") or asked).get("replica_id")
+    if replica is None:
+        return CONSUMED if whole else None
+    return REPLICATED if replica >= 0 else CONSUMED
 
 
 def _index(partition: Struct) -> int | None:
     return partition.get("partition", partition.get("partition_index"))
 
 
-def _errors(response: WireMessage | None) -> dict[TopicRef, list[str]]:
-    """Names of the error codes in an answer to Produce, by topic."""
-    body, _ = _body(response, _PRODUCE_ERRORS)
+def _errors(response: WireMessage | None) -> tuple[dict[TopicRef, list[str]], bool]:
+    """Names of the error codes in an answer to Produce, by topic; and whether it was read to its end."""
+    body, whole = _body(response, _PRODUCE_ERRORS)
     return {
         topic: [schema.error_name(part["error_code"]) for part in parts if part.get("error_code")]
         for topic, parts in topics_in(body, "responses", "partition_responses").items()
-    }
+    }, whole
 
 
 OPEN = Topics

@@ -328,7 +328,9 @@ def counted(count: int | None, thing: str) -> str:
     return f"{known(count)} {thing}{'' if count == 1 else 's'}"
 
 
-def listed(values: list[str] | dict[str, int], most: int = 3) -> str:
+def listed(values: list[str] | dict[str, int] | None, most: int = 3) -> str:
     """The first values, and how many more there are; those of a dict with their counts."""
+    if values is None:
+        return UNKNOWN
     texts = [f"{name} {count:,}" for name, count in values.items()] if isinstance(values, dict) else values
     return ", ".join(texts[:most]) + (f" +{len(texts) - most}" if len(texts) > most else "")

@@ -20,7 +20,7 @@ def _more(file: str, rows: list[dict[str, Any]]) -> str:
 LAYOUT = Layout(
     (
         Column("TOPIC", lambda row: known(row["topic"])),
-        Column("DIRECTION", lambda row: row["direction"]),
+        Column("DIRECTION", lambda row: known(row["direction"])),
         Column("CLIENT ID", lambda row: known(row["client_id"])),
         Column("ADDRESS", lambda row: row["client_ip"], rank=2),
         Column("REQUESTS", lambda row: known(row["requests"]), True),
