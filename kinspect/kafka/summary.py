@@ -151,12 +151,20 @@ NO_RECORDS: Final = RecordField(b"", True, RecordRoom(Caps()), Counts())
 def _count(found: RecordSet) -> int | None:
     total = 0
     for batch in found:
-        count: int | None = batch["count"]
+        count = batch_count(batch)
         if count is None:
             return None
-        # An uncompressed batch holds no more records than bytes, whatever its header says.
-        total += max(min(count, batch["size"]) if batch["compression"] == "none" else count, 0)
+        total += count
     return total
+
+
+def batch_count(batch: dict[str, Any]) -> int | None:
+    """Number of records in a batch; None if it is of v0 or v1 and cannot be expanded."""
+    count: int | None = batch["count"]
+    if count is None:
+        return None
+    # An uncompressed batch holds no more records than bytes, whatever its header says.
+    return max(min(count, batch["size"]) if batch["compression"] == "none" else count, 0)
 
 
 def _record_count(fields: Iterable[RecordField]) -> int | None:

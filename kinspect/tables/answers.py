@@ -75,6 +75,7 @@ _COLUMNS = {
         requests long: Requests that named the topic, or stood for it in a fetch session
         batches long: Batches on the wire, refused and repeated ones too
         records long: Records of these batches
+        delivered long: Records that a consumer was given
         bytes long: Bytes of these batches
         codecs counts: Batches by compression
         acks counts: Requests by acks, of producers

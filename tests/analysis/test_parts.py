@@ -90,6 +90,7 @@ COMPARED = {
             "requests": count,
             "batches": count,
             "records": count,
+            "delivered": count,
             "bytes": count,
             "codecs": counts,
             "acks": counts,

@@ -187,3 +187,50 @@ def test_what_one_side_does_not_show_is_unknown(kinspect, tmp_path):
         assert [row[key] for key in ("batches", "records", "bytes", "codecs", "errors")] == [None] * 5
     first = kinspect("topics", "--format", "table", part).out.splitlines()[1]
     assert first.split()[4:7] == ["?", "?", "?"]
+
+
+def acquired(line):
+    """Number of records that a ShareFetch's answer hands out."""
+    for topic in ((line["response"] or {}).get("body") or {}).get("responses", []):
+        for part in topic["partitions"]:
+            for one in part.get("acquired_records") or ():
+                yield one["last_offset"] - one["first_offset"] + 1
+
+
+def test_records_that_a_consumer_was_not_given_are_counted_apart(rows, lines):
+    capture = CAPTURES / "4.4.0" / "txn_java.pcap.gz"
+    found = {(row["client_id"], row["topic"]): row for row in rows(capture) if row["topic"] == "pc-txout"}
+    sent = found["pc-jt-txn", "pc-txout"]
+    assert sent["delivered"] is None
+    committed, all_of_them = (found[f"pc-jt-read_{how}", "pc-txout"] for how in ("committed", "uncommitted"))
+    # Markers count as records, and are given to nobody.
+    assert committed["records"] == all_of_them["records"] > all_of_them["delivered"] == sent["records"]
+    aborted = sum(
+        batch["count"]
+        for line in lines("--api", "Fetch", "--client-id", "pc-jt-read_committed", "--records", capture)
+        for topic in line["response"]["body"]["responses"]
+        for part in topic["partitions"]
+        for batch in (part["records"] or {"batches": []})["batches"]
+        if not batch["is_control"]
+        and any(one["producer_id"] == batch["producer_id"] for one in part["aborted_transactions"] or ())
+        and any(
+            one["first_offset"] <= batch["base_offset"] < marker["base_offset"]
+            for one in part["aborted_transactions"]
+            for marker in part["records"]["batches"]
+            if marker["is_control"]
+            and not any(
+                one["first_offset"] <= between["base_offset"] < marker["base_offset"]
+                for between in part["records"]["batches"]
+                if between["is_control"]
+            )
+        )
+    )
+    assert committed["delivered"] == all_of_them["delivered"] - aborted
+    assert aborted > 0
+
+
+def test_a_share_consumer_was_given_what_it_acquired(rows, lines):
+    capture = CAPTURES / "4.4.0" / "share.pcap.gz"
+    given = sum(sum(acquired(line)) for line in lines("--api", "ShareFetch", capture))
+    consumed = [row for row in rows(capture) if row["direction"] == "consume"]
+    assert sum(row["delivered"] for row in consumed) == given < sum(row["records"] for row in consumed)

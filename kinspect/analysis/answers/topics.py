@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.answers.delivered import delivered
 from kinspect.analysis.answers.grouptopics import TYING, GroupTopics, ties
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
 from kinspect.kafka.exchange.exchange import Exchange
@@ -55,7 +56,8 @@ _FETCHED = frozenset(
     {
         *("error_code", "session_id", "responses.topic", "responses.topic_id"),
         *("responses.partitions.partition_index", "responses.partitions.error_code"),
-        *("responses.partitions.records",),
+        *("responses.partitions.records", "responses.partitions.aborted_transactions"),
+        "responses.partitions.acquired_records",
     }
 )
 _NAMED = frozenset({"group_id", "groups.group_id"})
@@ -90,6 +92,7 @@ class Use(Record):
     requests: int = 0
     batches: int = 0
     records: int = 0
+    delivered: int = 0
     uncounted: int = 0
     bytes: int = 0
     codecs: dict[str, int] = field(default_factory=dict)
@@ -165,7 +168,7 @@ class Topics(Answer):
             self.keep(use.transactional_ids, body.get("transactional_id"))
             for partition in partitions:
                 self.keep(use.partitions, partition.get("index"))
-                self._add_records(use, exchange, room, partition.get("records"))
+                self._add_records(use, exchange, room, partition)
             for name in errors.get(topic, ()):
                 self.count(use.errors, name)
 
@@ -191,14 +194,15 @@ class Topics(Answer):
                 self.keep(use.partitions, index)
             for partition in fetched.get(topic, ()):
                 self.keep(use.partitions, partition.get("partition_index"))
-                self._add_records(use, exchange, room, partition.get("records"))
+                self._add_records(use, exchange, room, partition)
                 if partition.get("error_code"):
                     self.count(use.errors, schema.error_name(partition["error_code"]))
             if answer.get("error_code"):
                 self.count(use.errors, schema.error_name(answer["error_code"]))
 
-    def _add_records(self, use: Use, exchange: Exchange, room: RecordRoom, value: bytes | None) -> None:
-        """Count the batches of a record set."""
+    def _add_records(self, use: Use, exchange: Exchange, room: RecordRoom, partition: Struct) -> None:
+        """Count the batches of a partition's record set."""
+        value = partition.get("records")
         if value is None:
             return
         found = RecordField(value, True, room, exchange.connection.counts)
@@ -210,6 +214,7 @@ class Topics(Answer):
             use.uncounted += 1
         else:
             use.records += found.count
+            use.delivered += delivered(found, partition) or 0
 
     def _add_groups(self, exchange: Exchange, groups: list[str]) -> None:
         client = self._clients.of(*self._client_of(exchange))
@@ -282,6 +287,7 @@ def _row(key: tuple[Any, ...], topic_id: str | None, use: Use, groups: list[str]
         "requests": use.requests,
         "batches": use.batches if counted else None,
         "records": use.records if counted and not use.uncounted else None,
+        "delivered": use.delivered if direction == CONSUMED and counted and not use.uncounted else None,
         "bytes": use.bytes if counted else None,
         "codecs": dict(sorted(use.codecs.items())) if counted else None,
         "acks": dict(sorted(use.acks.items())),

@@ -12,6 +12,11 @@ def _software(row: dict[str, Any]) -> str:
     return " ".join(filter(None, (row["software_name"], row["software_version"])))
 
 
+def _delivered(row: dict[str, Any]) -> str:
+    """Where it is not all records."""
+    return "" if row["delivered"] in (None, row["records"]) else known(row["delivered"])
+
+
 def _more(file: str, rows: list[dict[str, Any]]) -> str:
     named = [row["topic"] for row in rows if row["topic"]]
     return f"kinspect read {file}" + (f" --topic {quote(named[0])}" if named else "")
@@ -25,6 +30,7 @@ LAYOUT = Layout(
         Column("ADDRESS", lambda row: row["client_ip"], rank=2),
         Column("REQUESTS", lambda row: known(row["requests"]), True),
         Column("RECORDS", lambda row: known(row["records"]), True),
+        Column("DELIVERED", _delivered, True),
         Column("BYTES", lambda row: known(row["bytes"]), True),
         Column("ERRORS", lambda row: listed(row["errors"]), style=lambda _: ERROR),
         Column("GROUPS", lambda row: listed(row["groups"]), rank=1),

@@ -1,0 +1,31 @@
+"""Records of a Fetch or ShareFetch that a consumer was given: not all that came over the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinspect.analysis.answers.lags import read_batches
+from kinspect.kafka.summary import RecordField, batch_count
+
+
+def delivered(field: RecordField, partition: dict[str, Any]) -> int | None:
+    """Records of a partition in an answer that are neither control records nor those of transactions that it tells to
+    be aborted; of a ShareFetch those that were acquired. None if their number is not known."""
+    _, blanks = read_batches(field.batches(), partition.get("aborted_transactions"))
+    left_out = frozenset(blanks)
+    acquired = partition.get("acquired_records")
+    total = 0
+    for batch in field.batches():
+        count, first, last = batch_count(batch), batch["base_offset"], batch.get("last_offset")
+        if count is None or first is None or last is None:
+            return None
+        if (first, last + 1) in left_out:
+            continue
+        if acquired is not None:
+            there = sum(
+                max(0, min(last, one["last_offset"]) - max(first, one["first_offset"]) + 1)
+                for one in acquired
+            )
+            count = min(count, there)
+        total += count
+    return total
