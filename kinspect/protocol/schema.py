@@ -505,8 +505,9 @@ def releases() -> dict[str, dict[int, VersionRange]]:
 
 
 def release(name: str) -> str | None:
-    """The release of the table that speaks what `name` does: `3.7` is the newest of 3.7, and a patch release that is
-    not in the table is the one before it. None if there is none."""
+    """The release of the table that speaks what `name` does: `3.7` or `v3.7` is the newest of 3.7, and a patch release
+    that is not in the table is the one before it. None if there is none."""
+    name = name.removeprefix("v")
     line, _, patch = name.rpartition(".")
     number = int(patch) if patch.isdecimal() and len(patch) < 4 else -1
     found = [each for each in releases() if each.startswith(f"{name}.")]

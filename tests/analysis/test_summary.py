@@ -41,7 +41,8 @@ def test_findings_stand_by_severity_and_none_is_empty(rows, capture):
 def test_errors_are_the_unexpected_ones(rows, capture):
     counts = {True: 0, False: 0}
     for row in rows("errors", capture):
-        if not row["expected"]:
+        # A login that was refused is a finding of its own.
+        if not row["expected"] and not row["api"].startswith("Sasl"):
             counts[row["error"] == "UNANSWERED"] += row["count"]
     findings = found(rows, capture)
     for name, unanswered in (("errors", False), ("unanswered", True)):
@@ -95,3 +96,16 @@ def test_a_capture_of_one_side_is_told(rows, tmp_path, side, port):
 def saved(talk, folder, *others):
     talk.read(folder, *others)
     return folder / "talk.pcap"
+
+
+def test_a_refused_login_is_one_finding(rows):
+    capture = CAPTURES / "4.4.0" / "sasl_plain.pcap.gz"
+    findings = found(rows, capture)
+    refused = sum(row["failed"] + row["probably_failed"] for row in rows("auth", capture))
+    assert findings["logins_refused"]["count"] == refused > 0
+    assert "Sasl" not in findings.get("errors", {"text": ""})["text"]
+
+
+def test_what_has_no_name_is_not_called_none(rows):
+    for path in ("0.10.0.1/sasl-plain-bad.pcap", "4.4.0/raw.pcap.gz", "3.9.2/raw.pcap.gz"):
+        assert not [row for row in rows("summary", CAPTURES / path) if "None" in row["text"]]

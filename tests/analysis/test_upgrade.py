@@ -303,3 +303,8 @@ def test_damaged_messages_give_a_result(kinspect, tmp_path, command, capture, se
     done = kinspect(command, "--format", "json", path)
     assert done.status == 0
     assert {tuple(row) for row in json.loads(done.out)["rows"]}
+
+
+def test_a_release_may_be_named_as_its_tag_is(answer_rows):
+    capture = CAPTURES / "0.10.0.1" / "librdkafka1-auto.pcap"
+    assert answer_rows("upgrade", "--to", "v4.0", capture) == answer_rows("upgrade", "--to", "4.0", capture)

@@ -21,7 +21,7 @@ from kinspect.analysis.answers.upgrade import Upgrade
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import Record
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.wire.pair import KAFKA
+from kinspect.kafka.wire.pair import KAFKA, TOKEN_NAME
 from kinspect.model import NS_PER_MS
 from kinspect.protocol.apikeys import FETCH, PRODUCE, SHARE_FETCH
 
@@ -32,6 +32,10 @@ NAMED = 3
 """Names in a finding's text."""
 INT64_MOST = (1 << 63) - 1
 """Greatest number that JSON readers and tables hold: offsets may be made up."""
+
+LOGIN_APIS = frozenset({"SaslHandshake", "SaslAuthenticate", TOKEN_NAME})
+"""What a login consists of, as rows name it."""
+UNKNOWN_API = "unknown API"
 
 Rows = dict[str, list[Row]]
 
@@ -243,11 +247,18 @@ def _failures(rows: Rows) -> Iterator[Finding]:
     count = sum(row["failed"] + row["probably_failed"] for row in refused)
     who = _listed(row["principal"] or row["client_id"] or row["client_ip"] for row in refused)
     yield Finding("logins_refused", ERROR, count, who, "auth")
-    unexpected = [row for row in rows["errors"] if not row["expected"]]
+    # A login that was refused is one finding.
+    clients = {(row["client_id"], row["client_ip"]) for row in refused}
+    unexpected = [row for row in rows["errors"] if not row["expected"] and not _is_refusal(row, clients)]
     for name, severity in (("unanswered", ERROR), ("errors", WARNING)):
         chosen = [row for row in unexpected if (row["error"] == "UNANSWERED") == (name == "unanswered")]
-        text = _listed(f"{row['api']} {row['error']}" for row in chosen)
+        text = _listed(f"{row['api'] or UNKNOWN_API} {row['error']}" for row in chosen)
         yield Finding(name, severity, sum(row["count"] for row in chosen), text, "errors")
+
+
+def _is_refusal(row: Row, refused: set[tuple[Any, Any]]) -> bool:
+    """True for an error by which the broker refused a login. `refused`: clients with such logins."""
+    return row["api"] in LOGIN_APIS and (row["client_id"], row["client_ip"]) in refused
 
 
 def _groups(rows: Rows) -> Iterator[Finding]:
@@ -284,8 +295,12 @@ def _speed(rows: Rows) -> Iterator[Finding]:
     throttled = [row for row in rows["latency"] if row["waits"]["throttled"]]
     count = sum(row["waits"]["throttled"] for row in throttled)
     yield Finding("throttled", WARNING, count, _listed(row["api"] for row in throttled), "latency")
-    storms = [(row["client_id"], storm["api"]) for row in rows["clients"] for storm in row["storms"]]
-    text = _listed(f"{client} {api}" for client, api in storms)
+    storms = [
+        f"{row['client_id'] or row['client_ip']} {storm['api']}"
+        for row in rows["clients"]
+        for storm in row["storms"]
+    ]
+    text = _listed(storms)
     yield Finding("storms", WARNING, len(storms), text, "clients")
 
 

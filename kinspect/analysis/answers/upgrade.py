@@ -64,7 +64,7 @@ class Upgrade(Answer):
         release = newest if to is None else schema.release(to)
         if release is None:
             raise KinspectError(f"there is no release {to!r}: see `kinspect schema releases`")
-        self._to = to or release
+        self._to = to.removeprefix("v") if to is not None else release
         self._ranges = releases[release]
         self._newest_ranges = releases[newest]
         self._own_format = _format(PRODUCE, self._ranges[PRODUCE].high)
