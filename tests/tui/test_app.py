@@ -750,3 +750,12 @@ def test_all_inputs_that_could_not_be_read_are_on_the_screen(explore, monkeypatc
         assert "1/" in explorer.status()
 
     explore(script, NANO, *names, size=SMALL)
+
+
+def test_fields_and_bytes_have_room_on_the_smallest_terminal(explore):
+    async def script(explorer):
+        await explorer.press("enter")
+        assert "request" in explorer.read()
+        assert " 00 12 " in explorer.read()
+
+    explore(script, NANO, size=(40, 12))

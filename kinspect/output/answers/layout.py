@@ -201,6 +201,8 @@ class Cells:
         """What is shown side by side where there is room for `most` cells: first what fits, then, beside the first
         column, those that were left out or cut."""
         sides = [self.fitted(most)]
+        while len(sides[0]) > 1 and sum(sides[0].values()) + GAP * (len(sides[0]) - 1) > most:
+            sides[0].popitem()
         lead, room = next(iter(self.widths), None), 0
         for column, width in self.widths.items():
             if lead is None or column is lead or sides[0].get(column, 0) >= width:

@@ -46,6 +46,8 @@ TALL = 30
 """Lines of a terminal from which on the list and the fields are shown together."""
 NARROW = 115
 """Columns of a terminal below which there are fewer bytes in a line."""
+SLIM = 65
+"""Columns below which the bytes stand below the fields."""
 WRONG_SECONDS = 12.0
 """Time that an error message is shown."""
 
@@ -178,6 +180,7 @@ class Main(Screen[None]):
     def on_resize(self) -> None:
         self.set_class(self.size.height >= TALL, "tall")
         self.set_class(self.size.width < NARROW, "narrow")
+        self.set_class(self.size.width < SLIM, "slim")
         if self.has_class("tall"):
             self._load()
 
