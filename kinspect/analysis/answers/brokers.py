@@ -83,8 +83,9 @@ class _Broker(Record):
     """An address that was asked: what was seen of it, and what its answers tell.
 
     `nodes`: addresses that it tells of its cluster. Of what changes, the last is kept, with the key of its line:
-    `controller`, the node id in Metadata of a broker in ZooKeeper mode; `described` in DescribeCluster of such a one;
-    `active` in what only controllers of KRaft are asked, "here" for its own; `called` the node it was asked for.
+    `controller`, the node id in Metadata of a broker in ZooKeeper mode, and when it was told; `described` in
+    DescribeCluster of such a one; `active` in what only controllers of KRaft are asked, "here" for its own; `called`
+    the node it was asked for.
     """
 
     requests: int = 0
@@ -111,6 +112,7 @@ class _Controller(NamedTuple):
     key: Any
     node_id: int
     known_by: str
+    at: int | None = None
 
 
 class Brokers(Answer):
@@ -151,9 +153,15 @@ class Brokers(Answer):
         body = _body(exchange.response)
         self._add_nodes(exchange, broker, exchange.response)
         broker.cluster_id = later(broker.cluster_id, exchange.key, body.get("cluster_id"))
-        broker.controller = later(broker.controller, exchange.key, _node_id(body.get("controller_id")))
+        self._add_controller(exchange, broker, body.get("controller_id"), exchange.key[0] or None)
         self._add_leaders(exchange, body.get("topics"), "partitions")
         self._add_gone(exchange, body.get("topics"), *UNKNOWN_TOPICS)
+
+    @staticmethod
+    def _add_controller(exchange: Exchange, broker: _Broker, node_id: Any, at: int | None) -> None:
+        """`at`: when it was told."""
+        known = _node_id(node_id)
+        broker.controller = later(broker.controller, exchange.key, None if known is None else (known, at))
 
     def _add_cluster(self, exchange: Exchange, broker: _Broker) -> None:
         body = _body(exchange.response)
@@ -252,7 +260,7 @@ class Brokers(Answer):
             return
         broker.mode = later(broker.mode, exchange.key, ZOOKEEPER)
         if not body.get("is_k_raft_controller"):
-            broker.controller = later(broker.controller, exchange.key, _node_id(body.get("controller_id")))
+            self._add_controller(exchange, broker, body.get("controller_id"), exchange.request.last_time)
         for part in body.get("ungrouped_partition_states") or ():
             self._claim(
                 exchange, part, part.get("partition_index"), part.get("leader"), part.get("leader_epoch")
@@ -428,8 +436,10 @@ class _Cluster:
             return address
         if address in self._by_ip:
             return self._by_ip[address]
-        if self._only_node is not None and self._nodes:
-            return min(self._nodes, key=lambda each: (each[1] != address[1], each))
+        # An IP address with another port is another listener's.
+        near = [each for each in self._nodes if each[1] == address[1] or ip_text(each[0]) is None]
+        if self._only_node is not None and near:
+            return min(near, key=lambda each: (each[1] != address[1], each))
         return None
 
     def _node_id(self, address: Address) -> int | None:
@@ -456,11 +466,16 @@ class _Cluster:
                 if asks_controllers or mode == ZOOKEEPER:
                     found.append(_Controller(key, node_id, DESCRIBED))
             if broker.controller is not None and mode == ZOOKEEPER:
-                found.append(_Controller(*broker.controller, METADATA_ZOOKEEPER))
+                key, (node_id, at) = broker.controller
+                found.append(_Controller(key, node_id, METADATA_ZOOKEEPER, at))
         if not found:
             return None
         last = max(found)
-        return {"node_id": last.node_id, "at": iso_time(last.key[0] or None), "known_by": last.known_by}
+        return {
+            "node_id": last.node_id,
+            "at": iso_time(last.at or last.key[0] or None),
+            "known_by": last.known_by,
+        }
 
 
 def _clusters(brokers: dict[Any, _Broker], nodes: dict[Any, _Node]) -> Iterator[set[Address]]:

@@ -27,6 +27,7 @@ from kinspect.analysis.answers.expected import (
     Successes,
     flow_of,
     may_appear,
+    may_have_waited,
     may_pass,
     unanswered_reason,
 )
@@ -69,9 +70,11 @@ _PATH_STEP = re.compile(r"(\w+)(?:\[(\d+)\])?")
 @dataclass(slots=True)
 class _Fault(Record):
     """One error code, or requests without an answer, of one API, client and broker. `expected`: occurrences by the
-    reason why each is part of normal operation; `bursts`: those that are if they passed."""
+    reason why each is part of normal operation; `unknown`: those of which nothing tells; `bursts`: those that are if
+    they passed."""
 
     count: int = 0
+    unknown: int = 0
     first: int | None = field(default=None, metadata=LEAST)
     last: int | None = field(default=None, metadata=GREATEST)
     expected: dict[str, int] = field(default_factory=dict)
@@ -132,6 +135,8 @@ class Errors(Answer):
             self.count(fault.reasons, exchange.outcome_reason or "")
             if expected is not None:
                 self.count(fault.expected, expected)
+            elif may_have_waited(exchange):
+                fault.unknown += 1
 
     def _add_code(self, exchange: Exchange, code: int, times: int) -> None:
         expected = self._expectation.reason(exchange, code)
@@ -299,7 +304,7 @@ def _row(
         "error": UNANSWERED if code is None else schema.error_name(code),
         "code": code,
         "retriable": None if code is None else schema.error_retriable(code),
-        "expected": _is_expected(fault.count, expected, verdicts.get(None, 0)),
+        "expected": _is_expected(fault.count, expected, fault.unknown + verdicts.get(None, 0)),
         "expected_reasons": dict(sorted(reasons.items())),
         **own,
         "count": fault.count,

@@ -55,7 +55,8 @@ PASSED = "it passed within seconds, and the client went on"
 WAITED = "each time it passed, and the client went on"
 SETTLED = "it came no more, as followers ask until they are answered"
 APPEARED = "the topic was there a moment later"
-FETCHES = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
+POLLS = frozenset({FETCH, SHARE_FETCH})
+FETCHES = POLLS | {SHARE_ACKNOWLEDGE}
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
@@ -214,13 +215,19 @@ class Expectation:
 
 
 def unanswered_reason(exchange: Exchange) -> str | None:
-    """The reason why no answer was to be expected; None if there is none."""
+    """The reason why no answer was to be expected; None if there is none, or nothing tells."""
     reason = exchange.outcome_reason or ""
     if reason not in ENDED:
         return EXPECTED.get(reason)
     if _waits_for_records(exchange):
         return LEFT
     return BEHIND if exchange.in_flight else None
+
+
+def may_have_waited(exchange: Exchange) -> bool:
+    """True for a Fetch of which is not known for how long it may wait, as its connection ended: it was cut."""
+    unknown = exchange.summary.max_wait_ms is None and exchange.outcome_reason in ENDED
+    return unknown and exchange.api_key in POLLS
 
 
 def _waits_for_records(exchange: Exchange) -> bool:

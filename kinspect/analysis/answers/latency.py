@@ -66,10 +66,12 @@ class Latency(Answer):
         self._buckets = 0
 
     def add(self, exchange: Exchange) -> None:
+        if exchange.request is None:
+            return
         service, latency = exchange.service_ns, exchange.latency_ns
         cause = wait(exchange, service, latency)
         if self._least is not None:
-            if latency is None or latency < self._least or cause in IDLE:
+            if latency is None or latency < self._least or cause is None or cause in IDLE:
                 return
             if self._lists:
                 self._add_slow(exchange, cause, latency)
@@ -79,10 +81,11 @@ class Latency(Answer):
             if times is None:
                 continue
             times.count += 1
-            if cause is None or service is None or latency is None:
+            if service is None or latency is None:
                 continue
-            times.waits[cause] = times.waits.get(cause, 0) + 1
-            times.slow += latency >= SLOW_NS and cause not in IDLE
+            if cause is not None:
+                times.waits[cause] = times.waits.get(cause, 0) + 1
+                times.slow += latency >= SLOW_NS and cause not in IDLE
             times.encrypted += exchange.connection.tls
             self._measure(times.service, service)
             self._measure(times.latency, latency)

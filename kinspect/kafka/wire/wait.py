@@ -36,8 +36,8 @@ _NO_TIME: Final = b"\0\0\0\0"
 
 
 def wait(exchange: Pair, service: int | None, latency: int | None) -> str | None:
-    """The cause of an exchange's wait, one of `CAUSES`; None if its time is not known. `service`, `latency`: its
-    `service_ns` and `latency_ns`.
+    """The cause of an exchange's wait, one of `CAUSES`; None if its time is not known, or what the cause hangs on was
+    cut. `service`, `latency`: its `service_ns` and `latency_ns`.
 
     A Fetch waits for records until `max_wait_ms` (`long_poll`); a JoinGroup or SyncGroup for other members
     (`group_wait`), but for the leader's SyncGroup, which ends that wait, and those refused at once.
@@ -45,10 +45,14 @@ def wait(exchange: Pair, service: int | None, latency: int | None) -> str | None
     if service is None or latency is None:
         return None
     key = exchange.api_key
-    if key in (FETCH, SHARE_FETCH) and _polled(exchange, service):
-        return LONG_POLL
-    if key in (JOIN_GROUP, SYNC_GROUP) and _waited_for_members(exchange):
-        return GROUP_WAIT
+    if key in (FETCH, SHARE_FETCH):
+        polled = _polled(exchange, service)
+        if polled is not False:
+            return LONG_POLL if polled else None
+    elif key in (JOIN_GROUP, SYNC_GROUP):
+        waited = _waited_for_members(exchange)
+        if waited is not False:
+            return GROUP_WAIT if waited else None
     if 2 * service < latency:
         return QUEUED
     if exchange.throttled:
@@ -79,16 +83,18 @@ def _throttle_leads(api_key: int, api_version: int) -> bool | None:
     return all([each[:1] == [_THROTTLE] for each in names])
 
 
-def _polled(exchange: Pair, service: int) -> bool:
+def _polled(exchange: Pair, service: int) -> bool | None:
     """True if most of the time was `max_wait_ms`, and fewer bytes than `min_bytes` came, which a quorum's voters leave
-    at 0 (KIP-595)."""
+    at 0 (KIP-595); None if they are not known."""
     asked = _body(exchange.request, _ASKED)
-    longest = (asked.get("max_wait_ms") or 0) * NS_PER_MS
-    if not longest - EARLY_NS <= service < 2 * longest or exchange.response is None:
+    if asked.get("max_wait_ms") is None or exchange.response is None:
+        return None
+    longest = asked["max_wait_ms"] * NS_PER_MS
+    if not longest - EARLY_NS <= service < 2 * longest:
         return False
     found = exchange.response.decode(_RECORDS)
     if not found.complete or found.body is None:
-        return False
+        return None
     size = sum(
         [
             len(partition.get("records") or b"")
@@ -99,10 +105,14 @@ def _polled(exchange: Pair, service: int) -> bool:
     return size < max(asked.get("min_bytes") or 0, 1)
 
 
-def _waited_for_members(exchange: Pair) -> bool:
-    if _body(exchange.response, _CODE).get("error_code") not in (NONE, REBALANCE_IN_PROGRESS):
-        return False
-    return exchange.api_key == JOIN_GROUP or not _body(exchange.request, _ASSIGNMENTS).get("assignments")
+def _waited_for_members(exchange: Pair) -> bool | None:
+    code = _body(exchange.response, _CODE).get("error_code")
+    if code not in (NONE, REBALANCE_IN_PROGRESS):
+        return None if code is None else False
+    if exchange.api_key == JOIN_GROUP:
+        return True
+    assignments = _body(exchange.request, _ASSIGNMENTS).get("assignments")
+    return None if assignments is None else not assignments
 
 
 def _body(message: WireMessage | None, fields: frozenset[str]) -> dict[str, Any]:
