@@ -596,7 +596,7 @@ def _wait(exchange: Exchange) -> tuple[Sequence[str], bool]:
 
 
 def _error_names(exchange: Exchange) -> list[str]:
-    return [schema.error_name(code) for code in exchange.summary.error_codes]
+    return exchange.summary.error_names
 
 
 def _errors(exchange: Exchange) -> tuple[Sequence[str], bool]:

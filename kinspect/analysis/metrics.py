@@ -344,7 +344,7 @@ class KafkaMetrics:
         if not summary.error_counts and exchange.outcome == ANSWERED:
             self._expectation.note(exchange)
         for code, times in summary.error_counts.items():
-            error = self._errors.of(schema.error_name(code))
+            error = self._errors.of(schema.error_name(code, exchange.api_key))
             self._add_to(ERRORS, (api, *error, self._expected(exchange, code), *broker), times)
             for topic, here in summary.error_topics.get(code, {}).items():
                 self._add_to(TOPIC_ERRORS, (*self._topic(exchange, topic), *error), here)

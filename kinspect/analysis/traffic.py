@@ -184,7 +184,7 @@ def api_or_unknown(exchange: Exchange) -> str:
 def faults(exchange: Exchange) -> Iterator[tuple[str, int]]:
     """Names of the failures in an exchange, each with its number."""
     for code, times in exchange.summary.error_counts.items():
-        yield schema.error_name(code), times
+        yield schema.error_name(code, exchange.api_key), times
     for problem in dict.fromkeys(problem.code for problem in exchange.problems):
         yield f"problem {problem}", 1
     if exchange.outcome == UNANSWERED and exchange.outcome_reason != CAPTURE_END:

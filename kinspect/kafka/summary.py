@@ -323,7 +323,7 @@ class Summary:
         self.groups = list(found.groups.keys()) if found.groups else []
         self.transactional_ids = list(found.transactional_ids.keys()) if found.transactional_ids else []
         self.error_codes = list(codes.keys()) if codes else []
-        self.error_names = [schema.error_name(code) for code in codes] if codes else []
+        self.error_names = [schema.error_name(code, exchange.api_key) for code in codes] if codes else []
         self.error_counts = codes
         self.error_count = sum(codes.values()) if codes else 0
         self.error_topics = found.erring
@@ -398,12 +398,13 @@ class Summary:
         """The first 100 errors of the response, each with the path of the struct that holds its code."""
         if not self.error_count:
             return []
+        api_key = None if self._layout is None else self._layout.api_key
         return [
             {
                 "path": path,
                 "code": code,
-                "name": schema.error_name(code),
-                "retriable": schema.error_retriable(code),
+                "name": schema.error_name(code, api_key),
+                "retriable": schema.error_retriable(code, api_key),
             }
             for path, code in islice(self._errors(), ERRORS_SHOWN)
         ]

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from kinspect.model import REQUEST, RESPONSE
+from kinspect.protocol.apikeys import LEADER_AND_ISR
 from kinspect.protocol.store import (
     ApiFile,
     FieldDefinition,
@@ -449,15 +450,34 @@ def errors() -> dict[int, ErrorCode]:
     return found
 
 
-def error_name(code: int) -> str:
-    """Current name of an error code, `UNKNOWN_CODE_4242` for one without."""
-    entry = errors().get(code)
+# Brokers up to 0.9 gave error 13 to partitions of LeaderAndIsr alone; later ones mean something else by it elsewhere.
+_OF_API: Final[dict[tuple[int | None, int], tuple[ErrorCode, ErrorAdvice]]] = {
+    (LEADER_AND_ISR, 13): (
+        ErrorCode(13, "STALE_LEADER_EPOCH", False, "0.8.1", {}, {"StaleLeaderEpoch": "0.8.1"}),
+        ErrorAdvice(
+            "The broker has this leader epoch of the partition, or a newer one, already.",
+            "Nothing is to be done: the controller told it twice.",
+            "kafka.common.ErrorMapping of 0.8.2",
+        ),
+    )
+}
+"""Error codes that mean something else in answers of an API."""
+
+
+def _error(code: int, api_key: int | None) -> ErrorCode | None:
+    other = _OF_API.get((api_key, code))
+    return errors().get(code) if other is None else other[0]
+
+
+def error_name(code: int, api_key: int | None = None) -> str:
+    """Current name of an error code in an API's answer, `UNKNOWN_CODE_4242` for one without."""
+    entry = _error(code, api_key)
     return entry.name if entry else f"UNKNOWN_CODE_{code}"
 
 
-def error_retriable(code: int) -> bool:
+def error_retriable(code: int, api_key: int | None = None) -> bool:
     """True if current clients retry on the error."""
-    entry = errors().get(code)
+    entry = _error(code, api_key)
     return entry is not None and entry.retriable
 
 
@@ -476,8 +496,11 @@ def error_advice() -> dict[int, ErrorAdvice]:
     return {code: ErrorAdvice(**texts) for code, texts in found.items()}
 
 
-def advice_for(code: int) -> ErrorAdvice:
+def advice_for(code: int, api_key: int | None = None) -> ErrorAdvice:
     """Meaning and advice for an error code, also for one that Kafka does not have."""
+    other = _OF_API.get((api_key, code))
+    if other is not None:
+        return other[1]
     return error_advice().get(code, _UNHEARD_OF)
 
 

@@ -284,6 +284,18 @@ def test_a_partition_in_its_epoch_already_is_no_second_controller(tmp_path, code
     assert (row["error"], row["expected"]) == ("STALE_CONTROLLER_EPOCH", expected)
 
 
+def test_error_13_of_brokers_up_to_0_9_is_that_of_the_leader_epoch():
+    path = CAPTURES / "0.8.2.2" / "controller-2brokers.pcap.gz"
+    (row,) = (row for row in kinspect.answer("errors", path)["rows"] if row["code"] == 13)
+    assert (row["api"], row["error"]) == ("LeaderAndIsr", "STALE_LEADER_EPOCH")
+    assert (row["retriable"], row["expected"]) == (False, True)
+    names = [
+        exchange.summary.errors[0]["name"] for exchange in kinspect.read(path) if exchange.summary.errors
+    ]
+    assert "STALE_LEADER_EPOCH" in names
+    assert schema.error_name(13) == "NETWORK_EXCEPTION"
+
+
 @pytest.mark.parametrize(("replica", "expected"), [(2, True), (-1, False)])
 def test_brokers_hear_of_topics_one_after_the_other(tmp_path, replica, expected):
     """Where a client is told so, its topic is not there."""

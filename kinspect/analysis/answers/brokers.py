@@ -130,7 +130,7 @@ class Brokers(Answer):
             return
         broker.requests += exchange.request is not None
         for code, count in error_counts(exchange).items():
-            self.count(broker.errors, schema.error_name(code), count)
+            self.count(broker.errors, schema.error_name(code, exchange.api_key), count)
         add = _ADD.get(exchange.api_key)
         if add is not None:
             add(self, exchange, broker)

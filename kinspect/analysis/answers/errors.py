@@ -251,13 +251,13 @@ class Errors(Answer):
             flows.setdefault(flow, Bursts()).merge(fault.bursts)
         rows: dict[tuple[Any, ...], tuple[_Fault, Counter[str | bool | None]]] = {}
         for api, flow, key, fault in faults:
-            row, verdicts = rows.setdefault((api, flow.code, key), (_Fault(), Counter()))
+            row, verdicts = rows.setdefault((api, flow.api_key, flow.code, key), (_Fault(), Counter()))
             row.merge(fault)
             for burst in fault.bursts:
                 verdicts[successes.passed(flow, flows[flow].around(burst))] += burst.times
         found = [
-            _row(api, code, keys(self._by, key), fault, verdicts, told)
-            for (api, code, key), (fault, verdicts) in rows.items()
+            _row(api, api_key, code, keys(self._by, key), fault, verdicts, told)
+            for (api, api_key, code, key), (fault, verdicts) in rows.items()
         ]
         return sorted(found, key=_place)
 
@@ -287,6 +287,7 @@ def _names_on(struct: Any, path: str) -> Iterable[str]:
 
 def _row(
     api: str | None,
+    api_key: int | None,
     code: int | None,
     own: Row,
     fault: _Fault,
@@ -298,12 +299,12 @@ def _row(
     passed = {reason: count for reason, count in verdicts.items() if isinstance(reason, str)}
     reasons = {**fault.expected, **passed}
     expected = sum(reasons.values())
-    meaning, advice = _unanswered(fault, reasons) if code is None else schema.advice_for(code)[:2]
+    meaning, advice = _unanswered(fault, reasons) if code is None else schema.advice_for(code, api_key)[:2]
     return {
         "api": api,
-        "error": UNANSWERED if code is None else schema.error_name(code),
+        "error": UNANSWERED if code is None else schema.error_name(code, api_key),
         "code": code,
-        "retriable": None if code is None else schema.error_retriable(code),
+        "retriable": None if code is None else schema.error_retriable(code, api_key),
         "expected": _is_expected(fault.count, expected, fault.unknown + verdicts.get(None, 0)),
         "expected_reasons": dict(sorted(reasons.items())),
         **own,
