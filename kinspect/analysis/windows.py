@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 NS_PER_SECOND = 1_000_000_000
 WINDOW_NS = 10 * NS_PER_SECOND
 """Length of a window, doubled as often as there are too many."""
-WINDOWS_KEPT = 128
+HALVES = 2
+"""Windows begin with each half of one: so a burst that is no longer than a half lies in one of them."""
+HALVES_KEPT = 256
 
 
 class Busiest(NamedTuple):
@@ -19,13 +21,13 @@ class Busiest(NamedTuple):
 
 
 class Windows:
-    """Counts by name and window. A window exists if something was counted in it; where there would be more than
-    `WINDOWS_KEPT`, each becomes twice as long. So the result does not depend on the order."""
+    """Counts by name and half of a window. A half exists if something was counted in it; where there would be more than
+    `HALVES_KEPT`, each becomes twice as long. So the result does not depend on the order."""
 
     __slots__ = ("_counts", "_length")
 
     def __init__(self) -> None:
-        self._length = WINDOW_NS
+        self._length = WINDOW_NS // HALVES
         self._counts: dict[tuple[str, int], int] = {}
 
     def add(self, name: str, time: int) -> None:
@@ -44,7 +46,7 @@ class Windows:
         self._fit()
 
     def _fit(self) -> None:
-        while len(self._counts) > WINDOWS_KEPT:
+        while len(self._counts) > HALVES_KEPT:
             self._widen(2 * self._length)
 
     def _widen(self, length: int) -> None:
@@ -59,9 +61,10 @@ class Windows:
         """The busiest window of each name; of several the first."""
         found: dict[str, tuple[int, int]] = {}
         for (name, number), count in self._counts.items():
-            found[name] = max(found.get(name, (0, 0)), (count, -number))
+            both = count + self._counts.get((name, number + 1), 0)
+            found[name] = max(found.get(name, (0, 0)), (both, -number))
         return {
-            name: Busiest(-number * self._length, count * NS_PER_SECOND / self._length)
+            name: Busiest(-number * self._length, count * NS_PER_SECOND / (HALVES * self._length))
             for name, (count, number) in found.items()
         }
 
