@@ -4,15 +4,15 @@ A packet that both hold was on its way between them. One way it seems late by th
 took, the other way by the difference less that time: the middle is the difference, if both ways take as long (RFC 5905
 §8). Where each capture holds one direction, no acknowledgment comes before what it acknowledges: that limits the
 difference from both sides, and the middle is taken. Only the first packets of each capture are looked at.
+
+Nothing is said of captures that follow one another, as rotated ones do: few packets stand on both sides of a border.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
-from statistics import median
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from kinspect.link import Dissector
@@ -24,7 +24,12 @@ LOOKED_AT: Final = 20_000
 """Packets of a capture that are looked at."""
 LOOKED_AT_IN_ALL: Final = 400_000
 SURE: Final = 3
-"""Packets in two captures that make them captures of one wire; a packet with a SYN is enough."""
+"""Packets, or acknowledgments in each direction, that two captures must share."""
+MOST_OF_TEN: Final = 6
+"""So many of ten packets of the connections that two captures share must be in both, in the time that they share."""
+
+Key = bytes
+Pair = tuple[int, int]
 
 
 class ClockOffset(NamedTuple):
@@ -38,9 +43,9 @@ class ClockOffset(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """What distinguishes a packet from all others with the same ends, in every place where it is captured."""
+    """What distinguishes a packet from all others, in every place where it is captured."""
 
-    ends: bytes
+    ends: Key
     seq: int
     ack: int
     sending: int
@@ -48,8 +53,8 @@ class _Sent(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """What one direction of a connection sent: ends of its data and acknowledgments, relative to the first one, each
-    with the time of the first packet that had it, rising."""
+    """What one direction of a connection sent in a capture: ends of its data and acknowledgments, relative to the first
+    one, each with the time of the first packet that had it, rising."""
 
     data: list[tuple[int, int]]
     acks: list[tuple[int, int]]
@@ -57,100 +62,148 @@ class _Way(NamedTuple):
     first_ack: int
 
 
-class _Head:
-    """The first packets of a capture."""
+class _Heads:
+    """The first packets of the captures: each by the captures that hold it, with its times there, and each direction of
+    a connection by the captures that hold it."""
 
-    def __init__(self, blocks: Iterable[Block], most: int) -> None:
-        self.packets: dict[_Sent, int] = {}
-        self.opened: set[_Sent] = set()
-        self.ways: dict[bytes, _Way] = {}
+    def __init__(self, captures: Sequence[Iterable[Block]]) -> None:
+        self.packets: defaultdict[_Sent, dict[int, int]] = defaultdict(dict)
+        self.ways: defaultdict[Key, dict[int, _Way]] = defaultdict(dict)
+        most = min(LOOKED_AT, LOOKED_AT_IN_ALL // max(1, len(captures)))
+        for file, blocks in enumerate(captures):
+            self._read(file, blocks, most)
+
+    def _read(self, file: int, blocks: Iterable[Block], most: int) -> None:
         dissector = Dissector(Caps(), Counts())
         for block in blocks:
             for key, time, seq, ack, flags, _, start, end, missing, _, mark in dissector.segments(block):
                 if time is None or not flags & (ACK | SYN):
                     continue
                 here, size, sending = ends(key), end - start + missing, mark >> 32
-                sent = _Sent(here, seq, ack, 0 if flags & SYN else sending, size)
                 if flags & SYN or sending >> 16:
-                    self.packets.setdefault(sent, time)
-                if flags & SYN:
-                    self.opened.add(sent)
+                    self.packets[_Sent(here, seq, ack, sending, size)].setdefault(file, time)
                 if flags & ACK:
-                    self._note(here, seq + size + bool(flags & (SYN | FIN)), ack, time)
+                    way = self.ways[here].setdefault(file, _Way([], [], seq, ack))
+                    _note(way.data, distance(seq + size + bool(flags & (SYN | FIN)), way.first_seq), time)
+                    _note(way.acks, distance(ack, way.first_ack), time)
             most -= len(block)
             if most <= 0:
                 break
 
-    def _note(self, here: bytes, reach: int, ack: int, time: int) -> None:
-        way = self.ways.get(here)
-        if way is None:
-            way = self.ways[here] = _Way([], [], reach, ack)
-        for known, number, first in ((way.data, reach, way.first_seq), (way.acks, ack, way.first_ack)):
-            ahead = distance(number, first)
-            if not known or ahead > known[-1][0]:
-                known.append((ahead, time))
+
+def _note(known: list[tuple[int, int]], number: int, time: int) -> None:
+    if not known or number > known[-1][0]:
+        known.append((number, time))
 
 
 def clock_offsets(captures: Sequence[Iterable[Block]]) -> list[tuple[int, int] | None]:
     """For each capture another one and how far its clock is ahead of that one's, in nanoseconds; None for those that
-    share nothing with an earlier one."""
-    most = min(LOOKED_AT, LOOKED_AT_IN_ALL // max(1, len(captures)))
-    heads = [_Head(blocks, most) for blocks in captures]
-    offsets: list[tuple[int, int] | None] = [None] * len(heads)
-    for one, other in combinations(range(len(heads)), 2):
-        if offsets[other] is None:
-            found = _offset(heads[one], heads[other])
-            if found is not None:
-                to, before = offsets[one] or (one, 0)
-                offsets[other] = to, before + found
+    share nothing with an earlier one, or too little to tell."""
+    heads = _Heads(captures)
+    found = {**_of_acknowledgments(heads), **_of_copies(heads)}
+    beside: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for (one, other), offset in found.items():
+        beside[one].append((other, offset))
+        beside[other].append((one, -offset))
+    offsets: list[tuple[int, int] | None] = [None] * len(captures)
+    reached: set[int] = set()
+    for first in sorted(beside):
+        if first in reached:
+            continue
+        reached.add(first)
+        waiting = [(first, 0)]
+        for known, ahead in waiting:
+            for other, offset in beside[known]:
+                if other not in reached:
+                    reached.add(other)
+                    offsets[other] = first, ahead + offset
+                    waiting.append((other, ahead + offset))
     return offsets
 
 
-def _offset(one: _Head, other: _Head) -> int | None:
-    """How far the clock of `other` is ahead of that of `one`; None if they share nothing."""
-    both = one.packets.keys() & other.packets.keys()
-    if len(both) >= SURE or both & one.opened:
-        return _of_copies((sent.ends, other.packets[sent] - one.packets[sent]) for sent in both)
-    found = [*_of_acknowledgments(one, other)]
-    return round(median(found)) if found else None
+def _of_copies(heads: _Heads) -> dict[Pair, int]:
+    """The differences between captures that hold the same packets."""
+    later: defaultdict[Pair, defaultdict[Key, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+    of_file: defaultdict[int, defaultdict[Key, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for sent, times in heads.packets.items():
+        for file, time in times.items():
+            of_file[file][sent.ends].append(time)
+        if len(times) > 1:
+            (one, first), *others = times.items()
+            for other, time in others:
+                later[one, other][sent.ends].append((first, time))
+    found = {}
+    for (one, other), ways in later.items():
+        if _is_one_wire(ways, of_file[one], of_file[other]):
+            offset = _middle(ways)
+            if offset is not None:
+                found[one, other] = offset
+    return found
 
 
-def _of_copies(seen: Iterable[tuple[bytes, int]]) -> int:
-    """The difference, from how much later each direction's packets were seen."""
-    later: defaultdict[bytes, defaultdict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for here, by in seen:
-        later[pair(here)][here].append(by)
+def _is_one_wire(
+    ways: dict[Key, list[tuple[int, int]]], one: dict[Key, list[int]], other: dict[Key, list[int]]
+) -> bool:
+    """True if most packets of the connections that both captures hold are in both, in the time that they share."""
+    both = [times for seen in ways.values() for times in seen]
+    if len(both) < SURE:
+        return False
+    for side, of_file in enumerate((one, other)):
+        times = [each[side] for each in both]
+        first, last = min(times), max(times)
+        alone = sum(first <= time <= last for here in ways for time in of_file[here])
+        if 10 * len(both) < MOST_OF_TEN * alone:
+            return False
+    return True
+
+
+def _middle(ways: dict[Key, list[tuple[int, int]]]) -> int | None:
+    """The difference, from how much later each direction's packets were seen; None if there is one direction alone,
+    since nothing tells the time that they took."""
+    by_pair: defaultdict[Key, list[list[int]]] = defaultdict(list)
+    for here, seen in ways.items():
+        by_pair[pair(here)].append([time - first for first, time in seen])
     found = []
-    for ways in later.values():
-        if len(ways) == 2:
-            first, second = sorted(ways.values(), key=median)
+    for directions in by_pair.values():
+        if len(directions) == 2:
+            less, more = sorted(directions, key=_median)
+            nearest = max(less), min(more)
             found.append(
-                (max(first) + min(second)) / 2 if max(first) <= min(second) else _middle(first, second)
+                sum(nearest) // 2 if nearest[0] <= nearest[1] else (_median(less) + _median(more)) // 2
             )
-    return round(median(found or [by for ways in later.values() for way in ways.values() for by in way]))
+    return _median(found) if found else None
 
 
-def _middle(first: list[int], second: list[int]) -> float:
-    return (median(first) + median(second)) / 2
+def _of_acknowledgments(heads: _Heads) -> dict[Pair, int]:
+    """The differences between captures of which one holds one direction of all connections that they share, the other
+    the other one."""
+    found: defaultdict[Pair, list[int]] = defaultdict(list)
+    mixed: set[Pair] = set()
+    for here, files in heads.ways.items():
+        backs = heads.ways.get(reverse_key(here), {})
+        for one, way in files.items():
+            for other, back in backs.items():
+                if one == other:
+                    continue
+                ordered = min(one, other), max(one, other)
+                if one in backs or other in files:
+                    mixed.add(ordered)
+                elif one < other and (offset := _between(way, back)) is not None:
+                    found[ordered].append(offset)
+    return {files: _median(offsets) for files, offsets in found.items() if files not in mixed}
 
 
-def _of_acknowledgments(one: _Head, other: _Head) -> Iterator[float]:
-    """The difference by each connection of which each capture holds one direction."""
-    for here, way in one.ways.items():
-        there = reverse_key(here)
-        back = other.ways.get(there)
-        if back is None or there in one.ways or here in other.ways:
-            continue
-        most = _least(way.data, way.first_seq, back.acks, back.first_ack)
-        least = _least(back.data, back.first_seq, way.acks, way.first_ack)
-        if most is not None and least is not None:
-            yield (most - least) / 2
+def _between(way: _Way, back: _Way) -> int | None:
+    """The difference, from the acknowledgments of a connection's two directions; None if there are too few."""
+    most = _least(way.data, way.first_seq, back.acks, back.first_ack)
+    least = _least(back.data, back.first_seq, way.acks, way.first_ack)
+    return None if most is None or least is None or most + least < 0 else (most - least) // 2
 
 
 def _least(
     data: list[tuple[int, int]], first: int, acks: list[tuple[int, int]], first_ack: int
 ) -> int | None:
-    """The least time from data to its acknowledgment, by the two clocks; None if none fits."""
+    """The least time from data to its acknowledgment, by the two clocks; None if too few fit."""
     shift = distance(first, first_ack)
     if abs(shift) > NEAR:
         return None
@@ -159,4 +212,8 @@ def _least(
         at = bisect_left(acks, (reach + shift,))
         if at < len(acks):
             waits.append(acks[at][1] - time)
-    return min(waits, default=None)
+    return min(waits) if len(waits) >= SURE else None
+
+
+def _median(values: Sequence[int]) -> int:
+    return sorted(values)[len(values) // 2]

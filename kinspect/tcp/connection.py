@@ -133,7 +133,7 @@ class Half:
     def is_late(self) -> bool:
         """While the connection is opening: true if the peer acknowledged more of the direction than was seen, as its
         packets come later than they were sent, or not at all."""
-        return self.far >= 0 and distance(self.peer.ack, self.far) > 0
+        return self.far >= 0 and self.peer.ack >= 0 and distance(self.peer.ack, self.far) > 0
 
     def has_reached(self, number: int) -> bool:
         """True if everything before the sequence number was seen, or lies before something seen."""

@@ -26,6 +26,8 @@ LOOK_BACK_NS: Final = 1_000_000_000
 KEPT_ROWS: Final = 4096
 KEPT_BYTES: Final = 8 * 1024 * 1024
 """Limits on what is kept: packets, and bytes of their buffers, each counted whole, since it is kept whole."""
+ELSEWHERE: Final = 8
+"""Places between records at which the bytes of a record may stand by chance; made up ones end the search."""
 ANY_NS: Final = 1 << 62
 TRACED: Final = 4096
 """Number of packets in the trace of a direction."""
@@ -205,9 +207,11 @@ class RecentPackets:
         trace = half.trace
         head = _RECORD.pack(seq << 32 | ack, identification << _TIME_BITS)[:10]
         at = trace.rfind(head)
-        while at > 0 and at % _SIZE:
+        for _ in range(ELSEWHERE):
+            if at <= 0 or not at % _SIZE:
+                break
             at = trace.rfind(head, 0, at + len(head) - 1)
-        if at < 0:
+        if at < 0 or at % _SIZE:
             return False
         away = (time >> _TIME_SHIFT & _TIME_MASK) - _time_at(trace, at)
         return abs(away) <= (reach >> _TIME_SHIFT) + 1  # both times are rounded

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 from support.islands import CAPTURES
 from support.packets import Packet, nanosecond_pcap, packets, tcp
@@ -116,6 +118,54 @@ def test_rotated_captures_and_others_share_nothing(tmp_path):
     _, summary = read(tmp_path, whole[:300], whole[300:], taken(NAMES[1]))
     assert summary["clock_offsets"] == []
     assert read(tmp_path, whole)[1]["clock_offsets"] is None
+
+
+@pytest.mark.parametrize("at", range(0, 487, 31))
+@pytest.mark.parametrize("apart", [95 * MS, 3_600_000 * MS])
+def test_captures_that_follow_one_another_have_one_clock(tmp_path, at, apart):
+    whole = taken(NAMES[0])
+    later = [packet._replace(time=packet.time + apart) for packet in whole[at:]]
+    _, summary = read(tmp_path, whole[:at] or whole[:1], later)
+    assert summary["clock_offsets"] == []
+
+
+def test_a_packet_sent_again_in_the_next_capture_is_no_copy(tmp_path):
+    whole = taken(NAMES[0])
+    again = [
+        packet._replace(
+            data=part.carrying(part.seq, part.carried, part.flags, 60_000 + number), time=packet.time + 10**9
+        )
+        for number, packet in enumerate(whole[:20])
+        if (part := tcp(packet.data))
+    ]
+    _, summary = read(tmp_path, whole[:20], [*again, *whole[20:]])
+    assert summary["clock_offsets"] == []
+
+
+def test_nothing_tells_the_time_that_copies_of_one_direction_took(tmp_path):
+    ports = listening(NAMES[0])
+    client, broker = two_hosts(NAMES[0], 0)
+    _, summary = read(tmp_path, client, [packet for packet in broker if not from_broker(packet, ports)])
+    assert summary["clock_offsets"] == []
+
+
+def test_three_hosts_in_any_order(tmp_path):
+    """Two clients that share packets with their broker alone."""
+    client, broker = two_hosts(NAMES[0], 80 * MS)
+    ends = sorted({tcp(packet.data).ends for packet in client if tcp(packet.data).flags & 18 == 2})
+    half = {end for pair in ends[: len(ends) // 2] for end in pair if pair[0] == end}
+
+    def of(packets, chosen):
+        return [packet for packet in packets if bool({*tcp(packet.data).ends} & half) is chosen]
+
+    hosts = {"one": of(client, True), "two": of(client, False), "broker": broker}
+    for order in permutations(hosts):
+        _, summary = read(tmp_path, *(hosts[name] for name in order))
+        found = {order[int(each["file"][-6])]: each["offset_ms"] for each in summary["clock_offsets"]}
+        to = {order[int(each["to"][-6])] for each in summary["clock_offsets"]}
+        assert to == {order[0]}
+        ahead = {"one": 0, "two": 0, "broker": 80}
+        assert found == pytest.approx({name: ahead[name] - ahead[order[0]] for name in order[1:]}, abs=0.3)
 
 
 @pytest.mark.parametrize(("ahead", "lacks"), [(7 * MS, 0), (312 * MS, 1)])
