@@ -344,6 +344,25 @@ def test_rows_by_partition_and_transactional_id():
     assert {name: rows[name] for name in ids} == ids
 
 
+@pytest.mark.parametrize("answer", ["latency", "errors"])
+@each_folder
+def test_a_partition_stands_with_its_topic(folder, answer):
+    for path in captures(folder):
+        found = [*exchanges(path)]
+        together = rows_of(answer, found, by="topic,partition")
+        for row in together:
+            assert row["partition"] is None or row["partition"].rpartition("-")[0] == row["topic"], path
+        by_partition = Counter()
+        for row in rows_of(answer, found, by="partition"):
+            by_partition[row["partition"]] += row["count"]
+        counts = Counter()
+        for row in together:
+            counts[row["partition"]] += row["count"]
+        assert {name: counts[name] for name in by_partition if name} == {
+            name: count for name, count in by_partition.items() if name
+        }, path
+
+
 @pytest.mark.parametrize("options", [{"by": "node"}, {"by": ""}, {"slow": "often"}])
 def test_other_options_are_refused(options):
     with pytest.raises(KinspectError):

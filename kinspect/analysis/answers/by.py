@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 from kinspect.analysis.answer import Row, Told, Topic, topics_of
@@ -15,12 +16,15 @@ from kinspect.model import NS_PER_SECOND
 NS_PER_MINUTE = 60 * NS_PER_SECOND
 NO_TOPIC: Topic = (None, None)
 TOPIC, PARTITION = "topic", "partition"
+PLACES = frozenset({TOPIC, PARTITION})
 DEFAULT = {"latency": "api", "errors": "client"}
 """What rows of an answer are apart by if nothing is asked for; those of errors are by API and code too."""
 
 Partition = tuple[Topic, str | None]
 """A topic and a partition's number as text."""
 NO_PARTITION: Partition = (NO_TOPIC, None)
+Place = tuple[Topic, Partition]
+"""A topic with one of its partitions, or with none."""
 
 
 class Key(NamedTuple):
@@ -46,9 +50,21 @@ def _topics(exchange: Exchange) -> list[Topic]:
 
 
 def _partitions(exchange: Exchange) -> list[Partition]:
-    summary = exchange.summary
-    found = [partition_of(name, summary.unresolved_topic_ids) for name in summary.partitions]
+    found = _partitions_named(exchange)
     return [*found, NO_PARTITION] if _is_partly_known(exchange) or not found else found
+
+
+def _partitions_named(exchange: Exchange) -> list[Partition]:
+    summary = exchange.summary
+    return [partition_of(name, summary.unresolved_topic_ids) for name in summary.partitions]
+
+
+def _places(exchange: Exchange) -> list[Place]:
+    """Each partition with its topic, and each topic of which there is none."""
+    partitions = _partitions_named(exchange)
+    there = {topic for topic, _ in partitions}
+    alone = [(topic, NO_PARTITION) for topic in _topics(exchange) if topic not in there]
+    return [*((partition[0], partition) for partition in partitions), *alone]
 
 
 def topic_of(name: str, nameless: Container[str]) -> Topic:
@@ -90,6 +106,24 @@ def names_of(answer: str, text: str | None) -> list[str]:
     if unknown := [name for name in found if name not in NAMES[answer]]:
         raise KinspectError(f"--by cannot be {unknown[0]!r}; it is one of {', '.join(NAMES[answer])}")
     return list(dict.fromkeys(found))
+
+
+def keys_of(
+    names: Sequence[str], exchange: Exchange, place: Place | None = None
+) -> Iterable[tuple[Any, ...]]:
+    """The keys of the rows that an exchange counts for; topics and partitions are of one place. `place`: of several the
+    only one."""
+    values = [BY[name].values(exchange) for name in names]
+    places: Sequence[Place] = [place] if place else _places(exchange) if set(names) >= PLACES else ()
+    if not places:
+        return product(*values)
+    found: list[tuple[Any, ...]] = []
+    for topic, partition in places:
+        at = {TOPIC: topic, PARTITION: partition}
+        found += product(
+            *[[at[name]] if name in at else own for name, own in zip(names, values, strict=True)]
+        )
+    return found
 
 
 def named(names: Iterable[str], values: Iterable[Any], told: Told) -> tuple[Any, ...]:

@@ -6,15 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, Row, Told, Topic
 from kinspect.analysis.answers.by import (
     BY,
+    NO_PARTITION,
     PARTITION,
-    TOPIC,
+    PLACES,
     keys,
+    keys_of,
     named,
     names_of,
     partition_of,
@@ -62,7 +63,6 @@ CLOSED_ADVICE = (
 )
 
 FLOW = len(Flow._fields)
-PLACES = frozenset({TOPIC, PARTITION})
 
 _PATH_STEP = re.compile(r"(\w+)(?:\[(\d+)\])?")
 
@@ -184,21 +184,16 @@ class Errors(Answer):
         """The records of so many occurrences, counted there. `appears`: the topic may be there later."""
         summary = exchange.summary
         nameless = summary.unresolved_topic_ids
-        values = [BY[name].values(exchange) for name in self._by]
+        place = None
         if topic is not None:
-            own = {
-                TOPIC: topic_of(topic, nameless),
-                PARTITION: partition_of(partition, nameless)
-                if partition
-                else (topic_of(topic, nameless), None),
-            }
-            values = [
-                [own[name]] if name in own else value for name, value in zip(self._by, values, strict=True)
-            ]
+            place = (
+                topic_of(topic, nameless),
+                partition_of(partition, nameless) if partition else NO_PARTITION,
+            )
         flow = flow_of(exchange, code, topic if appears else None)
         topics = (topic,) if topic is not None else summary.error_topics.get(code or 0) or summary.topics
         groups = summary.groups if code is None else _groups(exchange, code)
-        for key in product(*values):
+        for key in keys_of(self._by, exchange, place):
             fault = self._faults.of(exchange.api, *flow, *key)
             if fault is None:
                 continue

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any
 
 from kinspect.analysis.answer import Answer, Row, Told, Topic, topics_of
-from kinspect.analysis.answers.by import BY, keys, named, names_of
+from kinspect.analysis.answers.by import BY, keys, keys_of, named, names_of
 from kinspect.analysis.histogram import Histogram
 from kinspect.analysis.record import GREATEST, Record
 from kinspect.errors import KinspectError
@@ -60,7 +58,6 @@ class Latency(Answer):
         self._times = self.records(_Times)
         self._slow = self.records(_Slow)
         self._by = names_of("latency", by)
-        self._values = [BY[name].values for name in self._by]
         self._least = None if slow is None else _duration(slow)
         self._lists = self._least is not None and by is None
         self._buckets = 0
@@ -76,7 +73,7 @@ class Latency(Answer):
             if self._lists:
                 self._add_slow(exchange, cause, latency)
                 return
-        for key in self._keys(exchange):
+        for key in keys_of(self._by, exchange):
             times = self._times.of(*key)
             if times is None:
                 continue
@@ -94,9 +91,6 @@ class Latency(Answer):
                 place = tuple([-number for number in exchange.key])
                 if times.slowest is None or (service, place) > times.slowest[:2]:
                     times.slowest = service, place, _frames(exchange)
-
-    def _keys(self, exchange: Exchange) -> Iterable[tuple[Any, ...]]:
-        return product(*[values(exchange) for values in self._values])
 
     def _measure(self, histogram: Histogram, ns: int) -> None:
         if self._buckets < BUCKETS_KEPT or histogram.has(ns):
