@@ -11,7 +11,7 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import EPERM
+from errno import EBADF, EPERM
 from typing import NamedTuple
 
 PRIVATE = 0o600
@@ -47,7 +47,11 @@ def open_target(path: str, force: bool = False, goes_on: bool = False) -> Target
     if stream := _STREAMS.fullmatch(path):
         numbers = {"out": 1, "err": 2}
         name = stream[1] or stream[2] or stream[3]
-        return Target(os.dup(numbers[name] if name in numbers else int(name)), own=False, made=False)
+        number = numbers[name] if name in numbers else int(name)
+        try:
+            return Target(os.dup(number), own=False, made=False)
+        except OverflowError:
+            raise OSError(EBADF, os.strerror(EBADF), path) from None
     try:
         return Target(make(path), own=True, made=True)
     except FileExistsError:

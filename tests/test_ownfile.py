@@ -17,8 +17,9 @@ from kinspect.capture.save import SaveFiles, Saving
 from kinspect.capture.writer import section
 from kinspect.cli.outfile import NamedFile, Placing
 from kinspect.cli.rotated import RotatedFile
-from kinspect.errors import CaptureError
+from kinspect.errors import CaptureError, KinspectError
 from kinspect.ownfile import PRIVATE, make, open_target, remake
+from kinspect.tables.lock import FileLock
 
 CAPTURE = Path(__file__).parents[1] / "captures/4.4.0/nano.pcap"
 TAKEN = b"another's\n"
@@ -174,7 +175,8 @@ def test_the_lock_of_tables(tmp_path, plant):
     plant(lock, taken)
     done = run("read", CAPTURE, "--format", "parquet", "-o", tmp_path / "tables")
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"-o: {tmp_path}/tables: {PLANTED[plant]}" in done.stderr
+    assert f"Error: {lock}: cannot be locked ({PLANTED[plant]}" in done.stderr
+    assert "): delete it, or choose another folder\n" in done.stderr
     assert taken.read_bytes() == TAKEN
 
 
@@ -286,6 +288,29 @@ def test_a_stream_that_is_named_is_written_to_as_it_is(tmp_path, name):
     assert first == TAKEN
     assert len(lines) == 4
     assert run("read", CAPTURE, "-q", "-o", name).stdout.encode() == b"".join(lines)
+
+
+@pytest.mark.parametrize("number", [999, 2**31, 10**20])
+def test_a_stream_that_is_not_there_is_one_line(number):
+    done = run("read", CAPTURE, "-q", "-o", f"/dev/fd/{number}")
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"\nError: -o: /dev/fd/{number}: Bad file descriptor\n")
+
+
+def test_a_lock_that_another_user_left_is_one_line(monkeypatch, tmp_path):
+    path = tmp_path / "_LOCK"
+    FileLock(path, "held").release()
+    FileLock(path, "held").release()
+    monkeypatch.setattr(ownfile.os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(KinspectError, match=r"_LOCK: cannot be locked \(belongs to another user\)"):
+        FileLock(path, "held")
+
+
+def test_a_lock_in_what_is_no_folder_is_one_line(tmp_path):
+    path = tmp_path / "_staging"
+    path.write_bytes(TAKEN)
+    with pytest.raises(KinspectError, match="cannot be locked"):
+        FileLock(path / "_LOCK", "held")
 
 
 def test_devices_are_named_as_such_and_only_where_they_are(tmp_path):

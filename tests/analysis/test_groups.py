@@ -942,8 +942,8 @@ def test_members_have_rows(answer_rows, kinspect):
     assert kinspect("groups", "--members", "--every", "10s", capture).status == 2
 
 
-def end(wire, begin, committed):
-    wire.ask("a", END_TXN, begin, {"transactional_id": "x", "committed": committed}, {"error_code": 0})
+def end(wire, begin, committed, client="a"):
+    wire.ask(client, END_TXN, begin, {"transactional_id": "x", "committed": committed}, {"error_code": 0})
 
 
 def test_offsets_of_an_aborted_transaction_do_not_count(answered):
@@ -965,6 +965,32 @@ def test_offsets_of_transactions_count_where_no_end_of_one_was_seen(answered):
     end(wire, 10, False)
     assert answered(wire)["committed"] == {}
     assert answered(wire, "--api", "TxnOffsetCommit")["committed"]["t-0"]["offset"] == 5
+
+
+@pytest.mark.parametrize("outcome", [True, False])
+def test_an_outcome_that_was_cut_is_unknown(kinspect, rows, tmp_path, outcome):
+    wire, talkative = Wire(), "c" * 400
+    more = {"api": TXN_COMMIT, "transactional_id": "x"}
+    commit(wire, 0, 5, **more)
+    end(wire, 10, True)
+    commit(wire, 20, 9, **more)
+    end(wire, 30, outcome, talkative)
+    fetch(wire, 40, 20)
+    packets = wire.packets()
+    path = tmp_path / "cut.pcap"
+    # The request ends with `committed`, and its tagged fields.
+    path.write_bytes(pcap(packets, snap_length=max(len(packet.data) for packet in packets) - 2))
+    found = rows(path)["g"]["committed"]["t-0"]
+    assert [found[key] for key in ("offset", "lag", "progress", "high_watermark")] == [None, None, None, 20]
+    assert found["at"] is not None
+    out = kinspect("groups", "--format", "table", path).out
+    assert "\nLAG ?: it was cut whether" in out
+    assert "no Fetch" not in out
+    commit(wire, 50, 12, **more)
+    end(wire, 60, True)
+    packets = wire.packets()
+    path.write_bytes(pcap(packets, snap_length=max(len(packet.data) for packet in packets) - 2))
+    assert rows(path)["g"]["committed"]["t-0"]["offset"] == 12
 
 
 TOPIC = base64.urlsafe_b64encode(bytes(range(16))).decode().rstrip("=")

@@ -198,7 +198,8 @@ class _Reads(Record):
 
 @dataclass(slots=True)
 class _Ends(Record):
-    """Outcomes of a connection's transactions: the last of each row of equal ones."""
+    """Outcomes of a connection's transactions, None where the request was cut before it: the last of each row of equal
+    ones."""
 
     runs: set[tuple[Any, ...]] = field(default_factory=set)
 
@@ -359,7 +360,7 @@ class Groups(Answer):
         ends = self._ends.of(asked["transactional_id"], exchange.connection.connection_id)
         if ends is None:
             return
-        committed = bool(asked.get("committed"))
+        committed = asked.get("committed")
         last = max(ends.runs, default=None)
         if last is not None and last[1] == committed:
             ends.runs.discard(last)

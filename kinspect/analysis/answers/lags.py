@@ -127,13 +127,14 @@ def last_commits(
 
 def _counting(commits: tuple[Any, ...], ends: list[tuple[Any, ...]] | None) -> Any:
     """The last of a transaction's offset commits that counts: its transaction was committed. Where no transaction of
-    that id was seen to end, all count."""
+    that id was seen to end, all count. Without its offset where the outcome of its transaction was cut."""
     for key, *commit in reversed(commits):
         if ends is None:
             return key, tuple(commit)
         after = bisect_right(ends, (key, True))
-        if after < len(ends) and ends[after][1]:
-            return key, tuple(commit)
+        outcome = ends[after][1] if after < len(ends) else False
+        if outcome is not False:
+            return key, tuple(commit) if outcome else (None, *commit[1:])
     return None
 
 
@@ -156,7 +157,7 @@ def committed_row(where: Partition, commit: Any, begun: Any, read: Any, offsets:
         "fetched_lag": _distance(fetched, high, blanks),
         "lag_at_begin": _distance(began, first, blanks),
         "lag_at_end": lag,
-        "progress": None if began is None else offset - began,
+        "progress": None if None in (began, offset) else offset - began,
     }
 
 

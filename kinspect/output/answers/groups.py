@@ -87,9 +87,22 @@ def _only_named(rows: list[Row]) -> str:
 
 
 def _notes(rows: list[Row]) -> list[str]:
-    if all(one["lag"] is not None for row in rows for one in row.get("committed", {}).values()):
-        return []
-    return ["LAG ?: no Fetch or ListOffsets told how far a partition goes since the commit."]
+    """Why lags are not known."""
+    unknown = [one for row in rows for one in row.get("committed", {}).values() if one["lag"] is None]
+    return [why for why, holds in _WHY_NO_LAG.items() if any(map(holds, unknown))]
+
+
+_WHY_NO_LAG: dict[str, Callable[[Row], bool]] = {
+    "LAG ?: it was cut whether the transaction of a commit was committed.": lambda one: one["offset"] is None,
+    "LAG ?: no Fetch or ListOffsets told how far a partition goes since the commit.": lambda one: (
+        one["offset"] is not None and not _reaches(one)
+    ),
+}
+
+
+def _reaches(one: Row) -> bool:
+    """True if the end of the partition is known, behind what was committed."""
+    return one["high_watermark"] is not None and 0 <= one["offset"] <= one["high_watermark"]
 
 
 def _details(row: Row, clock: Clock) -> list[str]:
