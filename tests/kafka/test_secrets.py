@@ -268,6 +268,10 @@ def test_what_kafka_does_not_define_may_be_a_secret(name: str | None) -> None:
         *("https://h/?access_token=x", 'a required password="x";', "{'client_secret': 'x'}", "AccountKey=x"),
         *(
             "https://h/c?sv=1&sig=abc",
+            "https://idp/t?code=SECRET",
+            "https://idp/t?client_secret%3Dabc",
+            "a,https://h/x,https://idp/t?SECRET",
+            "/t?client_secret%3dabc",
             "PASSWORD : x",
             "x pw=y",
             "basic.auth.user.info=a",
@@ -305,7 +309,9 @@ def test_values_of_public_configs_that_do_not(value: str) -> None:
     assert not is_secret_entry({"name": "listeners", "value": value})
 
 
-@pytest.mark.parametrize("part", [":", "pass", "password ", "key", "1@h:9,", "Bearer x", " ", "@", "pw"])
+@pytest.mark.parametrize(
+    "part", [":", "pass", "password ", "key", "1@h:9,", "://", "Bearer x", " ", "@", "pw"]
+)
 def test_long_values_take_no_time(part: str) -> None:
     value = part * (1 << 19)
     began = process_time()
@@ -313,10 +319,36 @@ def test_long_values_take_no_time(part: str) -> None:
     assert process_time() - began < 5
 
 
+SYNONYM = {"name": "rsm.config.azure.account.key", "value": "DEBUG"}
+
+
 def test_levels_of_loggers_are_shown() -> None:
-    assert not is_secret_entry({"name": "kafka.server.ReplicaManager", "value": "DEBUG"})
-    assert is_secret_entry({"name": "kafka.server.ReplicaManager", "value": "debugging"})
-    assert is_secret_entry({"name": "kafka.server.ReplicaManager", "value": "INFO", "is_sensitive": True})
+    name = "kafka.server.ReplicaManager"
+    assert not is_secret_entry({"name": name, "value": "DEBUG"}, logger=True)
+    assert is_secret_entry({"name": name, "value": "debugging"}, logger=True)
+    assert is_secret_entry({"name": name, "value": "INFO", "is_sensitive": True}, logger=True)
+
+
+def test_only_loggers_have_levels() -> None:
+    configs = [{"name": "rsm.config.azure.account.key", "value": "DEBUG", "synonyms": [SYNONYM]}]
+    made = exchange(
+        32,
+        4,
+        None,
+        {"results": [{"resource_type": number, "configs": configs} for number in (4, 8, 2, 16)]},
+    )
+    fields = ["response.body.results.configs.value", "response.body.results.configs.synonyms.value"]
+    for view in (DEFAULT, View(fields=fields)):
+        results = view.exchange(made)["response"]["body"]["results"]
+        found = [one["configs"][0] for one in results]
+        assert [one["value"] for one in found] == [None, "DEBUG", None, None]
+        assert [one["synonyms"][0]["value"] for one in found] == [None, "DEBUG", None, None]
+    asked = {"resources": [{"resource_type": number, "configs": configs[:]} for number in (8, 4)]}
+    resources = DEFAULT.exchange(exchange(44, 1, asked))["request"]["body"]["resources"]
+    assert [one["configs"][0]["value"] for one in resources] == ["DEBUG", None]
+    topics = [{"name": "t", "configs": configs}]
+    shown = DEFAULT.exchange(exchange(19, 7, {"topics": topics}))["request"]["body"]["topics"]
+    assert shown[0]["configs"][0]["value"] is None
 
 
 # ---------------------------------------------------------------------- metadata records

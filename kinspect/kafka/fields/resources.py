@@ -7,10 +7,18 @@ from typing import Any, Final, NamedTuple
 
 TOPIC: Final = 2
 """Resource type of topics, in configs and in ACLs."""
+BROKER_LOGGER: Final = 8
+"""Resource type of a broker's loggers, whose configs are their levels."""
 LITERAL: Final = 3
 PREFIXED: Final = 4
 ANY_NAME: Final = "*"
-CONFIG_TYPES: Final = {TOPIC: "topic", 4: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
+CONFIG_TYPES: Final = {
+    TOPIC: "topic",
+    4: "broker",
+    BROKER_LOGGER: "broker logger",
+    16: "client metrics",
+    32: "group",
+}
 ACL_TYPES: Final = {
     1: "resource",
     TOPIC: "topic",
@@ -20,7 +28,9 @@ ACL_TYPES: Final = {
     6: "delegation token",
     7: "user",
 }
-_TYPE_FIELDS: Final = frozenset({"resource_type", "resource_type_filter"})
+TYPE_FIELD: Final = "resource_type"
+"""Where messages about configs tell what they belong to."""
+_TYPE_FIELDS: Final = frozenset({TYPE_FIELD, "resource_type_filter"})
 _NAME_FIELDS: Final = frozenset({"resource_name", "resource_name_filter"})
 _PATTERN_FIELDS: Final = frozenset({"resource_pattern_type", "pattern_type", "pattern_type_filter"})
 

@@ -43,8 +43,8 @@ _LEVELS: Final = frozenset({"ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "F
 # Texts within the values of public configs: `password=`, `"token": `, JAAS, HTTP's Authorization, PEM.
 # `re` compiles them when the first config is seen. No part is without limit: values may be long and hostile.
 _SECRET_TEXT: Final = (
-    r"(?:passw|passphrase|secret|token|credential|user\.info|authorization|\bpass|\bpwd?)\w{0,40}[\"']?\s{0,8}[=:]"
-    r"|(?:key|sig)[\"']?\s{0,8}=|LoginModule\b|\b(?:Basic|Bearer)\s{1,8}[\w+/=.~-]{8}|-----BEGIN "
+    r"(?:passw|passphrase|secret|token|credential|user\.info|authorization|\bpass|\bpwd?)\w{0,40}[\"']?\s{0,8}(?:[=:]|%3[ad])"
+    r"|(?:key|sig)[\"']?\s{0,8}(?:=|%3d)|LoginModule\b|\b(?:Basic|Bearer)\s{1,8}[\w+/=.~-]{8}|-----BEGIN "
 )
 # `controller.quorum.voters` has an `@` behind a colon, as `user:password@` does.
 _VOTERS: Final = r"\d{1,10}@[^@,\s]+:\d{1,5}(?:\s*,\s*\d{1,10}@[^@,\s]+:\d{1,5})*"
@@ -64,19 +64,22 @@ def is_public_config(name: str | None) -> bool:
 
 
 def is_secret_value(value: str) -> bool:
-    """True if a config's value looks as if a secret were in it: `password=`, `user:password@`, a token."""
+    """True if a config's value looks as if a secret were in it: `password=`, `user:password@`, a token, the query of a
+    URL."""
+    if "?" in value.partition("://")[2]:
+        return True
     if 0 <= value.find(":") < value.rfind("@") and not re.fullmatch(_VOTERS, value):
         return True
     return re.search(_SECRET_TEXT, value, re.IGNORECASE) is not None
 
 
-def is_secret_entry(entry: dict[str, Any]) -> bool:
+def is_secret_entry(entry: dict[str, Any], logger: bool = False) -> bool:
     """True if a config entry's value may be a secret: all but those of Kafka's own public configs, where neither the
-    broker says so nor the value looks like one."""
+    broker says so nor the value looks like one. `logger`: it is of a broker's logger, and may be a level."""
     if entry.get("is_sensitive") or entry.get("config_type") == PASSWORD_TYPE:
         return True
     value = entry.get(CONFIG_VALUE_FIELD)
-    if value in _LEVELS:
+    if logger and value in _LEVELS:
         return False
     return not is_public_config(_name(entry)) or (value is not None and is_secret_value(value))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kinspect.kafka.fields import entities, envelope, sasl, secrets
 from kinspect.kafka.fields.groupbytes import GROUP_BYTES, GroupReader, read_group_bytes
+from kinspect.kafka.fields.resources import BROKER_LOGGER, TYPE_FIELD
 from kinspect.kafka.fields.scalars import base64_text, float_value, redact
 from kinspect.kafka.summary import (
     REQUEST_DATA,
@@ -48,7 +49,17 @@ class Scope:
     """Context of the field that is being shown. `redactions` counts the secrets left out so far."""
 
     __slots__ = (
-        *("_exchange", "_message", "_room", "_summary", "protocol_type", "redactions", "sensitive", "topic"),
+        *(
+            "_exchange",
+            "_message",
+            "_room",
+            "_summary",
+            "protocol_type",
+            "redactions",
+            "logger",
+            "sensitive",
+            "topic",
+        ),
     )
 
     def __init__(
@@ -61,6 +72,7 @@ class Scope:
         self.protocol_type = protocol_type
         self.topic: str | None = None
         self.sensitive = False
+        self.logger = False
         self.redactions = 0
 
     def topic_name(self, topic_id: str) -> str | None:
@@ -230,6 +242,8 @@ class _Writer:
             fields
         ):
             yield _topic_enter(fields)
+        if TYPE_FIELD in names and _has_secrets(fields):
+            yield _enter_resource
         if _is_config_entry(fields) and any(field.fields for field in fields):
             yield _enter_config
 
@@ -412,7 +426,7 @@ def _config_value(telling: tuple[str, ...]) -> Edit:
 
     def edit(shown: Struct, struct: Struct, value: Any, scope: Scope) -> None:
         untold = any(name not in struct for name in telling)
-        if untold or scope.sensitive or secrets.is_secret_entry(struct):
+        if untold or scope.sensitive or secrets.is_secret_entry(struct, scope.logger):
             scope.redactions += redact(shown, secrets.CONFIG_VALUE_FIELD, value)
         else:
             shown[secrets.CONFIG_VALUE_FIELD] = value
@@ -441,7 +455,11 @@ def _enter_group(struct: Struct, scope: Scope) -> None:
 
 def _enter_config(struct: Struct, scope: Scope) -> None:
     """Note a secret config: its synonyms are secret too."""
-    scope.sensitive = secrets.is_secret_entry(struct)
+    scope.sensitive = secrets.is_secret_entry(struct, scope.logger)
+
+
+def _enter_resource(struct: Struct, scope: Scope) -> None:
+    scope.logger = struct.get(TYPE_FIELD) == BROKER_LOGGER
 
 
 def _topic_enter(fields: Sequence[Field]) -> Enter:

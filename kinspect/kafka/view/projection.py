@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from kinspect.kafka.fields import secrets
 from kinspect.kafka.fields.entities import TOPIC_ID
+from kinspect.kafka.fields.resources import TYPE_FIELD
 
 Tree = dict[str, "Tree"]
 """Requested names, each with the tree of the names below it; an empty tree requests everything."""
@@ -24,10 +25,11 @@ _CONTEXT: Final = frozenset(
         "topic",
         "topic_name",
         TOPIC_ID,
-        # the name and marks of a config, which may be a secret
+        # the name, marks and resource of a config, which may be a secret
         *secrets.CONFIG_NAME_FIELDS,
         "config_type",
         "is_sensitive",
+        TYPE_FIELD,
         # the protocol of the group members' bytes
         "protocol_type",
     }
