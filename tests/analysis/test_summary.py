@@ -12,6 +12,8 @@ SOME = [
     "4.4.0/txn_java.pcap.gz",
     "4.4.0/groups_classic.pcap.gz",
     "4.4.0/sasl_plain.pcap.gz",
+    # Some that may pass yet.
+    "4.4.0/cluster_kraft.pcap.gz",
 ]
 
 
@@ -42,7 +44,7 @@ def test_errors_are_the_unexpected_ones(rows, capture):
     counts = {True: 0, False: 0}
     for row in rows("errors", capture):
         # A login that was refused is a finding of its own.
-        if not row["expected"] and not row["api"].startswith("Sasl"):
+        if row["expected"] is False and not row["api"].startswith("Sasl"):
             counts[row["error"] == "UNANSWERED"] += row["count"]
     findings = found(rows, capture)
     for name, unanswered in (("errors", False), ("unanswered", True)):

@@ -249,7 +249,7 @@ def _failures(rows: Rows) -> Iterator[Finding]:
     yield Finding("logins_refused", ERROR, count, who, "auth")
     # A login that was refused is one finding.
     clients = {(row["client_id"], row["client_ip"]) for row in refused}
-    unexpected = [row for row in rows["errors"] if not row["expected"] and not _is_refusal(row, clients)]
+    unexpected = [row for row in rows["errors"] if row["expected"] is False and not _is_refusal(row, clients)]
     for name, severity in (("unanswered", ERROR), ("errors", WARNING)):
         chosen = [row for row in unexpected if (row["error"] == "UNANSWERED") == (name == "unanswered")]
         text = _listed(f"{row['api'] or UNKNOWN_API} {row['error']}" for row in chosen)
