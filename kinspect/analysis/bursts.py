@@ -35,13 +35,18 @@ class Bursts:
         if last is not None and last.first <= time <= last.last + QUIET_NS:
             bursts[-1] = Burst(last.first, max(last.last, time), last.times + times)
         else:
-            self._bursts = _joined([*bursts, Burst(time, time, times)])
+            near = self._near(time)
+            bursts[near] = _joined([*bursts[near], Burst(time, time, times)])
 
     def joins(self, time: int) -> bool:
         """True if a moment would make no burst of its own."""
-        at = bisect_right(self._bursts, time, key=lambda burst: burst.first)
-        near = self._bursts[max(at - 1, 0) : at + 1]
+        near = self._bursts[self._near(time)]
         return any(burst.first - QUIET_NS <= time <= burst.last + QUIET_NS for burst in near)
+
+    def _near(self, time: int) -> slice:
+        """The bursts on both sides of a moment, which alone may join with it."""
+        at = bisect_right(self._bursts, time, key=lambda burst: burst.first)
+        return slice(max(at - 1, 0), at + 1)
 
     def merge(self, other: Bursts) -> None:
         """Add the moments of another one, which stays as it is."""
@@ -55,15 +60,23 @@ class Bursts:
 
     def around(self, part: Burst) -> Burst:
         """The burst that another one is a part of, or equals."""
-        return next((burst for burst in self._bursts if burst.first <= part.first <= burst.last), part)
+        found = self._ending_after(part.first - 1)
+        return part if found is None or found.first > part.first else found
 
     def has_after(self, time: int, within: int) -> bool:
         """True if there is a moment after that time, no later than so many nanoseconds."""
-        return any(time < burst.last and burst.first <= time + within for burst in self._bursts)
+        found = self._ending_after(time)
+        return found is not None and found.first <= time + within
 
     def has_all_along(self, other: Burst, within: int) -> bool:
         """True if there are moments all along another burst and after it, from so many nanoseconds behind its first."""
-        return any(burst.first <= other.first + within and other.last < burst.last for burst in self._bursts)
+        found = self._ending_after(other.last)
+        return found is not None and found.first <= other.first + within
+
+    def _ending_after(self, time: int) -> Burst | None:
+        """The first burst that ends after that time."""
+        at = bisect_right(self._bursts, time, key=lambda burst: burst.last)
+        return self._bursts[at] if at < len(self._bursts) else None
 
     def state(self) -> list[Any]:
         """Plain values for `from_state`."""
