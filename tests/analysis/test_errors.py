@@ -1,5 +1,6 @@
 from collections import Counter, defaultdict
 from fnmatch import fnmatchcase
+from itertools import chain
 
 import pytest
 from support.captures import CAPTURES, captures, each_folder
@@ -69,7 +70,7 @@ def test_rows_are_sums_over_the_lines(folder):
                 key = line["api"], name, line["client"]["id"], line["client"]["ip"]
                 counts[key] += count
                 times[key].append(line["timestamp"])
-                topics[key].update(line["topics"])
+                topics[key].update(line["topics"], filter(None, chain(*exchange.session_topics)))
                 groups[key].update(line["groups"])
         rows = {
             (row["api"], row["error"], row["client_id"], row["client_ip"]): row

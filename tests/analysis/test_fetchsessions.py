@@ -109,6 +109,17 @@ def test_without_answers_the_next_request_names_the_session(used):
     assert used(talk) == {"a": (2, 1)}
 
 
+def test_errors_of_a_request_that_names_nothing_are_of_its_session(tmp_path):
+    talk = Consumer()
+    talk.fetches(0, [("a", (0,)), ("b", (0,))])
+    failed = talk.asks(FETCH, 12, asked(1))
+    talk.answers(failed, answered(error=71))
+    talk.fetches(2, forgotten=[("b", (0,))])
+    talk.fetches(3, answer=False)
+    found = {row["code"]: row["topics"] for row in rows_of("errors", talk.read(tmp_path))}
+    assert found == {71: ["a", "b"], None: ["a"]}
+
+
 def test_share_sessions(used):
     def share(epoch, topics=(), key=SHARE_FETCH):
         body = {"group_id": "g", "member_id": "m", "share_session_epoch": epoch, "topics": [*topics]}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from kinspect.analysis.answer import Answer, Row, Told, Topic
+from kinspect.analysis.answer import Answer, Row, Told, Topic, topics_of
 from kinspect.analysis.answers.by import (
     BY,
     NO_PARTITION,
@@ -185,13 +185,11 @@ class Errors(Answer):
         summary = exchange.summary
         nameless = summary.unresolved_topic_ids
         place = None
+        named = [topic] if topic is not None else summary.error_topics.get(code or 0)
+        topics = [topic_of(name, nameless) for name in named] if named else topics_of(exchange)
         if topic is not None:
-            place = (
-                topic_of(topic, nameless),
-                partition_of(partition, nameless) if partition else NO_PARTITION,
-            )
+            place = topics[0], partition_of(partition, nameless) if partition else NO_PARTITION
         flow = flow_of(exchange, code, topic if appears else None)
-        topics = (topic,) if topic is not None else summary.error_topics.get(code or 0) or summary.topics
         groups = summary.groups if code is None else _groups(exchange, code)
         for key in keys_of(self._by, exchange, place):
             fault = self._faults.of(exchange.api, *flow, *key)
@@ -202,8 +200,8 @@ class Errors(Answer):
             if time is not None:
                 fault.first = time if fault.first is None else min(fault.first, time)
                 fault.last = time if fault.last is None else max(fault.last, time)
-            for name in topics:
-                self.keep(fault.topics, topic_of(name, nameless))
+            for each in topics:
+                self.keep(fault.topics, each)
             for name in groups:
                 self.keep(fault.groups, name)
             for name in summary.transactional_ids:
