@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from support.captures import CAPTURES, captures, each_folder
+from support.pcap import pcap
 
 from kinspect.analysis.answers.latency import BUCKETS_KEPT, Latency
 from kinspect.analysis.histogram import ERROR
@@ -248,6 +249,24 @@ def test_an_answer_that_lacks_its_end_has_no_wait(tmp_path):
     (row,) = rows_of("latency", talk.read(tmp_path))
     assert (row["count"], waits([row]), row["slowest"]) == (1, {}, None)
     assert set(row["service_ms"].values()) | set(row["latency_ms"].values()) == {None}
+
+
+def test_what_was_cut_tells_no_cause(tmp_path):
+    talk = Talk()
+    # Longer than its answer: cut where that one is whole.
+    talk.answers(talk.asks(FETCH, 4, POLL | {"min_bytes": 100}, "c" * 150), fetched(61), 501)
+    talk.answers(talk.asks(FETCH, 4, POLL), fetched(61), 501)
+    talk.answers(talk.asks(FETCH, 4, POLL), fetched(), 501)
+    talk.answers(talk.asks(JOIN_GROUP, 4, JOIN), JOINED, 10)
+    whole = [exchange.wait for exchange in talk.read(tmp_path)]
+    assert whole == ["long_poll", "broker", "long_poll", "group_wait"]
+    packets = talk.conversation.packets
+    for size in range(54, max(len(packet.data) for packet in packets)):
+        path = tmp_path / "cut.pcap"
+        path.write_bytes(pcap(packets, snap_length=size))
+        found = {each.correlation_id: each.wait for each in exchanges(path) if each.correlation_id}
+        for number, cause in found.items():
+            assert cause in (None, whole[number - 1]), (size, number)
 
 
 # ---------------------------------------------------------------------- rows

@@ -87,7 +87,7 @@ def _polled(exchange: Pair, service: int) -> bool | None:
     """True if most of the time was `max_wait_ms`, and fewer bytes than `min_bytes` came, which a quorum's voters leave
     at 0 (KIP-595); None if they are not known."""
     asked = _body(exchange.request, _ASKED)
-    if asked.get("max_wait_ms") is None or exchange.response is None:
+    if any([asked.get(name) is None for name in _ASKED]) or exchange.response is None:
         return None
     longest = asked["max_wait_ms"] * NS_PER_MS
     if not longest - EARLY_NS <= service < 2 * longest:
@@ -102,7 +102,8 @@ def _polled(exchange: Pair, service: int) -> bool | None:
             for partition in topic.get("partitions") or ()
         ]
     )
-    return size < max(asked.get("min_bytes") or 0, 1)
+    least: int = asked["min_bytes"]
+    return size < max(least, 1)
 
 
 def _waited_for_members(exchange: Pair) -> bool | None:
