@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -109,14 +108,22 @@ def working(doing: str) -> Iterator[None]:
     if not wanted(None):
         yield
         return
-    progress = Progress(lambda seconds: f"{doing}: {seconds:.0f}s")
-    before = signal.signal(signal.SIGALRM, lambda *_: progress.update())
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE_SECONDS, INTERVAL_SECONDS)
+    # Loaded where there is a terminal. A handler of signals may not write: it may come within another write.
+    from threading import Event, Thread
+
+    progress, done = Progress(lambda seconds: f"{doing}: {seconds:.0f}s"), Event()
+
+    def show() -> None:
+        while not done.wait(INTERVAL_SECONDS):
+            progress.update()
+
+    thread = Thread(target=show, daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        done.set()
+        thread.join()
         progress.stop()
 
 

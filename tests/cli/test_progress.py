@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 from contextlib import suppress
 from types import SimpleNamespace
 
@@ -117,12 +118,25 @@ def test_lines_that_cannot_be_taken_away_are_few(stderr, clock, monkeypatch, ter
     assert end == ""
 
 
-def test_work_without_parts(stderr):
+def test_work_without_parts(stderr, monkeypatch):
+    shown, writers = threading.Semaphore(0), []
+
+    def write(text):
+        stderr.text += text
+        writers.append(threading.current_thread())
+        if "decoding: 1s" in text:
+            shown.release()
+
+    monkeypatch.setattr(stderr, "write", write, raising=False)
     with progress.working("decoding"):
-        while stderr.text.count("decoding: 1s") < 2:
-            signal.pause()
+        for _ in range(2):
+            assert shown.acquire(timeout=60)
+        # No handler of signals, which may come within a write.
+        assert threading.current_thread() not in writers
     assert stderr.text.endswith(ERASE)
-    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    assert not [
+        writer for writer in writers if writer is not threading.current_thread() and writer.is_alive()
+    ]
 
 
 IMPATIENT = (
