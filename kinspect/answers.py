@@ -74,7 +74,7 @@ class Counted:
             rows = [row for row in rows if self._is_chosen(answer, row)]
             told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.serving
-            taken = Taken(answer.exchanges, answer.groups_under_way, answer.left_out)
+            taken = Taken(answer.exchanges, answer.groups_under_way, answer.left_out + answer.unmeasured)
             found.append(document(name, told, span, rows, taken, options, served, instead, ended))
         return found
 

@@ -100,7 +100,8 @@ class Records(Generic[R]):
 
 class Answer(ABC):
     """Accumulator of one answer. `exchanges`: how many were counted; `left_out`: how often something was not kept, as
-    there was too much of it; `names_merged`: names that other parts of the run added."""
+    there was too much of it; `unmeasured`: values that the last `result` has not for the same reason; `names_merged`:
+    names that other parts of the run added."""
 
     lines: ClassVar[frozenset[str]] = frozenset({"exchange"})
     """Types of the lines it takes."""
@@ -115,6 +116,7 @@ class Answer(ABC):
     def __init__(self) -> None:
         self.exchanges = 0
         self.left_out = 0
+        self.unmeasured = 0
         self.names_merged = 0
         self._room = NAMES_KEPT
         self._parts: list[Records[Any]] = []

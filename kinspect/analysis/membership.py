@@ -18,7 +18,7 @@ from kinspect.protocol.apikeys import (
 )
 
 CONNECTIONS_LOOKED_AT: Final = 10_000
-"""Connections whose first request of a member is looked at; later ones tell nothing new."""
+"""Last connections of which a request of a member was looked at: later ones on them tell nothing new."""
 
 _FIELDS = frozenset({"group_id", "member_epoch"})
 _BY_EPOCH = frozenset({CONSUMER_GROUP_HEARTBEAT, SHARE_GROUP_HEARTBEAT, STREAMS_GROUP_HEARTBEAT})
@@ -50,20 +50,23 @@ class MembershipRequest(NamedTuple):
 
 
 class MembershipRequests:
-    """The first request of a member on each connection."""
+    """The first request of a member on each connection; another one of a connection that was forgotten meanwhile."""
 
     def __init__(self) -> None:
-        self._connections: set[str] = set()
+        # In the order in which they came.
+        self._connections: dict[str, None] = {}
 
     def first(self, exchange: Exchange) -> MembershipRequest | None:
-        """The exchange's request, if it is the first of its connection."""
+        """The exchange's request, if it is the first that is known of its connection."""
         key, request, connections = exchange.api_key, exchange.request, self._connections
-        if key not in _APIS or request is None or len(connections) >= CONNECTIONS_LOOKED_AT:
+        if key not in _APIS or request is None:
             return None
         connection = exchange.connection.connection_id
         if connection in connections:
             return None
-        connections.add(connection)
+        connections[connection] = None
+        if len(connections) > CONNECTIONS_LOOKED_AT:
+            del connections[next(iter(connections))]
         asked = request.decode(_FIELDS).body or {}
         group, epoch = asked.get("group_id"), asked.get("member_epoch") or 0
         joins = epoch <= 0 if key in _BY_EPOCH else key == JOIN_GROUP

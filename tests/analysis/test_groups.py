@@ -5,13 +5,17 @@ import json
 import shlex
 from collections import Counter, defaultdict
 from datetime import datetime
+from itertools import pairwise
+from random import Random
 from struct import pack
+from time import process_time
 
 import pytest
 from analysis.runs import exchanges, rows_of
 from support.captures import CAPTURES, captures, each_folder
 from support.pcap import START_US, Conversation, pcap
 
+from kinspect.analysis.answers.lags import BLANKS_KEPT, NO_BLANKS, read_batches, with_blanks
 from kinspect.protocol import Message, encode_request, encode_response
 
 REBALANCING, MEMBER_ID_REQUIRED, UNKNOWN_MEMBER, FENCED_INSTANCE = 27, 79, 25, 82
@@ -884,6 +888,52 @@ def test_markers_and_aborted_records_are_no_lag(answered):
     fetch(wire, 200, 10, client="a", offset=5, records=found, aborted=[{"producer_id": 8, "first_offset": 5}])
     # Of 2 to 9: 4 and 8 are markers, 5 and 6 aborted.
     assert answered(wire)["committed"]["t-0"]["lag"] == 4
+
+
+@pytest.mark.parametrize("count", [BLANKS_KEPT, BLANKS_KEPT + 1])
+@pytest.mark.parametrize("ahead", [True, False])
+def test_no_lag_is_told_where_markers_behind_the_commit_were_not_kept(kinspect, tmp_path, count, ahead):
+    """Each transaction has nine records and a marker."""
+    wire = Wire()
+    fetch(wire, 10, 10 * count)
+    commit(wire, 100, 0 if ahead else 10)
+    for at in range(count):
+        found = batch(10 * at, 9, 7, transactional=True)
+        found += batch(10 * at + 9, producer=7, transactional=True, control=True)
+        fetch(wire, 200 + at, 10 * count, records=found)
+    path = tmp_path / "made.pcap"
+    path.write_bytes(pcap(wire.packets()))
+    found = json.loads(kinspect("groups", "--format", "json", path).out)
+    lag = found["rows"][0]["committed"]["t-0"]["lag"]
+    if count > BLANKS_KEPT and ahead:
+        assert (lag, found["capture"]["left_out"]) == (None, 1)
+        assert found["capture"]["incomplete"] == ["no room for 1 more"]
+        assert "\nLAG ?: behind a commit" in kinspect("groups", "--format", "table", path).out
+        spans = json.loads(kinspect("groups", "--every", "1h", "--format", "json", path).out)
+        assert (spans["rows"][0]["lag"], spans["capture"]["left_out"]) == (None, 1)
+    else:
+        assert (lag, found["capture"]["left_out"]) == (9 * (count if ahead else count - 1), 0)
+
+
+def test_blanks_are_the_same_in_whatever_order_they_come():
+    made = [(first, first + length) for first in range(0, 3000, 7) for length in (1, 3, 9)]
+    whole = with_blanks(NO_BLANKS, (0, tuple(made)))
+    assert whole[0] > 0
+    random = Random(1)
+    for _ in range(20):
+        random.shuffle(made)
+        cuts = sorted(random.sample(range(len(made)), 5))
+        parts = [NO_BLANKS] * 2
+        for at, (begin, stop) in enumerate(pairwise([0, *cuts, len(made)])):
+            parts[at % 2] = with_blanks(parts[at % 2], (0, tuple(made[begin:stop])))
+        assert with_blanks(*parts) == whole
+
+
+def test_many_aborted_transactions_take_no_time():
+    began = process_time()
+    aborted = [{"first_offset": at, "producer_id": at} for at in range(400_000)]
+    read_batches([{"base_offset": 0, "last_offset": 400_000}], aborted)
+    assert process_time() - began < 5
 
 
 def test_lag_at_the_begin_and_what_moved(answered):

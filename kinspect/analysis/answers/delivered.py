@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kinspect.analysis.answers.lags import read_batches
+from kinspect.analysis.answers.offsetranges import OffsetRanges
 from kinspect.kafka.summary import RecordField, batch_count
 
 
@@ -13,19 +14,18 @@ def delivered(field: RecordField, partition: dict[str, Any]) -> int | None:
     be aborted; of a ShareFetch those that were acquired. None if their number is not known."""
     _, blanks = read_batches(field.batches(), partition.get("aborted_transactions"))
     left_out = frozenset(blanks)
-    acquired = partition.get("acquired_records")
+    acquired = _acquired(partition.get("acquired_records"))
     total = 0
     for batch in field.batches():
         count, first, last = batch_count(batch), batch["base_offset"], batch.get("last_offset")
         if count is None or first is None or last is None:
             return None
-        if (first, last + 1) in left_out:
-            continue
-        if acquired is not None:
-            there = sum(
-                max(0, min(last, one["last_offset"]) - max(first, one["first_offset"]) + 1)
-                for one in acquired
-            )
-            count = min(count, there)
-        total += count
+        if (first, last + 1) not in left_out:
+            total += count if acquired is None else min(count, acquired.count(first, last + 1))
     return total
+
+
+def _acquired(told: list[dict[str, Any]] | None) -> OffsetRanges | None:
+    return (
+        None if told is None else OffsetRanges((one["first_offset"], one["last_offset"] + 1) for one in told)
+    )

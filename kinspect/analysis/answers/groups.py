@@ -36,7 +36,7 @@ from kinspect.analysis.answers.grouprows import (
 )
 from kinspect.analysis.answers.grouptopics import ties
 from kinspect.analysis.answers.lags import (
-    BLANKS_KEPT,
+    NO_BLANKS,
     PENDING_KEPT,
     Offsets,
     Partition,
@@ -46,8 +46,10 @@ from kinspect.analysis.answers.lags import (
     last_commits,
     read_batches,
     spans_by_name,
+    unmeasured,
     with_blanks,
 )
+from kinspect.analysis.answers.offsetranges import OffsetRanges, Range, joined
 from kinspect.analysis.record import EARLIEST, LATEST, Record, later
 from kinspect.errors import KinspectError
 from kinspect.filters import parse_duration
@@ -390,11 +392,21 @@ class Groups(Answer):
                 found = RecordField(part["records"], True, room, exchange.connection.counts).batches()
                 end, blanks = read_batches(found, part.get("aborted_transactions"))
                 positions[place] = positions.get(place, -1) if end is None else end
-                if blanks and (place in marks.blank or self._has_room(BLANKS_KEPT)):
-                    marks.blank[place] = with_blanks(marks.blank.get(place, ()), blanks)
+                self._keep_blanks(marks, place, joined(blanks))
         for place, position in positions.items():
             if read is not None and position >= 0:
                 self.keep_last(read.last, place, exchange.key, position)
+
+    def _keep_blanks(self, marks: _Marks, place: Place, blanks: list[Range]) -> None:
+        """Keep ranges of offsets without a record for consumers; without room for them, up to where they went."""
+        if not blanks:
+            return
+        before = marks.blank.get(place, NO_BLANKS)
+        found = with_blanks(before, (0, tuple(blanks)))
+        if not self._has_room(max(0, len(found[1]) - len(before[1]))):
+            found = max(before[0], blanks[-1][1]), before[1]
+        if place in marks.blank or place in marks.last or self._has_room():
+            marks.blank[place] = found
 
     def _keep_mark(self, marks: _Marks, place: Place, exchange: Exchange, mark: int) -> None:
         if mark >= 0:
@@ -545,10 +557,15 @@ class Groups(Answer):
         groups = {group: found for (group,), found in self._groups.items()}
         offsets = self._offsets(name)
         if self._every is not None:
+            spans = [spans_by_name(found.spans, name) for found in groups.values()]
+            told_of = [(where, offset) for each in spans for (where, _), (_, offset) in each.items()]
+            self.unmeasured = unmeasured(told_of, offsets)
             return span_rows(groups, offsets, self._every)
         commits = {
             group: last_commits(found.committed, found.pending, offsets) for group, found in groups.items()
         }
+        last = [(where, commit[1][0]) for found in commits.values() for where, commit in found.items()]
+        self.unmeasured = unmeasured(last, offsets)
         reads = self._fetched(commits, members, name)
         rows = [
             row(group, found, members.get(group, {}), commits[group], reads[group], offsets, told.lossy)
@@ -563,7 +580,10 @@ class Groups(Answer):
             by_name(marks.last, name),
             by_name(marks.first, name, min),
             spans_by_name(marks.spans, name),
-            by_name(marks.blank, name, with_blanks),
+            {
+                where: (known_from, OffsetRanges(ranges))
+                for where, (known_from, ranges) in by_name(marks.blank, name, with_blanks).items()
+            },
             self._outcomes(),
             name,
         )

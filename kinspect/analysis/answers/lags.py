@@ -11,30 +11,33 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from kinspect.analysis.answer import Row
+from kinspect.analysis.answers.offsetranges import OffsetRanges, Range
 from kinspect.kafka.view.view import iso_time
 
 PENDING_KEPT = 8
 """Number of a transaction's last offset commits kept for each partition, until it is known which of them count."""
-BLANKS_KEPT = 64
+BLANKS_KEPT = 256
 """Number of a partition's last ranges of offsets without a record for consumers."""
 
 Place = tuple[str | None, str | None, int]
 """A partition: its topic's name and id, as a message has them, and its index."""
 Partition = tuple[str, int]
-Ranges = tuple[tuple[int, int], ...]
-"""Ranges of offsets, in order: the first one of each, and the one behind it."""
+Blanks = tuple[int, tuple[Range, ...]]
+"""Ranges of a partition's offsets without a record for consumers, the last ones in order; and before them the offset
+from which on there are no others: 0 if all were kept."""
+NO_BLANKS: Blanks = 0, ()
 
 
 class Offsets(NamedTuple):
     """What serves all groups, by topic and partition with the keys of its lines. `marks`, `first`: the last high
     watermarks and the first ones; `spans`: the last ones of each span of time; `blanks`: ranges without a record for
-    consumers; `ends`: outcomes of each transactional id's
-    transactions; `name`: a topic's by its id."""
+    consumers, from which offset on they are known; `ends`: outcomes of each transactional id's transactions; `name`: a
+    topic's by its id."""
 
     marks: dict[Partition, Any]
     first: dict[Partition, Any]
     spans: dict[tuple[Partition, int], Any]
-    blanks: dict[Partition, Ranges]
+    blanks: dict[Partition, tuple[int, OffsetRanges]]
     ends: dict[str, list[tuple[Any, ...]]]
     name: Callable[[str], str]
 
@@ -53,54 +56,57 @@ def by_name(
 # ---------------------------------------------------------------------- offsets without a record for consumers
 
 
-def read_batches(batches: Iterable[dict[str, Any]], aborted: Any) -> tuple[int | None, Ranges]:
+def read_batches(batches: Iterable[dict[str, Any]], aborted: Any) -> tuple[int | None, list[Range]]:
     """The offset behind the last of a Fetch's batches, None without one; and those without a record for consumers.
     `aborted`: its aborted transactions, which each begin at an offset and end with their producer's next marker."""
     begins = sorted((one.get("first_offset", 0), one.get("producer_id", -1)) for one in aborted or ())
     open_ones: set[int] = set()
-    end, blanks = None, []
+    end, blanks, begun = None, [], 0
     for batch in batches:
         first, last = batch["base_offset"], batch.get("last_offset")
         if first is None or last is None:
             continue
         end = last + 1
-        while begins and begins[0][0] <= last:
-            open_ones.add(begins.pop(0)[1])
+        while begun < len(begins) and begins[begun][0] <= last:
+            open_ones.add(begins[begun][1])
+            begun += 1
         producer = batch.get("producer_id")
         if batch.get("is_control"):
             open_ones.discard(producer)
         elif not (batch.get("is_transactional") and producer in open_ones):
             continue
         blanks.append((first, end))
-    return end, tuple(blanks)
+    return end, blanks
 
 
-def with_blanks(one: Ranges, other: Ranges) -> Ranges:
-    """Ranges of both, joined where they meet; the last ones."""
-    found: list[tuple[int, int]] = []
-    for first, end in sorted((*one, *other)):
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
-        else:
-            found.append((first, end))
-    return tuple(found[-BLANKS_KEPT:])
+def with_blanks(one: Blanks, other: Blanks) -> Blanks:
+    """Ranges of both, the last ones: the same in whatever order parts of them come together."""
+    both = sorted({*one[1], *other[1]})
+    left, kept = both[:-BLANKS_KEPT], both[-BLANKS_KEPT:]
+    return max(one[0], other[0], *(end for _, end in left)), tuple(kept)
 
 
-def joined_blanks(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
+def joined_blanks(one: dict[Any, Blanks], other: dict[Any, Blanks]) -> dict[Any, Blanks]:
     """Ranges of each partition, of both."""
-    return {
-        **one,
-        **other,
-        **{name: with_blanks(one[name], other[name]) for name in one.keys() & other.keys()},
-    }
+    both = {name: with_blanks(one[name], other[name]) for name in one.keys() & other.keys()}
+    return {**one, **other, **both}
 
 
-def _distance(offset: int | None, high: int | None, blanks: Ranges) -> int | None:
-    """Records between an offset and the end of its partition. A high watermark seen before the offset may be smaller;
-    below 0 nothing is a position."""
+def _distance(offset: int | None, high: int | None, blanks: tuple[int, OffsetRanges] | None) -> int | None:
+    """Records between an offset and the end of its partition; None where not all blanks between them are known. A high
+    watermark seen before the offset may be smaller; below 0 nothing is a position."""
     if offset is None or high is None or not 0 <= offset <= high:
         return None
-    return high - offset - sum(max(0, min(end, high) - max(first, offset)) for first, end in blanks)
+    if blanks is None:
+        return high - offset
+    known_from, ranges = blanks
+    return high - offset - ranges.count(offset, high) if known_from <= offset else None
+
+
+def unmeasured(commits: Iterable[tuple[Partition, int | None]], offsets: Offsets) -> int:
+    """How many commits have no lag, as there was no room for all blanks behind them."""
+    known_from = {where: known for where, (known, _) in offsets.blanks.items() if where in offsets.marks}
+    return sum(offset is not None and offset < known_from.get(where, 0) for where, offset in commits)
 
 
 # ---------------------------------------------------------------------- commits
@@ -142,7 +148,7 @@ def committed_row(where: Partition, commit: Any, begun: Any, read: Any, offsets:
     """What is known of a partition that a group commits offsets of. `begun`: the first offset that was committed or
     read; `read`: how far the group's clients fetched."""
     key, (offset, at, client_id, address) = commit
-    blanks = offsets.blanks.get(where, ())
+    blanks = offsets.blanks.get(where)
     high, first = (found.get(where, (None, None))[1] for found in (offsets.marks, offsets.first))
     began = None if begun is None or begun[0] == key else begun[1]
     fetched = None if read is None else read[1]
@@ -183,7 +189,7 @@ def over_time(
             known[kind][where] = value
         if span >= begin:
             lags = {
-                where: _distance(offset, known[1].get(where), offsets.blanks.get(where, ()))
+                where: _distance(offset, known[1].get(where), offsets.blanks.get(where))
                 for where, offset in sorted(known[0].items())
                 if where in partitions
             }

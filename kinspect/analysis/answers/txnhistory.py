@@ -117,6 +117,8 @@ class History:
         # Producers that were told, and those found out that they were replaced.
         self._told: set[tuple[int, int]] = set()
         self._replaced: set[tuple[int, int]] = set()
+        # Those with a transaction whose end was not seen.
+        self._unended: set[tuple[int, int]] = set()
 
     def add(self, event: Event) -> None:
         """Add the next event."""
@@ -136,7 +138,7 @@ class History:
         there = self._of(event)
         if there is not None:
             self._end(there, self._how_replaced(there, event.time), event.done)
-        elif (event.producer, event.epoch) not in self._replaced and not self._has_unended(event):
+        elif not any((event.producer, event.epoch) in known for known in (self._replaced, self._unended)):
             # One that the client had begun, and no broker took.
             told = Transaction(event.producer, event.epoch, event.time, event.done, event.done, FENCED)
             told.fenced_by = self._holder_client
@@ -145,11 +147,6 @@ class History:
                 told.outcome = told.fenced_by = None
             self.transactions.append(told)
             self._replaced.add((event.producer, event.epoch))
-
-    def _has_unended(self, event: Event) -> bool:
-        """True if a transaction of the event's producer is known, and its end was not seen."""
-        one = event.producer, event.epoch
-        return any(each.outcome is None and (each.producer, each.epoch) == one for each in self.transactions)
 
     def _asked_end(self, event: Event) -> None:
         there, outcome = self._of(event), _OUTCOMES.get(event.value)
@@ -241,6 +238,8 @@ class History:
             there.fenced_by = None
         if outcome in (FENCED, TIMED_OUT):
             self._replaced.add((there.producer, there.epoch))
+        elif outcome is None:
+            self._unended.add((there.producer, there.epoch))
         self._open = None
 
     def _of(self, event: Event) -> Transaction | None:

@@ -97,6 +97,9 @@ _WHY_NO_LAG: dict[str, Callable[[Row], bool]] = {
     "LAG ?: no Fetch or ListOffsets told how far a partition goes since the commit.": lambda one: (
         one["offset"] is not None and not _reaches(one)
     ),
+    "LAG ?: behind a commit are more control records, or aborted ones, than there is room for.": lambda one: (
+        one["offset"] is not None and _reaches(one)
+    ),
 }
 
 

@@ -1,0 +1,69 @@
+"""Answers about crowds: their time grows with what is counted and no faster, and forgetting is no loss."""
+
+from random import Random
+from time import process_time
+
+import pytest
+from exchanges import exchange
+
+from kinspect.analysis import membership
+from kinspect.analysis.answers.delivered import delivered
+from kinspect.analysis.answers.offsetranges import OffsetRanges
+from kinspect.analysis.answers.txnhistory import PART, Event, history
+from kinspect.analysis.membership import MembershipRequests
+
+
+class Batches:
+    """A record set of batches of one record each."""
+
+    def __init__(self, firsts):
+        self._batches = [
+            {"base_offset": at, "last_offset": at, "count": 1, "size": 9, "compression": "none"}
+            for at in firsts
+        ]
+
+    def batches(self):
+        return self._batches
+
+
+def test_acquired_ranges_take_no_time():
+    firsts = range(0, 60_000, 2)
+    acquired = [{"first_offset": at, "last_offset": at} for at in firsts]
+    began = process_time()
+    assert delivered(Batches(firsts), {"acquired_records": acquired}) == len(firsts)
+    assert delivered(Batches(firsts), {"acquired_records": acquired[::3]}) == len(firsts) / 3
+    assert process_time() - began < 5
+
+
+def test_offsets_of_ranges_are_counted_once():
+    random = Random(1)
+    for _ in range(300):
+        made = [
+            (first, first + random.randrange(-1, 9))
+            for first in random.choices(range(40), k=random.randrange(8))
+        ]
+        inside = {at for first, end in made for at in range(first, end)}
+        first, end = random.randrange(50), random.randrange(50)
+        assert OffsetRanges(made).count(first, end) == len(inside.intersection(range(first, end)))
+
+
+def test_refused_parts_of_many_producers_take_no_time():
+    count = 30_000
+    began = process_time()
+    found = history(Event(at, (at, 0), PART, producer=at, epoch=0, error=90) for at in range(count))
+    assert len(found) == count
+    assert process_time() - began < 5
+
+
+@pytest.mark.parametrize("most", [2, 100])
+def test_members_of_all_connections_are_looked_at(monkeypatch, most):
+    monkeypatch.setattr(membership, "CONNECTIONS_LOOKED_AT", most)
+    requests = MembershipRequests()
+    found = []
+    for number in range(10):
+        for _ in range(3):
+            made = exchange(12, 4, {"group_id": f"g{number}", "member_id": "m"})
+            made.connection.connection_id = str(number)
+            found.append(requests.first(made))
+    told = [one.group for one in found if one is not None]
+    assert told == [f"g{number}" for number in range(10)]
