@@ -17,9 +17,6 @@ from kinspect.output.answers.lacks import Counted as Taken
 LOST = ("gaps", "kernel_drops", "queue_drops", "late_packets", "caps_hit")
 """Keys of the summary that tell of losses in the middle of a run."""
 
-OF_TIMES = frozenset({"--since", "--until"})
-"""Options of the filter that leave out nothing in between."""
-
 
 class Counted:
     """The `Writer` of a run whose lines are counted. `answers`: accumulators by the names of their answers."""
@@ -69,8 +66,8 @@ class Counted:
         lossy = any(summary[key] for key in LOST) or summary["outcomes"]["orphan"] > 0
         found = []
         for name, answer in self._answers.items():
-            chosen = bool({*options} - OF_TIMES) and answer.exchanges < summary["exchanges"]
-            rows, unresolved = rows_of(answer, Told(names, times[1], lossy, chosen))
+            left_out = frozenset(options if answer.exchanges < summary["exchanges"] else ())
+            rows, unresolved = rows_of(answer, Told(names, times[1], lossy, left_out))
             rows = [row for row in rows if self._is_chosen(answer, row)]
             told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.serving

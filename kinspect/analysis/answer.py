@@ -27,6 +27,9 @@ NAMES_KEPT = 200_000
 MERGED_KEPT = 5 * NAMES_KEPT
 """Largest number of names that other parts of the run add."""
 
+OF_TIMES = frozenset({"--since", "--until"})
+"""Options of the filter that leave out nothing in between."""
+
 Row = dict[str, Any]
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -37,13 +40,17 @@ Topic = tuple[str | None, str | None]
 
 class Told(NamedTuple):
     """What a whole run told, for rows: names of topic ids by all that it told, and the time of its last packet.
-    `lossy`: something in the middle of it was lost; `chosen`: a filter left out exchanges anywhere in it, whatever
-    their time."""
+    `lossy`: something in the middle of it was lost; `options`: those of the filter, if it left out exchanges."""
 
     names: LearnedNames
     end: int | None = None
     lossy: bool = False
-    chosen: bool = False
+    options: frozenset[str] = frozenset()
+
+    @property
+    def chosen(self) -> bool:
+        """True if exchanges were left out anywhere in the run, whatever their time."""
+        return bool(self.options - OF_TIMES)
 
     def topic(self, topic_id: str) -> str | None:
         """The name of a topic id, told before or after; None if it was not."""

@@ -101,8 +101,8 @@ _COLUMNS = {
         apis api_use_map: By API: requests, versions, errors, requests a second
         storms storms: APIs that are sent far too often
         resets long: Connections that a reset ended
-        first time: When the first exchange began
-        last time: When the last exchange began
+        first time: When the first request began
+        last time: When the last request began
     """,
     "groups": """
         group text

@@ -64,15 +64,17 @@ def client_of(line):
 
 def expected(lines, ranges):
     """Verdict and low versions of each client."""
-    begun = {
-        line["connection_id"] for line in lines if line["type"] == "connection" and line["handshake_seen"]
+    whole = {
+        line["connection_id"]
+        for line in lines
+        if line["type"] == "connection" and line["handshake_seen"] and not line["gaps"]
     }
     lines = [line for line in lines if line["type"] == "exchange"]
     newest, clients = told(lines), defaultdict(Seen)
-    from_start = {client_of(line) for line in lines if line["connection_id"] in begun}
+    in_part = {client_of(line) for line in lines if line["connection_id"] not in whole}
     asked = {client_of(line) for line in lines if line["api"] == "ApiVersions" and line["request"]}
     negotiates = {
-        key: True if key in asked else False if key in from_start else None for key in map(client_of, lines)
+        key: True if key in asked else None if key in in_part else False for key in map(client_of, lines)
     }
     for line in lines:
         client = clients[client_of(line)]
@@ -88,7 +90,11 @@ def expected(lines, ranges):
             client.sure = client.sure or chose or negotiates[client_of(line)] is False
     return {
         key: (
-            "breaks" if client.sure else "unknown" if client.low or not client.requests else "ok",
+            "breaks"
+            if client.sure
+            else "unknown"
+            if client.low or not client.requests or key in in_part
+            else "ok",
             {
                 api: ([*sorted(versions)], versions.total(), negotiates[key])
                 for api, versions in client.low.items()

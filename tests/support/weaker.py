@@ -71,9 +71,9 @@ def place(now: Any, was: list[Any], part: Part) -> bool:
     return True
 
 
-def so_far(*words: Any) -> Kind:
-    """A fact that at an early end may also be one of these."""
-    return lambda now, was, part: fact(now, was, part) or (part.ends_early and now in words)
+def so_far(*words: Any, kind: Kind = fact) -> Kind:
+    """What at an early end may also be one of these."""
+    return lambda now, was, part: kind(now, was, part) or (part.ends_early and now in words)
 
 
 def at_end(kind: Kind) -> Kind:
@@ -145,9 +145,8 @@ class Rows(NamedTuple):
             if not found:
                 yield f"{name}: no such row"
                 continue
-            same = [other for other in found if all(row[key] == other[key] for key in self.key)]
             kinds = {**self.kinds, **dict.fromkeys(self.key, anything)}
-            yield from (f"{name}: {text}" for text in _differences(row, same or found, kinds, part))
+            yield from (f"{name}: {text}" for text in _differences(row, found, kinds, part))
 
     def are_same(self, now: list[Row], was: list[Row]) -> bool:
         """True if nothing is missing but for places in the capture."""

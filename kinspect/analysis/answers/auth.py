@@ -10,6 +10,7 @@ from kinspect.analysis.record import GREATEST, LEAST, Record, later
 from kinspect.errors import shortened
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
+from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN, UNANSWERED
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -45,11 +46,13 @@ class _Logins(Record):
 
 @dataclass(slots=True)
 class _Login:
-    """A login on a connection: its tokens so far, and whether its end is known."""
+    """A login on a connection: its tokens so far, and whether its end is known. `doubtful`: an answer that may have
+    refused it was not captured."""
 
     client: Client
     tokens: int = 0
     decided: bool = False
+    doubtful: bool = False
 
 
 class Auth(Answer):
@@ -67,19 +70,19 @@ class Auth(Answer):
         elif exchange.api_key == SASL_AUTHENTICATE or exchange.kind == SASL_TOKEN:
             self._add_token(exchange)
         elif self._logins and exchange.outcome == ANSWERED and exchange.api_key != API_VERSIONS:
-            # Brokers answer nothing else before the login is done.
+            # Brokers answer nothing else before the login is done, but with errors after they refused it.
             login = self._logins.pop(exchange.connection.connection_id, None)
-            if login is not None and login.tokens and not login.decided:
-                self._count(exchange, login, "succeeded")
+            if login is not None and login.tokens and not login.decided and not login.doubtful:
+                self._count(login, "succeeded")
 
     def _add_handshake(self, exchange: Exchange) -> None:
         if exchange.request is None:
             return
         mechanism = (exchange.request.decode(_HANDSHAKE).body or {}).get("mechanism")
         login = self._begin(exchange, (*_client(exchange)[:2], mechanism, None))
-        reason = _error(exchange)
-        if reason is not None:
-            self._fail(exchange, login, reason)
+        if _error_code(exchange):
+            self._touch(exchange, login.client)
+            self._fail(login, _error(exchange))
             del self._logins[exchange.connection.connection_id]
 
     def _add_token(self, exchange: Exchange) -> None:
@@ -91,15 +94,20 @@ class Auth(Answer):
         login.client = _client(exchange)
         login.tokens += 1
         self._touch(exchange, login.client)
-        reason = exchange.summary.refusal or _error(exchange)
+        login.doubtful |= exchange.outcome == UNANSWERED or not _is_whole(exchange.response)
+        refusal = exchange.summary.refusal
         if login.decided:
             return
-        if reason is not None:
-            self._fail(exchange, login, reason)
+        if refusal is not None or _error_code(exchange):
+            self._fail(login, refusal or _error(exchange))
         elif _was_closed_on(exchange):
-            self._count(exchange, login, "probably_failed")
-        elif exchange.outcome == ANSWERED and login.tokens == _TOKENS.get(login.client[2] or ""):
-            self._count(exchange, login, "succeeded")
+            self._count(login, "probably_failed")
+        elif (
+            exchange.outcome == ANSWERED
+            and not login.doubtful
+            and login.tokens == _TOKENS.get(login.client[2] or "")
+        ):
+            self._count(login, "succeeded")
 
     def _begin(self, exchange: Exchange, client: Client) -> _Login:
         connection = exchange.connection.connection_id
@@ -110,14 +118,14 @@ class Auth(Answer):
         login = self._logins[connection] = _Login(client)
         return login
 
-    def _fail(self, exchange: Exchange, login: _Login, reason: str) -> None:
-        client = self._count(exchange, login, "failed")
-        if client is not None:
+    def _fail(self, login: _Login, reason: str | None) -> None:
+        client = self._count(login, "failed")
+        if client is not None and reason is not None:
             self.count(client.reasons, reason)
 
-    def _count(self, exchange: Exchange, login: _Login, how: str) -> _Logins | None:
+    def _count(self, login: _Login, how: str) -> _Logins | None:
         login.decided = True
-        client = self._touch(exchange, login.client)
+        client = self._clients.of(*login.client)
         if client is not None:
             setattr(client, how, getattr(client, how) + 1)
         return client
@@ -141,13 +149,30 @@ def _client(exchange: Exchange) -> Client:
     return exchange.client_id, exchange.connection.client_ip, exchange.mechanism, exchange.principal
 
 
-def _error(exchange: Exchange) -> str | None:
-    """The broker's words for its refusal, or the name of its error code; None if it refuses nothing."""
+def _answer(exchange: Exchange) -> dict[str, Any]:
+    """Error code and message of the answer, as far as it was captured."""
     if exchange.response is None or exchange.kind == SASL_TOKEN:
-        return None
-    body = exchange.response.decode(_ERROR).body or {}
-    code = body.get("error_code")
-    return shortened(body.get("error_message") or schema.error_name(code)) if code else None
+        return {}
+    return exchange.response.decode(_ERROR).body or {}
+
+
+def _error_code(exchange: Exchange) -> int | None:
+    """The error code of the answer; None if it was not captured, or is a raw token."""
+    return _answer(exchange).get("error_code")
+
+
+def _error(exchange: Exchange) -> str | None:
+    """The broker's words for its refusal; if it has none, the name of its error code. None if they were cut off."""
+    assert exchange.response is not None
+    body = _answer(exchange)
+    name = schema.error_name(body["error_code"]) if exchange.response.complete else None
+    text = body.get("error_message") or name
+    return None if text is None else shortened(text)
+
+
+def _is_whole(answer: WireMessage | None) -> bool:
+    """False for an answer that was cut."""
+    return answer is None or answer.complete
 
 
 def _was_closed_on(exchange: Exchange) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Generic, TypeVar
 
-from kinspect.analysis.answer import Answer, Records
+from kinspect.analysis.answer import Answer, Records, Told
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
 from kinspect.kafka.connection.roles import stronger
 from kinspect.kafka.exchange.exchange import Exchange
@@ -14,6 +14,9 @@ from kinspect.kafka.exchange.exchange import Exchange
 CONNECTIONS_KEPT = 100_000
 """Largest number of open connections, each counted once for each client on it."""
 ENDED_KEPT = 4096
+
+KEEPING_CLIENTS = frozenset({"--client-id", "--client-host", "--until"})
+"""Options of the filter that leave out no exchange of a client that has others, but for later ones."""
 
 _RANGES = frozenset({"error_code", "api_keys.api_key", "api_keys.max_version"})
 
@@ -36,9 +39,10 @@ def newest_versions(exchange: Exchange) -> dict[int, int] | None:
 
 @dataclass(slots=True)
 class Client(Record):
-    """Record of a client."""
+    """Record of a client. `holes`: how often others of its exchanges may be missing before one."""
 
     requests: int = 0
+    holes: int = 0
     roles: dict[str, int] = field(default_factory=dict)
     software: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
     principal: tuple[Any, Any] | None = field(default=None, metadata=GREATEST)
@@ -46,8 +50,9 @@ class Client(Record):
     last: int | None = field(default=None, metadata=GREATEST)
 
     def note(self, exchange: Exchange) -> None:
-        """Count an exchange; answers without their request are none."""
+        """Count an exchange; answers without their request are none, and do not tell when it began."""
         self.requests += exchange.request is not None
+        self.holes += exchange.after_hole
         role = exchange.role
         if role is not None:
             self.roles[role] = self.roles.get(role, 0) + 1
@@ -56,7 +61,7 @@ class Client(Record):
             self.software = later(self.software, exchange.key, (name, version))
         if exchange.principal is not None:
             self.principal = later(self.principal, exchange.key, exchange.principal)
-        time = exchange.timestamp
+        time = exchange.timestamp if exchange.request is not None else None
         if time is not None:
             self.first = time if self.first is None else min(self.first, time)
             self.last = time if self.last is None else max(self.last, time)
@@ -66,6 +71,10 @@ class Client(Record):
         """The strongest of its roles; among equals that of most exchanges."""
         most_first = sorted(self.roles, key=lambda role: (-self.roles[role], role))
         return reduce(stronger, most_first, None)
+
+    def is_whole(self, told: Told) -> bool:
+        """True if no exchange of it is known to be missing, up to the end."""
+        return not self.holes and told.options <= KEEPING_CLIENTS
 
     @property
     def software_columns(self) -> dict[str, str | None]:

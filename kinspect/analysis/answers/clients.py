@@ -152,7 +152,7 @@ def _apis(client: ClientUse) -> dict[str, Row]:
             "requests": total,
             "versions": {version: requests for version, requests in counts[api_key].items() if version},
             "errors": {
-                schema.error_name(code or 0): times
+                schema.error_name(code or 0, key): times
                 for (key, code), times in sorted(client.errors.items(), key=_by_number)
                 if key == api_key
             },

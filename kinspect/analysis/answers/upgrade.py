@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kinspect.analysis.answer import Answer, Row, Told
-from kinspect.analysis.answers.client import Client, Connections, newest_versions
+from kinspect.analysis.answers.client import Client, client_key, newest_versions
 from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.errors import KinspectError
 from kinspect.kafka.connection.roles import CLUSTER
@@ -40,7 +40,6 @@ class _Client(Client):
     """Requests of a client that matter for the release, and how it chooses its versions."""
 
     asked: int = 0
-    begun: int = 0
     uses: dict[Use, int] = field(default_factory=dict)
 
 
@@ -54,7 +53,6 @@ class _Broker(Record):
 class Upgrade(Answer):
     """Accumulator of the rows. `to`: a release, the newest if None. Raises KinspectError for an unknown one."""
 
-    lines = frozenset({"exchange", "connection"})
     failures: ClassVar[Mapping[str, Callable[[Row], bool]]] = {BREAKS: lambda row: row["verdict"] == BREAKS}
 
     def __init__(self, to: str | None = None) -> None:
@@ -70,14 +68,16 @@ class Upgrade(Answer):
         self._own_format = _format(PRODUCE, self._ranges[PRODUCE].high)
         self._clients = self.records(_Client)
         self._brokers = self.records(_Broker)
-        self._connections = Connections(self, self._clients)
 
     def add(self, exchange: Exchange) -> None:
-        client, is_new = self._connections.heard(exchange)
+        client = self._clients.of(*client_key(exchange))
         if client is None:
             return
-        if is_new:
-            client.begun += self._connections.fact(exchange.connection.connection_id)
+        if exchange.role is None and exchange.request is not None and not exchange.request.complete:
+            # What was cut off may show that it is a broker.
+            client.holes += 1
+            return
+        client.note(exchange)
         api_key, version = exchange.api_key, exchange.api_version
         if exchange.request is None or api_key is None or version is None or version < 0:
             return
@@ -107,27 +107,35 @@ class Upgrade(Answer):
         if broker is not None and told is not None:
             broker.newest = later(broker.newest, exchange.key, tuple(told.items()))
 
-    def add_connection(self, line: dict[str, Any]) -> None:
-        is_begun = line["handshake_seen"]
-        for client in self._connections.end(line["connection_id"], is_begun):
-            client.begun += is_begun
-
     # ------------------------------------------------------------------ the whole
 
     def result(self, told: Told) -> list[Row]:
         newest = {
             address: dict(broker.newest[1]) for address, broker in self._brokers.items() if broker.newest
         }
+        # Requests whose client id was cut off may be those of any client there.
+        nameless = {
+            ip for (client_id, ip), client in self._clients.items() if client_id is None and client.holes
+        }
         rows = [
-            self._row(client_id, client_ip, client, newest)
+            self._row(
+                client_id, client_ip, client, newest, client.is_whole(told) and client_ip not in nameless
+            )
             for (client_id, client_ip), client in self._clients.items()
             if client.role not in CLUSTER
         ]
         return sorted(rows, key=_place)
 
-    def _row(self, client_id: str | None, client_ip: str, client: _Client, newest: dict[Any, Any]) -> Row:
-        # Without an ApiVersions request it does not negotiate, if a connection's begin was seen.
-        negotiates = True if client.asked else False if client.begun else None
+    def _row(
+        self,
+        client_id: str | None,
+        client_ip: str,
+        client: _Client,
+        newest: dict[Any, Any],
+        is_whole: bool,
+    ) -> Row:
+        # Without an ApiVersions request it does not negotiate, if none may be missing.
+        negotiates = True if client.asked else False if is_whole else None
         breaks: dict[int, dict[int, int]] = {}
         formats: dict[tuple[int, int], int] = {}
         certain = False
@@ -144,7 +152,7 @@ class Upgrade(Answer):
             if _format(api_key, version) < self._own_format and sure:
                 kept = api_key, version
                 formats[kept] = formats.get(kept, 0) + requests
-        known = OK if client.requests else UNKNOWN
+        known = OK if client.requests and is_whole else UNKNOWN
         return {
             "client_id": client_id,
             "client_ip": client_ip,
