@@ -22,6 +22,7 @@ from kinspect.kafka.wire.fetched import (
     partitions_from,
     partitions_state,
     topic_ref,
+    topic_size,
 )
 from kinspect.kafka.wire.message import WireMessage
 from kinspect.protocol.apikeys import FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH
@@ -50,13 +51,14 @@ Key = tuple[str | int, ...]
 
 
 class _Session:
-    """`epoch`: that of the last request; `whole`: `partitions` has all of them."""
+    """`epoch`: that of the last request; `count`: how many `partitions` there are; `whole`: these are all of them."""
 
-    __slots__ = ("epoch", "partitions", "whole")
+    __slots__ = ("count", "epoch", "partitions", "whole")
 
-    def __init__(self, epoch: int, partitions: Partitions, whole: bool) -> None:
+    def __init__(self, epoch: int, partitions: Partitions, count: int, whole: bool) -> None:
         self.epoch = epoch
         self.partitions = partitions
+        self.count = count
         self.whole = whole
 
 
@@ -120,7 +122,7 @@ class FetchSessions:
         self._forget(key)
         self._unnamed = None
         if epoch == INITIAL:
-            begun = _Session(epoch, _added(NO_PARTITIONS, self._named(request, "topics")), request.complete)
+            begun = self._begun(epoch, request)
             made = _made(response)
             if made is None:
                 self._unnamed = begun
@@ -138,51 +140,55 @@ class FetchSessions:
             return self._go_on(key, epoch, request)
         self._forget(key)
         if epoch == INITIAL:
-            self._keep(
-                key, _Session(epoch, _added(NO_PARTITIONS, self._named(request, "topics")), request.complete)
-            )
+            self._keep(key, self._begun(epoch, request))
         return None
+
+    def _begun(self, epoch: int, request: WireMessage) -> _Session:
+        """The session that a request begins."""
+        partitions, count = _added(NO_PARTITIONS, 0, self._named(request, "topics"))
+        return _Session(epoch, partitions, count, request.complete)
 
     def _go_on(self, key: Key, epoch: int, request: WireMessage) -> Fetched:
         """Take a later request of a session."""
         session = self._sessions.get(key)
         if session is None:
             self._room.under_way += 1
-            session = self._keep(key, _Session(epoch, NO_PARTITIONS, False))
+            session = self._keep(key, _Session(epoch, NO_PARTITIONS, 0, False))
         elif not request.complete or epoch != _after(session.epoch):
-            self._hold(session, NO_PARTITIONS)
+            self._hold(session, NO_PARTITIONS, 0)
             session.whole = False
         session.epoch = epoch
         if request.api_key == SHARE_ACKNOWLEDGE:
             return Fetched(NO_PARTITIONS, True)
-        asked = Fetched(_added(session.partitions, self._named(request, "topics")), session.whole)
-        self._hold(session, _without(asked.partitions, self._named(request, "forgotten_topics_data")))
+        partitions, count = _added(session.partitions, session.count, self._named(request, "topics"))
+        asked = Fetched(partitions, session.whole)
+        self._hold(session, *_without(partitions, count, self._named(request, "forgotten_topics_data")))
         return asked
 
     def _keep(self, key: Key, session: _Session) -> _Session:
         self._forget(key)
-        asked, session.partitions = session.partitions, NO_PARTITIONS
-        self._hold(session, asked)
+        asked, count = session.partitions, session.count
+        session.partitions, session.count = NO_PARTITIONS, 0
+        self._hold(session, asked, count)
         self._sessions[key] = session
         if len(self._sessions) > SESSIONS_KEPT:
             self._forget(next(iter(self._sessions)))
         return session
 
-    def _hold(self, session: _Session, partitions: Partitions) -> None:
-        """Let a session have these partitions, if there is room for them."""
+    def _hold(self, session: _Session, partitions: Partitions, count: int) -> None:
+        """Let a session have these partitions, if there is room for so many."""
         if partitions is session.partitions:
             return
-        more = partition_count(partitions) - partition_count(session.partitions)
-        if self._room.takes(more):
-            session.partitions = partitions
+        if self._room.takes(count - session.count):
+            session.partitions, session.count = partitions, count
         else:
-            self._room.left += partition_count(session.partitions)
-            session.partitions, session.whole = NO_PARTITIONS, False
+            self._room.left += session.count
+            session.partitions, session.count, session.whole = NO_PARTITIONS, 0, False
 
     def _forget(self, key: Key) -> None:
         session = self._sessions.pop(key, None)
         if session is not None:
-            self._room.left += partition_count(session.partitions)
+            self._room.left += session.count
 
     def _named(self, request: WireMessage, field: str) -> list[tuple[TopicRef, list[int]]]:
         """Topics of a request with their partitions."""
@@ -204,7 +210,8 @@ def _session_state(session: _Session) -> list[Any]:
 
 def _session_from(state: Sequence[Any]) -> _Session:
     epoch, partitions, whole = state
-    return _Session(epoch, partitions_from(partitions), whole)
+    known = partitions_from(partitions)
+    return _Session(epoch, known, partition_count(known), whole)
 
 
 def _after(epoch: int) -> int:
@@ -222,23 +229,35 @@ def _made(response: WireMessage | None) -> int | None:
     return 0 if error else int(session_id)
 
 
-def _added(partitions: Partitions, named: Iterable[tuple[TopicRef, list[int]]]) -> Partitions:
+def _added(
+    partitions: Partitions, count: int, named: Iterable[tuple[TopicRef, list[int]]]
+) -> tuple[Partitions, int]:
+    """Partitions with those of topics that are named, and how many there are then. `count`: how many there were."""
     changed: dict[TopicRef, frozenset[int]] | None = None
     for topic, indexes in named:
         there = (partitions if changed is None else changed).get(topic)
         if there is None or not there.issuperset(indexes):
             if changed is None:
                 changed = dict(partitions)
-            changed[topic] = frozenset(indexes) if there is None else there.union(indexes)
-    return partitions if changed is None else changed
+            changed[topic] = found = frozenset(indexes) if there is None else there.union(indexes)
+            count += topic_size(found) - topic_size(there)
+    return partitions if changed is None else changed, count
 
 
-def _without(partitions: Partitions, forgotten: Iterable[tuple[TopicRef, list[int]]]) -> Partitions:
+def _without(
+    partitions: Partitions, count: int, forgotten: Iterable[tuple[TopicRef, list[int]]]
+) -> tuple[Partitions, int]:
+    """Partitions without those that are forgotten, and how many there are then. `count`: how many there were."""
     changed: dict[TopicRef, frozenset[int]] | None = None
     for topic, indexes in forgotten:
+        there = (partitions if changed is None else changed).get(topic)
+        if there is None:
+            continue
         if changed is None:
             changed = dict(partitions)
-        left = changed.pop(topic, frozenset()).difference(indexes)
+        del changed[topic]
+        left = there.difference(indexes)
         if left:
             changed[topic] = left
-    return partitions if changed is None else changed
+        count += topic_size(left or None) - topic_size(there)
+    return partitions if changed is None else changed, count

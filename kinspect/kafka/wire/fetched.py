@@ -47,8 +47,13 @@ def partitions_from(state: Sequence[Any]) -> Partitions:
 
 
 def partition_count(partitions: Partitions) -> int:
-    """Number of partitions; a topic without any counts as one."""
-    return sum([len(indexes) or 1 for indexes in partitions.values()])
+    """Number of partitions."""
+    return sum([topic_size(indexes) for indexes in partitions.values()])
+
+
+def topic_size(indexes: frozenset[int] | None) -> int:
+    """Number of partitions of a topic, which counts as one without any; 0 for None, no topic."""
+    return 0 if indexes is None else len(indexes) or 1
 
 
 def topic_ref(struct: dict[str, Any]) -> TopicRef:
