@@ -225,7 +225,8 @@ class Filter:
                 continue
             if not self._any_passed:
                 self._see(option, exchange)
-            if exchange.api_key in self._serving.get(option, ()):
+            serving = self._serving.get(option)
+            if serving is not None and exchange.api_key in serving:
                 self.let.append(option)
                 continue
             if verdict is None:
@@ -596,7 +597,7 @@ def _wait(exchange: Exchange) -> tuple[Sequence[str], bool]:
 
 
 def _error_names(exchange: Exchange) -> list[str]:
-    return exchange.summary.error_names
+    return [schema.error_name(code, exchange.api_key) for code in exchange.summary.error_codes]
 
 
 def _errors(exchange: Exchange) -> tuple[Sequence[str], bool]:

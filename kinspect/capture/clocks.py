@@ -3,7 +3,8 @@
 A packet that both hold was on its way between them. One way it seems late by the clocks' difference and the time it
 took, the other way by the difference less that time: the middle is the difference, if both ways take as long (RFC 5905
 §8). Where each capture holds one direction, no acknowledgment comes before what it acknowledges: that limits the
-difference from both sides, and the middle is taken. Only the first packets of each capture are looked at.
+difference from both sides. The middle is taken, or no difference if that is possible. Only the first packets of each
+capture are looked at.
 
 Nothing is said of captures that follow one another, as rotated ones do: few packets stand on both sides of a border.
 """
@@ -25,11 +26,14 @@ LOOKED_AT: Final = 20_000
 LOOKED_AT_IN_ALL: Final = 400_000
 SURE: Final = 3
 """Packets, or acknowledgments in each direction, that two captures must share."""
+SLACK_NS: Final = 1_000_000
+"""Time by which captures have packets out of order."""
 MOST_OF_TEN: Final = 6
 """So many of ten packets of the connections that two captures share must be in both, in the time that they share."""
 
 Key = bytes
 Pair = tuple[int, int]
+Bounds = tuple[int, int]
 
 
 class ClockOffset(NamedTuple):
@@ -177,7 +181,7 @@ def _middle(ways: dict[Key, list[tuple[int, int]]]) -> int | None:
 def _of_acknowledgments(heads: _Heads) -> dict[Pair, int]:
     """The differences between captures of which one holds one direction of all connections that they share, the other
     the other one."""
-    found: defaultdict[Pair, list[int]] = defaultdict(list)
+    found: defaultdict[Pair, list[Bounds]] = defaultdict(list)
     mixed: set[Pair] = set()
     for here, files in heads.ways.items():
         backs = heads.ways.get(reverse_key(here), {})
@@ -188,16 +192,25 @@ def _of_acknowledgments(heads: _Heads) -> dict[Pair, int]:
                 ordered = min(one, other), max(one, other)
                 if one in backs or other in files:
                     mixed.add(ordered)
-                elif one < other and (offset := _between(way, back)) is not None:
-                    found[ordered].append(offset)
-    return {files: _median(offsets) for files, offsets in found.items() if files not in mixed}
+                elif one < other and (bounds := _bounds(way, back)) is not None:
+                    found[ordered].append(bounds)
+    return {files: _within(bounds) for files, bounds in found.items() if files not in mixed}
 
 
-def _between(way: _Way, back: _Way) -> int | None:
-    """The difference, from the acknowledgments of a connection's two directions; None if there are too few."""
+def _within(bounds: list[Bounds]) -> int:
+    """The difference within the bounds of all connections: none, if they allow it."""
+    least, most = (max(low for low, _ in bounds), min(high for _, high in bounds))
+    if least > most:
+        return _median([(low + high) // 2 for low, high in bounds])
+    return 0 if least - SLACK_NS <= 0 <= most + SLACK_NS else (least + most) // 2
+
+
+def _bounds(way: _Way, back: _Way) -> Bounds | None:
+    """The least and the greatest difference that the acknowledgments of a connection's two directions allow; None if
+    there are too few."""
     most = _least(way.data, way.first_seq, back.acks, back.first_ack)
     least = _least(back.data, back.first_seq, way.acks, way.first_ack)
-    return None if most is None or least is None or most + least < 0 else (most - least) // 2
+    return None if most is None or least is None or most + least < 0 else (-least, most)
 
 
 def _least(

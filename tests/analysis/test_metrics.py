@@ -98,7 +98,7 @@ class Sums:
                 found[MESSAGE_BYTES][api, direction] += line[direction]["size"] + 4
         body = (line["response"] or {}).get("body")
         for topic, code in errors(body):
-            error = schema.error_name(code)
+            error = schema.error_name(code, line["api_key"])
             found[ERRORS][api, error] += 1
             if topic is not None:
                 found[TOPIC_ERRORS][topic, error] += 1

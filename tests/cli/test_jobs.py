@@ -413,7 +413,7 @@ def test_a_full_disk_is_one_line(many_capture):
     [
         ("run.ReadRun.take = lambda *_: 1 / 0", "internal error: ZeroDivisionError('division by zero')"),
         (
-            "run.ReadRun.take = lambda *_: next(_ for _ in [1] if outfile.check_overwrite(sys.executable, 0, ()))",
+            "run.ReadRun.take = lambda *_: outfile.check_overwrite(outfile.__file__, False, ())",
             "exists; give --force to overwrite it",
         ),
     ],

@@ -103,7 +103,7 @@ class Packets:
     files = ("lo",)
     bytes_total = None
     kernel_drops, queue_drops, saved_packets = 3, 4, None
-    reached = None
+    reached = interface_losses = clock_offsets = None
 
     def __init__(self, path, refused=None):
         self._timeline = open_timeline([str(path)])
