@@ -7,10 +7,14 @@ import pytest
 from exchanges import exchange
 
 from kinspect.analysis import membership
+from kinspect.analysis.answer import Told
+from kinspect.analysis.answers import topics
 from kinspect.analysis.answers.delivered import delivered
 from kinspect.analysis.answers.offsetranges import OffsetRanges
 from kinspect.analysis.answers.txnhistory import PART, Event, history
 from kinspect.analysis.membership import MembershipRequests
+from kinspect.kafka.wire.fetched import Fetched
+from kinspect.kafka.wire.names import LearnedNames
 
 
 class Batches:
@@ -67,3 +71,17 @@ def test_members_of_all_connections_are_looked_at(monkeypatch, most):
             found.append(requests.first(made))
     told = [one.group for one in found if one is not None]
     assert told == [f"g{number}" for number in range(10)]
+
+
+@pytest.mark.parametrize("most", [3, 9])
+def test_a_fetch_is_counted_for_so_many_topics_of_its_session(monkeypatch, most):
+    monkeypatch.setattr(topics, "TOPICS_COUNTED", most)
+    answer = topics.Topics()
+    told = {"responses": [{"topic": "t7", "partitions": [{"partition_index": 0, "error_code": 0}]}]}
+    made = exchange(1, 12, {"session_id": 5, "session_epoch": 2}, told)
+    made.fetched = Fetched({(f"t{number}", None): frozenset({0}) for number in range(9)}, whole=True)
+    answer.take(made)
+    rows = answer.result(Told(LearnedNames(None)))
+    assert {row["topic"] for row in rows} == {"t7", *(f"t{number}" for number in range(most))}
+    assert {row["partitions"] for row in rows} == {1}
+    assert answer.left_out == 9 - len(rows)

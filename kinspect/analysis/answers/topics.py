@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, ClassVar
 
-from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.answer import ROWS_KEPT, Answer, Row, Told
 from kinspect.analysis.answers.delivered import delivered
 from kinspect.analysis.answers.grouptopics import TYING, GroupTopics, ties
 from kinspect.analysis.record import GREATEST, LEAST, Record, later
@@ -33,6 +34,8 @@ from kinspect.protocol.apikeys import (
 )
 
 PRODUCED, CONSUMED, REPLICATED = "produce", "consume", "replicate"
+TOPICS_COUNTED = ROWS_KEPT
+"""Most topics that a request of a fetch session is counted for, though it stands for more and does not name them."""
 NO_TOPIC: TopicRef = (None, None)
 """Topics that are not known of a fetch session."""
 
@@ -182,7 +185,7 @@ class Topics(Answer):
         named, fetched = _asked_for(exchange, asked, whole), topics_in(answer, "responses", "partitions")
         if not whole and (use := self._uses.of(NO_TOPIC, direction, *self._client_of(exchange))) is not None:
             use.incomplete += 1
-        for topic in {**named, **fetched}:
+        for topic in self._counted(named, fetched):
             use = self._use(exchange, topic, direction)
             if use is None:
                 continue
@@ -190,7 +193,7 @@ class Topics(Answer):
             use.incomplete += not whole or (exchange.response is not None and not answered)
             use.seen += answered
             use.answers += answered
-            for index in named.get(topic, ()):
+            for index in named.get(topic, frozenset()) - use.partitions:
                 self.keep(use.partitions, index)
             for partition in fetched.get(topic, ()):
                 self.keep(use.partitions, partition.get("partition_index"))
@@ -199,6 +202,15 @@ class Topics(Answer):
                     self.count(use.errors, schema.error_name(partition["error_code"]))
             if answer.get("error_code"):
                 self.count(use.errors, schema.error_name(answer["error_code"]))
+
+    def _counted(self, named: Partitions, fetched: Mapping[TopicRef, Any]) -> Iterable[TopicRef]:
+        """Topics of a fetch: all that its answer has, and the first ones that it stands for."""
+        if len(named) <= TOPICS_COUNTED:
+            return {**named, **fetched}
+        own = [topic for topic in (NO_TOPIC,) if topic in named]
+        found = dict.fromkeys((*own, *fetched, *islice(named, TOPICS_COUNTED)))
+        self.left_out += len(named) - sum(topic in named for topic in found)
+        return found
 
     def _add_records(self, use: Use, exchange: Exchange, room: RecordRoom, partition: Struct) -> None:
         """Count the batches of a partition's record set."""
