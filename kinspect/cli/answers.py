@@ -36,6 +36,7 @@ from kinspect.cli.outfile import STANDARD
 from kinspect.cli.run import ReadRun, open_run, run_options
 from kinspect.filters import FILTER_NAMES
 from kinspect.jobs import processes
+from kinspect.model import NS_PER_MS
 from kinspect.output import JSONL
 from kinspect.output import answers as output
 from kinspect.output.answers.typed import PLACE, Typed
@@ -203,6 +204,8 @@ def typed_next(captures: Sequence[str], values: dict[str, Any]) -> Typed:
     for option, value in given:
         each = value if isinstance(value, (tuple, list)) else [value] if value else []
         options += [(option, None if one is True else str(one)) for one in each]
+    if values.get("clock_skew"):
+        options.append(("--clock-skew", f"{values['clock_skew'] / NS_PER_MS:g}ms"))
     return Typed(captures if named else [PLACE], options)
 
 

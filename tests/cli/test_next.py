@@ -30,6 +30,7 @@ def test_it_has_the_options_that_were_given(following, tmp_path):
     keylog = tmp_path / "keys"
     keylog.write_text("")
     given = ["--client-id", "!x y", "--since", "+0s", "--decode-as", "9092", "--decode-as", "9093"]
+    given += ["--clock-skew", "1.5s"]
     found = following(
         "errors", ERRORS, *given, "--keylog", keylog, "--topic-names", names, "--api", "Produce,Fetch"
     )
@@ -37,7 +38,7 @@ def test_it_has_the_options_that_were_given(following, tmp_path):
     assert found[:own] == ["read", str(ERRORS), "--errors-only", "--api", found[4]]
     assert found[own:] == [
         *["--client-id", "!x y", "--since", "+0s", "--keylog", str(keylog), "--topic-names", str(names)],
-        *["--decode-as", "9092", "--decode-as", "9093"],
+        *["--decode-as", "9092", "--decode-as", "9093", "--clock-skew", "1500ms"],
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kinspect.output.escape import escape
+from kinspect.output.summary import clock_text
 from kinspect.tls.keylog import NONE_GIVEN
 
 Object = dict[str, Any]
@@ -101,8 +101,8 @@ def _unknown(options: dict[str, int]) -> str:
 
 
 def _clocks(offsets: list[Object]) -> str:
-    off = [escape(each["file"]) for each in offsets if not each["applied"] and each["offset_ms"]]
-    return f"the clock of {_joined(off)} differs by more than --clock-skew allows" if off else ""
+    off = [clock_text(each) for each in offsets if not each["applied"] and each["offset_ms"]]
+    return ", ".join(off)
 
 
 _LACKS: dict[str, Callable[[Any], str]] = {

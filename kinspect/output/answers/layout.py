@@ -173,7 +173,7 @@ def nothing_decoded(capture: dict[str, Any]) -> bool:
 def _lacking(capture: dict[str, Any]) -> str:
     """A line on what is missing; empty if nothing is."""
     found = capture["incomplete"][1:] if nothing_decoded(capture) else capture["incomplete"]
-    return f"{escape(', '.join(found))}: counts are lower bounds" if found else ""
+    return f"{escape(', '.join(found))}: counts are of what was seen" if found else ""
 
 
 class Cells:
