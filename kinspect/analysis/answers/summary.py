@@ -238,7 +238,7 @@ def _contents(rows: Rows) -> Iterator[Finding]:
     )
     for name, key in (("clients", "client_id"), ("groups", "group"), ("topics", "topic")):
         # A topic has a row for each client.
-        names = list(dict.fromkeys(row[key] for row in rows[name]))
+        names = list(dict.fromkeys(row[key] for row in rows[name] if row[key] is not None))
         yield Finding(name, NOTE, len(names), _listed(names), name)
 
 
