@@ -21,7 +21,7 @@ class Part(NamedTuple):
     lacks: bool = True
 
 
-_NAMELESS = re.compile(r"[A-Za-z0-9_-]{22}-\d+$")
+NAMELESS = re.compile(r"[A-Za-z0-9_-]{22}-\d+$")
 """A partition whose topic has no name."""
 
 Kind = Callable[[Any, list[Any], Part], bool]
@@ -34,8 +34,9 @@ def fact(now: Any, was: list[Any], part: Part) -> bool:
 
 
 def count(now: Any, was: list[Any], part: Part) -> bool:
-    """No larger, or not known."""
-    return now is None or None in was or now <= sum(was)
+    """No larger, or not known; no number where the whole has none."""
+    known = [each for each in was if each is not None]
+    return now is None or (bool(known) and now <= sum(known))
 
 
 def first(now: Any, was: list[Any], part: Part) -> bool:
@@ -94,15 +95,33 @@ def within(**kinds: Kind) -> Kind:
 
 
 def each(**kinds: Kind) -> Kind:
-    """A list of objects with these keys: each says no more than one of the whole's."""
+    """A list of objects with these keys: each says no more than one of the whole's, and no two than the same."""
 
     def says_less(now: Any, was: list[Any], part: Part) -> bool:
         there = [entry for entries in was for entry in entries or ()]
-        return all(
-            any(not [*_differences(entry, [other], kinds, part)] for other in there) for entry in now or ()
-        )
+        fitting = [
+            [at for at, other in enumerate(there) if not [*_differences(entry, [other], kinds, part)]]
+            for entry in now or ()
+        ]
+        return _fit_apart(fitting)
 
     return says_less
+
+
+def _fit_apart(fitting: list[list[int]]) -> bool:
+    """True if each can have one that fits it for itself."""
+    taken: dict[int, int] = {}
+
+    def find(number: int, tried: set[int]) -> bool:
+        for at in fitting[number]:
+            if at not in tried:
+                tried.add(at)
+                if at not in taken or find(taken[at], tried):
+                    taken[at] = number
+                    return True
+        return False
+
+    return all(find(number, set()) for number in range(len(fitting)))
 
 
 def by_name(kind: Kind) -> Kind:
@@ -113,7 +132,7 @@ def by_name(kind: Kind) -> Kind:
         return all(
             kind(value, found, part)
             if (found := [entries[name] for entries in was if entries and name in entries])
-            else value is None or _NAMELESS.match(name) is not None
+            else value is None or NAMELESS.match(name) is not None
             for name, value in (now or {}).items()
         )
 
