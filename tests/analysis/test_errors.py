@@ -4,6 +4,7 @@ from itertools import chain
 
 import pytest
 from support.captures import CAPTURES, captures, each_folder
+from support.packets import cut_at, nanosecond_pcap, packets
 
 import kinspect
 from kinspect.analysis.answers.expected import PASSED
@@ -441,6 +442,20 @@ def test_a_code_stands_with_the_partition_that_has_it(tmp_path):
     assert {row["count"] for row in rows_of("errors", talk.read(tmp_path), by="topic")} == {1, 2}
 
 
+def test_a_success_that_was_lost_or_left_out_may_have_followed(tmp_path):
+    talk = Talk()
+    talk.answers(talk.asks(PRODUCE, 3, WRITE), produced(NOT_LEADER))
+    talk.answers(talk.asks(PRODUCE, 3, WRITE), produced(87))
+    for _ in range(10):
+        talk.answers(talk.asks(HEARTBEAT, 1, BEAT), beaten(), SECOND)
+    found = [*talk.read(tmp_path)]
+    verdicts = {
+        lossy: {row["code"]: row["expected"] for row in rows_of("errors", found, lossy=lossy)}
+        for lossy in (False, True)
+    }
+    assert verdicts == {False: {NOT_LEADER: False, 87: False}, True: {NOT_LEADER: None, 87: False}}
+
+
 def test_whether_an_error_passed_does_not_hang_on_what_rows_are_apart_by(tmp_path):
     talk = Talk()
     for code in [*[NOT_LEADER] * 60, 0]:
@@ -490,3 +505,19 @@ def test_expected_errors_of_many_clients_are_one_line(tmp_path, kinspect):
     assert "9 clients" in line
     wide = kinspect("errors", "--wide", tmp_path / "talk.pcap", "--format", "table").out.splitlines()
     assert sum(line.startswith("REBALANCE_IN_PROGRESS ") for line in wide) == 9
+
+
+def test_whether_a_cut_fetch_is_a_followers_is_not_known(answer_rows, tmp_path):
+    whole = CAPTURES / "0.8.2.2" / "controller-2brokers.pcap.gz"
+    part = tmp_path / "part.pcap"
+    part.write_bytes(nanosecond_pcap([cut_at(packet, 96) for packet in packets(whole)]))
+    verdicts = [
+        {
+            row["expected"]
+            for row in answer_rows("errors", path)
+            if row["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+        }
+        for path in (whole, part)
+    ]
+    assert True in verdicts[0]
+    assert False not in verdicts[1]

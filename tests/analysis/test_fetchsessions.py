@@ -5,7 +5,7 @@ import json
 import pytest
 from analysis.runs import Talk, rows_of
 from support.captures import CAPTURES
-from support.packets import nanosecond_pcap, packets
+from support.packets import cut_at, nanosecond_pcap, packets
 
 from kinspect.protocol.apikeys import FETCH, SHARE_ACKNOWLEDGE, SHARE_FETCH
 
@@ -42,12 +42,6 @@ def asked(epoch, named=(), forgotten=(), session=SESSION):
 
 def answered(session=SESSION, error=0):
     return {"throttle_time_ms": 0, "error_code": error, "session_id": session, "responses": []}
-
-
-def cut_at(packet, size):
-    """A packet as a snap length leaves it."""
-    lost = max(len(packet.data) - size, 0)
-    return packet._replace(data=packet.data[:size], cut=packet.cut + lost)
 
 
 class Consumer(Talk):

@@ -68,6 +68,12 @@ def blocks(taken: Iterable[Packet]) -> Iterator[Block]:
         )
 
 
+def cut_at(packet: Packet, size: int) -> Packet:
+    """A packet as a snap length leaves it."""
+    lost = max(len(packet.data) - size, 0)
+    return packet._replace(data=packet.data[:size], cut=packet.cut + lost)
+
+
 def nanosecond_pcap(taken: Iterable[Packet]) -> bytes:
     """The packets, all of one link type, as a pcap file."""
     taken = list(taken)

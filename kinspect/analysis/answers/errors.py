@@ -27,6 +27,7 @@ from kinspect.analysis.answers.expected import (
     Flow,
     Successes,
     flow_of,
+    hangs_on_role,
     may_appear,
     may_have_waited,
     may_pass,
@@ -148,6 +149,8 @@ class Errors(Answer):
                     self.count(fault.expected, expected, count)
                 elif passes:
                     self._burst(fault.bursts, exchange.timestamp, count)
+                elif hangs_on_role(exchange, code):
+                    fault.unknown += count
 
     def _places(
         self, exchange: Exchange, code: int, times: int, by_topic: bool
@@ -234,6 +237,7 @@ class Errors(Answer):
             {key: success.times for key, success in self._flows.items()},
             {topic: success.times for (topic,), success in self._topics.items()},
             told.end,
+            not (told.lossy or told.chosen),
         )
         faults = [
             (api, Flow(*values[:FLOW]), named(self._by, values[FLOW:], told), fault)

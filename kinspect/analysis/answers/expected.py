@@ -259,6 +259,11 @@ def may_pass(exchange: Exchange, code: int) -> bool:
     return _passing(exchange.api_key, code, exchange.role in CLUSTER) is not None
 
 
+def hangs_on_role(exchange: Exchange, code: int) -> bool:
+    """True for an error code that may pass among brokers, of a client whose role no request showed: it was cut."""
+    return exchange.role is None and _passing(exchange.api_key, code, True) is not None
+
+
 def flow_of(exchange: Exchange, code: int | None, topic: str | None = None) -> Flow:
     """The flow of an error code."""
     ends, role = exchange.connection, exchange.role
@@ -280,11 +285,12 @@ def _passing(api_key: int | None, code: int | None, cluster: bool) -> Passing | 
 
 class Successes(NamedTuple):
     """When what succeeded: by API and client, and by topics that Metadata knows. `end`: the time of the run's last
-    packet."""
+    packet; `whole`: nothing of it was lost or left out, so that what is not here did not succeed."""
 
     clients: Mapping[tuple[int | None, tuple[str | None, str]], Bursts]
     topics: Mapping[str, Bursts]
     end: int | None
+    whole: bool
 
     def passed(self, flow: Flow, burst: Burst) -> str | bool | None:
         """The reason why a burst of errors is expected; False if it is not; None if nothing tells."""
@@ -294,10 +300,10 @@ class Successes(NamedTuple):
         if kind.often and any(each.has_all_along(burst, LONGEST_NS) for each in went_on):
             return WAITED
         if burst.last - burst.first > LONGEST_NS:
-            return False
+            return None if kind.often and not self.whole else False
         if any(each.has_after(burst.last, LONGEST_NS) for each in went_on):
             return APPEARED if flow.topic is not None else PASSED
-        if self.end is None or self.end - burst.last < GIVEN_UP_NS:
+        if not self.whole or self.end is None or self.end - burst.last < GIVEN_UP_NS:
             return None
         return SETTLED if flow.follower and flow.code in LEADERSHIP | {UNKNOWN_TOPIC} else False
 
