@@ -72,12 +72,18 @@ class _Topics(Answer):
 
     def result(self, told: Told) -> list[Row]:
         sizes: dict[str, _Size] = {}
+        named = set()
         for (name, topic_id), size in self._sizes.items():
-            topic = name or (told.topic(topic_id) or topic_id if topic_id else None)
+            name = name or (told.topic(topic_id) if topic_id else None)
+            topic = name or topic_id
             # A name that was cut off names nothing.
             if topic is not None:
                 sizes.setdefault(topic, _Size()).merge(size)
-        return [{"topic": topic} for topic, _ in sorted(sizes.items(), key=_size_place)]
+            named.add(name)
+        return [
+            {"topic": topic, "is_named": topic in named}
+            for topic, _ in sorted(sizes.items(), key=_size_place)
+        ]
 
 
 _RECORDS: dict[int | None, tuple[str, str, str | None]] = {
@@ -239,7 +245,9 @@ def _contents(rows: Rows) -> Iterator[Finding]:
     for name, key in (("clients", "client_id"), ("groups", "group"), ("topics", "topic")):
         # A topic has a row for each client.
         names = list(dict.fromkeys(row[key] for row in rows[name] if row[key] is not None))
-        yield Finding(name, NOTE, len(names), _listed(names), name)
+        # An id without a name may be that of a topic that is named elsewhere.
+        nameless = {row[key] for row in rows[name] if not row.get("is_named", True)}
+        yield Finding(name, NOTE, max(len(nameless), len(names) - len(nameless)), _listed(names), name)
 
 
 def _failures(rows: Rows) -> Iterator[Finding]:
