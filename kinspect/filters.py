@@ -684,7 +684,7 @@ def _has_error(exchange: Exchange) -> Verdict:
         return True
     if exchange.outcome == ORPHAN and reason == GAP:
         return True
-    if exchange.problems or exchange.summary.error_count or exchange.summary.refusal:
+    if exchange.problems or exchange.summary.error_codes or exchange.summary.refusal:
         return True
     return None if exchange.response is not None and not exchange.response.decode().complete else False
 

@@ -280,7 +280,7 @@ def test_address_options_speak_of_other_lines_too():
     ("changes", "passes"),
     [
         ({}, False),
-        ({"error_count": 1}, True),
+        ({"error_codes": [3], "error_count": None}, True),
         ({"refusal": "invalid_token"}, True),
         ({"problems": ["damage"]}, True),
     ],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kinspect.kafka.fields import entities, envelope, resources, sasl
 from kinspect.kafka.fields.paths import FieldPaths, field_paths
 from kinspect.kafka.wire.message import NOTHING_DECODED
+from kinspect.kafka.wire.pair import NO_RESPONSE
 from kinspect.model import FRAME_BITS, REQUEST, RESPONSE, Caps, Counts, Problem
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import API_VERSIONS, ENVELOPE, FIND_COORDINATOR, SASL_AUTHENTICATE
@@ -182,7 +183,7 @@ class _Found:
     """Names and counts that the walks of bodies collect; dicts for sets in order of appearance."""
 
     __slots__ = (
-        *("codes", "ends", "erring", "erring_partitions", "groups", "inners", "key", "key_type"),
+        *("codes", "cut", "ends", "erring", "erring_partitions", "groups", "inners", "key", "key_type"),
         *("partitions", "record_bytes"),
         *("record_fields", "record_topics", "room", "topic_ids", "topics", "transactional_ids", "unresolved"),
     )
@@ -197,6 +198,7 @@ class _Found:
         self.groups: dict[str, None] = {}
         self.transactional_ids: dict[str, None] = {}
         self.codes: dict[int, int] = {}
+        self.cut = False
         self.erring: dict[int, dict[str, int]] = {}
         self.erring_partitions: dict[int, dict[str, int]] = {}
         self.record_bytes = 0
@@ -210,6 +212,8 @@ class _Found:
         """Collect from a message, as far as it could be decoded; return what was decoded."""
         decoded = NOTHING_DECODED if message is None else message.decode(fields)
         self.body(decoded)
+        if not decoded.complete and message is not None and message.api_key is not None:
+            self.cut |= decoded.layout is None or layout_walk(decoded.layout) is not None
         return decoded
 
     def body(self, decoded: Decoded) -> None:
@@ -282,8 +286,9 @@ class Summary:
 
     `topics`: names, or ids without a known name, which are also `unresolved_topic_ids`. `partitions`: texts like
     `topic-0`. `error_codes` and `error_names`: those that occur; `error_counts`: number of times that each does;
-    `error_count`: sum of these; `error_topics`, `error_partitions`: the topics and the partitions in whose part of the
-    response each stands, and how often.
+    `error_count`: sum of these, None if a response that may hold some is missing or cut; `error_topics`,
+    `error_partitions`: the topics and the partitions in whose part of the response each stands, and how often. `cut`:
+    the lists may lack what stands in a message that could not be read to its end.
     `record_bytes`: bytes of record sets on the wire, None if a message that may hold some is missing or cut.
     `throttle_time_ms` is the response's, `max_wait_ms` the request's, None without such a field. `refusal`: the reason
     with which the broker's SASL token refuses the login, else None. Messages inside an Envelope count as parts of the
@@ -295,6 +300,7 @@ class Summary:
             "_found",
             "_layout",
             "_response",
+            "cut",
             "error_codes",
             "error_count",
         ),
@@ -325,7 +331,8 @@ class Summary:
         self.error_codes = list(codes.keys()) if codes else []
         self.error_names = [schema.error_name(code, exchange.api_key) for code in codes] if codes else []
         self.error_counts = codes
-        self.error_count = sum(codes.values()) if codes else 0
+        self.error_count = sum(codes.values()) if _are_errors_known(exchange, response, found) else None
+        self.cut = found.cut
         self.error_topics = found.erring
         self.error_partitions = found.erring_partitions
         self.record_bytes = found.record_bytes if _are_records_known(exchange, request, response) else None
@@ -396,7 +403,7 @@ class Summary:
     @property
     def errors(self) -> list[dict[str, Any]]:
         """The first 100 errors of the response, each with the path of the struct that holds its code."""
-        if not self.error_count:
+        if not self.error_codes:
             return []
         api_key = None if self._layout is None else self._layout.api_key
         return [
@@ -438,24 +445,38 @@ def _is_token(exchange: Pair) -> bool:
 
 def _are_records_known(exchange: Pair, request: Decoded, response: Decoded) -> bool:
     """True if each message that may hold record sets is there and could be read to its end."""
-    key, version = exchange.api_key, exchange.api_version
-    if key is None or version is None:
-        # A token holds none; an orphan may be the answer to anything.
-        return _is_token(exchange)
-    return (request.complete or not _may_hold_records(key, version, REQUEST)) and (
-        response.complete or not _may_hold_records(key, version, RESPONSE)
+    return (request.complete or not _may_hold(exchange, REQUEST, _record_paths)) and (
+        response.complete or not _may_hold(exchange, RESPONSE, _record_paths)
     )
 
 
+def _are_errors_known(exchange: Pair, response: Decoded, found: _Found) -> bool:
+    """True if a response that may hold error codes is there and could be read to its end, or none was due."""
+    if response.complete:
+        return RESPONSE_DATA not in found.inners or found.inners[RESPONSE_DATA][1] is not None
+    return exchange.outcome == NO_RESPONSE or not _may_hold(exchange, RESPONSE, _error_paths)
+
+
+def _may_hold(exchange: Pair, direction: str, paths: Callable[[Layout], FieldPaths]) -> bool:
+    """True if a message of the exchange may hold fields that `paths` finds."""
+    key, version = exchange.api_key, exchange.api_version
+    if key is None or version is None:
+        # A token holds none; an orphan may be the answer to anything.
+        return not _is_token(exchange)
+    return _layouts_hold(key, version, direction, paths)
+
+
 @lru_cache(maxsize=4096)
-def _may_hold_records(api_key: int, api_version: int, direction: str) -> bool:
+def _layouts_hold(
+    api_key: int, api_version: int, direction: str, paths: Callable[[Layout], FieldPaths]
+) -> bool:
     api = schema.api(api_key)
     if api is None:
         return True
     # For an unknown version, the layouts of the known ones.
     known = (api_version,) if api_version in api.versions else tuple(api.versions)
     layouts = [layout for version in known for layout in schema.layouts(api_key, version, direction)]
-    return any([bool(_record_paths(layout)) for layout in layouts])
+    return any([bool(paths(layout)) for layout in layouts])
 
 
 def summary_of(exchange: Pair) -> Summary:

@@ -133,7 +133,7 @@ def reasons(exchange: Exchange) -> list[str]:
 
 
 def _error_message(exchange: Exchange) -> str | None:
-    if exchange.response is None or not exchange.summary.error_count:
+    if exchange.response is None or not exchange.summary.error_codes:
         return None
     decoded = exchange.response.decode()
     if decoded.layout is None or decoded.body is None:

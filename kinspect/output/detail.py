@@ -187,8 +187,9 @@ def _errors(line: dict[str, Any], exchange: Exchange) -> Iterator[tuple[StyledTe
         yield ((escape(refusal), table.ERROR),)
     errors = line[RESPONSE]["errors"]
     yield from map(_error, errors)
-    if len(errors) == ERRORS_SHOWN and line["error_count"] > ERRORS_SHOWN:
-        yield ((f"and {line['error_count'] - ERRORS_SHOWN:,} more", table.ERROR),)
+    more = (line["error_count"] or 0) - ERRORS_SHOWN
+    if len(errors) == ERRORS_SHOWN and more > 0:
+        yield ((f"and {more:,} more", table.ERROR),)
 
 
 def _error(error: dict[str, Any]) -> tuple[StyledText, ...]:

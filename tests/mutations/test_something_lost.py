@@ -7,6 +7,7 @@ from pathlib import Path
 import mutate
 import pytest
 from support.clean import clean_captures
+from support.decoded import keylog_beside
 from support.field import (
     broker_side_complaints,
     client_side_complaints,
@@ -14,8 +15,12 @@ from support.field import (
     late_start_complaints,
     loss_complaints,
 )
-from support.reading import bytes_alone, clean, read
+from support.packets import packets
+from support.reading import bytes_alone, clean, compare, read
+from support.shares import one_in
 
+CAPTURES = Path(__file__).parents[2] / "captures"
+ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*"))
 CLEAN = clean_captures(
     "0.10.0.1/sarama-snappy.pcap",
     "0.10.2.2/ipv6.pcap",
@@ -61,6 +66,18 @@ def test_ends_early(path: Path, end: float) -> None:
 def test_snap_length(path: Path, length: int) -> None:
     whole = clean(path)
     assert cut_complaints(whole, read(mutate.snapped(whole.packets, length))) == []
+
+
+@pytest.mark.parametrize("name", one_in(6, ALL))
+def test_what_a_snap_length_cut_off_is_not_known(name: str) -> None:
+    path = CAPTURES / name
+    beside = keylog_beside(path)
+    keylog = beside.read_bytes() if beside.exists() else b""
+    whole = read(packets(path), keylog)
+    for length in (80, 96, 160):
+        wrong = compare(whole, read(mutate.snapped(whole.packets, length), keylog)).wrong
+        # A response that a reset ended within what was cut off may be whole, for all that is known.
+        assert [text for text in wrong if not text.endswith("answered, not unanswered")] == []
 
 
 @on_clean

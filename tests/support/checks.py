@@ -493,6 +493,7 @@ def consistency(row: Row, lines: list[Line]) -> Complaints:
             for record_set in record_sets(body(line, side))
             for batch in record_set.batches
         ]
+        errors = len((line["response"] or {}).get("errors", []))
         for what, told, counted in (
             ("record_count", line["record_count"], _records_in(line, batches)),
             (
@@ -501,7 +502,7 @@ def consistency(row: Row, lines: list[Line]) -> Complaints:
                 sum(len(b["records"]) for b in batches),
             ),
             ("problem_count", line["problem_count"], len(line["problems"])),
-            ("errors", min(line["error_count"], 100), len((line["response"] or {}).get("errors", []))),
+            ("errors", errors if line["error_count"] is None else min(line["error_count"], 100), errors),
             (
                 "crc_ok",
                 all(b["crc_ok"] for b in batches),

@@ -269,7 +269,9 @@ def _same(
     )
 
 
-HEADS = ("kind", "api", "api_key", "api_version", "correlation_id", "tls", "max_wait_ms")
+HEADS = ("kind", "api", "api_key", "api_version", "correlation_id", "tls", "max_wait_ms", "throttle_time_ms")
+COUNTS = ("record_count", "record_bytes", "error_count")
+LISTS = ("topics", "partitions", "groups", "transactional_ids", "error_codes", "error_names")
 
 
 def _contradictions(line: Line, told: Line, said: set[tuple[str, Any]]) -> Iterator[str]:
@@ -287,7 +289,13 @@ def _contradictions(line: Line, told: Line, said: set[tuple[str, Any]]) -> Itera
             may_be = {(key, told[end][key]), *(said | {(key, None)} if key in may_differ else ())}
             if (key, value) not in may_be:
                 yield f"{end}.{key} is {value!r}, not {told[end][key]!r}"
-    for key in ("topics", "partitions", "groups", "transactional_ids", "error_codes", "error_names"):
+    for key in COUNTS:
+        if line[key] not in {None, told[key]}:
+            yield f"{key} is {line[key]}, not {told[key]}"
+    there = all(line[side] is not None or told[side] is None for side in ("request", "response"))
+    for key in LISTS:
+        if there and len(line[key]) < len(told[key]) and not line["truncated_lists"]:
+            yield f"{key}: {line[key]} for {told[key]} without truncated_lists"
         strange = set(line[key]) - set(told[key])
         if key in {"topics", "partitions"} and told["topic_ids"]:
             strange = {text for text in strange if not text.startswith(tuple(told["topic_ids"]))}

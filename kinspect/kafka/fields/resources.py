@@ -43,9 +43,10 @@ class ResourceFields(NamedTuple):
     pattern: str
 
     def topic(self, struct: dict[str, Any]) -> str | None:
-        """The topic that the struct names; None for a prefix, for all topics and for other resources."""
+        """The topic that the struct names; None for a prefix or an unknown pattern, all topics and other resources."""
         name: str | None = struct.get(self.name)
-        is_topic = struct.get(self.type) == TOPIC and struct.get(self.pattern, LITERAL) == LITERAL
+        pattern = struct.get(self.pattern) if self.pattern else LITERAL
+        is_topic = struct.get(self.type) == TOPIC and pattern == LITERAL
         return name if is_topic and name and name != ANY_NAME else None
 
     def text(self, struct: dict[str, Any], types: dict[int, str]) -> str:

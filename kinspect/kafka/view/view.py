@@ -115,7 +115,7 @@ def line(exchange: Pair, view: View) -> dict[str, Any]:
     shown["partitions"] = summary.partitions[:LISTED]
     shown["groups"] = summary.groups[:LISTED]
     shown["transactional_ids"] = summary.transactional_ids[:LISTED]
-    shown["truncated_lists"] = summary.longest_list > LISTED or len(problems) > LISTED
+    shown["truncated_lists"] = summary.cut or summary.longest_list > LISTED or len(problems) > LISTED
     shown["line_truncated"] = False
     shown["record_count"] = summary.record_count
     shown["record_bytes"] = summary.record_bytes

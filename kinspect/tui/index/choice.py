@@ -254,7 +254,7 @@ class _Ends:
 
 
 class _Names:
-    error_count, refusal = 0, None  # `problems` has the failures
+    refusal = None  # `problems` has the failures
 
     def __init__(
         self,

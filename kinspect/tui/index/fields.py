@@ -198,8 +198,8 @@ class ExchangeFields:
             node.place(RESPONSE, 0, len(self.messages[RESPONSE].raw))
             yield node
         errors, problems = [*self._errors()], [*self._problems()]
-        count = self.line["error_count"] if len(errors) == ERRORS_SHOWN else len(errors)
-        yield from _folded(ERROR, errors, count)
+        count = self.line["error_count"] if len(errors) == ERRORS_SHOWN else None
+        yield from _folded(ERROR, errors, count or len(errors))
         yield from _folded(PROBLEM, problems, self.line["problem_count"])
 
     def _errors(self) -> Iterator[TreeNode]:

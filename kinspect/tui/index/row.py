@@ -205,7 +205,7 @@ def pack_row(exchange: Exchange, numbers: Numbers) -> bytes:
         flags |= HAS_CORRELATION
     if exchange.latency_known:
         flags |= LATENCY_KNOWN
-    if summary.error_count or summary.refusal or exchange.problems:
+    if summary.error_codes or summary.refusal or exchange.problems:
         flags |= FAILED
     if numbers.cut:
         flags |= CUT
