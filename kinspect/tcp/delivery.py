@@ -78,7 +78,8 @@ class Delivery:
             half.far = reach
         if size or flags & FIN:
             ahead = distance(seq, half.next)
-            if -FIRST_WINDOW < ahead < 0 and (size > 1 or ahead < -1) and _may_begin_earlier(half):
+            may_be_first = size > 1 or ahead < -1 or _is_no_keep_alive(half, seq)
+            if -FIRST_WINDOW < ahead < 0 and may_be_first and _may_begin_earlier(half):
                 self._begin_earlier(half, seq)
                 ahead = 0
             if -MAX_WINDOW < ahead < MAX_WINDOW:
@@ -535,6 +536,12 @@ def _has_ended(half: Half) -> bool:
 def _may_begin_earlier(half: Half) -> bool:
     """True while the start of the stream is still a guess."""
     return half.connection.opening and half.isn < 0 and half.offset == 0
+
+
+def _is_no_keep_alive(half: Half, seq: int) -> bool:
+    """True if the byte before those that came first is data: a keep-alive repeats one that the peer acknowledged."""
+    acknowledged = half.peer.ack >= 0 and distance(half.peer.ack, seq) > 0
+    return half.held is not None and bool(half.held.pieces) and not acknowledged
 
 
 def _is_ready(half: Half) -> bool:

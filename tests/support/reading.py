@@ -30,8 +30,8 @@ LATENCIES = frozenset({"latency_ms", "service_ms", "duration_ms", "in_flight", "
 PLACES = frozenset({"file", "first", "last", "packets"})
 OWN_OF_PACKETS = TIMES | LATENCIES | PLACES
 """Keys that depend on the packets rather than on the bytes they carry."""
-OF_PACKETS = frozenset({"negative_latency", "conflict"})
-"""Problems that do."""
+OF_PACKETS = frozenset({"negative_latency", "conflict", "uncertain_pairing"})
+"""Problems that do: how sure pairing is depends on how many requests seemed to be in flight at once."""
 
 Ends = tuple[str, int, str, int]
 

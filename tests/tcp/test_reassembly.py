@@ -454,3 +454,12 @@ def test_several_connections_end_in_the_order_of_their_first_packets():
     packets = [a("S", 0, port=port) for port in (3, 1, 2)] + [a("S", 0, port=3, isn=(9, 9))]
     play = Play(packets)
     assert [event[0] for event in play.log] == [1, 2, 3, 4]
+
+
+def test_first_bytes_that_changed_places_are_no_keep_alive():
+    single = [a("A", 1 + number, 1, GET[number : number + 1]) for number in range(len(GET))]
+    swapped = [single[1], single[0], *single[2:]]
+    assert Play(swapped).stream(0) == GET
+    # A keep-alive repeats a byte that the peer acknowledged.
+    alive = [b("A", 1, 7), a("A", 7, 1, GET), a("A", 6, 1, b"x")]
+    assert Play(alive).stream(1) == GET

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kinspect.analysis.answer import Answer, open_answer
 from kinspect.answers import Counted
 from kinspect.capture import open_timeline
+from kinspect.capture.timeline import note_capture
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
@@ -107,6 +108,7 @@ def _over_captures(inputs: Inputs, question: Question, answer: Answer, tell: Tel
     if not listed.is_done:
         raise KinspectError("the captures are not what was indexed: did they change meanwhile?")
     span = start, inspector.end[0]
+    note_capture(inspector.counts, timeline)
     (found,) = Counted({question.name: answer}).objects(
         inspector.summary(), inspector.names, span, question.options
     )

@@ -445,4 +445,5 @@ def index_packets(
     finally:
         packets.close()
     last = indexer.batch(packets.bytes_read, packets.bytes_total)
+    note_capture(indexer.inspector.counts, packets)
     send(last.ended(packets.errors, indexer.inspector.summary()))
