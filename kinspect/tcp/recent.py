@@ -58,8 +58,11 @@ class _Rows:
 class RecentPackets:
     """The last packets of the run, by number."""
 
-    def __init__(self, counts: Counts, skew_ns: int, halves: dict[bytes, Half]) -> None:
+    def __init__(
+        self, counts: Counts, skew_ns: int, halves: dict[bytes, Half], trace_bytes: int = TRACE_BYTES
+    ) -> None:
         self._counts = counts
+        self._most_trace_bytes = trace_bytes
         self._skew_ns = skew_ns
         self._halves = halves
         # Directions with a trace, the one added to last at the end.
@@ -142,7 +145,7 @@ class RecentPackets:
         self._traces.pop(half, None)
         self._traces[half] = None
         self._trace_bytes += grown
-        while self._trace_bytes > TRACE_BYTES:
+        while self._trace_bytes > self._most_trace_bytes:
             oldest = next(iter(self._traces))
             if _last_time(half) - _last_time(oldest) <= self._skew_ns >> _TIME_SHIFT:
                 self._counts.hit("traced_packets")

@@ -129,17 +129,24 @@ def test_a_packet_sent_again_has_a_number_of_its_own():
         assert (play.counts.duplicate_packets, play.counts.retransmitted_bytes) == (0, len(GET))
 
 
-def test_traces_of_all_connections_are_bounded(monkeypatch):
-    monkeypatch.setattr("kinspect.tcp.recent.TRACE_BYTES", 1600)
-    packets = marked(talk(40, close=False), NUMBERED)
-    packets = [replace(packet, at=packet.at // 10) for packet in packets]
-    for others, copies, hits in ((0, 1, 0), (9, 0, 1)):
-        rest = [
-            replace(packet, port=7000 + n, at=packets[-1].at) for n in range(others) for packet in packets
+@pytest.mark.parametrize(("apart", "hits"), [(MS, True), (200 * MS, False)])
+def test_traces_of_all_connections_are_bounded(apart, hits):
+    most, halves = 100 * 16, [Half(0) for _ in range(9)]
+    counts = Counts()
+    recent = RecentPackets(counts, 100 * MS, {}, most)
+    for turn, half in enumerate(halves):
+        mark = (1 + turn) << NUMBERED
+        rows = [
+            Segment(b"", turn * apart, number, 0, 0, b"", 0, 0, 0, number, mark)
+            for number in range(2 * LOOKED_AT)
         ]
-        play = Play([*packets, *rest, replace(packets[3], at=packets[-1].at)])
-        assert play.counts.duplicate_packets == copies
-        assert (play.counts.caps_hit.get("traced_packets", 0) > 0) == hits
+        first, _ = recent.add(rows)
+        for index in range(len(rows)):
+            recent.link(half, first + index)
+    sizes = [len(half.trace) for half in halves]
+    assert sizes == [0] * 6 + [LOOKED_AT * 16] * 3
+    assert sum(sizes) <= most
+    assert (counts.caps_hit.get("traced_packets", 0) > 0) == hits
 
 
 def test_only_so_many_packets_are_looked_back_at():
