@@ -32,6 +32,9 @@ MOST_OF_TEN: Final = 6
 """So many of ten packets of the connections that two captures share must be in both, in the time that they share."""
 
 Key = bytes
+Sent = tuple[Key, int, int, int, int]
+"""What distinguishes a packet from all others, in every place where it is captured: ends, sequence number,
+acknowledgment, what tells its sendings apart, and size."""
 Pair = tuple[int, int]
 Bounds = tuple[int, int]
 
@@ -46,16 +49,6 @@ class ClockOffset(NamedTuple):
     applied: bool
 
 
-class _Sent(NamedTuple):
-    """What distinguishes a packet from all others, in every place where it is captured."""
-
-    ends: Key
-    seq: int
-    ack: int
-    sending: int
-    size: int
-
-
 class _Way(NamedTuple):
     """What one direction of a connection sent in a capture: ends of its data and acknowledgments, relative to the first
     one, each with the time of the first packet that had it, rising."""
@@ -67,27 +60,30 @@ class _Way(NamedTuple):
 
 
 class _Heads:
-    """The first packets of the captures: each by the captures that hold it, with its times there, and each direction of
-    a connection by the captures that hold it."""
+    """The first packets of the captures: for each capture the times of its packets, and each direction of a connection
+    by the captures that hold it."""
 
     def __init__(self, captures: Sequence[Iterable[Block]]) -> None:
-        self.packets: defaultdict[_Sent, dict[int, int]] = defaultdict(dict)
+        # A tuple for each packet and nothing more: all that is read of several captures waits for this.
+        self.packets: list[dict[Sent, int]] = [{} for _ in captures]
         self.ways: defaultdict[Key, dict[int, _Way]] = defaultdict(dict)
         most = min(LOOKED_AT, LOOKED_AT_IN_ALL // max(1, len(captures)))
         for file, blocks in enumerate(captures):
             self._read(file, blocks, most)
 
     def _read(self, file: int, blocks: Iterable[Block], most: int) -> None:
-        dissector = Dissector(Caps(), Counts())
+        dissector, packets = Dissector(Caps(), Counts()), self.packets[file]
         for block in blocks:
             for key, time, seq, ack, flags, _, start, end, missing, _, mark in dissector.segments(block):
                 if time is None or not flags & (ACK | SYN):
                     continue
                 here, size, sending = ends(key), end - start + missing, mark >> 32
                 if flags & SYN or sending >> 16:
-                    self.packets[_Sent(here, seq, ack, sending, size)].setdefault(file, time)
+                    packets.setdefault((here, seq, ack, sending, size), time)
                 if flags & ACK:
-                    way = self.ways[here].setdefault(file, _Way([], [], seq, ack))
+                    way = self.ways[here].get(file)
+                    if way is None:
+                        way = self.ways[here][file] = _Way([], [], seq, ack)
                     _note(way.data, distance(seq + size + bool(flags & (SYN | FIN)), way.first_seq), time)
                     _note(way.acks, distance(ack, way.first_ack), time)
             most -= len(block)
@@ -127,18 +123,16 @@ def clock_offsets(captures: Sequence[Iterable[Block]]) -> list[tuple[int, int] |
 
 def _of_copies(heads: _Heads) -> dict[Pair, int]:
     """The differences between captures that hold the same packets."""
+    first: dict[Sent, int] = {}
     later: defaultdict[Pair, defaultdict[Key, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
-    of_file: defaultdict[int, defaultdict[Key, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for sent, times in heads.packets.items():
-        for file, time in times.items():
-            of_file[file][sent.ends].append(time)
-        if len(times) > 1:
-            (one, first), *others = times.items()
-            for other, time in others:
-                later[one, other][sent.ends].append((first, time))
+    for other, packets in enumerate(heads.packets):
+        for sent, time in packets.items():
+            one = first.setdefault(sent, other)
+            if one != other:
+                later[one, other][sent[0]].append((heads.packets[one][sent], time))
     found = {}
     for (one, other), ways in later.items():
-        if _is_one_wire(ways, of_file[one], of_file[other]):
+        if _is_one_wire(ways, heads.packets[one], heads.packets[other]):
             offset = _middle(ways)
             if offset is not None:
                 found[one, other] = offset
@@ -146,17 +140,17 @@ def _of_copies(heads: _Heads) -> dict[Pair, int]:
 
 
 def _is_one_wire(
-    ways: dict[Key, list[tuple[int, int]]], one: dict[Key, list[int]], other: dict[Key, list[int]]
+    ways: dict[Key, list[tuple[int, int]]], one: dict[Sent, int], other: dict[Sent, int]
 ) -> bool:
     """True if most packets of the connections that both captures hold are in both, in the time that they share."""
     both = [times for seen in ways.values() for times in seen]
     if len(both) < SURE:
         return False
-    for side, of_file in enumerate((one, other)):
+    for side, packets in enumerate((one, other)):
         times = [each[side] for each in both]
         first, last = min(times), max(times)
-        alone = sum(first <= time <= last for here in ways for time in of_file[here])
-        if 10 * len(both) < MOST_OF_TEN * alone:
+        there = sum(sent[0] in ways and first <= time <= last for sent, time in packets.items())
+        if 10 * len(both) < MOST_OF_TEN * there:
             return False
     return True
 

@@ -146,6 +146,10 @@ class Half:
         return ahead <= 0
 
 
+FOREIGN: Final = Half(0)
+"""Keys of islands that another reassembler takes lead to this half."""
+
+
 class Connection:
     """One TCP connection, from its first packet to its close.
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from kinspect.model import ACK, BEHIND_HOLES, FIN, RST, SYN, Caps, Counts, Segment
 from kinspect.tcp.connection import NEVER, Connection, Half, Nobody
-from kinspect.tcp.held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival
+from kinspect.tcp.held import CUT, DATA, FINISH, PIECE_BYTES, RESET, Acknowledged, Arrival, Piece
 from kinspect.tcp.sequence import MASK, MAX_WINDOW, distance
 
 PATIENCE: Final = 8
@@ -98,7 +98,7 @@ class Delivery:
                 continue
             if self._skip_passed(first, number) or self._skip_passed(second, number):
                 continue
-            if not connection.opening and _waits(first) and _waits(second):
+            if not connection.opening and _next_piece(first) and _next_piece(second):
                 # Each acknowledges the other: a retransmission overtook its original, or the numbers are
                 # wrong. The order of packets decides.
                 self._hand_on(first if _head_number(first) < _head_number(second) else second)
@@ -546,13 +546,16 @@ def _is_no_keep_alive(half: Half, seq: int) -> bool:
 
 def _is_ready(half: Half) -> bool:
     """True if the next bytes are there and wait for nothing."""
-    return _waits(half) and not _blocked(half, half.held.pieces[0].arrival.ack)  # type: ignore[union-attr]
+    piece = _next_piece(half)
+    return piece is not None and not _blocked(half, piece.arrival.ack)
 
 
-def _waits(half: Half) -> bool:
-    """True if the next bytes are there, though they may wait for the peer's."""
+def _next_piece(half: Half) -> Piece | None:
+    """The next bytes if they are there, though they may wait for the peer's."""
     held = half.held
-    return held is not None and bool(held.pieces) and held.pieces[0].start == half.offset
+    return (
+        held.pieces[0] if held is not None and held.pieces and held.pieces[0].start == half.offset else None
+    )
 
 
 def _head_number(half: Half) -> int:

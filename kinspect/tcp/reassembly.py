@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from kinspect.model import ACK, FIN, FRAME_BITS, RST, SYN, Caps, Counts, Progress, Segment
-from kinspect.tcp.connection import NEVER, Connection, Half, Island, StreamHandler
+from kinspect.tcp.connection import FOREIGN, NEVER, Connection, Half, Island, StreamHandler
 from kinspect.tcp.delivery import LINGER_PACKETS, NOBODY, Delivery
 from kinspect.tcp.keys import ends, pair, reverse_key, scope
 from kinspect.tcp.lookup import CLOSE, SYN_DISTANCE, find_half, has_nearer, is_near
@@ -45,8 +45,7 @@ SPECIAL: Final = FIN | SYN | RST | ACK
 # Number of the longest silent connections that are looked up at once.
 SILENT: Final = 1024
 
-# Keys of islands that another reassembler takes lead to this half; the number remembered is limited.
-FOREIGN: Final = Half(0)
+# Number of keys remembered of islands that another reassembler takes.
 FOREIGN_KEYS: Final = 65_536
 
 

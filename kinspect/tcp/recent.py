@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Final
 
 from kinspect.model import COPY_NS, FRAME_BITS, SYN, Counts, Segment
-from kinspect.tcp.connection import NO_TRACE, Half
+from kinspect.tcp.connection import FOREIGN, NO_TRACE, Half
 from kinspect.tcp.held import differing
 from kinspect.tcp.sequence import distance
 
@@ -84,10 +84,7 @@ class RecentPackets:
             dropped = self._kept.popleft()
             self._rows -= len(dropped.rows)
             self._bytes -= dropped.size
-            for row in dropped.rows:
-                half = self._halves.get(row[0]) if row is not None else None
-                if half is not None and row is not None:
-                    self._trace(half, [row])
+            self._trace_all(dropped.rows)
         return added.first, added.links
 
     def link(self, half: Half, number: int) -> None:
@@ -120,6 +117,17 @@ class RecentPackets:
                 kept.rows[index] = None
                 number = kept.links[index]
         return gone
+
+    def _trace_all(self, rows: list[Segment | None]) -> None:
+        """Add the packets among rows that go to the traces of their directions."""
+        halves = self._halves
+        gone: dict[Half, list[Segment]] = {}
+        for row in rows:
+            half = halves.get(row[0]) if row is not None else None
+            if row is not None and half is not None and half is not FOREIGN:
+                gone.setdefault(half, []).append(row)
+        for half, packets in gone.items():
+            self._trace(half, packets)
 
     def _trace(self, half: Half, gone: list[Segment]) -> None:
         """Add packets to the direction's trace, the oldest first."""
