@@ -8,6 +8,7 @@ from typing import Any
 from kinspect.output.escape import escape
 from kinspect.output.instead import instead
 from kinspect.output.tally import Tally
+from kinspect.output.units import counted
 from kinspect.protocol import schema
 from kinspect.tls.keylog import NONE_GIVEN
 
@@ -60,12 +61,12 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
     if tally.unknown:
         lines.append(f"left out by filters, as what they ask for is not known: {_listed(tally.unknown)}")
     if summary["gaps"]:
-        lines.append(f"{_count(summary['gaps'], 'gap')}, {summary['gap_bytes']:,} bytes in all")
+        lines.append(f"{counted(summary['gaps'], 'gap')}, {summary['gap_bytes']:,} bytes in all")
     if summary["payload_bytes"]:
         parts = {text: summary[key] for key, text in PAYLOAD.items() if summary[key]}
         each = ", ".join(f"{size:,} {text}" for text, size in parts.items())
         where = f": {each}" if len(parts) > 1 else f", all {next(iter(parts))}"
-        lines.append(f"{_count(summary['payload_bytes'], 'byte')} of payload{where}")
+        lines.append(f"{counted(summary['payload_bytes'], 'byte')} of payload{where}")
     lines += [text.format(_shown(summary[key])) for key, text in COUNTED.items() if summary[key]]
     lines += [clock_text(offset) for offset in summary["clock_offsets"] or () if offset["offset_ms"]]
     if tally.stopped is not None:
@@ -75,7 +76,7 @@ def summary_text(summary: dict[str, Any], tally: Tally) -> str:
 
 def saved_text(summary: dict[str, Any]) -> str:
     """Line for a live capture with `--save`: packets captured, and packets in the files."""
-    return f"{_count(summary['captured_packets'], 'packet')} captured, {summary['saved_packets']:,} of them saved"
+    return f"{counted(summary['captured_packets'], 'packet')} captured, {summary['saved_packets']:,} of them saved"
 
 
 def clock_text(offset: dict[str, Any]) -> str:
@@ -91,17 +92,17 @@ def clock_text(offset: dict[str, Any]) -> str:
 
 
 def _read(summary: dict[str, Any], tally: Tally) -> str:
-    files = _count(len(summary["files"]) - tally.unread, "file")
+    files = counted(len(summary["files"]) - tally.unread, "file")
     files += f", {tally.unread:,} could not be read" if tally.unread else ""
     where = f"in {files}" if tally.interface is None else f"on {escape(tally.interface)}"
     repeated = summary["duplicate_packets"]
     again = f", {repeated:,} of them seen twice" if repeated else ""
-    return f"{_count(summary['packets'], 'packet')}{again}, {summary['bytes']:,} bytes {where}"
+    return f"{counted(summary['packets'], 'packet')}{again}, {summary['bytes']:,} bytes {where}"
 
 
 def _connections(summary: dict[str, Any]) -> str:
     kinds = summary["connections"]
-    parts = [_count(sum(kinds.values()), "connection"), f"{kinds['kafka']:,} Kafka"]
+    parts = [counted(sum(kinds.values()), "connection"), f"{kinds['kafka']:,} Kafka"]
     if kinds["tls"]:
         names = [escape(name) for name in summary["server_names"]]
         more = "…" if len(names) > SERVER_NAMES_SHOWN else ""
@@ -117,7 +118,7 @@ def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
     outcomes = {name.replace("_", " "): count for name, count in summary["outcomes"].items() if count}
     outcomes.pop("answered", None)
     parts = [
-        _count(summary["exchanges"], "exchange"),
+        counted(summary["exchanges"], "exchange"),
         *(f"{count:,} {name}" for name, count in outcomes.items()),
     ]
     fewer = tally.stopped is not None and tally.shown < summary["exchanges"]
@@ -125,9 +126,9 @@ def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
         # The counts that follow are of these alone.
         parts = [f"{', '.join(parts)}; {tally.shown:,} {tally.called}"]
     if tally.errors:
-        parts.append(_count(tally.errors, "error code") + _named(tally.error_counts))
+        parts.append(counted(tally.errors, "error code") + _named(tally.error_counts))
     if tally.problems:
-        parts.append(_count(tally.problems, "problem"))
+        parts.append(counted(tally.problems, "problem"))
     if tally.unchecked:
         parts.append("problems not looked for")
     return ", ".join(parts)
@@ -143,10 +144,6 @@ def _named(error_counts: dict[int, int]) -> str:
         return f" ({schema.error_name(ranked[0][0])})"
     names = [f"{schema.error_name(code)} {times:,}" for code, times in ranked[:ERRORS_SHOWN]]
     return f" ({', '.join(names + ['…'] * (len(ranked) > ERRORS_SHOWN))})"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _shown(value: Any) -> str:

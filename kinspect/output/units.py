@@ -1,4 +1,4 @@
-"""Amounts in three or four digits and a unit."""
+"""Amounts in three or four digits and a unit, and numbers of things."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from __future__ import annotations
 def count(number: int) -> str:
     """`999,999`, `4.56 M`."""
     return f"{number:,}" if number < 1_000_000 else scaled(number)
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things: `1 record`, `1,200 records`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def rate(a_second: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from kinspect.output import Style
+from kinspect.output import Style, units
 from kinspect.output.answers.typed import NOTHING, Typed
 from kinspect.output.escape import escape
 
@@ -326,8 +326,8 @@ def where(key: str, text: Callable[[Any], str] = known) -> Callable[[Row], str]:
 
 
 def counted(count: int | None, thing: str) -> str:
-    """A number of things as text: `1 record`, `20 records`."""
-    return f"{known(count)} {thing}{'' if count == 1 else 's'}"
+    """A number of things as text; `?` for one that is not known."""
+    return f"{UNKNOWN} {thing}s" if count is None else units.counted(count, thing)
 
 
 def listed(values: list[str] | dict[str, int] | None, most: int = 3) -> str:
