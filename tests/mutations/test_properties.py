@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clean import CAPTURES
 from support.packets import nanosecond_pcap
-from support.reading import WHOLE, bytes_alone, clean, compare, read
+from support.reading import OF_PACKETS, WHOLE, bytes_alone, clean, compare, read
 
 from kinspect.capture.formats import open_capture
 from kinspect.capture.reader import Findings
@@ -96,7 +96,9 @@ def test_any_way_to_send_and_capture_it(
     part = read(seen)
     # The role and the broker's node id are what was told until then.
     told = frozenset({"role", "broker"})
-    assert bytes_alone(part.lines, told) == bytes_alone(whole.lines, told)
+    # How sure pairing is depends on how many requests seemed to be in flight at once.
+    problems = OF_PACKETS | {"uncertain_pairing"}
+    assert bytes_alone(part.lines, told, problems) == bytes_alone(whole.lines, told, problems)
     assert part.summary["conflicting_bytes"] == part.summary["gap_bytes"] == 0
 
 

@@ -30,8 +30,8 @@ LATENCIES = frozenset({"latency_ms", "service_ms", "duration_ms", "in_flight", "
 PLACES = frozenset({"file", "first", "last", "packets"})
 OWN_OF_PACKETS = TIMES | LATENCIES | PLACES
 """Keys that depend on the packets rather than on the bytes they carry."""
-OF_PACKETS = frozenset({"negative_latency", "conflict", "uncertain_pairing"})
-"""Problems that do: how sure pairing is depends on how many requests seemed to be in flight at once."""
+OF_PACKETS = frozenset({"negative_latency", "conflict"})
+"""Problems that do."""
 
 Ends = tuple[str, int, str, int]
 
@@ -48,12 +48,14 @@ def texts(lines: Iterable[Line], left_out: frozenset[str] = frozenset()) -> list
     return [json.dumps(without(line, left_out), sort_keys=True) for line in lines]
 
 
-def bytes_alone(lines: Iterable[Line], left_out: frozenset[str] = frozenset()) -> Counter[str]:
+def bytes_alone(
+    lines: Iterable[Line], left_out: frozenset[str] = frozenset(), problems: frozenset[str] = OF_PACKETS
+) -> Counter[str]:
     """The lines without what depends on the packets, some problems included, and without some more keys."""
     return Counter(
         json.dumps(
             without(line, OWN_OF_PACKETS | {"problem_count"} | left_out)
-            | {"problems": [p for p in line["problems"] if p["code"] not in OF_PACKETS]},
+            | {"problems": [p for p in line["problems"] if p["code"] not in problems]},
             sort_keys=True,
         )
         for line in lines
