@@ -37,6 +37,7 @@ INTERPRETED = {
             "ring",
             "rotation",
             "save",
+            "source",
             "worker",
         )
     ),

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kinspect.capture.reader import Findings, damaged, new_block, packet_name, read_on
 from kinspect.capture.source import Begin, Source
 from kinspect.link.erf import COUNTS_LOSS, HEADER, MORE, PAD, RECORD_LINK_TYPES, headers_end
 from kinspect.model import FRAME_BITS, Block
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 _LINKTYPE_ERF: Final = 197
 
@@ -95,6 +98,9 @@ def _walk(block: Block) -> tuple[int, int, int]:
     size = len(data)
     last_header = size - HEADER
     position = lost = 0
+    # Compiled, as in `pcap`.
+    fraction: i64
+    seconds: i64
     while position <= last_header:
         fraction, seconds = _TIME.unpack_from(data, position)
         kind, _, length, losses, wire = _RECORD.unpack_from(data, position + 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from struct import Struct, pack
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kinspect.capture.reader import (
     PACKET_LIMIT,
@@ -17,7 +17,10 @@ from kinspect.capture.reader import (
 )
 from kinspect.capture.source import Begin, Source
 from kinspect.capture.unsupported import unsupported
-from kinspect.model import NS_PER_SECOND, Block
+from kinspect.model import Block
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 
 class FileLayout(NamedTuple):
@@ -106,9 +109,8 @@ def _walk(block: Block, position: int, variant: FileLayout, fcs: int) -> tuple[i
     record_header, fraction_ns = variant.record_header, variant.fraction_ns
     times, starts, ends, wire_lengths = block.times, block.starts, block.ends, block.wire_lengths
     size = len(data)
-    second = second_ns = 0  # of the packet before: packets of one second are many
-    seconds: int
-    fraction: int
+    # Compiled, a product of large `int`s would hand signals to their handlers, and end the process if one raises.
+    seconds: i64
     captured: int
     wire: int
     last_header = size - record_header
@@ -122,9 +124,7 @@ def _walk(block: Block, position: int, variant: FileLayout, fcs: int) -> tuple[i
         if wire != captured or fcs:
             wire = max(max(wire, captured) - fcs, 0)
             end = min(end, start + wire)
-        if seconds != second:
-            second, second_ns = seconds, seconds * NS_PER_SECOND
-        times.append(second_ns + fraction * fraction_ns)
+        times.append(seconds * 1_000_000_000 + fraction * fraction_ns)
         starts.append(start)
         ends.append(end)
         wire_lengths.append(wire)

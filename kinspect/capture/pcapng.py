@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kinspect.capture.reader import (
     PACKET_LIMIT,
@@ -16,6 +16,9 @@ from kinspect.capture.reader import (
 )
 from kinspect.capture.source import Begin, Source, read_at_least
 from kinspect.model import FRAME_BITS, Block
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 
@@ -82,6 +85,7 @@ class _Interface(NamedTuple):
     numerator: int
     denominator: int
     offset_ns: int
+    most_high: int  # the largest upper 32 bits of ticks with which that is counted in 64 bits
 
 
 class _DamageError(Exception):
@@ -190,7 +194,9 @@ class _Walker:
         last_header = size - _ENHANCED_OVERHEAD
         before = len(block)
         current = -1
-        link_type = fcs = numerator = denominator = offset_ns = 0
+        link_type = fcs = numerator = denominator = offset_ns = most_high = 0
+        # Compiled, as in `pcap`.
+        ticks: i64
         while position <= last_header:
             kind, length, interface, high, low, captured, wire = unpack(data, position)
             following = position + length
@@ -202,14 +208,19 @@ class _Walker:
                 if interface >= len(interfaces):
                     break
                 current = interface
-                link_type, _, fcs, numerator, denominator, offset_ns = interfaces[interface]
+                link_type, _, fcs, numerator, denominator, offset_ns, most_high = interfaces[interface]
             start = position + 28
             end = start + captured
             position = following
             if wire != captured or fcs:
                 wire = max(max(wire, captured) - fcs, 0)
                 end = min(end, start + wire)
-            add_time((high << 32 | low) * numerator // denominator + offset_ns)
+            if high <= most_high:
+                ticks = high
+                ticks = ticks << 32 | low
+                add_time(ticks * numerator // denominator + offset_ns)
+            else:
+                add_time((high << 32 | low) * numerator // denominator + offset_ns)
             add_start(start)
             add_end(end)
             add_wire(wire)
@@ -249,7 +260,11 @@ class _Walker:
                 fcs = value[0]
         if numerator % denominator == 0:
             numerator, denominator = numerator // denominator, 1
-        self._interfaces.append(_Interface(link_type, snaplen, fcs, numerator, denominator, offset_ns))
+        small = denominator < LATEST and abs(offset_ns) < LATEST
+        most_high = (LATEST // numerator >> 32) - 1 if small else -1
+        self._interfaces.append(
+            _Interface(link_type, snaplen, fcs, numerator, denominator, offset_ns, most_high)
+        )
         self._describe(block, start, end)
 
     def _describe(self, block: Block, start: int, end: int) -> None:
@@ -295,7 +310,7 @@ class _Walker:
             raise _DamageError(f"claims {captured} captured bytes, its block has room for {limit - start}")
         if interface >= len(self._interfaces):
             raise _DamageError(f"is of interface {interface}, which no block before it describes")
-        link_type, _, fcs, numerator, denominator, offset_ns = self._interfaces[interface]
+        link_type, _, fcs, numerator, denominator, offset_ns, _ = self._interfaces[interface]
         wire = max(max(wire, captured) - fcs, 0)
         block.times.append(
             None if ticks is None else _known_time(ticks * numerator // denominator + offset_ns)

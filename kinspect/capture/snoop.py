@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kinspect.capture.reader import (
     PACKET_LIMIT,
@@ -21,7 +21,10 @@ from kinspect.capture.reader import (
 )
 from kinspect.capture.source import Begin, Source
 from kinspect.capture.unsupported import unsupported
-from kinspect.model import FRAME_BITS, NS_PER_SECOND, Block
+from kinspect.model import FRAME_BITS, Block
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 MAGIC: Final = b"snoop\0\0\0"
 _FILE_HEADER: Final = 16
@@ -106,6 +109,8 @@ def _walk(block: Block, position: int) -> tuple[int, int, int, int]:
     size = len(data)
     last_header = size - _RECORD_HEADER
     dropped = 0
+    # Compiled, as in `pcap`.
+    seconds: i64
     while position <= last_header:
         wire, captured, length, drops, seconds, microseconds = unpack(data, position)
         start = position + _RECORD_HEADER
@@ -113,7 +118,7 @@ def _walk(block: Block, position: int) -> tuple[int, int, int, int]:
             return position, captured, length, dropped
         position += length
         dropped = max(dropped, drops)
-        add_time(seconds * NS_PER_SECOND + microseconds * 1000)
+        add_time(seconds * 1_000_000_000 + microseconds * 1000)
         add_start(start)
         add_end(start + captured)
         add_wire(max(wire, captured))

@@ -69,7 +69,8 @@ class Pending:
             else:
                 self._first[exchange.correlation_id] = number
         fill(self, self.STATE, own)
-        self._runs = [list(run) for run in self._runs]
+        restored: Sequence[Sequence[int]] = self._runs
+        self._runs = [list(run) for run in restored]
         self._oldest = min(self._in_order, default=self._next)
         return [*self._in_order.values()]
 

@@ -63,7 +63,8 @@ _BEGINNING_MEMORY: Final = 1 << 20
 REPLACEMENT: Final = "\ufffd"
 MIN_PLAIN_ID: Final = 4
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9._-]{4,}")
-_CLIENT_ID: Final = slice(12, 14)  # the size of a request's client id
+_CLIENT_ID_SIZE: Final = 12  # where the size of a request's client id stands
+_CLIENT_ID: Final = _CLIENT_ID_SIZE + 2
 
 _RAW_TOKENS_FOLLOW: Final = _KEYS.pack(SASL_HANDSHAKE, 0, 0)[:4]
 _DAY: Final = 24 * 3600 * 1000
@@ -160,9 +161,9 @@ def first_request(data: bytes, message_bytes: int, final: bool, opened: bool, ho
 
 def _begins_with_plain_id(data: bytes) -> bool:
     """True if a request's client id is plain, as far as it is there."""
-    there = data[_CLIENT_ID.start + 2 : _CLIENT_ID.start + 2 + int.from_bytes(data[_CLIENT_ID])]
+    there = data[_CLIENT_ID : _CLIENT_ID + int.from_bytes(data[_CLIENT_ID_SIZE:_CLIENT_ID])]
     if len(there) < MIN_PLAIN_ID:
-        return len(data) < _CLIENT_ID.start + 2 + MIN_PLAIN_ID
+        return len(data) < _CLIENT_ID + MIN_PLAIN_ID
     return is_plain_client_id(there.decode("latin-1"))
 
 
