@@ -48,11 +48,14 @@ class Framer:
 
     STATE: ClassVar = (
         *("longest", "message_bytes", "offset", "skipped_bytes", "unannounced"),
-        *("unfinished_bytes", "_desynchronised", "_cause", "_counted", "_delivered", "_first_frame"),
+        *("unfinished_bytes", "_cause", "_counted", "_delivered", "_first_frame"),
         *("_first_time", "_have", "_holes", "_keep", "_last_frame", "_last_time", "_packets"),
         *("_search_at", "_search_bytes", "_searching", "_size", "_start"),
     )
-    __slots__ = (*STATE, "_holdings", "_kept", "_pieces", "deliver", "direction", "locate")
+    __slots__ = (
+        *STATE,
+        *("_desynchronised", "_holdings", "_kept", "_pieces", "deliver", "direction", "locate"),
+    )
 
     def __init__(
         self,
@@ -99,17 +102,17 @@ class Framer:
 
     def state(self) -> list[Any]:
         """State for `restore`, as plain values."""
-        return [fields(self, self.STATE), b"".join(self._pieces)]
+        return [fields(self, self.STATE), b"".join(self._pieces), self._desynchronised]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Continue the stream of `state`."""
-        own, kept = state
+        own, kept, desynchronised = state
         fill(self, self.STATE, own)
         if not isinstance(kept, bytes):
             raise TypeError("the kept bytes of a message are no bytes")
         self._pieces = [kept]
         self._kept = len(kept)
-        self._desynchronised = None if self._desynchronised is None else [*self._desynchronised]
+        self._desynchronised = None if desynchronised is None else [*desynchronised]
         held = self._counted + sum(len(data) + PIECE_BYTES for _, _, data in self._desynchronised or ())
         if held:
             self._holdings.hold(self, self, held)
