@@ -67,7 +67,7 @@ class Counted:
         found = []
         for name, answer in self._answers.items():
             left_out = frozenset(options if answer.exchanges < summary["exchanges"] else ())
-            rows, unresolved = rows_of(answer, Told(names, times[1], lossy, left_out))
+            rows, unresolved = rows_of(answer, Told(names, times[1], lossy, left_out, self._chooses))
             rows = [row for row in rows if self._is_chosen(answer, row)]
             told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.serving
@@ -75,8 +75,8 @@ class Counted:
             found.append(document(name, told, span, rows, taken, options, served, instead, ended))
         return found
 
+    def _chooses(self, option: str, names: Sequence[str]) -> bool:
+        return self._filter is None or self._filter.chooses(option, names)
+
     def _is_chosen(self, answer: Answer, row: Row) -> bool:
-        chosen = self._filter
-        return chosen is None or all(
-            chosen.chooses(option, answer.names(row, option)) for option in answer.about
-        )
+        return all(self._chooses(option, answer.names(row, option)) for option in answer.about)

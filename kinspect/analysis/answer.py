@@ -6,7 +6,7 @@ The rows' keys are in docs/answers.md. Parts of a run whose connections are whol
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -40,12 +40,14 @@ Topic = tuple[str | None, str | None]
 
 class Told(NamedTuple):
     """What a whole run told, for rows: names of topic ids by all that it told, and the time of its last packet.
-    `lossy`: something in the middle of it was lost; `options`: those of the filter, if it left out exchanges."""
+    `lossy`: something in the middle of it was lost; `options`: those of the filter, if it left out exchanges;
+    `chooses`: whether such an option lets something of these names pass."""
 
     names: LearnedNames
     end: int | None = None
     lossy: bool = False
     options: frozenset[str] = frozenset()
+    chooses: Callable[[str, Sequence[str]], bool] = lambda *_: True
 
     @property
     def chosen(self) -> bool:

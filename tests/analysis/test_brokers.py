@@ -457,3 +457,22 @@ def test_a_joined_row_adds_up_and_keeps_what_any_listener_tells():
     assert (first["REQUESTS"], first["ERRORS"]) == ("7", "A 3, B 1")
     assert (first["RELEASES"], first["MODE"], first["ADVERTISED"]) == ("4.0.0", "kraft", "b1:9094")
     assert (cells[1]["RELEASES"], cells[1]["MODE"], cells[1]["NODE"]) == ("?", "?", "?")
+
+
+def test_nobody_knows_who_leads_where_newer_leaders_may_be_left_out(rows):
+    path = CAPTURES / "4.4.0/cluster_kraft.pcap.gz"
+    found = rows(path, "--client-id", "pc-cl*")
+    assert found
+    assert all(row["leads"] is None for row in found)
+
+
+def test_topics_that_were_left_out_have_no_leaders(rows):
+    path = CAPTURES / "4.4.0/cluster_kraft.pcap.gz"
+    found, whole = rows(path, "--topic", "pc-rep"), rows(path)
+    assert {name for row in found for name in row["leads"]} == {"pc-rep-0", "pc-rep-1"}
+    assert {change["partition"] for row in found for change in row["leader_changes"]} == {
+        "pc-rep-0",
+        "pc-rep-1",
+    }
+    leads = {row["address"]: row["leads"] for row in whole}
+    assert all({*row["leads"]} <= {*leads[row["address"]]} for row in found)

@@ -55,7 +55,7 @@ ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*
 
 HOLDS = {
     **dict.fromkeys(ANSWERS, False),
-    **dict.fromkeys(("auth", "clients", "groups", "topics", "transactions", "upgrade"), True),
+    **dict.fromkeys(("auth", "brokers", "clients", "groups", "topics", "transactions", "upgrade"), True),
 }
 """Whether an answer never contradicts the whole; of the others it is known that they do. All say that something is
 missing."""
@@ -72,7 +72,10 @@ EXCEPTED = {
     # The same members, ids and all, twice: those of the second time joined then.
     ("groups", "variants/twice.pcap.gz"),
     # Cut between a request and its answer, which has the correlation id of the next one.
-    *((answer, "0.8.2.2/pykafka-group-offsets.pcap") for answer in ("clients", "groups")),
+    *(
+        (answer, "0.8.2.2/pykafka-group-offsets.pcap")
+        for answer in ("brokers", "clients", "groups", "summary")
+    ),
     # A packet behind its connection's end, which alone begins one.
     ("clients", "3.9.2/sasl_plain.pcap.gz"),
     # Connections have several client ids, but one role and software, and answers alone are taken for the last one's.
@@ -123,14 +126,21 @@ def guess(now: Any, was: list[Any], part: Part) -> bool:
 
 def leads(now: Any, was: list[Any], part: Part) -> bool:
     """No partition more, but of topics whose name the part does not tell."""
-    return names([name for name in now if not NAMELESS.match(name)], was, part)
+    return now is None or names([name for name in now if not NAMELESS.match(name)], was, part)
+
+
+def number_of(now: Any, was: list[Any], part: Part) -> bool:
+    """No larger; of addresses the whole may not know whether they are one node's, of fewer of them the part may."""
+    return None in was or count(now, was, part)
 
 
 COMPARED = {
     "summary": Rows(
         {"finding": ()},
-        {"severity": fact, "count": count, "text": anything, "command": anything},
-        says_lack=lambda row: row["finding"] == "one_sided",
+        {"severity": fact, "count": number_of, "text": anything, "command": anything},
+        # The lag is that to the last commit and the last record that were seen, whichever these are.
+        says_lack=lambda row: row["finding"] in ("one_sided", "lag"),
+        is_so_far=lambda row: row["finding"] == "transactions_open",
     ),
     "topics": Rows(
         {"topic": ("topic_id",), "direction": (), **CLIENT},

@@ -3,7 +3,7 @@
 import pytest
 from support.captures import CAPTURES
 
-from kinspect.analysis.answers.summary import SEVERITIES
+from kinspect.analysis.answers.summary import SEVERITIES, _contents
 
 from .runs import Talk
 
@@ -111,3 +111,35 @@ def test_a_refused_login_is_one_finding(rows):
 def test_what_has_no_name_is_not_called_none(rows):
     for path in ("0.10.0.1/sasl-plain-bad.pcap", "4.4.0/raw.pcap.gz", "3.9.2/raw.pcap.gz"):
         assert not [row for row in rows("summary", CAPTURES / path) if "None" in row["text"]]
+
+
+def asked(node_id, port, cluster_id="c"):
+    return {
+        "requests": 1,
+        "node_id": node_id,
+        "address": f"10.0.0.1:{port}",
+        "cluster_id": cluster_id,
+        "releases": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("brokers", "count", "text"),
+    [
+        ([asked(1, 1), asked(1, 2), asked(2, 3)], 2, "10.0.0.1:1, 10.0.0.1:3"),
+        ([asked(1, 1, "a"), asked(1, 2, "b")], 2, "10.0.0.1:1, 10.0.0.1:2"),
+        ([asked(1, 1, None), asked(1, 2, None)], 1, "10.0.0.1:1"),
+        ([asked(None, 1)], 1, "10.0.0.1:1"),
+        ([asked(1, 1), asked(None, 2)], None, "10.0.0.1:1, 10.0.0.1:2"),
+        ([asked(1, 1), asked(1, 2, None)], None, "10.0.0.1:1, 10.0.0.1:2"),
+    ],
+)
+def test_brokers_are_counted_by_nodes_that_are_known(brokers, count, text):
+    found = next(_contents({"brokers": brokers, "clients": [], "groups": [], "topics": []}))
+    assert (found.count, found.text) == (count, text)
+
+
+def test_as_many_are_named_as_are_counted():
+    topics = [{"topic": name, "is_named": name in "ab"} for name in ("x", "a", "y", "b", "z")]
+    *_, found = _contents({"brokers": [], "clients": [], "groups": [], "topics": topics})
+    assert (found.count, found.text) == (3, "a, b, x")

@@ -148,18 +148,20 @@ def _differences(now: Row, was: list[Row], kinds: Kinds, part: Part) -> Iterator
 
 class Rows(NamedTuple):
     """How rows of an answer are compared. `key`: the columns that a row is known by, each with others whose values are
-    as good; `kinds`: of all columns; `says_lack`: true for a row that says what the part lacks, and no more."""
+    as good; `kinds`: of all columns; `says_lack`: true for a row that says what the part lacks, and no more;
+    `is_so_far`: true for one of what is so at the end: at an early one it may be otherwise."""
 
     key: Mapping[str, tuple[str, ...]]
     kinds: Kinds
     says_lack: Callable[[Row], bool] = lambda _: False
+    is_so_far: Callable[[Row], bool] = lambda _: False
 
     def contradictions(self, now: list[Row], was: list[Row], part: Part) -> Iterator[str]:
         """What the part's rows say and the whole's do not."""
         for row in now:
             found = [other for other in was if self._is_of(row, other)]
             name = ", ".join(str(row[key]) for key in self.key)
-            if self.says_lack(row):
+            if self.says_lack(row) or (part.ends_early and self.is_so_far(row)):
                 continue
             if not found:
                 yield f"{name}: no such row"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.answer import OF_TIMES, Answer, Row, Told
 from kinspect.analysis.answers import releases
 from kinspect.analysis.answers.leaders import (
     DELETED,
@@ -61,6 +61,8 @@ CONTROLLERS = 2
 LOOPBACK = ("127.0.0.1", "::1")
 UNKNOWN_TOPICS = 3, 100
 """Codes of a topic that there is not, by its name or its id."""
+TOPIC = "--topic"
+"""The option of the filter that lets pass all that tells who leads a topic, and nothing of others."""
 METADATA_TOPICS = frozenset({"__cluster_metadata", "@metadata"})
 
 _LEADER_FIELDS = frozenset(
@@ -390,9 +392,13 @@ class _Cluster:
         for address in self._brokers:
             for topic, claimed in claims.get(address, {}).items():
                 by_topic.setdefault(topic, []).append(claimed)
+        # Where a filter left out what may tell of a newer leader, nobody knows who leads.
+        self._leaders_known = told.options <= {*OF_TIMES, TOPIC}
         self._leads: dict[int, list[str]] = {}
         self._changes: dict[int, list[Row]] = {}
         for name, (found, gone) in _by_name(by_topic, told).items():
+            if not told.chooses(TOPIC, [name]):
+                continue
             for index, leader in leaders(found, gone).items():
                 self._leads.setdefault(leader, []).append(f"{name}-{index}")
             for change in changes(found):
@@ -424,11 +430,17 @@ class _Cluster:
             "mode": broker.mode[1] if broker.mode else self._mode,
             "releases": [*releases.releases(_offer(broker.offer[1]))] if broker.offer else [],
             "controller": self._controller,
-            "leads": [] if node_id is None else sorted(self._leads.get(node_id, ())),
+            "leads": self._led_by(node_id),
             "leader_changes": [] if node_id is None else sorted(self._changes.get(node_id, ()), key=_moment),
             "requests": broker.requests,
             "errors": dict(sorted(broker.errors.items())),
         }
+
+    def _led_by(self, node_id: int | None) -> list[str] | None:
+        """Partitions; None where nobody knows."""
+        if node_id is None or not self._leaders_known:
+            return None
+        return sorted(self._leads.get(node_id, ()))
 
     def _node_of(self, address: Address) -> Address | None:
         """The address at which messages tell the node that was asked at `address`."""

@@ -167,11 +167,12 @@ PARTS: dict[str, type[Answer]] = {
 
 @dataclass(slots=True, frozen=True)
 class Finding:
-    """Something to be known. `command`: the answer that shows it, with its options."""
+    """Something to be known. `count`: None if that is not known; `command`: the answer that shows it, with its
+    options."""
 
     finding: str
     severity: str
-    count: int
+    count: int | None
     text: str
     command: str
 
@@ -217,7 +218,7 @@ class Summary(Answer):
     def result(self, told: Told) -> list[Row]:
         self.left_out = sum(answer.left_out for answer in self._answers.values())
         rows = {name: answer.result(told) for name, answer in self._answers.items()}
-        found = [finding for find in _FINDERS for finding in find(rows) if finding.count]
+        found = [finding for find in _FINDERS for finding in find(rows) if finding.count != 0]
         found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
         return [asdict(finding) for finding in found]
 
@@ -232,22 +233,34 @@ def _listed(names: Iterable[str | None]) -> str:
 def _contents(rows: Rows) -> Iterator[Finding]:
     """What there is."""
     # A node has a row for each listener, and one that was never asked anything may have one.
-    brokers = [row for row in rows["brokers"] if row["requests"]]
-    nodes = {row["address"] if row["node_id"] is None else row["node_id"] for row in brokers}
-    releases = _listed(release for row in brokers for release in (row["releases"] or [])[-1:])
-    yield Finding(
-        "brokers",
-        NOTE,
-        len(nodes),
-        f"{_listed(row['address'] for row in brokers)}{f': {releases}' if releases else ''}",
-        "brokers",
-    )
+    asked = [row for row in rows["brokers"] if row["requests"]]
+    count, addresses = _nodes(asked)
+    releases = _listed(release for row in asked for release in (row["releases"] or [])[-1:])
+    text = f"{_listed(addresses)}{f': {releases}' if releases else ''}"
+    yield Finding("brokers", NOTE, count, text, "brokers")
     for name, key in (("clients", "client_id"), ("groups", "group"), ("topics", "topic")):
-        # A topic has a row for each client.
+        # A client has a row for each address.
         names = list(dict.fromkeys(row[key] for row in rows[name] if row[key] is not None))
         # An id without a name may be that of a topic that is named elsewhere.
         nameless = {row[key] for row in rows[name] if not row.get("is_named", True)}
-        yield Finding(name, NOTE, max(len(nameless), len(names) - len(nameless)), _listed(names), name)
+        count = max(len(nameless), len(names) - len(nameless))
+        first = sorted(names, key=nameless.__contains__)[:count]
+        yield Finding(name, NOTE, count, _listed(first), name)
+
+
+def _nodes(asked: list[Row]) -> tuple[int | None, list[str]]:
+    """The number of nodes that were asked, and an address of each. Addresses whose node is not known may be those of
+    one."""
+    has_clusters = any(row["cluster_id"] for row in asked)
+    nodes: dict[Any, str] = {}
+    others: list[str] = []
+    for row in asked:
+        if row["node_id"] is None or (has_clusters and row["cluster_id"] is None):
+            others.append(row["address"])
+        else:
+            nodes.setdefault((row["cluster_id"], row["node_id"]), row["address"])
+    is_known = not others or len(asked) == 1
+    return len(asked if others else nodes) if is_known else None, [*nodes.values(), *others]
 
 
 def _failures(rows: Rows) -> Iterator[Finding]:

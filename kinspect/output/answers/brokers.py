@@ -69,7 +69,7 @@ def _advertised(row: Row) -> str:
 
 
 def _leads(row: Row) -> str:
-    return known(None) if row["node_id"] is None else f"{len(row['leads']):,}"
+    return known(None if row["leads"] is None else len(row["leads"]))
 
 
 def _details(row: Row, clock: Clock) -> list[str]:
@@ -81,7 +81,7 @@ def _details(row: Row, clock: Clock) -> list[str]:
                 change["partition"]
             )
     return [
-        f"{at} {_node(after)} leads {listed(partitions)}, before {_node(before)}"
+        f"{at} {_node(after)} leads {listed(partitions)}, before it {_node(before)}"
         for (at, before, after), partitions in moves.items()
     ]
 
