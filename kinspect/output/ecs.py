@@ -15,7 +15,7 @@ from kinspect.jsontext import json_text
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.forms import NONE as NO_BODY
 from kinspect.kafka.view.forms import TEXT as BODY_TEXT
-from kinspect.kafka.view.view import View, source
+from kinspect.kafka.view.view import LINE_KEYS, View
 from kinspect.kafka.wire.pair import ANSWERED, SASL_TOKEN
 from kinspect.model import NS_PER_MS
 from kinspect.output.fit import FittedText, Places
@@ -329,7 +329,7 @@ def _of(kind: str) -> list[Key]:
 def _fields(keys: Iterable[Key]) -> frozenset[str]:
     """The keys of an exchange's line that these keys are made of."""
     paths = {key.source for key in keys if isinstance(key.source, str)} - BODIES
-    return frozenset(path for path in paths | _MADE_OF if path.partition(".")[0] in source().keys)
+    return frozenset(path for path in paths | _MADE_OF if path.partition(".")[0] in LINE_KEYS)
 
 
 # ---------------------------------------------------------------------- lines

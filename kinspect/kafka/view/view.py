@@ -6,18 +6,16 @@ is first seen.
 
 from __future__ import annotations
 
-import ast
-import re
-import sys
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache, lru_cache
-from typing import Any, Final, NamedTuple
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final
 
 from kinspect.errors import KinspectError
+from kinspect.kafka.summary import Summary, problems_of, summary_of
 from kinspect.kafka.summary import problems as all_problems
-from kinspect.kafka.summary import problems_of, summary_of
 from kinspect.kafka.view import fieldnames, forms, projection
 from kinspect.kafka.view.body import BodyView
 from kinspect.kafka.view.forms import BODY, BODY_FORMS, Form, Line
@@ -42,7 +40,6 @@ RECORDS_PATH: Final = ".batches.records."
 """In the dotted path of what a record holds."""
 
 Shown = dict[str, Any]
-MakeLine = Callable[[Pair, "View"], Shown]
 
 NO_FIELDS: Final[frozenset[str]] = frozenset()
 
@@ -74,98 +71,108 @@ def _second(seconds: int) -> str | None:
 
 # ---------------------------------------------------------------------- the line
 
+_EXCHANGE: Final = "exchange"
+_VIEWED: Final = "viewed"
+_SUMMARY: Final = "summary"
+_PROBLEMS: Final = "problems"
+Make = Callable[..., Any]
 
-def line(exchange: Pair, view: View) -> dict[str, Any]:
-    """The line with all its keys. Lines with fewer are made from this source: variables, and keys of `shown`."""
-    connection = exchange.connection
-    client, broker = view.ends(exchange)
+
+def _listed(name: str) -> Make:
+    """The first entries of a list of the summary."""
+
+    def first(summary: Summary) -> Any:
+        return getattr(summary, name)[:LISTED]
+
+    return first
+
+
+def _wait(exchange: Pair, _: View) -> str | None:
+    return wait(exchange, exchange.service_ns, exchange.latency_ns)
+
+
+def _truncates(exchange: Pair, problems: list[Problem]) -> bool:
     summary = summary_of(exchange)
-    problems = view.problems(exchange)
-    latency = exchange.latency_ns
-    service = exchange.service_ns
-    shown = view.blank()
-    shown["type"] = "exchange"
-    shown["schema_version"] = SCHEMA_VERSION
-    shown["event_id"] = exchange_id(exchange)
-    shown["host"] = connection.host
-    shown["interface"] = connection.interface
-    shown["timestamp"] = iso_time(exchange.timestamp)
-    shown["completed_at"] = iso_time(exchange.completed_at)
-    shown["client"] = client
-    shown["broker"] = broker
-    shown["connection_id"] = connection.connection_id
-    shown["community_id"] = connection.community_id
-    shown["tls"] = connection.tls
-    shown["kind"] = exchange.kind
-    shown["api"] = exchange.api
-    shown["api_key"] = exchange.api_key
-    shown["api_version"] = exchange.api_version
-    shown["correlation_id"] = exchange.correlation_id
-    shown["outcome"] = exchange.outcome
-    shown["outcome_reason"] = exchange.outcome_reason
-    shown["api_candidates"] = [*exchange.api_candidates]
-    shown["latency_ms"] = milliseconds(latency)
-    shown["service_ms"] = milliseconds(service)
-    shown["in_flight"] = exchange.in_flight
-    shown["max_wait_ms"] = summary.max_wait_ms
-    shown["throttle_time_ms"] = summary.throttle_time_ms
-    shown["wait"] = wait(exchange, service, latency)
-    shown["topics"] = summary.topics[:LISTED]
-    shown["topic_ids"] = summary.topic_ids[:LISTED]
-    shown["partitions"] = summary.partitions[:LISTED]
-    shown["groups"] = summary.groups[:LISTED]
-    shown["transactional_ids"] = summary.transactional_ids[:LISTED]
-    shown["truncated_lists"] = summary.cut or summary.longest_list > LISTED or len(problems) > LISTED
-    shown["line_truncated"] = False
-    shown["record_count"] = summary.record_count
-    shown["record_bytes"] = summary.record_bytes
-    shown["topic_records"] = summary.topic_records[:LISTED]
-    shown["error_codes"] = summary.error_codes[:LISTED]
-    shown["error_names"] = summary.error_names[:LISTED]
-    shown["error_count"] = summary.error_count
-    shown["problem_count"] = len(problems)
-    shown["request"] = view.request(exchange)
-    shown["response"] = view.response(exchange)
-    shown["problems"] = [problem.to_dict() for problem in problems[:LISTED]] if problems else []
-    return shown
+    return summary.cut or summary.longest_list > LISTED or len(problems) > LISTED
 
 
-class Source(NamedTuple):
-    """A function that fills a dict: its variables, and the dict's keys in their order, with their expressions."""
+LINE_KEYS: Final[dict[str, tuple[str, Make]]] = {
+    "type": (_EXCHANGE, lambda exchange: "exchange"),
+    "schema_version": (_EXCHANGE, lambda exchange: SCHEMA_VERSION),
+    "event_id": (_EXCHANGE, exchange_id),
+    "host": (_EXCHANGE, attrgetter("connection.host")),
+    "interface": (_EXCHANGE, attrgetter("connection.interface")),
+    "timestamp": (_EXCHANGE, lambda exchange: iso_time(exchange.timestamp)),
+    "completed_at": (_EXCHANGE, lambda exchange: iso_time(exchange.completed_at)),
+    "client": (_VIEWED, lambda exchange, view: view.ends(exchange)[0]),
+    "broker": (_VIEWED, lambda exchange, view: view.ends(exchange)[1]),
+    "connection_id": (_EXCHANGE, attrgetter("connection.connection_id")),
+    "community_id": (_EXCHANGE, attrgetter("connection.community_id")),
+    "tls": (_EXCHANGE, attrgetter("connection.tls")),
+    "kind": (_EXCHANGE, attrgetter("kind")),
+    "api": (_EXCHANGE, attrgetter("api")),
+    "api_key": (_EXCHANGE, attrgetter("api_key")),
+    "api_version": (_EXCHANGE, attrgetter("api_version")),
+    "correlation_id": (_EXCHANGE, attrgetter("correlation_id")),
+    "outcome": (_EXCHANGE, attrgetter("outcome")),
+    "outcome_reason": (_EXCHANGE, attrgetter("outcome_reason")),
+    "api_candidates": (_EXCHANGE, lambda exchange: [*exchange.api_candidates]),
+    "latency_ms": (_EXCHANGE, lambda exchange: milliseconds(exchange.latency_ns)),
+    "service_ms": (_EXCHANGE, lambda exchange: milliseconds(exchange.service_ns)),
+    "in_flight": (_EXCHANGE, attrgetter("in_flight")),
+    "max_wait_ms": (_SUMMARY, attrgetter("max_wait_ms")),
+    "throttle_time_ms": (_SUMMARY, attrgetter("throttle_time_ms")),
+    "wait": (_VIEWED, _wait),
+    "topics": (_SUMMARY, _listed("topics")),
+    "topic_ids": (_SUMMARY, _listed("topic_ids")),
+    "partitions": (_SUMMARY, _listed("partitions")),
+    "groups": (_SUMMARY, _listed("groups")),
+    "transactional_ids": (_SUMMARY, _listed("transactional_ids")),
+    "truncated_lists": (_PROBLEMS, _truncates),
+    "line_truncated": (_EXCHANGE, lambda exchange: False),
+    "record_count": (_SUMMARY, attrgetter("record_count")),
+    "record_bytes": (_SUMMARY, attrgetter("record_bytes")),
+    "topic_records": (_SUMMARY, _listed("topic_records")),
+    "error_codes": (_SUMMARY, _listed("error_codes")),
+    "error_names": (_SUMMARY, _listed("error_names")),
+    "error_count": (_SUMMARY, attrgetter("error_count")),
+    "problem_count": (_PROBLEMS, lambda exchange, problems: len(problems)),
+    "request": (_VIEWED, lambda exchange, view: view.request(exchange)),
+    "response": (_VIEWED, lambda exchange, view: view.response(exchange)),
+    "problems": (_PROBLEMS, lambda exchange, problems: [each.to_dict() for each in problems[:LISTED]]),
+}
+"""The keys of the line in their order, each with what it is made of, and how."""
 
-    variables: dict[str, str]
-    keys: dict[str, str]
 
+class _LineMaker:
+    """Makes lines with some of the keys, in their order. What none of them is made of is not worked out."""
 
-@cache
-def source() -> Source:
-    """Source of `line`, read from this file."""
-    from pathlib import Path
+    def __init__(self, keys: Iterable[str]) -> None:
+        self.blank = dict.fromkeys(keys)
+        made = {
+            kind: [(key, LINE_KEYS[key][1]) for key in self.blank if LINE_KEYS[key][0] == kind]
+            for kind in (_EXCHANGE, _VIEWED, _SUMMARY, _PROBLEMS)
+        }
+        self._of_exchange = made[_EXCHANGE]
+        self._viewed = made[_VIEWED]
+        self._of_summary = made[_SUMMARY]
+        self._of_problems = made[_PROBLEMS]
 
-    text = Path(__file__).with_name("view.py").read_text("utf-8")
-    start = text.index("\ndef line(")
-    function = ast.parse(text[start : text.index("\n\n\n", start)]).body[0]
-    found = Source({}, {})
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign):
-            target, value = node.targets[0], ast.unparse(node.value)
-            if isinstance(target, ast.Subscript):
-                found.keys[ast.literal_eval(target.slice)] = value
-            else:
-                found.variables[ast.unparse(target).strip("()")] = value
-    return found
-
-
-def _line_of(keys: Iterable[str]) -> MakeLine:
-    """`line` with these keys alone, compiled: what is not asked for is not worked out."""
-    variables, values = source()
-    entries = "".join(f" shown[{key!r}] = {values[key]}\n" for key in keys)
-    needed = [each for each in variables if re.search(rf"\b({each.replace(', ', '|')})\b", entries)]
-    steps = "".join(f" {each} = {variables[each]}\n" for each in needed)
-    names = dict(vars(sys.modules[__name__]))
-    exec(f"def line(exchange, view):\n{steps}{entries} return shown\n", names)
-    made: MakeLine = names["line"]
-    return made
+    def line(self, exchange: Pair, view: View) -> Shown:
+        shown: Shown = self.blank.copy()
+        for key, make in self._of_exchange:
+            shown[key] = make(exchange)
+        for key, make in self._viewed:
+            shown[key] = make(exchange, view)
+        if self._of_summary:
+            summary = summary_of(exchange)
+            for key, make in self._of_summary:
+                shown[key] = make(summary)
+        if self._of_problems:
+            problems = view.problems(exchange)
+            for key, make in self._of_problems:
+                shown[key] = make(exchange, problems)
+        return shown
 
 
 MESSAGE_KEYS: Final = ("timestamp", "duration_ms", "size", "frames", "layout", "complete", "inferred", "body")
@@ -215,11 +222,10 @@ class View:
     request_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
     response_fields: frozenset[str] | None = field(init=False, repr=False, compare=False)
     _bodies: BodyView | None = field(init=False, repr=False, compare=False)
-    _line: MakeLine = field(init=False, repr=False, compare=False)
+    _line: _LineMaker = field(init=False, repr=False, compare=False)
     _below: tuple[tuple[str, projection.Tree], ...] = field(init=False, repr=False, compare=False)
     _forms: tuple[Form, ...] = field(init=False, repr=False, compare=False)
     _summarises: bool = field(init=False, repr=False, compare=False)
-    _blank: dict[str, None] = field(init=False, repr=False, compare=False)
     _ends: dict[tuple[Any, ...], tuple[Shown, Shown]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -243,11 +249,10 @@ class View:
                 self.show_secrets,
                 int64_text,
             ),
-            "_line": _line_of(key for key in source().keys if key in tree) if tree else line,
+            "_line": _LineMaker([key for key in LINE_KEYS if key in tree or not tree]),
             "_below": tuple((key, below) for key, below in tree.items() if below),
             "_forms": self._own_forms(),
             "_summarises": summarises,
-            "_blank": {},
             "_ends": {},
             "request_fields": _needed(tree, REQUEST, summarises),
             "response_fields": _needed(tree, RESPONSE, summarises),
@@ -271,9 +276,7 @@ class View:
     def exchange(self, exchange: Pair) -> dict[str, Any]:
         """The exchange's line, ready for JSON. It shares parts of the decoded bodies, and `client` and `broker` with
         other lines: do not change it."""
-        shown = self._line(exchange, self)
-        if not self._blank:
-            self._blank.update(dict.fromkeys(shown))
+        shown = self._line.line(exchange, self)
         for key, below in self._below:
             shown[key] = projection.project(shown[key], below)
         for form in self._forms:
@@ -315,10 +318,6 @@ class View:
                     self._ends.clear()
                 self._ends[key] = found
         return found
-
-    def blank(self) -> Shown:
-        """A dict with the keys of the lines before this one, if any: to fill it is faster than to make it grow."""
-        return self._blank.copy()
 
     def other(self, line: Line) -> Line:
         """The object of a line of another type, as the options ask for it."""
@@ -382,7 +381,7 @@ def _one_of(option: str, value: str, choices: Iterable[str]) -> None:
 def _check(tree: projection.Tree) -> None:
     """Raise KinspectError for a requested path with a name that lines do not have."""
     for key, below in tree.items():
-        if key not in source().keys:
+        if key not in LINE_KEYS:
             raise KinspectError(f"unknown field {key!r}: {_nearest(key)}")
         for name in below:
             if name not in SHAPES.get(key, ()):
@@ -401,7 +400,7 @@ def _check_without_bodies(tree: projection.Tree) -> None:
 
 def _nearest(name: str) -> str:
     """Hint for an unknown name: the fields that may be meant, and where all are documented."""
-    known: dict[str, list[str]] = {key: [key] for key in source().keys}
+    known: dict[str, list[str]] = {key: [key] for key in LINE_KEYS}
     for key, names in SHAPES.items():
         for below in names:
             known.setdefault(below, []).append(f"{key}.{below}")
@@ -414,7 +413,7 @@ def _nearest(name: str) -> str:
 
 def _summarises(tree: projection.Tree) -> bool:
     """True if a key is asked for that needs both whole bodies."""
-    return any(re.search(r"\b(summary|problems)\b", source().keys[key]) for key in tree)
+    return any(LINE_KEYS[key][0] in (_SUMMARY, _PROBLEMS) for key in tree)
 
 
 def _asks(tree: projection.Tree, side: str, *keys: str) -> bool:
