@@ -202,10 +202,8 @@ class TableFolder:
             os.close(folder)
 
     def put(self) -> None:
-        """Put the staged files in place, which must be closed. The first time, tables that are replaced go."""
-        for name in self._replaced:
-            shutil.rmtree(name, dir_fd=self._folder)
-        self._replaced = []
+        """Put the staged files in place, which must be closed. The first time, those that are replaced go then."""
+        replaced = [*self._files_below(self._replaced)]
         for above, _, files, staged in os.fwalk(dir_fd=self.staging):
             files = [name for name in files if name != LOCK]
             if not files:
@@ -216,6 +214,25 @@ class TableFolder:
                     os.rename(name, name, src_dir_fd=staged, dst_dir_fd=target)
             finally:
                 os.close(target)
+        for path in replaced:
+            os.unlink(path, dir_fd=self._folder)
+        for name in self._replaced:
+            self._remove_empty(name)
+        self._replaced = []
+
+    def _files_below(self, tables: Iterable[str]) -> Iterator[Path]:
+        """The files of tables, as paths in the folder."""
+        for table in tables:
+            for above, _, files, _ in os.fwalk(table, dir_fd=self._folder):
+                yield from (Path(above, name) for name in files)
+
+    def _remove_empty(self, table: str) -> None:
+        for _, folders, _, opened in os.fwalk(table, topdown=False, dir_fd=self._folder):
+            for name in folders:
+                with suppress(OSError):
+                    os.rmdir(name, dir_fd=opened)
+        with suppress(OSError):
+            os.rmdir(table, dir_fd=self._folder)
 
     def discard(self) -> None:
         """Delete what is staged, and the folder if it was made for it and has nothing."""

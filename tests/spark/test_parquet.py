@@ -202,6 +202,24 @@ def test_tables_are_never_mixed(kinspect, tmp_path):
     assert comparable(map(line_of, rows(out, "exchanges"))) == comparable(lines([path], view=View()))
 
 
+def test_tables_go_once_those_in_their_place_stand(kinspect, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    kinspect("read", "--format", "parquet", "-o", out, NANO)
+    before = {*out.rglob("*.parquet")}
+
+    unlink = os.unlink
+
+    def refuse(path, **more):
+        if str(path).endswith(".parquet"):
+            raise OSError("no right to delete")
+        unlink(path, **more)
+
+    # As if the run ended there.
+    monkeypatch.setattr(os, "unlink", refuse)
+    assert kinspect("read", "--format", "parquet", "-o", out, "--force", NANO).status != 0
+    assert before < {*out.rglob("*.parquet")} - {*(out / "_staging").rglob("*")}
+
+
 def test_a_run_beside_another_one_is_refused(kinspect, tmp_path):
     """And not once it was killed, whatever it left."""
     out = tmp_path / "out"
