@@ -36,9 +36,10 @@ GUTTER = 1
 
 
 def printed(found, width):
-    """The lines that the command prints, but for the one that says what to type next."""
+    """The lines that the command prints, but for those that say what to type next, or to see all columns."""
     lines = [part.plain for part in layout.page(found, width, Style(utc=True))]
-    return [line for whole in lines if not whole.startswith("next: ") for line in whole.split("\n")]
+    shown = [whole for whole in lines if not whole.startswith(("next: ", "columns left out: "))]
+    return [line for whole in shown for line in whole.split("\n")]
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])

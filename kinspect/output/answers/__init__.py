@@ -51,6 +51,7 @@ def document(
             "until": span[1],
             "packets": summary["packets"],
             "exchanges": summary["exchanges"],
+            "counted": counted.exchanges,
             "gaps": summary["gaps"],
             "gap_bytes": summary["gap_bytes"],
             "orphans": summary["outcomes"]["orphan"],

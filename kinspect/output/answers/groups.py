@@ -225,4 +225,5 @@ LAYOUT = Layout(
     _notes,
     _is_only_named,
     _only_named,
+    unread="no group could be read",
 )

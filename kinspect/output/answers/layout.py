@@ -47,11 +47,11 @@ class Column(NamedTuple):
 
 class Layout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
-    file's name and the rows; `details`: lines below a row, for what one line has no room for; `notes`: lines below the
-    table, from the rows that it shows; `folds`: true for a row of which `folded` tells, a line for all of them;
-    `joined`: rows of one thing as one row; `gathered`: where not all is shown, rows with one in place of several that
-    are alike; `leads`: true for a row that stands before the others; `spans`: the table stands below the capture's time
-    span."""
+    file's name and the rows; `unread`: the text in place of `nothing` where something was cut or lost; `details`: lines
+    below a row, for what one line has no room for; `notes`: lines below the table, from the rows that it shows;
+    `folds`: true for a row of which `folded` tells, a line for all of them; `joined`: rows of one thing as one row;
+    `gathered`: where not all is shown, rows with one in place of several that are alike; `leads`: true for a row that
+    stands before the others; `spans`: the table stands below the capture's time span."""
 
     columns: tuple[Column, ...]
     nothing: str
@@ -64,6 +64,7 @@ class Layout(NamedTuple):
     gathered: Callable[[list[Row]], list[Row]] = lambda rows: rows
     leads: Callable[[Row], bool] = lambda _: False
     spans: bool = False
+    unread: str = ""
 
     def ordered(self, rows: list[Row]) -> list[Row]:
         """The rows in the order in which they are shown."""
@@ -81,7 +82,8 @@ class Layout(NamedTuple):
         """The text where there are no rows."""
         if nothing_decoded(capture):
             return escape(capture["incomplete"][0])
-        return self.nothing + (" in what passes the filter" if capture["filters"] else "")
+        text = self.unread if self.unread and capture["gaps"] else self.nothing
+        return text + (" in what passes the filter" if capture["filters"] else "")
 
 
 def layout_of(answer: str) -> Layout:
@@ -91,7 +93,7 @@ def layout_of(answer: str) -> Layout:
 
 
 class Room(NamedTuple):
-    """Rows of a table, and lines below a row; `more`: the way to see more."""
+    """Rows of a table, and lines below a row; `more`: the way to see more, also of columns."""
 
     rows: int
     details: int
@@ -144,9 +146,10 @@ def span(capture: dict[str, Any], style: Style) -> Text | None:
     if last[: TIME_OF_DAY[0]] == first[: TIME_OF_DAY[0]]:
         last = last[TIME_OF_DAY[0] :]
     zone = " UTC" if style.utc else ""
-    return Text(
-        f"{first} to {last}{zone}: {counted(capture['packets'], 'packet')}, {counted(capture['exchanges'], 'exchange')}"
-    )
+    packets, exchanges = (counted(capture[key], key[:-1]) for key in ("packets", "exchanges"))
+    passed = capture["counted"]
+    fewer = f", {passed:,} of them counted" if passed < capture["exchanges"] else ""
+    return Text(f"{first} to {last}{zone}: {packets}, {exchanges}{fewer}")
 
 
 def several(found: list[dict[str, Any]], width: int, style: Style, typed: Typed) -> Iterator[Text]:
@@ -218,6 +221,10 @@ class Cells:
         """The titles of the columns but the first."""
         return [self._titles[column] for column in widths][1:]
 
+    def without(self, *shown: dict[Column, int]) -> list[str]:
+        """The titles of the columns that are in none of these."""
+        return [title for column, title in self._titles.items() if not any(column in each for each in shown)]
+
     def titles(self, widths: dict[Column, int]) -> Text:
         """The line above the rows."""
         return _line([(column, self._titles[column], HEAD) for column in widths], widths)
@@ -240,6 +247,8 @@ def _table(cells: Cells, width: int, style: Style) -> Iterator[Text]:
     for number in range(len(cells.rows)):
         yield cells.line(number, widths)
         yield from _details(cells.details(number), width, style)
+    if without := cells.without(widths):
+        yield Text(_filled(f"columns left out: {', '.join(without)}{PRINTED.more}", width), style=DIM)
 
 
 def _cell(column: Column, row: Row, style: Style) -> str:

@@ -112,4 +112,5 @@ LAYOUT = Layout(
     _details,
     folds=_is_only_named,
     folded=_only_named,
+    unread="no transactional id could be read",
 )

@@ -124,8 +124,8 @@ class Pages:
         text.append(" rows")
         if result.sheet.side:
             text.append("  <: back", "yellow")
-        if result.sheet.beside:
-            text.append(f"  >: {', '.join(result.sheet.beside)}", "yellow")
+        if result.sheet.to_come:
+            text.append(f"  >: {', '.join(result.sheet.to_come)}", "yellow")
         text.append(f"  {_exchanges_of(result.of)}")
         if result.lost:
             text.append(f", {result.lost:,} of them without bytes and not counted")

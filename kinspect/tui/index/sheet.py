@@ -76,6 +76,12 @@ class Sheet:
         return self._cells.beside(following[0]) if following else []
 
     @property
+    def to_come(self) -> list[str]:
+        """The columns that are shown next, and those after them."""
+        titles = [title for widths in self._sides[self._side + 1 :] for title in self._cells.beside(widths)]
+        return [*dict.fromkeys(titles)]
+
+    @property
     def side(self) -> int:
         """Which columns are shown; 0: those that have room."""
         return self._side

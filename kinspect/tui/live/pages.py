@@ -84,7 +84,7 @@ class LivePage:
         self._clamp(room)
         sheet, seconds = self._sheet, (now - self._begun) / NS_PER_SECOND
         beside = ["<: back"] if self._side else []
-        beside += [f">: {', '.join(sheet.beside)}"] if sheet and sheet.beside else []
+        beside += [f">: {', '.join(sheet.to_come)}"] if sheet and sheet.to_come else []
         titles = sheet.head()[0] if sheet and sheet.rows else None
         return ShownPage(
             self._name,
