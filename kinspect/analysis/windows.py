@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 NS_PER_SECOND = 1_000_000_000
@@ -44,6 +44,13 @@ class Windows:
             at = name, number // ratio
             self._counts[at] = self._counts.get(at, 0) + count
         self._fit()
+
+    def only(self, names: Iterable[str]) -> Windows:
+        """The counts of some names."""
+        windows, wanted = Windows(), {*names}
+        windows._length = self._length
+        windows._counts = {at: count for at, count in self._counts.items() if at[0] in wanted}
+        return windows
 
     def _fit(self) -> None:
         while len(self._counts) > HALVES_KEPT:

@@ -22,7 +22,7 @@ _NS = "_ns"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 define_kind("api_use", "requests long, versions counts, errors counts, per_second double")
-define_kind("storm", "api text, per_second double, threshold double, at time")
+define_kind("storm", "api text, per_second double, threshold double, addresses long, at time")
 define_kind(
     "member",
     """member_id text, instance_id text, client_id text, client_ip text, joined time, left time, left_how text,

@@ -156,9 +156,9 @@ METADATA_RESPONSE = response(METADATA, 1, {})
 HEARTBEAT_REQUEST = request(HEARTBEAT, 0, {"group_id": "g", "generation_id": 1, "member_id": "m"})
 
 
-def repeated(times, step_us, port=40000, begin_us=START_US):
+def repeated(times, step_us, port=40000, begin_us=START_US, address="10.0.0.1"):
     """A client that asks for metadata again and again."""
-    conversation = Conversation(client=("10.0.0.1", port), time_us=begin_us)
+    conversation = Conversation(client=(address, port), time_us=begin_us)
     conversation.open()
     for number in range(times):
         conversation.time_us = begin_us + SECOND_US + number * step_us
@@ -200,6 +200,20 @@ def test_a_storm_over_many_connections_is_one(made):
     (row,) = made(packets)
     assert row["connections"] == 60
     assert [storm["api"] for storm in row["storms"]] == ["Metadata"]
+
+
+@pytest.mark.parametrize(("pods", "seconds_apart", "storms"), [(5, 1, 5), (2, 1, 0), (20, 4, 0)])
+def test_a_storm_over_many_addresses_is_one_of_the_client_id(made, pods, seconds_apart, storms):
+    """Where each asks once a second; not where they are few, nor where many ask now and then."""
+    packets = [
+        packet
+        for number in range(pods)
+        for packet in repeated(30, seconds_apart * SECOND_US, address=f"10.0.1.{number}")
+    ]
+    found = [storm for row in made(packets) for storm in row["storms"]]
+    assert [(storm["api"], storm["per_second"], storm["addresses"]) for storm in found] == [
+        ("Metadata", 5.0, 5)
+    ] * storms
 
 
 def test_a_reset_connection_counts_for_its_clients(made):

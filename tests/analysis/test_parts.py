@@ -178,7 +178,7 @@ COMPARED = {
             "bytes_sent": count,
             "bytes_received": count,
             "apis": by_name(within(requests=count, versions=counts, errors=counts, per_second=anything)),
-            "storms": each(api=fact, per_second=last, threshold=fact, at=anything),
+            "storms": each(api=fact, per_second=last, threshold=fact, addresses=last, at=anything),
             "resets": count,
         },
     ),

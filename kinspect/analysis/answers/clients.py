@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.answer import Answer, Records, Row, Told
 from kinspect.analysis.answers.client import Client, Connections, newest_versions
 from kinspect.analysis.answers.software import LIMITS, Limits, inferred
-from kinspect.analysis.windows import Windows
+from kinspect.analysis.windows import Busiest, Windows
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import REQUEST_DATA, error_counts
 from kinspect.kafka.view.view import iso_time
@@ -25,6 +26,9 @@ ApiVersions once a connection (KIP-35); FindCoordinator when it begins and when 
 once a producer (KIP-98). It waits 100 ms after an error (`retry.backoff.ms`; up to 1 s since KIP-580): ten a second are
 a loop without progress. An application that makes a client for each message sends them as often as messages.
 """
+SHARE = 5
+"""The storm of a client id over many addresses is one of addresses that each send a fifth of the threshold or more: a
+client that begins sends less."""
 
 Use = tuple[int | None, int | None]
 """API key and version; None for a raw SASL token."""
@@ -106,8 +110,10 @@ class Clients(Answer):
             client.resets += is_reset
 
     def result(self, told: Told) -> list[Row]:
+        together = _together(self._clients)
         rows = [
-            _row(client_id, client_ip, client) for (client_id, client_ip), client in self._clients.items()
+            _row(client_id, client_ip, client, together.get(client_id, _Together()))
+            for (client_id, client_ip), client in self._clients.items()
         ]
         return sorted(rows, key=_place)
 
@@ -118,7 +124,27 @@ def _place(row: Row) -> tuple[Any, ...]:
     return not row["storms"], -row["requests"], -row["bytes_received"], *names
 
 
-def _row(client_id: str | None, client_ip: str, client: ClientUse) -> Row:
+@dataclass(slots=True)
+class _Together:
+    """What a client id sends often over all its addresses, and from how many, by API."""
+
+    windows: Windows = field(default_factory=Windows)
+    addresses: Counter[str] = field(default_factory=Counter)
+
+
+def _together(clients: Records[ClientUse]) -> dict[str | None, _Together]:
+    found: dict[str | None, _Together] = {}
+    for (client_id, _), client in clients.items():
+        busiest = client.windows.busiest()
+        often = [name for name, least in THRESHOLDS.items() if _per_second(busiest, name) >= least / SHARE]
+        if client_id and often:
+            together = found.setdefault(client_id, _Together())
+            together.windows.merge(client.windows.only(often))
+            together.addresses.update(often)
+    return found
+
+
+def _row(client_id: str | None, client_ip: str, client: ClientUse, together: _Together) -> Row:
     return {
         "client_id": client_id,
         "client_ip": client_ip,
@@ -133,7 +159,7 @@ def _row(client_id: str | None, client_ip: str, client: ClientUse) -> Row:
         "bytes_sent": client.bytes_sent,
         "bytes_received": client.bytes_received,
         "apis": _apis(client),
-        "storms": _storms(client),
+        "storms": _storms(client, together),
         "resets": client.resets,
         "first": iso_time(client.first),
         "last": iso_time(client.last),
@@ -162,18 +188,29 @@ def _apis(client: ClientUse) -> dict[str, Row]:
     }
 
 
-def _storms(client: ClientUse) -> list[Row]:
-    busiest = client.windows.busiest()
-    return [
-        {
-            "api": _name(api_key),
-            "per_second": round(found.per_second, 3),
-            "threshold": threshold,
-            "at": iso_time(found.begin),
-        }
-        for api_key, threshold in STORMS.items()
-        if (found := busiest.get(_name(api_key))) and found.per_second >= threshold
-    ]
+def _storms(client: ClientUse, together: _Together) -> list[Row]:
+    own, of_id = client.windows.busiest(), together.windows.busiest()
+    found = []
+    for api, threshold in THRESHOLDS.items():
+        if _per_second(own, api) >= threshold:
+            found.append(_storm(api, own[api], threshold, 1))
+        elif _per_second(own, api) >= threshold / SHARE and _per_second(of_id, api) >= threshold:
+            found.append(_storm(api, of_id[api], threshold, together.addresses[api]))
+    return found
+
+
+def _per_second(busiest: dict[str, Busiest], api: str) -> float:
+    return busiest[api].per_second if api in busiest else 0
+
+
+def _storm(api: str, found: Busiest, threshold: float, addresses: int) -> Row:
+    return {
+        "api": api,
+        "per_second": round(found.per_second, 3),
+        "threshold": threshold,
+        "addresses": addresses,
+        "at": iso_time(found.begin),
+    }
 
 
 def _versions(client: ClientUse) -> dict[int, set[int]]:
@@ -200,5 +237,7 @@ def _limits(exchange: Exchange) -> Limits | None:
     told = newest_versions(exchange)
     return None if told is None else tuple(map(told.get, LIMITS))
 
+
+THRESHOLDS = {_name(api_key): threshold for api_key, threshold in STORMS.items()}
 
 OPEN = Clients

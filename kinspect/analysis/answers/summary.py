@@ -316,11 +316,11 @@ def _speed(rows: Rows) -> Iterator[Finding]:
     throttled = [row for row in rows["latency"] if row["waits"]["throttled"]]
     count = sum(row["waits"]["throttled"] for row in throttled)
     yield Finding("throttled", WARNING, count, _listed(row["api"] for row in throttled), "latency")
-    storms = [
-        f"{row['client_id'] or row['client_ip']} {storm['api']}"
+    storms = {
+        f"{row['client_id'] or row['client_ip']} {storm['api']}": None
         for row in rows["clients"]
         for storm in row["storms"]
-    ]
+    }
     text = _listed(storms)
     yield Finding("storms", WARNING, len(storms), text, "clients")
 

@@ -18,7 +18,12 @@ def software(row: Row) -> str:
 
 
 def _storms(row: Row) -> str:
-    return ", ".join(f"{storm['api']} {storm['per_second']:.1f}/s" for storm in row["storms"])
+    return ", ".join(_storm(storm) for storm in row["storms"])
+
+
+def _storm(storm: Row) -> str:
+    over = f" over {storm['addresses']:,} addresses" if storm["addresses"] > 1 else ""
+    return f"{storm['api']} {storm['per_second']:.1f}/s{over}"
 
 
 def _login(row: Row) -> str:
