@@ -67,6 +67,41 @@ def test_pipelined_requests_split_latency_from_service_time() -> None:
     assert (second.in_flight, second.latency_ns, second.service_ns) == (1, 2 * MS, 1 * MS)
 
 
+def test_behind_a_lost_answer_the_service_time_is_not_known() -> None:
+    conversation = Conversation().client(heartbeat(1), heartbeat(2), heartbeat(3))
+    conversation.lose(BROKER, len(heartbeat_answer(1))).broker(heartbeat_answer(2), heartbeat_answer(3))
+    lost, second, third = conversation.close()
+    assert lost.outcome_reason == "gap"
+    assert (second.latency_ns, second.service_ns, second.wait) == (3 * MS, None, None)
+    assert (third.latency_ns, third.service_ns, third.wait) == (3 * MS, 1 * MS, "queued")
+
+
+def test_of_a_request_that_waits_alone_the_service_time_is_known_behind_a_hole() -> None:
+    answer = heartbeat_answer(1)
+    conversation = Conversation().client(heartbeat(1)).broker(answer[:8]).lose(BROKER, len(answer) - 8)
+    first, second = conversation.client(heartbeat(2)).broker(heartbeat_answer(2)).close()
+    assert (first.outcome, first.service_ns) == ("answered", None)
+    assert (second.in_flight, second.service_ns, second.wait) == (0, 1 * MS, "broker")
+
+
+@pytest.mark.parametrize(("rest", "service"), [([], 1 * MS), ([b"\x07" * 9], None)])
+def test_in_the_middle_the_rest_of_an_answer_may_have_been_waited_for(
+    rest: list[bytes], service: int | None
+) -> None:
+    conversation = Conversation(Wire(syn=None)).client(heartbeat(1)).broker(*rest)
+    (exchange,) = conversation.broker(heartbeat_answer(1)).close()
+    assert exchange.service_ns == service
+    assert exchange.latency_ns == (1 + len(rest)) * MS
+
+
+def test_in_the_middle_an_answer_from_before_a_request_is_to_another_one_with_its_id() -> None:
+    conversation = Conversation(Wire(syn=None)).broker(response(0, 0, 0, {"responses": []}))
+    conversation.client(heartbeat(0)).broker(heartbeat_answer(0))
+    orphan, exchange = conversation.close()
+    assert (orphan.outcome, exchange.outcome, exchange.latency_ns) == ("orphan", "answered", 1 * MS)
+    assert exchange.problems == []
+
+
 def test_an_answer_without_a_request_or_a_hole_is_an_orphan_without_a_reason() -> None:
     conversation = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1), heartbeat_answer(7))
     exchanges = conversation.close()

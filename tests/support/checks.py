@@ -513,7 +513,8 @@ def consistency(row: Row, lines: list[Line]) -> Complaints:
             if told != counted:
                 yield f"{_name(line)}: {what} {told}, but {counted}"
         if line["outcome"] == "answered" and (
-            line["latency_ms"] is None or line["service_ms"] > line["latency_ms"]
+            line["service_ms"] is not None
+            and (line["latency_ms"] is None or line["service_ms"] > line["latency_ms"])
         ):
             yield f"{_name(line)}: latency {line['latency_ms']}, service {line['service_ms']}"
 

@@ -169,9 +169,13 @@ class Pending:
         doubtful = number < self._doubtful or self._in_order[number].doubt is not None
         if correlation_id in self._repeated and doubtful:
             self._mixed = True
-        after_hole = self._hole != NO_HOLE and number >= self._hole
+        after_hole = self.follows_lost(correlation_id)
         recur = early if self._recur is None else self._recur
         return self._mixed or (recur and (after_hole or number < self._doubtful))
+
+    def follows_lost(self, correlation_id: int | None) -> bool:
+        """True if requests that were lost may have been in flight before the oldest one with this correlation id."""
+        return self._hole != NO_HOLE and self._first[correlation_id] >= self._hole
 
     def holds(self, correlation_id: int | None) -> bool:
         """True if a request with this correlation id waits (None: a raw SASL token)."""

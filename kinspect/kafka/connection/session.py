@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kinspect.kafka.connection import roles
 from kinspect.kafka.connection.fetchsessions import FETCH_APIS, FetchSessions
-from kinspect.kafka.connection.framing import Framer
+from kinspect.kafka.connection.framing import SIZE_BYTES, Framer
 from kinspect.kafka.connection.orphans import Candidate, fitting_versions
 from kinspect.kafka.connection.pending import Pending
 from kinspect.kafka.connection.recognise import YES, cut_header, is_body, request_at, request_starts
@@ -33,7 +33,8 @@ from kinspect.state import fields, fill
 
 STATE: Final = (
     *("exchanges", "gaps", "gap_bytes", "holed", "client_id", "principal", "software", "_role"),
-    *("_api_versions", "_client_text", "_response_end", "_throttled", "_conflicts"),
+    *("_api_versions", "_client_text", "_response_end", "_response_stop", "_throttled"),
+    "_conflicts",
 )
 """The plain fields of `Session`."""
 # APIs each of whose requests may show something about the client.
@@ -53,6 +54,8 @@ INCOMPLETE: Final = {
     "cap": ("cap", "longer than the cap on a message's bytes; only its beginning was kept"),
     "total": ("cap", "only its beginning was kept: the cap on what is held over all connections was reached"),
 }
+UNSEEN: Final = -1
+"""No offset: where the last response ended was not seen."""
 ONE_SIDED: Final = "one_sided"
 ACKS_UNKNOWN: Final = "acks_unknown"
 UNSURE: Final = (
@@ -134,6 +137,7 @@ class Session:
         self._tokens = Tokens(bool(desynchronised))
         self._fetch_sessions = FetchSessions(ledger.fetch_room, ledger.heads_only)
         self._response_end: int | None = None
+        self._response_stop = 0  # offset where the next response begins if none is missed
         self._looks_back = False  # an answer to a request is looked for in bytes from before it
         self._throttled = False  # the last response carried a throttle time
         self._conflicts: dict[str, int] = {}  # bytes by direction, not reported yet
@@ -206,6 +210,7 @@ class Session:
                 self._lose_request()
             else:
                 self._tokens.replies = True
+                self._response_stop = UNSEEN
 
     def _lose_request(self) -> None:
         self._tokens.lose()
@@ -451,14 +456,14 @@ class Session:
         if message.complete and len(raw) >= 4 and not self._responses.unannounced:
             next_up = self._pending.take_next(_int32_at(raw, 0)[0])
             if next_up is not None:
-                self._pair(next_up, message)
+                self._pair(next_up, message, None, not next_up.in_flight)
                 return
         self._announce(message)
         told = _int32_at(raw, 0)[0] if len(raw) >= 4 else None
         oldest = self._pending.oldest()
         is_reply = oldest is not None and oldest.kind == SASL_TOKEN and not self._passes_token(raw, told)
         correlation_id = None if is_reply else told
-        if not is_reply and (correlation_id is None or not self._pending.holds(correlation_id)):
+        if not is_reply and (correlation_id is None or not self._is_waited_for(message, raw, correlation_id)):
             self._unrequested(message, raw, correlation_id, cause)
         elif not message.complete and cause is None:
             # The response never completes: the request stays unanswered, with its beginning beside it.
@@ -467,6 +472,16 @@ class Session:
             exchange.response = message
         else:
             self._answer(message, cause, correlation_id)
+
+    def _is_waited_for(self, message: WireMessage, raw: bytes, correlation_id: int) -> bool:
+        """True if a request waits for this response: it is no answer to a lost request from before with the same id."""
+        if not self._pending.holds(correlation_id):
+            return False
+        exchange = self._pending.first(correlation_id)
+        request = exchange.request
+        if not message.complete or request is None or message.last_frame >= request.first_frame:
+            return True
+        return not self._pending.is_unsure(correlation_id, True) or _answers(raw, 0, len(raw), exchange)
 
     def _passes_token(self, raw: bytes, correlation_id: int | None) -> bool:
         """True if a message is not the reply to the oldest waiting token: that reply was lost, or none was due (to the
@@ -502,19 +517,26 @@ class Session:
         if self._pending.is_unsure(correlation_id, self._looks_back):
             exchange.noted += (Problem(RESPONSE, "uncertain_pairing", UNSURE),)
             exchange.latency_known = False
+        alone = not exchange.in_flight and not self._pending.follows_lost(correlation_id)
         overtakes = self._pending.take(correlation_id)
         self._note_damage(exchange, message, cause)
         if overtakes:
             text = "this response came before those of older requests on its connection"
             exchange.noted += (Problem(RESPONSE, "out_of_order", text),)
-        self._pair(exchange, message)
+        self._pair(exchange, message, cause, alone)
 
-    def _pair(self, exchange: Exchange, message: WireMessage) -> None:
-        """Pair a request that was in flight with its response."""
+    def _pass(self, message: WireMessage, cause: str | None) -> None:
+        """Note where and when a response ended."""
+        self._response_end = message.last_time
+        self._response_stop = UNSEEN if cause == "gap" else message.offset + SIZE_BYTES + message.size
+
+    def _pair(self, exchange: Exchange, message: WireMessage, cause: str | None, alone: bool) -> None:
+        """Pair a request that was in flight with its response. `alone`: no other was in flight when it was sent."""
         self._lay_out(message, exchange)
         exchange.response = message
         exchange.previous_response_end = self._response_end
-        self._response_end = message.last_time
+        exchange.service_known = alone or message.offset == self._response_stop
+        self._pass(message, cause)
         if self._ledger.waits:
             self._note_throttle(exchange, message)
         if self._tokens.replies or exchange.api_key == SASL_HANDSHAKE:
@@ -547,7 +569,7 @@ class Session:
         exchange.correlation_id = correlation_id
         exchange.client_id = self.client_id
         exchange.response = message
-        self._response_end = message.last_time
+        self._pass(message, cause)
         self._note_damage(exchange, message, cause)
         self._infer(exchange, message, found)
         if self._ledger.waits:

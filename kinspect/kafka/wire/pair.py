@@ -57,6 +57,7 @@ class Pair:
             "request",
             "response",
             "role",
+            "service_known",
             "software_name",
             "software_version",
             "summarised",
@@ -82,6 +83,8 @@ class Pair:
         self.completed_at: int | None = None
         self.in_flight = 0
         self.previous_response_end: int | None = None
+        # No response may have been missed that came between its request and its own response.
+        self.service_known = True
         self.latency_known = True
         # True if the response's header is known to be a correlation id alone.
         self.plain_answer = False
@@ -158,8 +161,9 @@ class Pair:
     @property
     def service_ns(self) -> int | None:
         """Like `latency_ns`, but from the last byte of the connection's previous response if that came later. A broker
-        answers the requests of a connection one by one, so this leaves out the wait behind a client's own pipeline."""
-        return self._since(self.previous_response_end)
+        answers the requests of a connection one by one, so this leaves out the wait behind a client's own pipeline.
+        None too where such a response may have been missed."""
+        return self._since(self.previous_response_end) if self.service_known else None
 
     def _since(self, earliest: int | None) -> int | None:
         request, response = self.request, self.response

@@ -52,6 +52,8 @@ _WAIT_AT = 27
 
 EXPECTED = 1 << 30
 """Bit: a wait for records or for members of a group, or errors that are part of normal operation, and nothing else."""
+SERVICE_KNOWN = 1 << 31
+"""Bit: `Exchange.service_known`."""
 
 
 class MessageRow(NamedTuple):
@@ -152,7 +154,7 @@ def latency_of(values: RowValues) -> int | None:
 
 def service_of(values: RowValues) -> int | None:
     """Counterpart of `Exchange.service_ns`."""
-    latency = latency_of(values)
+    latency = latency_of(values) if values[FLAGS] & SERVICE_KNOWN else None
     return None if latency is None else min(latency, values[RESPONSE_FIRST] - values[PREVIOUS_END])
 
 
@@ -205,6 +207,8 @@ def pack_row(exchange: Exchange, numbers: Numbers) -> bytes:
         flags |= HAS_CORRELATION
     if exchange.latency_known:
         flags |= LATENCY_KNOWN
+    if exchange.service_known:
+        flags |= SERVICE_KNOWN
     if summary.error_codes or summary.refusal or exchange.problems:
         flags |= FAILED
     if numbers.cut:

@@ -232,6 +232,7 @@ class Store:
         exchange.in_flight = found.in_flight
         exchange.previous_response_end = _time(found.previous_response_end)
         exchange.latency_known = bool(found.flags & row.LATENCY_KNOWN)
+        exchange.service_known = bool(found.flags & row.SERVICE_KNOWN)
         exchange.throttled = bool(found.flags & row.THROTTLED)
         exchange.retransmitted = bool(found.flags & row.RETRANSMITTED)
         exchange.noted = tuple(Problem(*_problem(values)) for values in self.texts[found.noted])
