@@ -362,7 +362,7 @@ def _text(parts: Dissection, message: WireMessage, best: Guess, others: list[Gue
                 f"{span.start}–{span.end}",
                 span.path,
                 span.type,
-                _written(span, shown, NOT_SHOWN if parts.kept else HIDDEN),
+                _written(span, shown, NOT_SHOWN if parts.kept else HIDDEN, message.api_key),
             )
             for span in spans
             if span.type not in STRUCTURE
@@ -401,14 +401,14 @@ def _place(problem: Problem) -> str:
     return "" if problem.offset is None else f" at byte {problem.offset}"
 
 
-def _written(span: Span, shown: dict[str, Any] | None, hidden: str) -> str:
+def _written(span: Span, shown: dict[str, Any] | None, hidden: str, api_key: int | None) -> str:
     value = _plain(shown_value(span, shown))
     if span.type.startswith("[]") and value is not None:
         return f"{value} elements" if value != 1 else "1 element"
     if value == HIDDEN:
         return hidden
     last_name = _LAST_NAME.search(span.path)
-    name = number_name(last_name[0], value) if last_name else None
+    name = number_name(last_name[0], value, api_key) if last_name else None
     return json.dumps(value, ensure_ascii=False) + (f" ({name})" if name else "")
 
 

@@ -41,10 +41,12 @@ class Detail(PieceWriter):
     def __init__(self, console: Console, view: View) -> None:
         self._branches = Branches(console)
         self._view = view
+        self._api_key: int | None = None
 
     def exchange(self, exchange: Exchange) -> None:
         """Write the exchange's tree."""
         line = self._view.exchange(exchange)
+        self._api_key = exchange.api_key
         self._branches.root(_title(line, exchange.order))
         facts = {
             "client": " ".join(_end_words(line["client"])),
@@ -94,7 +96,7 @@ class Detail(PieceWriter):
         left = len(struct) + more
         for key, item in struct.items():
             left -= 1
-            self._item(above, not left, (escape(key), KEY), item, number_name(key, item))
+            self._item(above, not left, (escape(key), KEY), item, number_name(key, item, self._api_key))
 
     def _item(self, above: str, last: bool, label: StyledText, item: Any, name: str | None = None) -> None:
         write = self._branches.line

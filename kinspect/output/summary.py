@@ -9,7 +9,6 @@ from kinspect.output.escape import escape
 from kinspect.output.instead import instead
 from kinspect.output.tally import Tally
 from kinspect.output.units import counted
-from kinspect.protocol import schema
 from kinspect.tls.keylog import NONE_GIVEN
 
 SERVER_NAMES_SHOWN = 3
@@ -134,15 +133,15 @@ def _exchanges(summary: dict[str, Any], tally: Tally) -> str:
     return ", ".join(parts)
 
 
-def _named(error_counts: dict[int, int]) -> str:
+def _named(error_counts: dict[tuple[int, str], int]) -> str:
     """` (NOT_COORDINATOR 2, REBALANCE_IN_PROGRESS 1)`: the most frequent codes, of equals the lower one first; a single
     code stands without its number."""
     ranked = sorted(error_counts.items(), key=lambda item: (-item[1], item[0]))
     if not ranked:
         return ""
     if len(ranked) == 1:
-        return f" ({schema.error_name(ranked[0][0])})"
-    names = [f"{schema.error_name(code)} {times:,}" for code, times in ranked[:ERRORS_SHOWN]]
+        return f" ({ranked[0][0][1]})"
+    names = [f"{name} {times:,}" for (_, name), times in ranked[:ERRORS_SHOWN]]
     return f" ({', '.join(names + ['…'] * (len(ranked) > ERRORS_SHOWN))})"
 
 

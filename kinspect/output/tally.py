@@ -31,20 +31,20 @@ SHOWN, PASSED, LOOKED_AT = "shown", "passed the filters", "looked at"
 class Tally:
     """Counts of the output side, beside the pipeline's.
 
-    `error_counts`: number of times each error code occurs. `unchecked`: nothing of the bodies but their error codes was
-    looked at, so that `problems` are unknown. `unknown`: by filter option, the number of exchanges left out because the
-    value that it tests is not known. `stopped`: the reason, if the reading ended before the captures did. `interface`:
-    the source of the packets, if not files. `unread`: files that could not be read at all. `options`: the filters, in
-    the order in which they are applied; `host`: the name of the one that captures, if it is live, and `interfaces`
-    those that it captures from; `seen`: values of the exchanges that they left out; `first`, `last`: the times of the
-    first and the last packet, in nanoseconds; `utc`: times are not told in local time. `without_line`: exchanges that
-    passed the filters, of a kind that the format has no lines for.
+    `error_counts`: number of times each error code occurs, by the code and its name. `unchecked`: nothing of the bodies
+    but their error codes was looked at, so that `problems` are unknown. `unknown`: by filter option, the number of
+    exchanges left out because the value that it tests is not known. `stopped`: the reason, if the reading ended before
+    the captures did. `interface`: the source of the packets, if not files. `unread`: files that could not be read at
+    all. `options`: the filters, in the order in which they are applied; `host`: the name of the one that captures, if
+    it is live, and `interfaces` those that it captures from; `seen`: values of the exchanges that they left out;
+    `first`, `last`: the times of the first and the last packet, in nanoseconds; `utc`: times are not told in local
+    time. `without_line`: exchanges that passed the filters, of a kind that the format has no lines for.
     """
 
     shown: int = 0
     problems: int = 0
     errors: int = 0
-    error_counts: dict[int, int] = field(default_factory=dict)
+    error_counts: dict[tuple[int, str], int] = field(default_factory=dict)
     filtered: bool = False
     unchecked: bool = False
     called: str | None = SHOWN
@@ -70,11 +70,14 @@ class Tally:
             counts = exchange.summary.error_counts
         if counts:
             self.errors += sum(counts.values())
-            _add(self.error_counts, counts)
+            named = {
+                (code, schema.error_name(code, exchange.api_key)): times for code, times in counts.items()
+            }
+            _add(self.error_counts, named)
 
     def named_errors(self) -> dict[str, int]:
         """Number of times each error occurs, by name."""
-        return {schema.error_name(code): times for code, times in sorted(self.error_counts.items())}
+        return {name: times for (_, name), times in sorted(self.error_counts.items())}
 
     def completed(self, summary: dict[str, Any]) -> dict[str, Any]:
         """The `summary` line's object, with the counts of the output side added to the pipeline's. Its id is a hash of

@@ -1,4 +1,5 @@
 import pytest
+from support.captures import CAPTURES
 
 from kinspect.model import Problem
 from kinspect.output.summary import summary_text
@@ -154,3 +155,16 @@ def test_long_lists_are_summed_up():
 
 def test_why_it_stopped():
     assert text(Tally(stopped="stopped by Ctrl-C")).endswith("stopped by Ctrl-C\n")
+
+
+@pytest.mark.parametrize("jobs", [(), ("--jobs", "2")], ids=["alone", "jobs"])
+def test_an_error_is_named_by_the_api_that_gave_it(kinspect, jobs):
+    """Error 13 of LeaderAndIsr is another one than that of clients."""
+    path = CAPTURES / "0.8.2.2" / "controller-2brokers.pcap.gz"
+    for form in ("table", "detail"):
+        result = kinspect("read", "--format", form, *jobs, path)
+        assert "STALE_LEADER_EPOCH" in result.err
+        assert "NETWORK_EXCEPTION" not in result.out + result.err
+    assert "error_code 13 (STALE_LEADER_EPOCH)" in result.out
+    written = kinspect("read", "--format", "jsonl", "--emit", "summary", path).out
+    assert '{"name":"STALE_LEADER_EPOCH",' in written

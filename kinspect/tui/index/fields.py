@@ -271,7 +271,7 @@ class ExchangeFields:
             ]
         for key, below, item in items:
             node = TreeNode(parent, key, item, below)
-            node.name = number_name(key, item)
+            node.name = number_name(key, item, self.exchange.api_key)
             extent = self._extent(parent.side, below) or self._extent(parent.side, _origin(below))
             if extent is not None:
                 node.place(parent.side, *extent)
