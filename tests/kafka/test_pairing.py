@@ -9,6 +9,7 @@ import pytest
 from conversation import (
     BROKER,
     CLIENT,
+    MS,
     Conversation,
     Wire,
     heartbeat,
@@ -174,6 +175,13 @@ class TestUnknownAcks:
     def test_at_the_end(self, ending: str) -> None:
         conversation = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1)).client(produce(99, 2))
         assert outcomes(conversation.close(ending))[1] == ("Produce", 2, "unanswered", "acks_unknown")
+
+    def test_cut_by_the_snap_length(self) -> None:
+        whole = request(0, 3, 2, {"transactional_id": "t", "acks": 0, "timeout_ms": 1, "topic_data": []})
+        conversation = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1)).client(whole[:16])
+        conversation.connection.gap(CLIENT, 4 * MS, 4, len(whole) - 16, "snaplen")
+        exchanges = conversation.client(heartbeat(3)).broker(heartbeat_answer(3)).close()
+        assert outcomes(exchanges)[1] == ("Produce", 2, "unanswered", "acks_unknown")
 
     def test_cut_by_the_end_of_the_capture(self) -> None:
         conversation = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1))

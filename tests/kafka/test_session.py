@@ -102,6 +102,15 @@ def test_in_the_middle_an_answer_from_before_a_request_is_to_another_one_with_it
     assert exchange.problems == []
 
 
+def test_a_response_with_a_hole_that_the_end_of_its_connection_cuts_is_no_answer() -> None:
+    answer = heartbeat_answer(1)
+    conversation = Conversation().client(heartbeat(1)).broker(answer[:8])
+    conversation.connection.gap(BROKER, 3 * MS, 3, 1, "snaplen")
+    (exchange,) = conversation.close("reset")
+    assert outcomes([exchange]) == [("Heartbeat", 1, "unanswered", "reset")]
+    assert [problem.code for problem in exchange.problems] == ["truncated_capture"]
+
+
 def test_an_answer_without_a_request_or_a_hole_is_an_orphan_without_a_reason() -> None:
     conversation = Conversation().client(heartbeat(1)).broker(heartbeat_answer(1), heartbeat_answer(7))
     exchanges = conversation.close()

@@ -55,7 +55,6 @@ REASONS = {
     "reset": "the connection was reset",
     "idle": "the connection fell silent",
     "cap": "a limit of kinspect was reached",
-    "acks_unknown": "none may have been due",
 }
 NO_ADVICE = "Nothing is to be done, but to capture longer or with less loss."
 LEFT_ADVICE = "Nothing is to be done if a client or broker was stopped then."

@@ -45,6 +45,7 @@ EXPECTED = {
     "capture_end": "the capture ends first",
     "gap": "the capture lost it",
     "one_sided": "the capture has one side",
+    "acks_unknown": "none may have been due",
 }
 """Reasons for which no answer was seen although one may have come."""
 ENDED = frozenset({"closed", "reset"})

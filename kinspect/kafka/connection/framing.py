@@ -79,7 +79,7 @@ class Framer:
         self._search_bytes = 0
         self._searching = False
         self._search_at = 0  # bytes that must be held before the next search
-        self._delivered = 0  # captured bytes of the last incomplete message
+        self._delivered = 0  # captured bytes of the last incomplete message; 0 if it has no end
         self._reset()
 
     def _reset(self) -> None:
@@ -121,6 +121,11 @@ class Framer:
     def desynchronised(self) -> bool:
         """True if the next message boundary is not known."""
         return self._desynchronised is not None
+
+    @property
+    def unfinished(self) -> bool:
+        """True if the incomplete message that is delivered now has no end: the stream ended within it."""
+        return not self._delivered
 
     def drift(self) -> None:
         """Forget the boundary: the stream begins, or goes on, at an unknown place."""

@@ -352,7 +352,7 @@ class Session:
             if message.complete:
                 self._note_usual(use)
         self._learn_from_request(exchange, message, new_use)
-        self._expect(exchange, message, cause, known)
+        self._expect(exchange, message, known)
 
     def _note_usual(self, use: bytes) -> None:
         usual = _usual(use)
@@ -364,7 +364,7 @@ class Session:
         exchange.correlation_id = _int32_at(raw, 4)[0]
         exchange.client_id = self.client_id
         exchange.plain_answer = usual.plain_answer
-        self._expect(exchange, message, None, True)
+        self._expect(exchange, message, True)
 
     def _new_exchange(
         self, message: WireMessage, api_key: int, api_version: int, body_start: int
@@ -377,7 +377,7 @@ class Session:
         message.body_start = body_start
         return exchange
 
-    def _expect(self, exchange: Exchange, message: WireMessage, cause: str | None, known: bool) -> None:
+    def _expect(self, exchange: Exchange, message: WireMessage, known: bool) -> None:
         """Wait for the response, if one is due. `known`: some release has the request's API and version."""
         version = message.api_version
         if message.api_key == PRODUCE and version is not None:
@@ -388,7 +388,8 @@ class Session:
                 return
             if acks is None:
                 # Where a request ends with its connection, no answer can have come.
-                exchange.doubt = ACKS_UNKNOWN if message.complete else None if cause is None else "gap"
+                never_ends = not message.complete and self._requests.unfinished
+                exchange.doubt = None if never_ends else ACKS_UNKNOWN
         self._await(exchange, message)
 
     def _token(self, message: WireMessage, raw: bytes, cause: str | None) -> None:
@@ -465,9 +466,10 @@ class Session:
         correlation_id = None if is_reply else told
         if not is_reply and (correlation_id is None or not self._is_waited_for(message, raw, correlation_id)):
             self._unrequested(message, raw, correlation_id, cause)
-        elif not message.complete and cause is None:
+        elif not message.complete and self._responses.unfinished:
             # The response never completes: the request stays unanswered, with its beginning beside it.
             exchange = self._pending.first(correlation_id)
+            self._note_damage(exchange, message, cause)
             self._lay_out(message, exchange)
             exchange.response = message
         else:
@@ -605,7 +607,8 @@ class Session:
     def _give_up(self, time: int | None, frame: int, reason: str) -> None:
         """Finish the requests still in flight: no response will come, or it was in a hole."""
         while (exchange := self._pending.oldest()) is not None:
-            lost = self._pending.is_doubtful() and reason != ONE_SIDED
+            begun = exchange.response is not None
+            lost = self._pending.is_doubtful() and not begun and reason != ONE_SIDED
             self._pending.take_oldest()
             self._finish(exchange, time, frame, UNANSWERED, exchange.doubt or "gap" if lost else reason)
 
