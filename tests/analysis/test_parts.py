@@ -73,11 +73,6 @@ EXCEPTED = {
     ("groups", "2.8.2/sweep-C-groups.pcap.gz"),
     # The same members, ids and all, twice: those of the second time joined then.
     ("groups", "variants/twice.pcap.gz"),
-    # Cut between a request and its answer, which has the correlation id of the next one.
-    *(
-        (answer, "0.8.2.2/pykafka-group-offsets.pcap")
-        for answer in ("brokers", "clients", "groups", "summary")
-    ),
     # A packet behind its connection's end, which alone begins one.
     ("clients", "3.9.2/sasl_plain.pcap.gz"),
     # Connections have several client ids, but one role and software, and answers alone are taken for the last one's.
