@@ -3,9 +3,10 @@
 import pytest
 from support.captures import CAPTURES
 
-from kinspect.analysis.answers.summary import SEVERITIES, _contents
+from kinspect.analysis.answers.expected import EXPECTED
+from kinspect.analysis.answers.summary import SEVERITIES, _contents, _failures
 
-from .runs import Talk
+from .runs import Talk, rows_of
 
 SOME = [
     "4.4.0/errors_java.pcap.gz",
@@ -143,3 +144,36 @@ def test_as_many_are_named_as_are_counted():
     topics = [{"topic": name, "is_named": name in "ab"} for name in ("x", "a", "y", "b", "z")]
     *_, found = _contents({"brokers": [], "clients": [], "groups": [], "topics": topics})
     assert (found.count, found.text) == (3, "a, b, x")
+
+
+def unanswered(*reasons):
+    return {
+        "api": "Produce",
+        "error": "UNANSWERED",
+        "expected": False,
+        "count": 3,
+        "client_id": "c",
+        "client_ip": "10.0.0.1",
+        "expected_reasons": {EXPECTED[name]: 1 for name in reasons},
+    }
+
+
+def test_answers_that_the_capture_lacks_are_not_counted():
+    found = {each.finding: each.count for each in _failures({"auth": [], "errors": [unanswered("gap")]})}
+    assert found["unanswered"] == 2
+
+
+def test_a_login_whose_refusal_a_filter_left_out_is_no_request_without_an_answer(rows):
+    path = CAPTURES / "4.1.2" / "sasl_kafkapython.pcap.gz"
+    whole, part = rows(path), rows(path, "--since", "2026-11-21T16:47:22.157Z")
+    for findings in (whole, part):
+        assert "unanswered" not in {row["finding"] for row in findings}
+
+
+def test_of_one_side_the_other_is_asked_for(tmp_path):
+    talk = Talk()
+    talk.asks(3, 4, {"topics": None, "allow_auto_topic_creation": False})
+    packets = talk.conversation.packets
+    packets[:] = [packet for packet in packets if int.from_bytes(packet.data[PORT_AT]) != 9092]
+    (row,) = rows_of("errors", talk.read(tmp_path))
+    assert row["advice"].endswith("capture both directions.")

@@ -57,6 +57,7 @@ REASONS = {
     "cap": "a limit of kinspect was reached",
 }
 NO_ADVICE = "Nothing is to be done, but to capture longer or with less loss."
+ONE_SIDED_ADVICE = "Nothing is to be done, but to capture both directions."
 LEFT_ADVICE = "Nothing is to be done if a client or broker was stopped then."
 CLOSED_ADVICE = (
     "Find who closed or went silent: the broker's log may say why; compare request.timeout.ms of the client."
@@ -327,6 +328,8 @@ def _unanswered(fault: _Fault, expected: dict[str, int]) -> tuple[str, str]:
     """Meaning and advice of requests without an answer. `expected`: those that are, by the reason."""
     if sum(expected.values()) >= fault.count:
         told, advice = expected, NO_ADVICE if fault.reasons.keys() <= EXPECTED.keys() else LEFT_ADVICE
+        if fault.reasons.keys() == {"one_sided"}:
+            advice = ONE_SIDED_ADVICE
     else:
         told, advice = (
             {REASONS.get(reason, reason): count for reason, count in fault.reasons.items()},

@@ -11,7 +11,8 @@ from kinspect.analysis.answer import Answer, Row, Told
 from kinspect.analysis.answers.auth import Auth
 from kinspect.analysis.answers.brokers import Brokers
 from kinspect.analysis.answers.clients import Clients, ClientUse
-from kinspect.analysis.answers.errors import Errors
+from kinspect.analysis.answers.errors import UNANSWERED, Errors
+from kinspect.analysis.answers.expected import EXPECTED
 from kinspect.analysis.answers.grouprows import SHARE
 from kinspect.analysis.answers.groups import Groups
 from kinspect.analysis.answers.latency import SLOW_NS, Latency
@@ -218,6 +219,9 @@ class Summary(Answer):
     def result(self, told: Told) -> list[Row]:
         self.left_out = sum(answer.left_out for answer in self._answers.values())
         rows = {name: answer.result(told) for name, answer in self._answers.items()}
+        if told.options:
+            # Whether a login was refused, what was left out may tell: then that is no finding of its own.
+            rows["errors"] = [row for row in rows["errors"] if not _is_unanswered_login(row)]
         found = [finding for find in _FINDERS for finding in find(rows) if finding.count != 0]
         found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
         return [asdict(finding) for finding in found]
@@ -272,9 +276,19 @@ def _failures(rows: Rows) -> Iterator[Finding]:
     clients = {(row["client_id"], row["client_ip"]) for row in refused}
     unexpected = [row for row in rows["errors"] if row["expected"] is False and not _is_refusal(row, clients)]
     for name, severity in (("unanswered", ERROR), ("errors", WARNING)):
-        chosen = [row for row in unexpected if (row["error"] == "UNANSWERED") == (name == "unanswered")]
+        chosen = [row for row in unexpected if (row["error"] == UNANSWERED) == (name == "unanswered")]
         text = _listed(f"{row['api'] or UNKNOWN_API} {row['error']}" for row in chosen)
-        yield Finding(name, severity, sum(row["count"] for row in chosen), text, "errors")
+        yield Finding(name, severity, sum(map(_times, chosen)), text, "errors")
+
+
+def _times(row: Row) -> int:
+    """How often an error was there, but for answers that the capture lacks."""
+    reasons: dict[str, int] = row["expected_reasons"]
+    return int(row["count"]) - sum(reasons.get(reason, 0) for reason in EXPECTED.values())
+
+
+def _is_unanswered_login(row: Row) -> bool:
+    return row["api"] in LOGIN_APIS and row["error"] == UNANSWERED
 
 
 def _is_refusal(row: Row, refused: set[tuple[Any, Any]]) -> bool:
