@@ -18,10 +18,13 @@ from kinspect.errors import KinspectError
 from kinspect.kafka.connection.roles import ROLES
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Gap
+from kinspect.kafka.fields import envelope
+from kinspect.kafka.summary import REQUEST_DATA
 from kinspect.kafka.wire.pair import ANSWERED, ORPHAN, TOKEN_NAME, UNANSWERED
 from kinspect.kafka.wire.wait import CAUSES
 from kinspect.model import NS_PER_DAY, NS_PER_MS, NS_PER_SECOND, NS_PER_US
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import ENVELOPE
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
@@ -558,7 +561,13 @@ def _address(text: str) -> IPv4Address | IPv6Address:
 def _api(exchange: Exchange) -> tuple[Sequence[str], bool]:
     name, key = exchange.api, exchange.api_key
     known = [text for text in (name and name.lower(), None if key is None else str(key)) if text is not None]
-    return known, name is not None
+    if key != ENVELOPE:
+        return known, name is not None
+    inner = exchange.summary.inner(REQUEST_DATA)
+    if inner is None:
+        return known, False
+    inside = inner.header.api_key
+    return [*known, (schema.api_name(inside) or "").lower(), str(inside)], True
 
 
 def _client_id(exchange: Exchange) -> tuple[Sequence[str], bool]:
@@ -574,7 +583,12 @@ def _role(exchange: Exchange) -> tuple[Sequence[str], bool]:
 
 
 def _principal(exchange: Exchange) -> tuple[Sequence[str], bool]:
-    return _one(exchange.principal)
+    if exchange.api_key != ENVELOPE:
+        return _one(exchange.principal)
+    body = exchange.request.body if exchange.request is not None else None
+    forwarded = envelope.principal((body or {}).get("request_principal"))
+    own = _one(exchange.principal)[0]
+    return (own, False) if forwarded is None else ([*own, str(forwarded["name"])], True)
 
 
 def _software(exchange: Exchange) -> tuple[Sequence[str], bool]:

@@ -14,6 +14,7 @@ from kinspect.filters import Filter, connection_ends, parse_duration, parse_mome
 from kinspect.kafka.exchange.lines import Gap
 from kinspect.kafka.wire.order import UNPLACED
 from kinspect.protocol import schema
+from kinspect.protocol.apikeys import DELETE_TOPICS, ENVELOPE
 
 SECOND = 1_000_000_000
 START = 1_795_243_381 * SECOND
@@ -35,6 +36,7 @@ def exchange(**changes):
         "error_count": 0,
         "error_codes": [],
         "refusal": None,
+        "inner": None,
     }
     summary |= {key: changes.pop(key) for key in list(changes) if key in summary}
     ends = {"client_ip": "10.0.0.1", "client_port": 41234, "broker_ip": "10.0.0.9", "broker_port": 9092}
@@ -681,3 +683,45 @@ def test_what_passes_by_the_keys_of_its_line(name, filters, passes):
     found = [exchange.to_dict() for exchange in kinspect.read(path, filter=filters)]
     waited = [line for line in found if line["outcome"] == "unanswered" and "min_service" in filters]
     assert [line for line in found if line not in waited] == [line for line in whole if passes(line)]
+
+
+@pytest.mark.parametrize(
+    ("options", "passes"),
+    [
+        ({"api": ["Envelope"]}, True),
+        ({"api": ["DeleteTopics"]}, True),
+        ({"api": ["20"]}, True),
+        ({"api": ["CreateTopics"]}, False),
+        ({"api": ["!DeleteTopics"]}, False),
+        ({"principal": ["alice"]}, True),
+        ({"principal": ["broker"]}, True),
+        ({"principal": ["bob"]}, False),
+        ({"principal": ["!alice"]}, False),
+    ],
+)
+def test_what_an_envelope_holds_passes(options, passes):
+    """The client's request and principal, beside the forwarding broker's own."""
+    principal = b"\0\0" + b"\x05User" + b"\x06alice" + b"\0\0"
+    forwarded = exchange(
+        api_key=ENVELOPE,
+        principal="broker",
+        request=SimpleNamespace(body={"request_principal": principal}),
+        inner=lambda _: SimpleNamespace(header=SimpleNamespace(api_key=DELETE_TOPICS)),
+    )
+    assert Filter(**options).matches(forwarded) == passes
+
+
+def test_lines_without_bodies_are_chosen_by_what_an_envelope_holds(kinspect):
+    path = Path(__file__).parents[1] / "captures/4.4.0/cluster_kraft.pcap.gz"
+    found = kinspect("read", "--api", "DeleteTopics", "--fields", "api", path).out.split()
+    assert found == ['{"api":"Envelope"}', '{"api":"DeleteTopics"}']
+
+
+def test_of_an_envelope_that_was_cut_it_is_not_known_what_it_holds():
+    cut = exchange(
+        api_key=ENVELOPE, principal="broker", request=SimpleNamespace(body=None), inner=lambda _: None
+    )
+    for option, value in (("api", "DeleteTopics"), ("principal", "alice")):
+        chosen = Filter(**{option: [value]})
+        assert not chosen.matches(cut)
+        assert chosen.unknown == {f"--{option}": 1}
