@@ -1336,6 +1336,26 @@ def test_what_a_filter_leaves_out_is_not_made_up(kinspect, rows, capture, group,
     assert ("0+? of 2" if capture == "groups_classic" else "0 of 1") in table
 
 
+def test_without_heartbeats_it_is_not_known_when_members_stopped(rows):
+    """They tell members of a rebalance before these join."""
+    path = CAPTURES / "4.4.0/groups_classic.pcap.gz"
+    whole, part = rows(path), rows("--api", "!Heartbeat", path)
+    for group, row in part.items():
+        for one, was in zip(row["rebalances"], whole[group]["rebalances"], strict=True):
+            assert all(time in (None, was["stopped_ms"][name]) for name, time in one["stopped_ms"].items())
+
+
+def test_without_heartbeats_it_is_not_known_when_a_member_was_silent(answered):
+    wire = Wire()
+    wire.two()
+    for time in range(1000, 20000, 1000):
+        wire.heartbeat("a", time)
+    wire.join("a", 40000, 40100, 2, asked="a-1", members=["a-1"])
+    wire.sync("a", 40200, 40300, 2, {"t": [0]})
+    (left,) = (one for one in answered(wire, "--api", "!Heartbeat")["members"] if one["client_id"] == "b")
+    assert (left["left"], left["left_how"]) == (None, None)
+
+
 @pytest.mark.parametrize("lossy", [False, True])
 def test_of_a_capture_with_losses_it_is_not_known_that_a_member_was_told_of_nothing(tmp_path, lossy):
     """The answer to its heartbeat may be what was lost."""

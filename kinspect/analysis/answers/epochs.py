@@ -62,11 +62,18 @@ class _Epoch:
 
 class Reconciled:
     """The history of such a group, from its heartbeats in the order of their lines. `name`: a topic's by its id;
-    `shared`: several members may have a partition at once (KIP-932): that they get it is no rebalance."""
+    `shared`: several members may have a partition at once (KIP-932): that they get it is no rebalance; `lossy`: some
+    heartbeats may not have been seen."""
 
     def __init__(
-        self, beats: Sequence[Beat], known: dict[str, Known], name: Callable[[str], str], shared: bool
+        self,
+        beats: Sequence[Beat],
+        known: dict[str, Known],
+        name: Callable[[str], str],
+        shared: bool,
+        lossy: bool = False,
     ) -> None:
+        self._lossy = lossy
         self._known = known
         self._name = name
         self._shared = shared
@@ -203,7 +210,9 @@ class Reconciled:
 
     def _silent(self, beat: Beat) -> list[Trigger]:
         """Members that were not heard of for long before a new epoch, and not again."""
-        found = []
+        found: list[Trigger] = []
+        if self._lossy:
+            return found
         for member in sorted(self._there - {beat.member}):
             over = self._of(member).timed_out_at()
             if over is not None and over <= beat.end:

@@ -92,7 +92,7 @@ def row(
     ).history
     told = found.kind or found.tried
     kind: str | None = told[1] if told is not None else None
-    reconciled = Reconciled(_in_order(Beat, found.beats), known, offsets.name, kind == SHARE).history
+    reconciled = Reconciled(_in_order(Beat, found.beats), known, offsets.name, kind == SHARE, lossy).history
     coordinator = found.coordinator or found.found
     rebalances = sorted([*classic.rebalances, *reconciled.rebalances], key=lambda one: one.seen)
     return {
@@ -198,7 +198,7 @@ def _members(members: dict[str, Member], histories: Iterable[History], kind: str
                 "client_id": client_id,
                 "client_ip": client_ip,
                 "joined": iso_time(joined.get(name)),
-                "left": iso_time(departure and departure.time),
+                "left": iso_time(departure and (None if departure.at_latest else departure.time)),
                 "left_how": departure and departure.how,
                 "left_reason": departure and departure.reason,
                 "partitions": None if parts is None else [named(*one) for one in sorted(parts)],

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
-from kinspect.analysis.answer import Answer, Row, Told
+from kinspect.analysis.answer import OF_TIMES, Answer, Row, Told
 from kinspect.analysis.answers import groupevents as events
 from kinspect.analysis.answers.groupevents import (
     BEAT_FIELDS,
@@ -567,8 +567,11 @@ class Groups(Answer):
         last = [(where, commit[1][0]) for found in commits.values() for where, commit in found.items()]
         self.unmeasured = unmeasured(last, offsets)
         reads = self._fetched(commits, members, name)
+        # These two leave out nothing of the groups that have rows.
+        filtered = bool(told.options - OF_TIMES - self.about.keys())
+        lossy = told.lossy or filtered
         rows = [
-            row(group, found, members.get(group, {}), commits[group], reads[group], offsets, told.lossy)
+            row(group, found, members.get(group, {}), commits[group], reads[group], offsets, lossy)
             for group, found in groups.items()
         ]
         rows.sort(key=row_place)

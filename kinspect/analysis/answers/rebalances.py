@@ -65,11 +65,12 @@ NOBODY: Final = Known(None, None, None, None, None)
 
 
 class Departure(NamedTuple):
-    """When a member left, how, and why in its own words."""
+    """When a member left, how, and why in its own words. `at_latest`: it had left by that time, at some time before."""
 
     time: int
     how: str | None
     reason: str | None = None
+    at_latest: bool = False
 
 
 class Trigger(NamedTuple):
@@ -215,6 +216,9 @@ class Classic:
     def _silence(self, member: str, seen: int) -> Departure:
         """How a member left of which it is seen, at a time, that it is no longer there."""
         over = self._of(member).timed_out_at()
+        if self._lossy:
+            # It may have been heard of later, or have said that it leaves.
+            return Departure(seen, None, at_latest=True)
         return Departure(seen, None) if over is None or over > seen else Departure(over, TIMED_OUT)
 
     def _add_dropped(self, one: _Round) -> None:
