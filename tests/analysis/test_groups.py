@@ -1336,6 +1336,14 @@ def test_what_a_filter_leaves_out_is_not_made_up(kinspect, rows, capture, group,
     assert ("0+? of 2" if capture == "groups_classic" else "0 of 1") in table
 
 
+def test_of_one_client_alone_the_lag_of_its_group_is_not_known(rows):
+    """Another member may have committed later."""
+    path = CAPTURES / "4.4.0/groups_classic.pcap.gz"
+    committed = rows("--client-id", "pc-jv-1", path)["pc-grp-java"]["committed"].values()
+    assert committed
+    assert {one["lag"] for one in committed} == {one["fetched_lag"] for one in committed} == {None}
+
+
 def test_without_heartbeats_it_is_not_known_when_members_stopped(rows):
     """They tell members of a rebalance before these join."""
     path = CAPTURES / "4.4.0/groups_classic.pcap.gz"

@@ -555,7 +555,9 @@ class Groups(Answer):
         for (group, member), found in self._members.items():
             members.setdefault(group, {})[member] = found
         groups = {group: found for (group,), found in self._groups.items()}
-        offsets = self._offsets(name)
+        # The options on groups and topics leave out nothing of the groups that have rows.
+        filtered = bool(told.options - OF_TIMES - self.about.keys())
+        offsets = self._offsets(name)._replace(hidden=filtered)
         if self._every is not None:
             spans = [spans_by_name(found.spans, name) for found in groups.values()]
             told_of = [(where, offset) for each in spans for (where, _), (_, offset) in each.items()]
@@ -567,8 +569,6 @@ class Groups(Answer):
         last = [(where, commit[1][0]) for found in commits.values() for where, commit in found.items()]
         self.unmeasured = unmeasured(last, offsets)
         reads = self._fetched(commits, members, name)
-        # These two leave out nothing of the groups that have rows.
-        filtered = bool(told.options - OF_TIMES - self.about.keys())
         lossy = told.lossy or filtered
         rows = [
             row(group, found, members.get(group, {}), commits[group], reads[group], offsets, lossy)

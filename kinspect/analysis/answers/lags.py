@@ -32,7 +32,7 @@ class Offsets(NamedTuple):
     """What serves all groups, by topic and partition with the keys of its lines. `marks`, `first`: the last high
     watermarks and the first ones; `spans`: the last ones of each span of time; `blanks`: ranges without a record for
     consumers, from which offset on they are known; `ends`: outcomes of each transactional id's transactions; `name`: a
-    topic's by its id."""
+    topic's by its id; `hidden`: a filter may have left out later commits."""
 
     marks: dict[Partition, Any]
     first: dict[Partition, Any]
@@ -40,6 +40,7 @@ class Offsets(NamedTuple):
     blanks: dict[Partition, tuple[int, OffsetRanges]]
     ends: dict[str, list[tuple[Any, ...]]]
     name: Callable[[str], str]
+    hidden: bool = False
 
 
 def by_name(
@@ -152,7 +153,9 @@ def committed_row(where: Partition, commit: Any, begun: Any, read: Any, offsets:
     high, first = (found.get(where, (None, None))[1] for found in (offsets.marks, offsets.first))
     began = None if begun is None or begun[0] == key else begun[1]
     fetched = None if read is None else read[1]
-    lag = _distance(offset, high, blanks)
+    # Where something was left out, the first and last commits that were seen need not be the group's.
+    end, first = (None, None) if offsets.hidden else (high, first)
+    lag = _distance(offset, end, blanks)
     return {
         "offset": offset,
         "at": iso_time(at),
@@ -160,7 +163,7 @@ def committed_row(where: Partition, commit: Any, begun: Any, read: Any, offsets:
         "high_watermark": high,
         "lag": lag,
         "fetched": fetched,
-        "fetched_lag": _distance(fetched, high, blanks),
+        "fetched_lag": _distance(fetched, end, blanks),
         "lag_at_begin": _distance(began, first, blanks),
         "lag_at_end": lag,
         "progress": None if None in (began, offset) else offset - began,
@@ -189,7 +192,9 @@ def over_time(
             known[kind][where] = value
         if span >= begin:
             lags = {
-                where: _distance(offset, known[1].get(where), offsets.blanks.get(where))
+                where: _distance(
+                    offset, None if offsets.hidden else known[1].get(where), offsets.blanks.get(where)
+                )
                 for where, offset in sorted(known[0].items())
                 if where in partitions
             }
