@@ -82,6 +82,8 @@ class Layout(NamedTuple):
         """The text where there are no rows."""
         if nothing_decoded(capture):
             return escape(capture["incomplete"][0])
+        if capture["filters"] and not capture["counted"]:
+            return "nothing passes the filter"
         text = self.unread if self.unread and capture["gaps"] else self.nothing
         return text + (" in what passes the filter" if capture["filters"] else "")
 
