@@ -114,7 +114,7 @@ class Timeline:
     two with the same time that of the capture named first. A packet without a time goes with the packet before it, and
     so does one whose time is far ahead of what follows it in its capture (`merging`): it holds nothing back. Where
     packets of several captures interleave, blocks are split. Before the first packet, the offsets of the captures'
-    clocks are estimated (`clocks`); offsets of no more than `skew_ns` are taken from the packets' times.
+    clocks are estimated (`set_clocks`); offsets of no more than `skew_ns` are taken from the packets' times.
 
     All attributes are up to date during iteration, and final after it.
     """
@@ -226,8 +226,11 @@ class Timeline:
         except CaptureError as error:
             self.errors.append(error)
 
-    def _set_clocks(self) -> None:
-        """Estimate the offsets of the clocks, and set those right that may differ so."""
+    def set_clocks(self) -> None:
+        """Estimate the offsets of the clocks, and set those right that may differ so. Nothing is done the second time,
+        so that processes that share the work estimate once, before they part."""
+        if self.clock_offsets is not None or len(self._cursors) == 1:
+            return
         cursors = [cursor for cursor in self._cursors if can_reopen(self.files[cursor.index])]
         self.clock_offsets = []
         for cursor, found in zip(cursors, clock_offsets([cursor.head() for cursor in cursors]), strict=True):
@@ -238,7 +241,7 @@ class Timeline:
                 self.clock_offsets.append(ClockOffset(cursor.index, cursors[to].index, offset, applied))
 
     def _merged(self) -> Iterator[Block]:
-        self._set_clocks()
+        self.set_clocks()
         heap: list[tuple[int, int, _Cursor]] = []
         time = 0
         for cursor in self._cursors:

@@ -188,7 +188,7 @@ def _read(run: ReadRun, answer: Answer, timeline: Timeline, jobs: int | None) ->
     if count == 1:
         run.run(iter(timeline))
         return run.summary()
-    return read_shared(run, iter(timeline), count, answer)
+    return read_shared(run, timeline, count, answer)
 
 
 def nothing_passed(run: ReadRun) -> str | None:

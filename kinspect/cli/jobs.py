@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from kinspect.capture import Timeline
 from kinspect.cli.options import EXCHANGE
 from kinspect.cli.run import ReadRun, make_inspector
 from kinspect.cli.sink import SharedSink
@@ -26,7 +26,7 @@ _LARGE_PIECE = 16 * 1024
 
 
 def read_shared(
-    run: ReadRun, blocks: Iterator[Block], count: int, answer: Answer | Ordered | None = None
+    run: ReadRun, timeline: Timeline, count: int, answer: Answer | Ordered | None = None
 ) -> dict[str, Any]:
     """Do the work of `ReadRun.run` with `count` workers; return the `summary` line's object. `answer`: what the run
     counts or keeps, where it writes no lines yet.
@@ -39,9 +39,10 @@ def read_shared(
         run.options.keylog.close()
     try:
         with run.interrupt.breakable():
+            timeline.set_clocks()
             shares = run_shared(
                 lambda *own: _job(run, answer, *own),
-                blocks,
+                iter(timeline),
                 count,
                 _Written(run),
             )

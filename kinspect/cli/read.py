@@ -70,4 +70,4 @@ def _read(run: ReadRun, timeline: Timeline, count: int) -> dict[str, Any] | None
         return None
     from kinspect.cli.jobs import read_shared
 
-    return read_shared(run, iter(timeline), count, run.sorted)
+    return read_shared(run, timeline, count, run.sorted)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -110,6 +111,26 @@ def test_several_processes_print_what_one_prints(tmp_path, captures, options, pr
         assert len(alone.written) > 2_000
     for count in ("2", "3", "8") if captures is CAPTURES else ("3",):
         assert outcome([*asked, "--jobs", count], tmp_path / count) == alone
+
+
+def test_clocks_are_estimated_once(tmp_path):
+    opened = f"""
+from kinspect.capture import timeline
+def open_input(path):
+    os.write(log, b"%d\\n" % os.getpid())
+    return source.open_source(path)
+log = os.open({str(tmp_path / "opened")!r}, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+read.open_timeline = functools.partial(read.open_timeline, open_input=open_input)
+os.fork = told
+"""
+    *python, program = small()
+    command = [*python, program.replace("\nos.fork = told\n", opened), "read", *NEWEST[:3], "--jobs", "2"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    workers = re.findall(r"forked (\d+)", result.stderr)
+    times = Counter((tmp_path / "opened").read_text().split())
+    # Each worker looks once at each capture's first time, and reads what the first process opened.
+    assert [times.pop(worker) for worker in workers] == [3, 3]
+    assert [*times.values()] == [6]
 
 
 @pytest.mark.parametrize("count", ["2", "5", "8"])
