@@ -252,6 +252,49 @@ def test_software_and_role_are_learned_from_requests() -> None:
     assert sent.role == "producer"
 
 
+def fetch(version: int, correlation_id: int, replica_id: int) -> bytes:
+    body = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": [], "rack_id": ""}
+    replica = {"replica_state": {"replica_id": replica_id, "replica_epoch": 1}} if version > 14 else {}
+    return request(1, version, correlation_id, {**body, **replica, "replica_id": replica_id})
+
+
+DESCRIBE_CONFIGS = request(32, 0, 90, {"resources": []})
+HEARTBEAT = heartbeat(91)
+VOTE = request(52, 0, 92, {"cluster_id": None, "topics": []})
+
+
+@pytest.mark.parametrize(
+    ("messages", "roles"),
+    [
+        # From v15 the replica stands at the end.
+        ([fetch(17, 1, 3)[:-4], DESCRIBE_CONFIGS], [None, None]),
+        ([DESCRIBE_CONFIGS, fetch(17, 1, 3)[:-4], DESCRIBE_CONFIGS], ["admin", None, None]),
+        ([fetch(17, 1, 3)[:-4], produce(9, 1, 2)], [None, None]),
+        ([fetch(17, 1, 3)[:-4], VOTE], [None, None]),
+        ([VOTE, fetch(17, 1, 3)[:-4]], ["controller", "controller"]),
+        ([fetch(17, 1, -1)[:-4], HEARTBEAT], [None, "consumer"]),
+        # The same version, whole at last.
+        ([fetch(17, 1, 3)[:-4], fetch(17, 2, 3)], [None, "follower"]),
+        ([fetch(17, 1, -1)[:-4], fetch(17, 2, -1)], [None, "consumer"]),
+        # Before v15 at the beginning.
+        ([fetch(12, 1, 3)[:-4]], ["follower"]),
+        ([fetch(12, 1, -1)[:-4], DESCRIBE_CONFIGS], ["consumer", "consumer"]),
+    ],
+)
+def test_what_was_cut_off_may_show_the_role(messages: list[bytes], roles: list[str | None]) -> None:
+    conversation = Conversation()
+    for message in (request(18, 0, 89, {}), *messages):
+        conversation.client(message)
+        missing = 4 + int.from_bytes(message[:4]) - len(message)
+        if missing:
+            conversation.connection.gap(
+                CLIENT, conversation.packet * MS, conversation.packet, missing, "snaplen"
+            )
+        # Answered before the next request: the exchange has the role that was shown up to here.
+        conversation.broker(sized(message[8:12] + bytes(8)))
+    assert [each.role for each in conversation.close()] == [None, *roles]
+
+
 class TestEndings:
     @pytest.mark.parametrize(
         ("reason", "expected"),

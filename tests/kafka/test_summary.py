@@ -11,7 +11,7 @@ import pytest
 from exchanges import OTHER_ID, TOPIC_ID, bare, batch, encoded, exchange, fetched
 
 from kinspect.filters import Filter
-from kinspect.kafka.connection.roles import role_of, stronger
+from kinspect.kafka.connection.roles import HIDDEN, role_of, stronger
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import layout_walk
 from kinspect.kafka.view.view import View
@@ -522,6 +522,13 @@ def test_no_api_has_two_roles_and_most_have_one() -> None:
         ("consumer", "broker", "broker"),
         ("follower", "consumer", "follower"),
         ("follower", "broker", "follower"),
+        ("admin", HIDDEN, HIDDEN),
+        ("producer", HIDDEN, "producer"),
+        ("controller", HIDDEN, "controller"),
+        (HIDDEN, "producer", HIDDEN),
+        (HIDDEN, "controller", HIDDEN),
+        (HIDDEN, "consumer", "consumer"),
+        (HIDDEN, None, HIDDEN),
     ],
 )
 def test_stronger(old: str | None, new: str | None, role: str | None) -> None:

@@ -23,6 +23,8 @@ CONTROLLER: Final = "controller"
 BROKER: Final = "broker"
 CLUSTER: Final = frozenset({FOLLOWER, CONTROLLER, BROKER})
 """Roles of brokers and controllers among themselves."""
+HIDDEN: Final = "hidden"
+"""What a request shows whose role was cut off: its connection's role is not known."""
 ROLES: Final = (PRODUCER, CONSUMER, ADMIN, FOLLOWER, CONTROLLER, BROKER)
 
 _APIS: Final = {
@@ -48,38 +50,43 @@ _APIS: Final = {
 }
 _ROLE: Final = {api_key: role for role, api_keys in _APIS.items() for api_key in map(int, api_keys.split())}
 
+# Of Fetch in replica_state from v15 (KIP-903).
 _REPLICA: Final = frozenset({"replica_id", "replica_state.replica_id"})
-_FIELDS: Final = {
-    FETCH: _REPLICA,  # in replica_state from v15 (KIP-903)
-    LIST_OFFSETS: _REPLICA,
-    OFFSET_FOR_LEADER_EPOCH: _REPLICA,
-    ADD_PARTITIONS_TO_TXN: frozenset({"transactions.verify_only"}),  # from v4 the brokers' own (KIP-890)
-    FETCH_SNAPSHOT: _REPLICA,
-}
-
-_RANK: Final = {None: 0, ADMIN: 1, PRODUCER: 2, CONSUMER: 2, FOLLOWER: 3, CONTROLLER: 3, BROKER: 3}
+_SHOWN_WITHIN: Final = frozenset(
+    {FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, FETCH_SNAPSHOT, ADD_PARTITIONS_TO_TXN}
+)
+"""APIs whose requests show by more than their key who sent them."""
+_OF_BROKERS: Final = 4
+"""Version of AddPartitionsToTxn from which it is the brokers' own (KIP-890)."""
+_UNHIDES: Final = frozenset({CONSUMER, FOLLOWER})
+"""Roles of which a connection has one at most: nothing that was cut off comes before them."""
+_RANK: Final = {None: 0, ADMIN: 1, HIDDEN: 2, PRODUCER: 2, CONSUMER: 2, FOLLOWER: 3, CONTROLLER: 3, BROKER: 3}
 
 
 def role_of(api_key: int, request: WireMessage | None) -> str | None:
     """Role that a request shows: `producer`, `consumer`, `admin`, `follower`, `controller`, `broker`.
 
-    None if every kind of client sends it (Metadata, ApiVersions, …), or if its body is needed and could not be read.
+    None if every kind of client sends it (Metadata, ApiVersions, …), or without the request; `HIDDEN` if
+    a field is needed that was cut off.
     Only the few fields that show a role are decoded, and only for APIs that need them.
     """
-    fields = _FIELDS.get(api_key)
-    if fields is None:
+    if api_key not in _SHOWN_WITHIN:
         return _ROLE.get(api_key)
-    decoded = request.decode(fields) if request is not None else None
-    if decoded is None or not decoded.complete or decoded.body is None:
+    if request is None:
         return None
-    body = decoded.body
-    if "transactions" in body:
-        return BROKER
+    if api_key == ADD_PARTITIONS_TO_TXN:
+        return BROKER if (request.api_version or 0) >= _OF_BROKERS else PRODUCER
+    decoded = request.decode(_REPLICA)
+    body = decoded.body or {}
     state = body.get("replica_state") or body
+    if not decoded.complete and "replica_id" not in state:
+        return HIDDEN
     return FOLLOWER if state.get("replica_id", -1) >= 0 else _ROLE.get(api_key)
 
 
 def stronger(old: str | None, new: str | None) -> str | None:
     """Role of a connection that showed both: roles of a cluster come before those of clients, and those before `admin`.
-    Among equals the first one stays."""
+    Among equals the first one stays. What a cut request hides may be as strong as a client's role, or stronger."""
+    if old == HIDDEN:
+        return new if new in _UNHIDES else old
     return new if _RANK[new] > _RANK[old] else old

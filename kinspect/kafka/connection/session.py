@@ -447,7 +447,7 @@ class Session:
             token = (message.body or {}).get("auth_bytes")
             if isinstance(token, bytes):
                 self.principal = sasl.user_name(self._tokens.mechanism, token) or self.principal
-        elif key is not None and new_use:
+        elif key is not None and (new_use or self._role == roles.HIDDEN):
             self._role = roles.stronger(self._role, roles.role_of(key, message))
 
     # ------------------------------------------------------------------ responses
@@ -640,7 +640,7 @@ class Session:
         exchange.completed_at = time
         exchange.outcome = outcome
         exchange.outcome_reason = reason
-        exchange.role = self._role
+        exchange.role = None if self._role == roles.HIDDEN else self._role
         exchange.principal = self.principal
         exchange.mechanism = self._tokens.mechanism
         exchange.software_name, exchange.software_version = self.software
