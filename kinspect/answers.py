@@ -66,12 +66,14 @@ class Counted:
         lossy = any(summary[key] for key in LOST) or summary["outcomes"]["orphan"] > 0
         found = []
         for name, answer in self._answers.items():
-            left_out = frozenset(options if answer.exchanges < summary["exchanges"] else ())
+            passed = answer.exchanges + (answer.twins or 0)
+            left_out = frozenset(options if passed < summary["exchanges"] else ())
             rows, unresolved = rows_of(answer, Told(names, times[1], lossy, left_out, self._chooses))
             rows = [row for row in rows if self._is_chosen(answer, row)]
             told = {"unknown_to_filters": unknown, **summary, "unresolved_topic_ids": unresolved}
             served = () if self._filter is None else answer.serving
-            taken = Taken(answer.exchanges, answer.groups_under_way, answer.left_out + answer.unmeasured)
+            groups, no_room = answer.groups_under_way, answer.left_out + answer.unmeasured
+            taken = Taken(answer.exchanges, answer.twins, groups, no_room)
             found.append(document(name, told, span, rows, taken, options, served, instead, ended))
         return found
 

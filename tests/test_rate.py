@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.islands import ALL, CAPTURES, OPTIONS
-from support.packets import Packet, blocks, packets
+from support.packets import Packet, blocks, moved, packets
 from support.shares import one_in
 
 from kinspect.kafka.exchange.exchange import Exchange
@@ -85,23 +85,7 @@ def test_a_thousandth_of_the_time(name, begin):
     assert not summary["caps_hit"]
 
 
-# Offset of the network layer, and of its type, by link type; a VLAN tag is four bytes more.
-NETWORK = {0: (4, None), 1: (14, 12), 101: (0, None), 113: (16, 14), 276: (20, 0)}
-VLAN_TAGS = (b"\x81\x00", b"\x88\xa8")
 COPIES = 12
-
-
-def moved(packet: Packet, number: int) -> Packet:
-    """A packet on other addresses: both get `number` in a byte that keeps them in their kind of network."""
-    at, kind = NETWORK[packet.link_type]
-    data = bytearray(packet.data)
-    while kind is not None and data[kind : kind + 2] in VLAN_TAGS:
-        at, kind = at + 4, at + 2
-    addresses = {4: (at + 14, at + 18), 6: (at + 20, at + 36)}.get(data[at] >> 4 if len(data) > at else 0, ())
-    for address in addresses:
-        if len(data) > address:
-            data[address] ^= number
-    return packet._replace(data=bytes(data))
 
 
 def placeless(lines: Iterable[dict]) -> list[str]:

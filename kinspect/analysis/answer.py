@@ -14,6 +14,7 @@ from kinspect import state
 from kinspect.analysis.membership import Membership, MembershipRequests
 from kinspect.analysis.names import ANSWERS
 from kinspect.analysis.record import Record
+from kinspect.analysis.twins import Twins
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import topics_named
@@ -108,9 +109,10 @@ class Records(Generic[R]):
 
 
 class Answer(ABC):
-    """Accumulator of one answer. `exchanges`: how many were counted; `left_out`: how often something was not kept, as
-    there was too much of it; `unmeasured`: values that the last `result` has not for the same reason; `names_merged`:
-    names that other parts of the run added."""
+    """Accumulator of one answer. `exchanges`: how many were counted; `twins`: copies of those, before or after address
+    translation, None if they are counted too; `left_out`: how often something was not kept, as there was too much of
+    it; `unmeasured`: values that the last `result` has not for the same reason; `names_merged`: names that other parts
+    of the run added."""
 
     lines: ClassVar[frozenset[str]] = frozenset({"exchange"})
     """Types of the lines it takes."""
@@ -124,6 +126,8 @@ class Answer(ABC):
 
     def __init__(self) -> None:
         self.exchanges = 0
+        self.twins: int | None = 0
+        self._twins = Twins()
         self.left_out = 0
         self.unmeasured = 0
         self.names_merged = 0
@@ -132,8 +136,15 @@ class Answer(ABC):
         self._requests = MembershipRequests()
         self._memberships = self.records(Membership)
 
+    def take_all(self) -> None:
+        """Count copies too: not all exchanges come here in the order of the run."""
+        self.twins = None
+
     def take(self, exchange: Exchange) -> None:
         """Count an exchange, and its group if that had members before."""
+        if self.twins is not None and self._twins.seen(exchange):
+            self.twins += 1
+            return
         self.exchanges += 1
         asked = self._requests.first(exchange)
         if asked is not None and (membership := self._memberships.of(asked.group)) is not None:
@@ -165,19 +176,21 @@ class Answer(ABC):
     def merge(self, other: Self) -> None:
         """Add what another part of the run counted. `other` must not be used afterwards."""
         self.exchanges += other.exchanges
+        self.twins = None if self.twins is None or other.twins is None else self.twins + other.twins
         self.left_out += other.left_out
         for mine, its in zip(self._parts, other._parts, strict=True):
             mine.merge(its)
 
     def to_bytes(self) -> bytes:
         """What was counted, for `from_bytes`, in another process or on another host."""
-        return state.to_bytes([self.exchanges, self.left_out, [part.state() for part in self._parts]])
+        counts = self.exchanges, self.twins, self.left_out
+        return state.to_bytes([counts, [part.state() for part in self._parts]])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The accumulator that gave these bytes. Raises StateError."""
         answer = cls()
-        answer.exchanges, answer.left_out, parts = state.from_bytes(data)
+        (answer.exchanges, answer.twins, answer.left_out), parts = state.from_bytes(data)
         for part, values in zip(answer._parts, parts, strict=True):
             part.restore(values)
         return answer

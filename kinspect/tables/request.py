@@ -53,7 +53,10 @@ class Request:
 
     def open_answers(self) -> dict[str, Answer]:
         """The requested answers by name, empty. Raises KinspectError."""
-        return {name: open_answer(name, **self.options) for name in self.answers}
+        answers = {name: open_answer(name, **self.options) for name in self.answers}
+        for answer in answers.values():
+            answer.take_all()
+        return answers
 
     def filter(self) -> Filter:
         """The filter of the chosen options; those that take several values also take one. Raises KinspectError."""

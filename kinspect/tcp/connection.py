@@ -233,6 +233,15 @@ class Connection:
         return (key[:size], port), (key[size:ports], other)
 
     @property
+    def handshake(self) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """The sequence numbers of both SYNs and the hops of the first packets, by direction; None if a SYN was not
+        seen."""
+        first, second = self.halves
+        if first.isn < 0 or second.isn < 0:
+            return None
+        return (first.isn, first.hops), (second.isn, second.hops)
+
+    @property
     def is_superseded(self) -> bool:
         """True if another connection began on its ends and it has had no packet since."""
         return self.superseded is not None and self.superseded[0] == sum(self.packets)

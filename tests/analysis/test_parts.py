@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from support.answered import Objects, objects
 from support.decoded import keylog_beside
 from support.packets import Packet, blocks, packets
 from support.reading import directions, ends
@@ -36,19 +37,13 @@ from support.weaker import (
     within,
 )
 
-from kinspect.analysis.answer import open_answer
 from kinspect.analysis.answers.expected import EXPECTED
 from kinspect.analysis.names import ANSWERS
-from kinspect.answers import Counted
-from kinspect.capture.given import open_given
 from kinspect.errors import KinspectError
-from kinspect.filters import filter_from
 from kinspect.kafka.connection.roles import stronger
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.link import segments
 from kinspect.model import SYN, Counts
-from kinspect.pipeline import Inspector
-from kinspect.run import Run
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 ALL = sorted(str(path.relative_to(CAPTURES)) for path in CAPTURES.rglob("*.pcap*"))
@@ -334,35 +329,6 @@ COMPARED = {
         says_lack=lambda row: row["verdict"] == "unknown" and not row["breaks"],
     ),
 }
-
-Objects = dict[str, dict[str, Any]]
-
-
-def objects(
-    taken: list[Packet], keylog: bytes, limit: int | None = None, **options: str
-) -> tuple[Objects, list[Exchange]]:
-    """All answers to packets, and the exchanges."""
-    counted = Counted({name: open_answer(name) for name in ANSWERS})
-    chosen = filter_from(options)
-    counted.serve(chosen)
-    inspector = Inspector(emit=frozenset(counted.lines), files=["capture"])
-    inspector.add_secrets(keylog)
-    run = Run(open_given([*blocks(taken)]), inspector, chosen, None)
-    run.prepare()
-    found = []
-    for line in run.all_lines():
-        if not isinstance(line, Exchange):
-            if chosen.matches_line(line):
-                counted.line(line.to_dict())
-        elif chosen.matches(line):
-            found.append(line)
-            counted.exchange(line)
-            if len(found) == limit:
-                break
-    ended = ["stopped at --limit"] if limit else []
-    span = chosen.start, run.last
-    answers = counted.objects(run.summary(), inspector.names, span, chosen.options, ended=ended)
-    return {answer["answer"]: answer for answer in answers}, found
 
 
 class Sent(NamedTuple):

@@ -49,6 +49,28 @@ def packets(path: Path) -> tuple[Packet, ...]:
     )
 
 
+# Offset of the network layer, and of its type, by link type; a VLAN tag is four bytes more.
+NETWORK = {0: (4, None), 1: (14, 12), 101: (0, None), 113: (16, 14), 276: (20, 0)}
+VLAN_TAGS = (b"\x81\x00", b"\x88\xa8")
+
+
+def moved(packet: Packet, number: int, hops: int = 0) -> Packet:
+    """A packet on other addresses: both get `number` in a byte that keeps them in their kind of network. `hops`: those
+    that it made to get there."""
+    at, kind = NETWORK[packet.link_type]
+    data = bytearray(packet.data)
+    while kind is not None and data[kind : kind + 2] in VLAN_TAGS:
+        at, kind = at + 4, at + 2
+    addresses = {4: (at + 14, at + 18), 6: (at + 20, at + 36)}.get(data[at] >> 4 if len(data) > at else 0, ())
+    for address in addresses:
+        if len(data) > address:
+            data[address] ^= number
+    if addresses and len(data) > addresses[0]:
+        left = at + (8 if addresses[0] == at + 14 else 7)
+        data[left] = (data[left] - hops) % 256
+    return packet._replace(data=bytes(data))
+
+
 def blocks(taken: Iterable[Packet]) -> Iterator[Block]:
     """The packets as a reader would hand them on."""
     taken = list(taken)

@@ -34,6 +34,8 @@ class Flow(Protocol):
     def bytes(self) -> tuple[int, int]: ...
     @property
     def conflicts(self) -> tuple[int, int]: ...
+    @property
+    def handshake(self) -> tuple[tuple[int, int], tuple[int, int]] | None: ...
 
 
 class Shared(Protocol):
@@ -58,6 +60,8 @@ class Ends:
 
     Addresses are text, as `10.0.0.1`. `connection_id`: see the function of that name; `community_id`: Community ID v1.
     `tls`: True if the connection was decrypted. `host`, `interface`: where its first packet was captured, if known.
+    `handshake`: the sequence numbers of the client's and the broker's SYN, and the hops that the client's had left (its
+    TTL); None if one was not seen.
     """
 
     client_ip: str
@@ -73,6 +77,7 @@ class Ends:
     tls: bool = False
     host: str | None = None
     interface: str | None = None
+    handshake: tuple[int, int, int] | None = None
 
 
 def exchange_ends(
@@ -81,6 +86,7 @@ def exchange_ends(
     """The ends of `flow`. `client`: the client's direction (0 or 1); `tls`: True if the connection was decrypted;
     `interface`: that of its first packet."""
     own, other = flow.addresses[client], flow.addresses[1 - client]
+    syns = flow.handshake
     return Ends(
         client_ip=ip_text(own[0]),
         client_port=own[1],
@@ -95,6 +101,7 @@ def exchange_ends(
         tls=tls,
         host=ledger.origin.host,
         interface=interface,
+        handshake=None if syns is None else (syns[client][0], syns[1 - client][0], syns[client][1]),
     )
 
 

@@ -52,6 +52,7 @@ def document(
             "packets": summary["packets"],
             "exchanges": summary["exchanges"],
             "counted": counted.exchanges,
+            "twins": counted.twins,
             "gaps": summary["gaps"],
             "gap_bytes": summary["gap_bytes"],
             "orphans": summary["outcomes"]["orphan"],

@@ -13,9 +13,11 @@ Object = dict[str, Any]
 
 
 class Counted(NamedTuple):
-    """What an answer counted: exchanges; groups that had members before them; how often there was no room for more."""
+    """What an answer counted: exchanges; copies of them, which it did not count; groups that had members before them;
+    how often there was no room for more."""
 
     exchanges: int
+    twins: int | None
     groups: int
     left_out: int
 
@@ -29,7 +31,7 @@ def lacks(
     found += [tell(summary[key]) for key, tell in _LACKS.items() if summary[key]]
     if summary["outcomes"]["orphan"]:
         found.append(f"{units.counted(summary['outcomes']['orphan'], 'answer')} without their request")
-    if filters and counted.exchanges < summary["exchanges"]:
+    if filters and counted.exchanges + (counted.twins or 0) < summary["exchanges"]:
         found.append(f"exchanges that {', '.join(filters)} left out")
     if counted.left_out:
         found.append(f"no room for {counted.left_out:,} more")

@@ -167,7 +167,16 @@ def warnings(capture: dict[str, Any]) -> list[str]:
     """Lines on what was not counted, and on what was not seen."""
     named = capture["only_naming"]
     counted = f"only exchanges that name such a {' and '.join(named)} were counted" if named else ""
-    return [text for text in (counted, capture["instead"], _lacking(capture)) if text]
+    return [text for text in (counted, capture["instead"], _twins(capture), _lacking(capture)) if text]
+
+
+def _twins(capture: dict[str, Any]) -> str:
+    twins = capture["twins"]
+    return (
+        f"{units.counted(twins, 'exchange')} seen again at translated addresses: counted once"
+        if twins
+        else ""
+    )
 
 
 def nothing_decoded(capture: dict[str, Any]) -> bool:

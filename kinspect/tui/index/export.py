@@ -143,7 +143,7 @@ def stretches(store: Store, indexes: Iterable[int]) -> list[Stretch]:
     found = []
     for index in indexes:
         each = store[index]
-        client_ip, client_port, broker_ip, broker_port, _, _, tls = store.connection(each)
+        client_ip, client_port, broker_ip, broker_port, _, _, tls, _ = store.connection(each)
         if not client_ip:
             raise KinspectError("the addresses of an exchange were not kept: there were too many")
         client, broker = (client_ip, client_port), (broker_ip, broker_port)

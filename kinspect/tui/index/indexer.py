@@ -215,7 +215,7 @@ class RowMaker:
         connection = number(
             [
                 *(ends.client_ip, ends.client_port, ends.broker_ip, ends.broker_port),
-                *(ends.connection_id, ends.community_id, ends.tls),
+                *(ends.connection_id, ends.community_id, ends.tls, ends.handshake),
             ]
         )
         client = number(

@@ -158,7 +158,7 @@ class Store:
 
     def connection(self, found: Row) -> list[Any]:
         """The fields of a connection's `Ends` that it does not share; empty if they were not kept."""
-        return self.texts[found.connection] or ["", 0, "", 0, "", "", False]
+        return self.texts[found.connection] or ["", 0, "", 0, "", "", False, None]
 
     def exchange(self, index: int, stopped: Callable[[], bool] = never) -> Exchange:
         """The exchange with its bytes, as the indexer had it. May read the captures again from their start.
@@ -209,10 +209,10 @@ class Store:
 
     def ends(self, found: Row) -> Ends:
         """The ends of its connection."""
-        *names, tls = self.connection(found)
-        return Ends(
-            *(*names, self.names, self.inputs.names, self.inputs.caps, Counts(), tls),
-        )
+        *names, tls, numbers = self.connection(found)
+        ends = Ends(*(*names, self.names, self.inputs.names, self.inputs.caps, Counts(), tls))
+        ends.handshake = None if numbers is None else tuple(numbers)
+        return ends
 
     def _made(self, index: int, found: Row, messages: Messages) -> Exchange:
         exchange = Exchange(self.ends(found), found.kind)

@@ -1,0 +1,53 @@
+"""Exchanges that a capture has twice: before and after address translation (NAT), as on a Docker host or a node of
+Kubernetes. Two connections are one if both their first sequence numbers and both their ports are equal, an address is
+not, and one has fewer hops left: who translates also forwards. A translation that changes a port, or numbers, is not
+told."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kinspect.kafka.exchange.exchange import Exchange
+
+CONNECTIONS_KEPT = 4096
+"""Connections that may have a twin; the one that was not heard of for longest is forgotten first."""
+RECENT = 32
+"""Exchanges of a connection that its twin's are compared with: copies come within microseconds."""
+
+Place = tuple[str, str, int]
+"""Addresses of a client and a broker, and the hops that the client's packets had left."""
+
+
+class Twins:
+    """Tells exchanges that were seen before, at other addresses."""
+
+    def __init__(self) -> None:
+        # By ports and first sequence numbers. The one heard of last stands last.
+        self._recent: dict[tuple[object, ...], dict[Place, deque[int]]] = {}
+
+    def seen(self, exchange: Exchange) -> bool:
+        """Note an exchange; true if its copy was noted before."""
+        ends = exchange.connection
+        if ends.handshake is None:
+            return False
+        *numbers, hops = ends.handshake
+        connection = ends.client_port, ends.broker_port, *numbers
+        places = self._recent.pop(connection, None) or {}
+        self._recent[connection] = places
+        if len(self._recent) > CONNECTIONS_KEPT:
+            del self._recent[next(iter(self._recent))]
+        sides = exchange.request, exchange.response
+        sizes = [None if side is None else side.size for side in sides]
+        key = hash((exchange.api_key, exchange.correlation_id, *sizes))
+        own = ends.client_ip, ends.broker_ip, hops
+        noted = places.setdefault(own, deque(maxlen=RECENT))
+        times = noted.count(key)
+        noted.append(key)
+        return len(places) > 1 and any(
+            other.count(key) > times for place, other in places.items() if _is_elsewhere(place, own)
+        )
+
+
+def _is_elsewhere(place: Place, own: Place) -> bool:
+    """True if a place has other addresses, and is before or behind a forwarder."""
+    return place[:2] != own[:2] and place[2] != own[2]

@@ -1,0 +1,87 @@
+"""Exchanges before and after address translation: told, and counted once."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from support.answered import objects
+from support.islands import ALL, CAPTURES
+from support.packets import Packet, moved, packets
+from support.pcap import pcap
+from support.shares import one_in
+
+from kinspect.analysis.names import ANSWERS
+
+LATER_NS = 5_000
+GROUPS = "4.4.0/groups_classic.pcap.gz"
+
+
+def translated(taken: list[Packet]) -> list[Packet]:
+    """Each packet, and a little later again with other addresses."""
+    return [
+        each
+        for packet in taken
+        for each in (packet, moved(packet, 1, hops=1)._replace(time=packet.time and packet.time + LATER_NS))
+    ]
+
+
+def rows(found: dict) -> str:
+    """All rows, without the numbers of frames, which are others among twice as many packets."""
+    text = json.dumps({name: answer["rows"] for name, answer in found.items()}, sort_keys=True)
+    return re.sub(r'"(first|last)": \d+', r'"\1": 0', text)
+
+
+@pytest.mark.parametrize("name", one_in(6, [name for name in ALL if "variants/" not in name]))
+def test_a_translated_capture_answers_as_the_capture(name):
+    taken = [*packets(CAPTURES / name)]
+    alone, exchanges = objects(taken, b"")
+    if any(exchange.connection.handshake is None for exchange in exchanges):
+        return
+    twice, _ = objects(translated(taken), b"")
+    for answer in ANSWERS:
+        counted, twins = (twice[answer]["capture"][key] for key in ("counted", "twins"))
+        assert counted == twins == alone[answer]["capture"]["counted"]
+        assert alone[answer]["capture"]["twins"] == 0
+    assert rows(twice) == rows(alone)
+
+
+def test_connections_with_the_same_numbers_are_apart():
+    """Many were begun with the same ones, on ports of their own."""
+    found, exchanges = objects([*packets(CAPTURES / "variants/seqwrap.pcap.gz")], b"")
+    assert {answer["capture"]["twins"] for answer in found.values()} == {0}
+    assert {answer["capture"]["counted"] for answer in found.values()} == {len(exchanges)}
+
+
+def test_made_connections_that_nobody_forwarded_are_apart():
+    taken = [*packets(CAPTURES / GROUPS)]
+    found, exchanges = objects([each for packet in taken for each in (packet, moved(packet, 1))], b"")
+    assert {answer["capture"]["twins"] for answer in found.values()} == {0}
+    assert {answer["capture"]["counted"] for answer in found.values()} == {len(exchanges)}
+
+
+def test_the_same_packets_again_are_no_translation():
+    found, _ = objects([*packets(CAPTURES / "variants/twice.pcap.gz")], b"")
+    assert {answer["capture"]["twins"] for answer in found.values()} == {0}
+
+
+def test_without_a_handshake_nothing_is_claimed():
+    taken = [*packets(CAPTURES / GROUPS)]
+    begun = translated(taken[len(taken) // 2 :])
+    found, exchanges = objects(begun, b"")
+    known = sum(exchange.connection.handshake is not None for exchange in exchanges)
+    assert found["clients"]["capture"]["twins"] == known // 2 < len(exchanges) // 2
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_the_command_tells_them(kinspect, tmp_path, jobs):
+    path: Path = tmp_path / "twice.pcap"
+    taken = translated([*packets(CAPTURES / GROUPS)])
+    path.write_bytes(pcap([((packet.time or 0) // 1000, packet.data) for packet in taken]))
+    found = json.loads(kinspect("groups", "--format", "json", "--jobs", jobs, path).out)
+    alone = json.loads(kinspect("groups", "--format", "json", CAPTURES / GROUPS).out)
+    assert rows({"groups": found}) == rows({"groups": alone})
+    assert found["capture"]["twins"] == 671
+    assert "671 exchanges seen again at translated addresses: counted once" in (
+        kinspect("groups", "--format", "table", "--jobs", jobs, path).out
+    )

@@ -1,0 +1,44 @@
+"""All answers to a list of packets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinspect.analysis.answer import open_answer
+from kinspect.analysis.names import ANSWERS
+from kinspect.answers import Counted
+from kinspect.capture.given import open_given
+from kinspect.filters import filter_from
+from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.pipeline import Inspector
+from kinspect.run import Run
+from support.packets import Packet, blocks
+
+Objects = dict[str, dict[str, Any]]
+
+
+def objects(
+    taken: list[Packet], keylog: bytes, limit: int | None = None, **options: str
+) -> tuple[Objects, list[Exchange]]:
+    """All answers to packets, and the exchanges."""
+    counted = Counted({name: open_answer(name) for name in ANSWERS})
+    chosen = filter_from(options)
+    counted.serve(chosen)
+    inspector = Inspector(emit=frozenset(counted.lines), files=["capture"])
+    inspector.add_secrets(keylog)
+    run = Run(open_given([*blocks(taken)]), inspector, chosen, None)
+    run.prepare()
+    found = []
+    for line in run.all_lines():
+        if not isinstance(line, Exchange):
+            if chosen.matches_line(line):
+                counted.line(line.to_dict())
+        elif chosen.matches(line):
+            found.append(line)
+            counted.exchange(line)
+            if len(found) == limit:
+                break
+    ended = ["stopped at --limit"] if limit else []
+    span = chosen.start, run.last
+    answers = counted.objects(run.summary(), inspector.names, span, chosen.options, ended=ended)
+    return {answer["answer"]: answer for answer in answers}, found
