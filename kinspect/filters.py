@@ -183,13 +183,14 @@ class Filter:
         self._add_ends("--host", host, _host_predicate)
         self._add_ends("--client-host", client_host, _host_predicate)
         self._add_ends("--broker-host", broker_host, _host_predicate)
+        self._until: Instant | None = None
         if since is not None:
             self._since = parse_moment(since, "--since")
             self._tests.append(("--since", self._is_since))
         if until is not None:
             self._until = parse_moment(until, "--until")
             self._tests.append(("--until", self._is_until))
-        if since is not None and until is not None:
+        if since is not None and self._until is not None:
             _check_order(self._since, self._until)
         self._add_least("--min-latency", min_latency)
         self._add_least("--min-service", min_service)
@@ -204,6 +205,11 @@ class Filter:
     def active(self) -> bool:
         """True if any option was given."""
         return bool(self._tests)
+
+    @property
+    def end(self) -> int | None:
+        """The moment of `--until`, in nanoseconds since the epoch; None without it."""
+        return self._until.at(self.start) if self._until is not None else None
 
     @property
     def options(self) -> list[str]:
@@ -281,7 +287,7 @@ class Filter:
         return None if time is None or since is None else time >= since
 
     def _is_until(self, exchange: Exchange) -> Verdict:
-        time, until = exchange.timestamp, self._until.at(self.start)
+        time, until = exchange.timestamp, self.end
         return None if time is None or until is None else time < until
 
     def _add_least(self, option: str, value: str | float | None) -> None:

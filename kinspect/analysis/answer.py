@@ -31,6 +31,9 @@ MERGED_KEPT = 5 * NAMES_KEPT
 OF_TIMES = frozenset({"--since", "--until"})
 """Options of the filter that leave out nothing in between."""
 
+OF_CONNECTIONS = frozenset({"--client-id", "--port", "--host", "--client-host", "--broker-host", "--until"})
+"""Options of the filter that leave out whole connections, or their ends."""
+
 Row = dict[str, Any]
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -40,7 +43,8 @@ Topic = tuple[str | None, str | None]
 
 
 class Told(NamedTuple):
-    """What a whole run told, for rows: names of topic ids by all that it told, and the time of its last packet.
+    """What a whole run told, for rows: names of topic ids by all that it told, and the time of its last packet, or that
+    of `--until` if it is earlier.
     `lossy`: something in the middle of it was lost; `options`: those of the filter, if it left out exchanges;
     `chooses`: whether such an option lets something of these names pass."""
 
@@ -54,6 +58,11 @@ class Told(NamedTuple):
     def chosen(self) -> bool:
         """True if exchanges were left out anywhere in the run, whatever their time."""
         return bool(self.options - OF_TIMES)
+
+    @property
+    def begun(self) -> bool:
+        """True if exchanges of a connection may have been left out before others of it that were not."""
+        return bool(self.options - OF_CONNECTIONS)
 
     def topic(self, topic_id: str) -> str | None:
         """The name of a topic id, told before or after; None if it was not."""

@@ -341,6 +341,7 @@ class KafkaMetrics:
 
     def _add_errors(self, exchange: Exchange, api: str, broker: Labels) -> None:
         summary = exchange.summary
+        self._expectation.note_hole(exchange)
         if not summary.error_counts and exchange.outcome == ANSWERED:
             self._expectation.note(exchange)
         for code, times in summary.error_counts.items():
@@ -350,9 +351,10 @@ class KafkaMetrics:
                 self._add_to(TOPIC_ERRORS, (*self._topic(exchange, topic), *error), here)
 
     def _expected(self, exchange: Exchange, code: int) -> str:
-        if self._expectation.reason(exchange, code) is not None:
+        reason = self._expectation.reason(exchange, code)
+        if reason:
             return EXPECTED
-        return MAY_PASS if may_pass(exchange, code) else UNEXPECTED
+        return MAY_PASS if reason is None or may_pass(exchange, code) else UNEXPECTED
 
     def _add_records(self, exchange: Exchange) -> None:
         direction = _PRODUCED if exchange.api_key == PRODUCE else _FETCHED

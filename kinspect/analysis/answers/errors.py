@@ -22,6 +22,7 @@ from kinspect.analysis.answers.by import (
     topic_of,
 )
 from kinspect.analysis.answers.expected import (
+    EARLIER,
     EXPECTED,
     Expectation,
     Flow,
@@ -116,8 +117,12 @@ class Errors(Answer):
         return [] if row["code"] is None else super().names(row, option)
 
     def add(self, exchange: Exchange) -> None:
+        self._expectation.note_hole(exchange)
         if exchange.outcome == NO_ANSWER:
             self._add_unanswered(exchange)
+            return
+        if exchange.is_uncertain:
+            # What it says may be the answer to another API.
             return
         codes = error_counts(exchange)
         if codes:
@@ -141,15 +146,15 @@ class Errors(Answer):
 
     def _add_code(self, exchange: Exchange, code: int, times: int) -> None:
         expected = self._expectation.reason(exchange, code)
-        passes = expected is None and may_pass(exchange, code)
+        passes = not expected and may_pass(exchange, code)
         appears = passes and may_appear(exchange.api_key, code)
         for topic, partition, count in self._places(exchange, code, times, appears):
             for fault in self._faults_of(exchange, code, count, topic, partition, appears):
-                if expected is not None:
+                if isinstance(expected, str):
                     self.count(fault.expected, expected, count)
                 elif passes:
                     self._burst(fault.bursts, exchange.timestamp, count)
-                elif hangs_on_role(exchange, code):
+                elif expected is None or hangs_on_role(exchange, code):
                     fault.unknown += count
 
     def _places(
@@ -250,6 +255,9 @@ class Errors(Answer):
         for api, flow, key, fault in faults:
             row, verdicts = rows.setdefault((api, flow.api_key, flow.code, key), (_Fault(), Counter()))
             row.merge(fault)
+            if told.begun:
+                # A Fetch may have succeeded before.
+                row.unknown += row.expected.pop(EARLIER, 0)
             for burst in fault.bursts:
                 verdicts[successes.passed(flow, flows[flow].around(burst))] += burst.times
         found = [

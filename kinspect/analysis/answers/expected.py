@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kinspect.analysis.bursts import Burst, Bursts
 from kinspect.kafka.connection.roles import CLUSTER, FOLLOWER
 from kinspect.kafka.exchange.exchange import Exchange
+from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import UNANSWERED
 from kinspect.model import NS_PER_MS, NS_PER_SECOND
 from kinspect.protocol.apikeys import (
@@ -39,8 +40,7 @@ LONGEST_NS = 30 * NS_PER_SECOND
 """An election or the like takes less: longer bursts of errors do not pass by themselves, and what succeeds later is
 no sign that they did."""
 GIVEN_UP_NS = 5 * NS_PER_SECOND
-"""Clients ask again sooner: one that did not in this time has given up, and a follower has nothing to ask for any
-more."""
+"""Followers ask again sooner: one that did not in this time has nothing to ask for any more."""
 EXPECTED = {
     "capture_end": "the capture ends first",
     "gap": "the capture lost it",
@@ -56,6 +56,7 @@ PASSED = "it passed within seconds, and the client went on"
 WAITED = "each time it passed, and the client went on"
 SETTLED = "it came no more, as followers ask until they are answered"
 APPEARED = "the topic was there a moment later"
+EARLIER = "the session was of an earlier connection (KIP-227)"
 POLLS = frozenset({FETCH, SHARE_FETCH})
 FETCHES = POLLS | {SHARE_ACKNOWLEDGE}
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
@@ -64,41 +65,46 @@ INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_grou
 
 class Rule(NamedTuple):
     """Error codes of some APIs that are part of normal operation if `holds`, which is given the exchange, the code, and
-    True if a fetch succeeded on its connection before."""
+    whether a fetch succeeded on its connection before. None: nothing tells."""
 
     codes: frozenset[int]
     apis: frozenset[int]
-    holds: Callable[[Exchange, int, bool], bool]
+    holds: Callable[[Exchange, int, bool | None], bool | None]
     reason: str
 
 
-def _always(_: Exchange, __: int, ___: bool) -> bool:
+def _always(_: Exchange, __: int, ___: bool | None) -> bool | None:
     return True
 
 
-def _is_new_member(exchange: Exchange, _: int, __: bool) -> bool:
-    request = exchange.request
-    body = request.decode(frozenset({"member_id"})).body if request is not None else None
-    return not (body or {}).get("member_id")
+def _is_new_member(exchange: Exchange, _: int, __: bool | None) -> bool | None:
+    member = _value(exchange.request, "member_id")
+    return None if member is None else not member
 
 
-def _begins(_: Exchange, __: int, fetched: bool) -> bool:
-    return not fetched
+def _begins(_: Exchange, __: int, fetched: bool | None) -> bool | None:
+    return None if fetched is None else not fetched
 
 
-def _is_of_controller(exchange: Exchange, _: int, __: bool) -> bool:
+def _is_of_controller(exchange: Exchange, _: int, __: bool | None) -> bool | None:
     """True if the broker took a controller for the one in charge: the code is that of single partitions."""
-    response = exchange.response
-    body = response.decode(frozenset({"error_code"})).body if response is not None else None
-    return (body or {}).get("error_code") == 0
+    code = _value(exchange.response, "error_code")
+    return None if code is None else code == 0
 
 
-def _makes_internal(exchange: Exchange, code: int, _: bool) -> bool:
-    return INTERNAL.issuperset(exchange.summary.error_topics.get(code) or exchange.summary.topics)
+def _makes_internal(exchange: Exchange, code: int, _: bool | None) -> bool | None:
+    topics = exchange.summary.error_topics.get(code) or exchange.summary.topics
+    return INTERNAL.issuperset(topics) if topics else None
 
 
-def _is_follower(exchange: Exchange, _: int, __: bool) -> bool:
-    return exchange.role == FOLLOWER
+def _is_follower(exchange: Exchange, _: int, __: bool | None) -> bool | None:
+    return None if exchange.role is None else exchange.role == FOLLOWER
+
+
+def _value(message: WireMessage | None, name: str) -> Any:
+    """A field of a message; None where it was not captured."""
+    body = message.decode(frozenset({name})).body if message is not None else None
+    return (body or {}).get(name)
 
 
 RULES = (
@@ -113,7 +119,7 @@ RULES = (
         frozenset({35}), frozenset({API_VERSIONS}), _always, "the client goes on in a lower version (KIP-511)"
     ),
     Rule(frozenset({46}), frozenset({PRODUCE}), _always, "the batch came twice, and is kept once (KIP-98)"),
-    Rule(frozenset({70, 122}), FETCHES, _begins, "the session was of an earlier connection (KIP-227)"),
+    Rule(frozenset({70, 122}), FETCHES, _begins, EARLIER),
     Rule(frozenset({84}), frozenset({ELECT_LEADERS}), _always, "the election would change nothing"),
     # Error 13 was the name of this for single partitions up to 0.9 (StaleLeaderEpoch).
     Rule(
@@ -189,15 +195,17 @@ class Expectation:
     show; those that only pass soon look like any other."""
 
     def __init__(self) -> None:
-        self._fetched: dict[str, None] = {}
+        # By connection, whether a Fetch succeeded; None: one may have that was not seen.
+        self._fetched: dict[str, bool | None] = {}
 
-    def reason(self, exchange: Exchange, code: int) -> str | None:
-        """The reason why an error code of an exchange is expected; None if it is not."""
-        fetched = exchange.connection.connection_id in self._fetched
+    def reason(self, exchange: Exchange, code: int) -> str | bool | None:
+        """The reason why an error code of an exchange is expected; False if it is not, None if nothing tells."""
+        fetched = self._fetched.get(exchange.connection.connection_id, False)
         for rule in RULES:
-            if code in rule.codes and exchange.api_key in rule.apis and rule.holds(exchange, code, fetched):
-                return rule.reason
-        return None
+            if code in rule.codes and exchange.api_key in rule.apis:
+                holds = rule.holds(exchange, code, fetched)
+                return rule.reason if holds else holds
+        return False
 
     def holds(self, exchange: Exchange) -> bool:
         """True if an exchange failed as is expected."""
@@ -206,13 +214,21 @@ class Expectation:
         codes = exchange.summary.error_counts
         return bool(codes) and all(self.reason(exchange, code) for code in codes)
 
+    def note_hole(self, exchange: Exchange) -> None:
+        """Note that exchanges before this one may be missing."""
+        connection = exchange.connection.connection_id
+        if exchange.after_hole and connection not in self._fetched:
+            self._keep(connection, None)
+
     def note(self, exchange: Exchange) -> None:
         """Note an exchange that succeeded."""
-        connection = exchange.connection.connection_id
-        if exchange.api_key in FETCHES and connection not in self._fetched:
-            self._fetched[connection] = None
-            if len(self._fetched) > CONNECTIONS_KEPT:
-                del self._fetched[next(iter(self._fetched))]
+        if exchange.api_key in FETCHES:
+            self._keep(exchange.connection.connection_id, True)
+
+    def _keep(self, connection: str, fetched: bool | None) -> None:
+        self._fetched[connection] = fetched
+        if len(self._fetched) > CONNECTIONS_KEPT:
+            del self._fetched[next(iter(self._fetched))]
 
 
 def unanswered_reason(exchange: Exchange) -> str | None:
@@ -222,13 +238,14 @@ def unanswered_reason(exchange: Exchange) -> str | None:
         return EXPECTED.get(reason)
     if _waits_for_records(exchange):
         return LEFT
-    return BEHIND if exchange.in_flight else None
+    return BEHIND if exchange.in_flight and exchange.queue_known else None
 
 
 def may_have_waited(exchange: Exchange) -> bool:
-    """True for a Fetch of which is not known for how long it may wait, as its connection ended: it was cut."""
-    unknown = exchange.summary.max_wait_ms is None and exchange.outcome_reason in ENDED
-    return unknown and exchange.api_key in POLLS
+    """True for a request without an answer whose connection ended, where nothing tells whether it stood behind others,
+    or for how long a Fetch may wait, as it was cut."""
+    is_cut = exchange.api_key in POLLS and exchange.summary.max_wait_ms is None
+    return exchange.outcome_reason in ENDED and (is_cut or not exchange.queue_known)
 
 
 def _waits_for_records(exchange: Exchange) -> bool:
@@ -304,9 +321,12 @@ class Successes(NamedTuple):
             return None if kind.often and not self.whole else False
         if any(each.has_after(burst.last, LONGEST_NS) for each in went_on):
             return APPEARED if flow.topic is not None else PASSED
-        if not self.whole or self.end is None or self.end - burst.last < GIVEN_UP_NS:
+        if not self.whole or self.end is None:
             return None
-        return SETTLED if flow.follower and flow.code in LEADERSHIP | {UNKNOWN_TOPIC} else False
+        quiet = self.end - burst.last
+        if flow.follower and flow.code in LEADERSHIP | {UNKNOWN_TOPIC}:
+            return SETTLED if quiet >= GIVEN_UP_NS else None
+        return False if quiet >= LONGEST_NS else None
 
     def _went_on(self, flow: Flow) -> Iterable[Bursts]:
         if flow.topic is not None:

@@ -187,6 +187,9 @@ class History:
         outcome = (
             COMMITTED if event.value == 1 else self._how_aborted(there, event) if event.value == 0 else None
         )
+        if event.epoch > there.epoch:
+            # The coordinator takes the next epoch, and nothing of this one any more.
+            self._replaced.add((there.producer, there.epoch))
         self._end(there, outcome, 0 if _may_be_later(there) else event.done or event.time)
 
     def _state(self, event: Event) -> None:

@@ -84,8 +84,11 @@ class Pending:
             self._mixed = False
             if self._passed:
                 self._close_hole()
-        elif not self._overlapped:
-            self._overlapped = self._hole != NO_HOLE or not self.is_doubtful()
+            exchange.queue_known = self._hole == NO_HOLE
+        else:
+            exchange.queue_known = self._waits_behind()
+            if not self._overlapped:
+                self._overlapped = self._hole != NO_HOLE or not self.is_doubtful()
         self._in_order[number] = exchange
         correlation_id = exchange.correlation_id
         if not self._recur and correlation_id is not None:
@@ -94,6 +97,11 @@ class Pending:
             self._repeated.setdefault(correlation_id, deque()).append(number)
         else:
             self._first[correlation_id] = number
+
+    def _waits_behind(self) -> bool:
+        """True if the youngest request here is not answered: answers to all older ones may lie in a hole."""
+        youngest = next(reversed(self._in_order))
+        return youngest >= self._doubtful and self._in_order[youngest].doubt is None
 
     def _note_id(self, correlation_id: int) -> None:
         """Note a request's id, and whether it may have come before. Java's clients have a run of ids for logins."""

@@ -19,6 +19,7 @@ NO_RESPONSE: Final = "no_response"
 ORPHAN: Final = "orphan"
 KAFKA: Final = "kafka"
 SASL_TOKEN: Final = "sasl_token"
+UNCERTAIN: Final = "uncertain_pairing"
 TOKEN_NAME: Final = "SaslToken"
 """Name shown as the API of a raw SASL token."""
 
@@ -30,14 +31,14 @@ class Pair:
     `kafka` or `sasl_token`; `outcome` (`answered`, `unanswered`, `no_response`, `orphan`) and `outcome_reason` are the
     words of the JSON lines. `api_key`, `api_version` and `correlation_id` are None where no Kafka header was seen; then
     `api_candidates` are the names of APIs that fit. `completed_at`: ns since the epoch. `in_flight`: requests of the
-    connection that waited when this one was sent. `role`, `principal`, `mechanism`, `software_name`,
-    `software_version`: those of the client, as far as known. `key`: place in the order of lines;
-    `order`: number among the run's exchanges, from 1.
+    connection that waited when this one was sent; `queue_known` is False if others may have, or none of these. `role`,
+    `principal`, `mechanism`, `software_name`, `software_version`: those of the client, as far as known. `key`: place in
+    the order of lines; `order`: number among the run's exchanges, from 1.
     """
 
     STATE: ClassVar = (
         *("kind", "api_key", "api_version", "correlation_id", "client_id", "in_flight"),
-        *("latency_known", "plain_answer", "doubt", "retransmitted"),
+        *("latency_known", "plain_answer", "doubt", "queue_known", "retransmitted"),
     )
     __slots__ = (
         *STATE,
@@ -82,6 +83,7 @@ class Pair:
         self.order = 0
         self.completed_at: int | None = None
         self.in_flight = 0
+        self.queue_known = True
         self.previous_response_end: int | None = None
         # No response may have been missed that came between its request and its own response.
         self.service_known = True
@@ -142,6 +144,11 @@ class Pair:
         """Node id of the broker, if an earlier response reported it for the broker's address; else None."""
         ends = self.connection
         return ends.names.node_id(ends.broker_ip, ends.broker_port, self.key)
+
+    @property
+    def is_uncertain(self) -> bool:
+        """True if the response may be that to another request."""
+        return any(problem.code == UNCERTAIN for problem in self.noted)
 
     @property
     def timestamp(self) -> int | None:

@@ -9,7 +9,7 @@ from kinspect.output.answers.layout import ERROR, NOTE, Clock, Column, Layout, R
 EXPECTED = frozenset({"CONCURRENT_TRANSACTIONS"})
 """Error codes that belong to transactions that follow each other quickly."""
 ENDED = frozenset({"committed", "aborted"})
-UNSEEN = "end not seen"
+UNSEEN = "outcome not seen"
 ABORTED_SHOWN = 3
 NAMELESS = "UNKNOWN_CODE_"
 """What names of codes begin with that no release of Kafka has: no filter asks for them."""
