@@ -55,7 +55,7 @@ class Wire:
     conflicts: tuple[int, int] = (0, 0)
     packets: tuple[int, int] = (1, 1)
     bytes: tuple[int, int] = (1, 1)
-    handshake: tuple[int, int, int] | None = None
+    handshake: tuple[tuple[int, int], tuple[int, int]] | None = None
     addresses: tuple[tuple[bytes, int], tuple[bytes, int]] = (
         (ip_address("10.0.0.1").packed, 41234),
         (ip_address("10.0.0.9").packed, 9092),
