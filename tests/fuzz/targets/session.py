@@ -47,6 +47,7 @@ class Flow:
     packets: tuple[int, int] = (1, 1)
     bytes: tuple[int, int] = (1, 1)
     conflicts: tuple[int, int] = (0, 0)
+    handshake: None = None
 
 
 def write(first: int, pieces: list[tuple[int, bytes | int]]) -> bytes:
