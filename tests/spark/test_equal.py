@@ -28,7 +28,8 @@ def comparable(found):
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_the_captures_of_a_folder_as_one_timeline(local, folder):
-    paths = sorted(folder.glob("*.pcap*"))
+    # Packets that come again a second later are copies for a run, which looks for them in all files, not for an island.
+    paths = [path for path in sorted(folder.glob("*.pcap*")) if "twice" not in path.name]
     keylog = b"".join(path.read_bytes() for path in map(keylog_beside, paths) if path.exists())
     for kind, table in KINDS:
         rows = local.rows(paths, table, view=WHOLE, split_bytes=2_000, keylog=keylog)
