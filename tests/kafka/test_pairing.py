@@ -105,17 +105,6 @@ class TestLostRequests:
         conversation.broker(*[heartbeat_answer(1)] * 3)
         assert codes(conversation.close()) == [["uncertain_pairing"], ["uncertain_pairing"], []]
 
-    @pytest.mark.parametrize("order", [(CLIENT, BROKER), (BROKER, CLIENT)])
-    def test_an_answer_from_before_its_request_may_be_that_to_another_one(self, order: Sequence[int]) -> None:
-        conversation = Conversation(Wire(syn=None))
-        sent = {BROKER: (MS, heartbeat_answer(1)), CLIENT: (2 * MS, heartbeat(1))}
-        for number, sender in enumerate(order):
-            time, message = sent[sender]
-            conversation.connection.data(sender, time, number, message, 0, len(message))
-        (exchange,) = conversation.close()
-        assert codes([exchange]) == [["uncertain_pairing"]]
-        assert exchange.latency_ns is None
-
     def test_ids_that_count_are_sure_from_the_begin_of_the_capture(self) -> None:
         conversation = Conversation(wire=Wire(syn=None)).client(heartbeat(1), heartbeat(2))
         assert codes(conversation.broker(heartbeat_answer(1), heartbeat_answer(2)).close()) == [[], []]

@@ -516,9 +516,7 @@ class Session:
             self._pending.is_doubtful() or (older is not None and older.kind == SASL_TOKEN)
         ):
             self._lost(message)
-        if self._pending.is_unsure(
-            correlation_id, self._looks_back or _is_earlier(message, exchange.request)
-        ):
+        if self._pending.is_unsure(correlation_id, self._looks_back):
             exchange.noted += (Problem(RESPONSE, UNCERTAIN, UNSURE),)
             exchange.latency_known = False
         alone = not exchange.in_flight and not self._pending.follows_lost(correlation_id)
@@ -666,13 +664,6 @@ def _header_text(client_id: str | None) -> bytes | None:
         return b"\xff\xff"
     text = client_id.encode()
     return len(text).to_bytes(2) + text if len(text) <= LONGEST_TEXT else None
-
-
-def _is_earlier(response: WireMessage, request: WireMessage | None) -> bool:
-    """True if a response came before the request."""
-    if request is None or request.first_time is None or response.last_time is None:
-        return False
-    return response.last_time < request.first_time
 
 
 def _answers(data: bytes, start: int, end: int, exchange: Exchange) -> bool:
