@@ -135,18 +135,6 @@ class Half:
         packets come later than they were sent, or not at all."""
         return self.far >= 0 and self.peer.ack >= 0 and distance(self.peer.ack, self.far) > 0
 
-    def answers(self, ack: int) -> bool:
-        """While the connection is opening: true if both directions sent something, and the acknowledgment of this one's
-        packet covers all that was seen of the peer and no more. Then the two are in order."""
-        held, of_peer = self.held, self.peer.held
-        return (
-            ack == self.peer.far
-            and held is not None
-            and of_peer is not None
-            and bool(held.pieces)
-            and bool(of_peer.pieces)
-        )
-
     def has_reached(self, number: int) -> bool:
         """True if everything before the sequence number was seen, or lies before something seen."""
         if not self.seen:

@@ -21,8 +21,7 @@ from kinspect.tcp.sequence import MASK, MAX_WINDOW, distance
 PATIENCE: Final = 8
 # Packets of its island for which a connection waits, since the capture may have packets around its ends in the
 # wrong order: before anything is handed on if its first packet was no SYN (the request may come behind its
-# response), unless a direction answers the other before, and before a reset closes it (the data that was answered
-# with the reset may come behind it).
+# response), and before a reset closes it (the data that was answered with the reset may come behind it).
 LINGER_PACKETS: Final = 8
 # Packets of a connection by which a packet may be late where adjacent packets changed places.
 SWAPPED_PACKETS: Final = 4

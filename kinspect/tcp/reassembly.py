@@ -381,8 +381,7 @@ class Reassembler:
             self._remember(connection)
         else:
             self._go_on(connection, island.clock)
-            shown = connection.linger_packet == NEVER or half.answers(segment[3])
-            if connection.opening and shown and not connection.is_late:
+            if connection.opening and connection.linger_packet == NEVER and not connection.is_late:
                 self._end_lingering(connection, island.clock)
         return half
 

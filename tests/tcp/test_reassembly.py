@@ -111,14 +111,9 @@ MANY = 20  # exchanges: more packets than a hole waits for
             id="no SYN, what the peer acknowledged says where the stream starts",
         ),
         pytest.param(
-            [b("A", 7, 13, ANSWER), a("A", 13, 13), a("A", 7, 7, GET), *exchange(2)],
+            [b("A", 7, 13, ANSWER), a("A", 13, 13), exchange(2)[0], a("A", 7, 7, GET), exchange(2)[1]],
             [data(1, GET), data(0, ANSWER), data(1, GET), data(0, ANSWER), END],
             id="no SYN, the first bytes late",
-        ),
-        pytest.param(
-            [*exchange(1), *exchange(0), *exchange(2)],
-            [*CALM, *CALM, END],
-            id="no SYN, each answers the other, so nothing earlier is waited for",
         ),
         pytest.param(
             [a("A", 7, 7), a("A", 7, 7, GET), b("A", 6, 7, b"?"), b("A", 7, 13, ANSWER)],
