@@ -17,7 +17,7 @@ from kinspect.capture.reader import (
 )
 from kinspect.capture.source import Begin, Source
 from kinspect.capture.unsupported import unsupported
-from kinspect.model import Block
+from kinspect.model import NS_PER_SECOND, Block
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -124,7 +124,7 @@ def _walk(block: Block, position: int, variant: FileLayout, fcs: int) -> tuple[i
         if wire != captured or fcs:
             wire = max(max(wire, captured) - fcs, 0)
             end = min(end, start + wire)
-        times.append(seconds * 1_000_000_000 + fraction * fraction_ns)
+        times.append(seconds * NS_PER_SECOND + fraction * fraction_ns)
         starts.append(start)
         ends.append(end)
         wire_lengths.append(wire)

@@ -21,7 +21,7 @@ from kinspect.capture.reader import (
 )
 from kinspect.capture.source import Begin, Source
 from kinspect.capture.unsupported import unsupported
-from kinspect.model import FRAME_BITS, Block
+from kinspect.model import FRAME_BITS, NS_PER_SECOND, Block
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -118,7 +118,7 @@ def _walk(block: Block, position: int) -> tuple[int, int, int, int]:
             return position, captured, length, dropped
         position += length
         dropped = max(dropped, drops)
-        add_time(seconds * 1_000_000_000 + microseconds * 1000)
+        add_time(seconds * NS_PER_SECOND + microseconds * 1000)
         add_start(start)
         add_end(start + captured)
         add_wire(max(wire, captured))

@@ -110,9 +110,16 @@ class Clients(Answer):
             client.resets += is_reset
 
     def result(self, told: Told) -> list[Row]:
-        together = _together(self._clients)
+        rates = {ends: client.windows.busiest() for ends, client in self._clients.items()}
+        of_ids = _together(self._clients, rates)
+        nobody = _Together()
         rows = [
-            _row(client_id, client_ip, client, together.get(client_id, _Together()))
+            _row(
+                client_id,
+                client_ip,
+                client,
+                _storms(rates[client_id, client_ip], of_ids.get(client_id, nobody)),
+            )
             for (client_id, client_ip), client in self._clients.items()
         ]
         return sorted(rows, key=_place)
@@ -132,11 +139,13 @@ class _Together:
     addresses: Counter[str] = field(default_factory=Counter)
 
 
-def _together(clients: Records[ClientUse]) -> dict[str | None, _Together]:
+def _together(
+    clients: Records[ClientUse], rates: dict[tuple[str | None, str], dict[str, Busiest]]
+) -> dict[str | None, _Together]:
     found: dict[str | None, _Together] = {}
-    for (client_id, _), client in clients.items():
-        busiest = client.windows.busiest()
-        often = [name for name, least in THRESHOLDS.items() if _per_second(busiest, name) >= least / SHARE]
+    for (client_id, client_ip), client in clients.items():
+        own = rates[client_id, client_ip]
+        often = [name for name, least in THRESHOLDS.items() if _per_second(own, name) >= least / SHARE]
         if client_id and often:
             together = found.setdefault(client_id, _Together())
             together.windows.merge(client.windows.only(often))
@@ -144,7 +153,7 @@ def _together(clients: Records[ClientUse]) -> dict[str | None, _Together]:
     return found
 
 
-def _row(client_id: str | None, client_ip: str, client: ClientUse, together: _Together) -> Row:
+def _row(client_id: str | None, client_ip: str, client: ClientUse, storms: list[Row]) -> Row:
     return {
         "client_id": client_id,
         "client_ip": client_ip,
@@ -159,7 +168,7 @@ def _row(client_id: str | None, client_ip: str, client: ClientUse, together: _To
         "bytes_sent": client.bytes_sent,
         "bytes_received": client.bytes_received,
         "apis": _apis(client),
-        "storms": _storms(client, together),
+        "storms": storms,
         "resets": client.resets,
         "first": iso_time(client.first),
         "last": iso_time(client.last),
@@ -188,9 +197,8 @@ def _apis(client: ClientUse) -> dict[str, Row]:
     }
 
 
-def _storms(client: ClientUse, together: _Together) -> list[Row]:
-    own, of_id = client.windows.busiest(), together.windows.busiest()
-    found = []
+def _storms(own: dict[str, Busiest], together: _Together) -> list[Row]:
+    of_id, found = together.windows.busiest(), []
     for api, threshold in THRESHOLDS.items():
         if _per_second(own, api) >= threshold:
             found.append(_storm(api, own[api], threshold, 1))

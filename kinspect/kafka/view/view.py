@@ -148,9 +148,9 @@ class _LineMaker:
     """Makes lines with some of the keys, in their order. What none of them is made of is not worked out."""
 
     def __init__(self, keys: Iterable[str]) -> None:
-        self.blank = dict.fromkeys(keys)
+        self._blank = dict.fromkeys(keys)
         made = {
-            kind: [(key, LINE_KEYS[key][1]) for key in self.blank if LINE_KEYS[key][0] == kind]
+            kind: [(key, LINE_KEYS[key][1]) for key in self._blank if LINE_KEYS[key][0] == kind]
             for kind in (_EXCHANGE, _VIEWED, _SUMMARY, _PROBLEMS)
         }
         self._of_exchange = made[_EXCHANGE]
@@ -159,7 +159,7 @@ class _LineMaker:
         self._of_problems = made[_PROBLEMS]
 
     def line(self, exchange: Pair, view: View) -> Shown:
-        shown: Shown = self.blank.copy()
+        shown: Shown = self._blank.copy()
         for key, make in self._of_exchange:
             shown[key] = make(exchange)
         for key, make in self._viewed:

@@ -209,9 +209,9 @@ class Store:
 
     def ends(self, found: Row) -> Ends:
         """The ends of its connection."""
-        *names, tls, numbers = self.connection(found)
+        *names, tls, handshake = self.connection(found)
         ends = Ends(*(*names, self.names, self.inputs.names, self.inputs.caps, Counts(), tls))
-        ends.handshake = None if numbers is None else tuple(numbers)
+        ends.handshake = None if handshake is None else tuple(handshake)
         return ends
 
     def _made(self, index: int, found: Row, messages: Messages) -> Exchange:
