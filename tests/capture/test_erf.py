@@ -46,8 +46,11 @@ def path(tmp_path):
 @given(st.integers(1, 2**32 - 1), st.integers(0, 2**32 - 1))
 def test_a_time_is_that_of_the_nearest_nanosecond(tmp_path_factory, seconds, fraction):
     path = tmp_path_factory.getbasetemp() / "x.erf"
-    path.write_bytes(ethernet(b"frame", seconds=seconds, fraction=fraction))
-    (packet,) = read(path).packets
+    # Behind another record: some times, as a file's first bytes, are the begin of a zstd frame.
+    path.write_bytes(
+        ethernet(b"first", seconds=seconds) + ethernet(b"frame", seconds=seconds, fraction=fraction)
+    )
+    _, packet = read(path).packets
     exact = (seconds + Fraction(fraction, 2**32)) * 10**9
     assert abs(packet.time - exact) <= Fraction(1, 2)
 
