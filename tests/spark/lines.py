@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import orjson
+import pytest
 
+import kinspect
 from kinspect.capture import open_timeline
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View, iso_time
@@ -32,6 +34,16 @@ def lines(paths, emit="exchange", view=WHOLE, caps=None, keylog=b""):
     found.sort(key=lambda line: line.key)
     shown = (view.exchange(line) if isinstance(line, Exchange) else line.to_dict() for line in found)
     return [_in_tables(orjson.loads(orjson.dumps(line))) for line in shown]
+
+
+def answer(name, paths, **more):
+    """The object of `kinspect.answer` as Spark gives it: of times as they stand, and without twins."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kinspect.capture.timeline.Timeline.set_clocks", lambda _: None)
+        found = kinspect.answer(name, [*map(str, paths)], **more)
+    assert found["capture"]["twins"] == 0
+    found["capture"]["twins"] = None
+    return found
 
 
 def _in_tables(line):

@@ -4,6 +4,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from lines import answer as wanted
 from lines import plain
 
 import kinspect
@@ -26,7 +27,7 @@ def answer():
 @each_answer
 def test_the_object_is_that_of_kinspect_answer(spark, answer, name):
     paths = sorted((CAPTURES / "2.8.2").glob("*.pcap*"))
-    assert answer(spark, paths, name, partitions=5) == kinspect.answer(name, paths)
+    assert answer(spark, paths, name, partitions=5) == wanted(name, paths)
 
 
 @pytest.mark.parametrize(
@@ -40,14 +41,14 @@ def test_the_object_is_that_of_kinspect_answer(spark, answer, name):
 )
 def test_options_and_filters(spark, answer, name, options):
     found = answer(spark, str(TXN), name, partitions=3, **options)
-    assert found == kinspect.answer(name, TXN, **options)
+    assert found == wanted(name, [TXN], **options)
     assert found["rows"]
 
 
 def test_secrets(spark, answer):
     keylog, path = (CAPTURES / "tls" / name for name in ("tls13.keys.log", "tls13.pcap.gz"))
     found = answer(spark, path, "clients", keylog=keylog)
-    assert found == kinspect.answer("clients", path, keylog=keylog)
+    assert found == wanted("clients", [path], keylog=keylog)
     assert any(row["tls"] for row in found["rows"])
 
 
@@ -56,7 +57,7 @@ def test_names_given_beforehand(spark, answer):
     ids = [row["topic_id"] for row in kinspect.answer("topics", path)["rows"] if row["topic_id"]]
     names = {topic_id: f"given-{number}" for number, topic_id in enumerate(sorted(set(ids)))}
     found = answer(spark, path, "topics", topic_names=names)
-    assert found == kinspect.answer("topics", path, topic_names=names)
+    assert found == wanted("topics", [path], topic_names=names)
 
 
 def test_a_capture_that_ends_early_is_told_and_counted(spark, answer, tmp_path):

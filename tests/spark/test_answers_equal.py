@@ -6,11 +6,10 @@ from pathlib import Path
 
 import orjson
 import pytest
-from lines import plain
+from lines import answer, plain
 from support.decoded import keylog_beside
 from traffic import captures, rotated
 
-import kinspect
 from kinspect.analysis.names import ANSWERS
 
 pytestmark = pytest.mark.tools
@@ -43,15 +42,8 @@ def made(local, paths, shuffled=None, chosen=None, **more):
 
 
 def wanted(paths, **more):
-    """The objects of all answers, by `kinspect.answer`, as Spark gives them: it takes times as they stand, and tells no
-    twins."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kinspect.capture.timeline.Timeline.set_clocks", lambda _: None)
-        found = [kinspect.answer(name, [*map(str, paths)], **more) for name in ANSWERS]
-    for one in found:
-        assert one["capture"]["twins"] == 0
-        one["capture"]["twins"] = None
-    return found
+    """The objects of all answers, by `kinspect.answer`."""
+    return [answer(name, paths, **more) for name in ANSWERS]
 
 
 def whole(local, folder):
