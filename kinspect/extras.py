@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 
 from kinspect.errors import MissingLibraryError
+from kinspect.wording import plural
 
 EXTRAS = {
     "explore": {"textual": "textual"},
@@ -33,7 +34,7 @@ def need(extra: str, who: str) -> None:
     `who`: what needs them, in the words of the user: an option or a command.
     """
     if missing := _missing(extra):
-        are = "is" if len(missing) == 1 else "are"
+        are = plural(len(missing), "is", "are")
         raise MissingLibraryError(
             f"{who} needs {_listed(missing)}, which {are} not installed: {install(extra)}"
         )

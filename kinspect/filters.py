@@ -25,6 +25,7 @@ from kinspect.kafka.wire.wait import CAUSES
 from kinspect.model import NS_PER_DAY, NS_PER_MS, NS_PER_SECOND, NS_PER_US
 from kinspect.protocol import schema
 from kinspect.protocol.apikeys import ENVELOPE
+from kinspect.wording import did_you_mean
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
@@ -461,17 +462,8 @@ def _api_predicate(value: str) -> Predicate:
 
 def unknown_api(value: str, names: Iterable[str]) -> KinspectError:
     """The error for a name that is none of the APIs' `names`, with those that may be meant."""
-    known = {name.lower(): name for name in names}
-    return KinspectError(f"there is no API {value!r}: {_meant(value, known, 'kinspect schema')}")
-
-
-def _meant(value: str, known: Mapping[str, str], see: str) -> str:
-    """Hint for an unknown name: the names that may be meant, by what they are written like, or where all are."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(value.lower(), known, n=3)
-    meant = dict.fromkeys(known[name] for name in close)
-    return f"did you mean {', '.join(meant)}?" if meant else f"see `{see}`"
+    hint = did_you_mean(value.lower(), ((name.lower(), name) for name in names))
+    return KinspectError(f"there is no API {value!r}: {hint or 'see `kinspect schema`'}")
 
 
 def _word_predicate(kind: str, words: Sequence[str]) -> Callable[[str], Predicate]:
@@ -490,12 +482,13 @@ def _error_predicate(value: str) -> Predicate:
     matches = glob(value.upper())
     if any(map(matches, map(schema.error_name, ERROR_CODES))) or any(map(matches, map(str, ERROR_CODES))):
         return matches
-    known = {
-        name.lower(): error.name
+    known = (
+        (name.lower(), error.name)
         for error in schema.errors().values()
         for name in (error.name, *error.old_names, *error.scala_names)
-    }
-    raise KinspectError(f"there is no error {value!r}: {_meant(value, known, 'kinspect schema errors')}")
+    )
+    hint = did_you_mean(value.lower(), known) or "see `kinspect schema errors`"
+    raise KinspectError(f"there is no error {value!r}: {hint}")
 
 
 def _port_predicate(value: str) -> Predicate:

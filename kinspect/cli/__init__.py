@@ -18,6 +18,7 @@ from kinspect.analysis.names import ANSWERS
 from kinspect.cli import completed
 from kinspect.errors import KinspectError, shortened
 from kinspect.form import COMPILED
+from kinspect.wording import did_you_mean
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -113,13 +114,10 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            import difflib
-
-            close = difflib.get_close_matches(args[0], COMMANDS)
-            if not close:
+            hint = did_you_mean(args[0], zip(COMMANDS, COMMANDS, strict=True), " or ")
+            if not hint:
                 raise
-            hint = f"Did you mean {' or '.join(close)}?"
-            raise click.UsageError(f"{error.message} {hint}", ctx) from None
+            raise click.UsageError(f"{error.message} {hint.capitalize()}", ctx) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Commands and options; else files, as captures may stand alone."""

@@ -38,6 +38,7 @@ from kinspect.protocol.apikeys import SASL_AUTHENTICATE
 from kinspect.protocol.interpreter import Reading, Span
 from kinspect.protocol.schema import Layout
 from kinspect.protocol.versions import format_versions
+from kinspect.wording import counted, plural
 
 TEXT, JSON = "text", "json"
 AUTO = "auto"
@@ -153,9 +154,9 @@ def decode(
     others = candidates.others(found)
     click.echo((_json if format_name == JSON else _text)(parts, wire, best, others), nl=False)
     if best.message.after:
-        complain(
-            f"the size says {_bytes(best.message.size or 0)}, and {_follow(best.message.after)}: another message?"
-        )
+        size, after = best.message.size or 0, best.message.after
+        follow = plural(after, "follows", "follow")
+        complain(f"the size says {_bytes(size)}, and {_bytes(after)} {follow}: another message?")
     return FAILED if best.fit in (CUT, BROKEN) or _failed(parts.problems) else 0
 
 
@@ -320,8 +321,8 @@ def _missing(one: Guess) -> int:
 def _cut_text(one: Guess) -> str:
     size, here = one.message.size, len(one.message.data)
     if size is not None and one.message.missing:
-        return f"cut: {one.message.missing} of {_bytes(size)} are missing, {here} {'is' if here == 1 else 'are'} here"
-    return f"cut: {_bytes(one.amount)} or more {'is' if one.amount == 1 else 'are'} missing"
+        return f"cut: {one.message.missing} of {_bytes(size)} are missing, {here} {plural(here, 'is', 'are')} here"
+    return f"cut: {_bytes(one.amount)} or more {plural(one.amount, 'is', 'are')} missing"
 
 
 def _listed(others: list[Guess]) -> list[str]:
@@ -390,11 +391,7 @@ def _api_text(message: WireMessage) -> str:
 
 
 def _bytes(count: int) -> str:
-    return f"{count} byte{'s' * (count != 1)}"
-
-
-def _follow(count: int) -> str:
-    return f"{_bytes(count)} follow{'s' * (count == 1)}"
+    return counted(count, "byte", "")
 
 
 def _place(problem: Problem) -> str:
@@ -404,7 +401,7 @@ def _place(problem: Problem) -> str:
 def _written(span: Span, shown: dict[str, Any] | None, hidden: str, api_key: int | None) -> str:
     value = _plain(shown_value(span, shown))
     if span.type.startswith("[]") and value is not None:
-        return f"{value} elements" if value != 1 else "1 element"
+        return counted(value, "element", "")
     if value == HIDDEN:
         return hidden
     last_name = _LAST_NAME.search(span.path)

@@ -88,16 +88,16 @@ def of_reading(reading: BytesRead) -> Progress:
 
     def tell(seconds: float, bytes_read: int | None = None) -> str:
         # Loaded when there is something to show: most runs are shorter than that.
-        from kinspect.output import units
+        from kinspect import wording
 
         done, total = reading.bytes_read if bytes_read is None else bytes_read, reading.bytes_total
         speed = done / seconds
-        rate = f"{units.size(speed)}/s"
+        rate = f"{wording.size(speed)}/s"
         if not total:
-            return f"reading: {units.size(done)}, {rate}, {units.duration(seconds)}"
+            return f"reading: {wording.size(done)}, {rate}, {wording.duration(seconds)}"
         done = min(done, total)
-        left = f", {units.duration((total - done) / speed)} left" if done else ""
-        return f"reading: {100 * done // total}% of {units.size(total)}, {rate}{left}"
+        left = f", {wording.duration((total - done) / speed)} left" if done else ""
+        return f"reading: {100 * done // total}% of {wording.size(total)}, {rate}{left}"
 
     return Progress(tell)
 

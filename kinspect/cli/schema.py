@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import shutil
 import sys
@@ -21,6 +20,7 @@ from kinspect.protocol.schema import Api, ErrorCode, Field, Layout
 from kinspect.protocol.store import MessageDefinition
 from kinspect.protocol.versions import format_versions
 from kinspect.protocol.wire import ZERO_UUID
+from kinspect.wording import did_you_mean
 
 TEXT, JSON = "text", "json"
 ERRORS, RELEASES, ECS_TEMPLATE = "errors", "releases", "ecs-template"
@@ -213,9 +213,9 @@ def _errors(which: str) -> list[ErrorCode]:
     exact = [error for error in table.errors().values() if error.name.lower() == wanted]
     alike = [error for error in table.errors().values() if any(wanted in name for name in _names(error))]
     if not (exact or alike):
-        known = {error.name.lower(): error.name for error in table.errors().values()}
+        names = [error.name for error in table.errors().values()]
         raise KinspectError(
-            f"there is no error {which!r}: {_hint(which, known, f'kinspect schema {ERRORS}')}"
+            f"there is no error {which!r}: {_hint(which, names, f'kinspect schema {ERRORS}')}"
         )
     return exact or alike
 
@@ -340,16 +340,13 @@ def _record(name: str) -> MessageDefinition:
     errors = [error.name for error in table.errors().values()]
     commands = ERRORS, RELEASES, ECS_TEMPLATE
     others = (*table.api_names().values(), "RequestHeader", "ResponseHeader", *commands, *errors)
-    known = {**names, **{other.lower(): other for other in others}}
-    raise KinspectError(
-        f"there is no API, record message or error {name!r}: {_hint(name, known, 'kinspect schema')}"
-    )
+    hint = _hint(name, (*names.values(), *others), "kinspect schema")
+    raise KinspectError(f"there is no API, record message or error {name!r}: {hint}")
 
 
-def _hint(name: str, known: dict[str, str], command: str) -> str:
-    """A hint at names that may be meant; `known`: names by their lower case."""
-    close = difflib.get_close_matches(name.lower(), known, n=3)
-    return f"did you mean {', '.join(known[word] for word in close)}?" if close else f"see `{command}`"
+def _hint(name: str, known: Iterable[str], command: str) -> str:
+    """A hint at names that may be meant, or where all are."""
+    return did_you_mean(name.lower(), ((each.lower(), each) for each in known)) or f"see `{command}`"
 
 
 def _layout_row(layout: Layout) -> ApiRow:

@@ -8,8 +8,8 @@ from typing import Any
 from kinspect.output.escape import escape
 from kinspect.output.instead import instead
 from kinspect.output.tally import Tally
-from kinspect.output.units import counted
 from kinspect.tls.keylog import NONE_GIVEN
+from kinspect.wording import counted
 
 SERVER_NAMES_SHOWN = 3
 COUNTS_SHOWN = 8

@@ -19,6 +19,7 @@ from kinspect.output import Piece, PieceWriter
 from kinspect.output.actions import NO_ACTION, Action, action_of, is_login
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
+from kinspect.wording import counted
 
 FIELDS = frozenset(
     {
@@ -347,7 +348,7 @@ def _subjects(line: dict[str, Any]) -> Iterable[str]:
 
 def _counts(line: dict[str, Any]) -> Iterable[str]:
     if line["record_count"]:
-        yield f"{line['record_count']} record{'s' * (line['record_count'] != 1)}"
+        yield counted(line["record_count"], "record", "")
     if line["record_bytes"]:
         yield f"{line['record_bytes']} B"
 

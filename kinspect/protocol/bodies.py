@@ -16,6 +16,7 @@ from kinspect.protocol.memory import MAX_MEMORY, MOST_PER_BYTE
 from kinspect.protocol.projection import Body, Projection, projection
 from kinspect.protocol.schema import Layout
 from kinspect.protocol.wire import DECODE_FAILURES, UNKNOWN_TAGS
+from kinspect.wording import counted
 
 if TYPE_CHECKING:
     from kinspect.protocol.interpreter import Reading
@@ -221,7 +222,7 @@ def _explain(
         problems += (Problem(layout.direction, code, message, offset, end - failure.offset, failure.path),)
     elif reading.end != end:
         surplus = end - reading.end
-        message = f"{surplus} trailing byte{'s' if surplus > 1 else ''} after {layout.name} version {layout.version}"
+        message = f"{counted(surplus, 'trailing byte', '')} after {layout.name} version {layout.version}"
         problems += (Problem(layout.direction, "trailing_bytes", message, reading.end - base, surplus),)
     body = reading.body if fields is None else restrict(reading.body, projection(fields))
     return Decoded(body, layout, failure is None, problems)

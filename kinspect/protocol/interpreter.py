@@ -15,6 +15,7 @@ from kinspect.model import Problem
 from kinspect.protocol import memory
 from kinspect.protocol.projection import Body
 from kinspect.protocol.schema import Field, Layout
+from kinspect.wording import counted, plural
 
 _NUMBERS: Final = {
     "int8": ">b",
@@ -215,7 +216,7 @@ class _Reader:
         count = self.uvarint("number of tagged fields")
         if 2 * count > self.end - self.pos:
             raise self.short(
-                2 * count, f"{count} tagged field{'s' * (count != 1)}, {_bytes(self.end - self.pos)} left"
+                2 * count, f"{counted(count, 'tagged field', '')}, {_bytes(self.end - self.pos)} left"
             )
         self.span(start, "tags", count)
         self.path.pop()
@@ -278,7 +279,7 @@ class _Reader:
         if count is not None:
             least = max(_least_element(field), 1) * count
             if least > self.end - self.pos:
-                elements = "1 element needs" if count == 1 else f"{count} elements need"
+                elements = f"{counted(count, 'element', '')} {plural(count, 'needs', 'need')}"
                 raise self.short(least, f"{elements} at least {_bytes(least)}, {self.end - self.pos} left")
         self.span(start, f"[]{field.type}", count)
         if count is None:
@@ -337,7 +338,7 @@ class _Reader:
 
 
 def _bytes(count: int) -> str:
-    return f"{count} byte{'s' * (count != 1)}"
+    return counted(count, "byte", "")
 
 
 @cache

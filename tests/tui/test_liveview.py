@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 import kinspect
+from kinspect import wording
 from kinspect.analysis.frequent import Ranking
 from kinspect.analysis.histogram import Spread
 from kinspect.analysis.traffic import ApiResult, Fault, Names, TrafficResult
 from kinspect.kafka.wire.names import LearnedNames
-from kinspect.output import Style, units
+from kinspect.output import Style
 from kinspect.output.answers import layout
 from kinspect.output.console import make_console
 from kinspect.pipeline import Inspector
@@ -237,22 +238,22 @@ def test_a_row_holds_nothing_of_the_messages():
 @pytest.mark.parametrize(
     ("function", "number", "text"),
     [
-        (units.count, 999_999, "999,999"),
-        (units.count, 1_234_567, "1.23 M"),
-        (units.count, 10**30, "1000000000000 E"),
-        (units.rate, 0, "0"),
-        (units.rate, 0.001, "0.01"),
-        (units.rate, 0.996, "1.0"),
-        (units.rate, 9.96, "10"),
-        (units.rate, 999.6, "1.00 k"),
-        (units.rate, 1234, "1.23 k"),
-        (units.size, 999, "999 B"),
-        (units.size, 999.6, "1.00 kB"),
-        (units.size, 45_600_000, "45.6 MB"),
-        (units.duration, 59.9, "59s"),
-        (units.duration, 65, "1m 05s"),
-        (units.duration, 7380, "2h 03m"),
-        (units.duration, 363_600, "4d 05h"),
+        (wording.count, 999_999, "999,999"),
+        (wording.count, 1_234_567, "1.23 M"),
+        (wording.count, 10**30, "1000000000000 E"),
+        (wording.rate, 0, "0"),
+        (wording.rate, 0.001, "0.01"),
+        (wording.rate, 0.996, "1.0"),
+        (wording.rate, 9.96, "10"),
+        (wording.rate, 999.6, "1.00 k"),
+        (wording.rate, 1234, "1.23 k"),
+        (wording.size, 999, "999 B"),
+        (wording.size, 999.6, "1.00 kB"),
+        (wording.size, 45_600_000, "45.6 MB"),
+        (wording.duration, 59.9, "59s"),
+        (wording.duration, 65, "1m 05s"),
+        (wording.duration, 7380, "2h 03m"),
+        (wording.duration, 363_600, "4d 05h"),
     ],
 )
 def test_units(function, number, text):

@@ -11,6 +11,7 @@ from kinspect.kafka.view.projection import DECODED, SIZE, Tree
 from kinspect.protocol import schema
 from kinspect.protocol.store import FieldDefinition
 from kinspect.protocol.wire import UNKNOWN_TAGS
+from kinspect.wording import did_you_mean
 
 SUFFIXES: Final = (DECODED, SIZE)
 DERIVED: Final = frozenset(
@@ -32,10 +33,8 @@ def check_names(tree: Tree, prefix: str) -> None:
     """Raise KinspectError for a name in the tree that no body has. `prefix`: the tree's path (`request.body`)."""
     for name, below in tree.items():
         if not _is_known(name):
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, sorted(names()), n=3)
-            hint = f"did you mean {', '.join(close)}?" if close else "see `kinspect schema API --version N`"
+            close = did_you_mean(name, zip(names(), names(), strict=True))
+            hint = close or "see `kinspect schema API --version N`"
             raise KinspectError(f"unknown field '{prefix}.{name}': no message has such a field; {hint}")
         check_names(below, f"{prefix}.{name}")
 

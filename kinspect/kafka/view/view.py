@@ -25,6 +25,7 @@ from kinspect.kafka.wire.message import NOTHING_DECODED, WireMessage
 from kinspect.kafka.wire.pair import Pair
 from kinspect.kafka.wire.wait import wait
 from kinspect.model import FRAME_BITS, FRAME_MASK, NS_PER_MS, NS_PER_SECOND, REQUEST, RESPONSE, Problem
+from kinspect.wording import did_you_mean
 
 SCHEMA_VERSION: Final = 2
 LISTED: Final = 100
@@ -33,8 +34,6 @@ ENDS_KEPT: Final = 4096
 """Clients and brokers whose part of a line is kept for their next lines: a kilobyte each, and their texts."""
 ENDS_TEXT: Final = 512
 """Characters of texts of those that are kept. Who claims a longer name has its part made for each line."""
-MEANT: Final = 4
-"""Largest number of fields that are named in place of an unknown one."""
 INT64_FORMS: Final = ("number", "string")
 RECORDS_PATH: Final = ".batches.records."
 """In the dotted path of what a record holds."""
@@ -400,15 +399,10 @@ def _check_without_bodies(tree: projection.Tree) -> None:
 
 def _nearest(name: str) -> str:
     """Hint for an unknown name: the fields that may be meant, and where all are documented."""
-    known: dict[str, list[str]] = {key: [key] for key in LINE_KEYS}
-    for key, names in SHAPES.items():
-        for below in names:
-            known.setdefault(below, []).append(f"{key}.{below}")
-    from difflib import get_close_matches
-
-    close = [path for word in get_close_matches(name.lower(), known, n=3) for path in known[word]]
-    meant = f"did you mean {', '.join(close[:MEANT])}? " if close else ""
-    return f"{meant}see docs/output.md, or any line without --fields"
+    known = [(key, key) for key in LINE_KEYS]
+    known += [(below, f"{key}.{below}") for key, names in SHAPES.items() for below in names]
+    meant = did_you_mean(name.lower(), known)
+    return f"{meant} see docs/output.md, or any line without --fields".lstrip()
 
 
 def _summarises(tree: projection.Tree) -> bool:

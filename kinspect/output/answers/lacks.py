@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kinspect.output import units
+from kinspect import wording
 from kinspect.output.summary import clock_text
 from kinspect.tls.keylog import NONE_GIVEN
 
@@ -30,7 +30,7 @@ def lacks(
     found = [*_undecoded(summary), *ended, _under_way(summary, counted)]
     found += [tell(summary[key]) for key, tell in _LACKS.items() if summary[key]]
     if summary["outcomes"]["orphan"]:
-        found.append(f"{units.counted(summary['outcomes']['orphan'], 'answer')} without their request")
+        found.append(f"{wording.counted(summary['outcomes']['orphan'], 'answer')} without their request")
     if filters and counted.exchanges + (counted.twins or 0) < summary["exchanges"]:
         found.append(f"exchanges that {', '.join(filters)} left out")
     if counted.left_out:
@@ -63,19 +63,19 @@ def _under_way(summary: Object, counted: Counted) -> str:
         "fetch session": summary["fetch_sessions_under_way"],
         "group": counted.groups,
     }
-    texts = [units.counted(count, thing) for thing, count in begun.items() if count]
+    texts = [wording.counted(count, thing) for thing, count in begun.items() if count]
     return f"{_joined(texts)} under way at the begin" if texts else ""
 
 
 def _partial(connections: dict[str, int]) -> str:
     sides = [
-        f"{units.counted(connections[f'no_{side}'], 'connection')} without the {side}'s packets"
+        f"{wording.counted(connections[f'no_{side}'], 'connection')} without the {side}'s packets"
         for side in ("client", "broker")
         if connections[f"no_{side}"]
     ]
     if connections["unknown"]:
         sides.append(
-            f"{units.counted(connections['unknown'], 'connection')} of an unknown protocol, as not all was captured"
+            f"{wording.counted(connections['unknown'], 'connection')} of an unknown protocol, as not all was captured"
         )
     return ", ".join(sides)
 
@@ -87,18 +87,18 @@ def _gaps(causes: dict[str, int]) -> str:
         "mid_start": "a begin in the middle",
     }
     return ", ".join(
-        f"{units.counted(causes[cause], 'gap')} by {text}" for cause, text in words.items() if causes[cause]
+        f"{wording.counted(causes[cause], 'gap')} by {text}" for cause, text in words.items() if causes[cause]
     )
 
 
 def _tls(reasons: dict[str, int]) -> str:
     advice = " (see --keylog)" if NONE_GIVEN in reasons else f": {next(iter(reasons))}"
-    return f"{units.counted(sum(reasons.values()), 'TLS connection')} not decrypted{advice}"
+    return f"{wording.counted(sum(reasons.values()), 'TLS connection')} not decrypted{advice}"
 
 
 def _unknown(options: dict[str, int]) -> str:
     each = [
-        f"{units.counted(count, 'exchange')} of which {option} is not known"
+        f"{wording.counted(count, 'exchange')} of which {option} is not known"
         for option, count in options.items()
     ]
     return ", ".join(each)
@@ -110,19 +110,19 @@ def _clocks(offsets: list[Object]) -> str:
 
 
 _LACKS: dict[str, Callable[[Any], str]] = {
-    "kernel_drops": lambda count: f"{units.counted(count, 'packet')} dropped by the kernel",
-    "queue_drops": lambda count: f"{units.counted(count, 'packet')} not decoded, as they came too fast",
+    "kernel_drops": lambda count: f"{wording.counted(count, 'packet')} dropped by the kernel",
+    "queue_drops": lambda count: f"{wording.counted(count, 'packet')} not decoded, as they came too fast",
     "interface_losses": lambda count: (
-        f"packets of an interface that went away {units.counted(count, 'time')}"
+        f"packets of an interface that went away {wording.counted(count, 'time')}"
     ),
-    "left_packets": lambda count: f"{units.counted(count, 'packet')} not decoded, as the run ended",
+    "left_packets": lambda count: f"{wording.counted(count, 'packet')} not decoded, as the run ended",
     "partial_connections": _partial,
     "gap_causes": _gaps,
     "tls_not_decrypted": _tls,
     "clock_offsets": _clocks,
-    "late_packets": lambda count: f"{units.counted(count, 'packet')} out of time",
+    "late_packets": lambda count: f"{wording.counted(count, 'packet')} out of time",
     "caps_hit": lambda caps: f"limits reached: {', '.join(caps)}",
-    "unresolved_topic_ids": lambda count: f"{units.counted(count, 'topic id')} without a name",
+    "unresolved_topic_ids": lambda count: f"{wording.counted(count, 'topic id')} without a name",
     "unknown_to_filters": _unknown,
 }
 """Lines by the keys of the summary, in their order."""

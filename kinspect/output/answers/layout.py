@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from kinspect.output import Style, units
+from kinspect import wording
+from kinspect.output import Style
 from kinspect.output.answers.typed import NOTHING, Typed
 from kinspect.output.escape import escape
 
@@ -173,7 +174,7 @@ def warnings(capture: dict[str, Any]) -> list[str]:
 def _twins(capture: dict[str, Any]) -> str:
     twins = capture["twins"]
     return (
-        f"{units.counted(twins, 'exchange')} seen again at translated addresses: counted once"
+        f"{wording.counted(twins, 'exchange')} seen again at translated addresses: counted once"
         if twins
         else ""
     )
@@ -347,7 +348,7 @@ def where(key: str, text: Callable[[Any], str] = known) -> Callable[[Row], str]:
 
 def counted(count: int | None, thing: str) -> str:
     """A number of things as text; `?` for one that is not known."""
-    return f"{UNKNOWN} {thing}s" if count is None else units.counted(count, thing)
+    return f"{UNKNOWN} {thing}s" if count is None else wording.counted(count, thing)
 
 
 def listed(values: list[str] | dict[str, int] | None, most: int = 3) -> str:

@@ -14,6 +14,7 @@ from kinspect.kafka.view.view import View
 from kinspect.tui.index import export
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.store import Store
+from kinspect.wording import counted
 
 COPIED_BYTES = 1_000_000
 """Largest size of a copy: terminals have no room for more."""
@@ -73,13 +74,13 @@ class Exporter:
             if size > COPIED_BYTES:
                 raise KinspectError(f"more than {COPIED_BYTES:,} bytes are too many to copy: w writes a file")
         app.call_from_thread(app.copy_to_clipboard, b"".join(lines).decode())
-        return f"copied {exchanges_text(len(rows))}, if the terminal has OSC 52; w writes a file"
+        return f"copied {counted(len(rows), 'exchange')}, if the terminal has OSC 52; w writes a file"
 
     def _written(self, rows: list[int], path: str) -> str:
         with export.whole_file(path) as file:
             for line in self._lines(rows):
                 file.write(line)
-        return f"wrote {exchanges_text(len(rows))} to {path}"
+        return f"wrote {counted(len(rows), 'exchange')} to {path}"
 
     def _saved(self, rows: list[int], path: str) -> str:
         with export.whole_file(path) as file:
@@ -95,11 +96,6 @@ class Exporter:
         stopped = _is_cancelled()
         for row in rows:
             yield export.json_line(self._view.exchange(self._store.exchange(row, stopped)))
-
-
-def exchanges_text(count: int) -> str:
-    """`1 exchange`, `2 exchanges`."""
-    return "1 exchange" if count == 1 else f"{count:,} exchanges"
 
 
 def _is_cancelled() -> Callable[[], bool]:

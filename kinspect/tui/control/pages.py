@@ -12,13 +12,13 @@ from textual.worker import get_current_worker
 
 from kinspect.errors import KinspectError
 from kinspect.output import Style
-from kinspect.tui.control.exporter import exchanges_text
 from kinspect.tui.index.counting import Question, Reply, ask
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.selection import Selection
 from kinspect.tui.index.sheet import Sheet
 from kinspect.tui.keys import PAGE_KEYS
 from kinspect.tui.widgets.answer import AnswerRows
+from kinspect.wording import counted
 
 COUNTING = "answer"
 """Group of the workers that wait for an answer."""
@@ -201,5 +201,5 @@ class Pages:
 def _exchanges_of(counting: Counting) -> str:
     """The exchanges that are counted, of how many."""
     if counting.listed == counting.rows:
-        return f"all {exchanges_text(counting.rows)}"
-    return f"{counting.listed:,} of {exchanges_text(counting.rows)} pass the filter"
+        return f"all {counted(counting.rows, 'exchange')}"
+    return f"{counting.listed:,} of {counted(counting.rows, 'exchange')} pass the filter"

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from rich.text import Text
 
+from kinspect import wording
 from kinspect.analysis.frequent import Ranking
 from kinspect.analysis.histogram import Spread
 from kinspect.analysis.traffic import CONNECTIONS_KEPT
 from kinspect.model import NS_PER_MS
-from kinspect.output import table, units
+from kinspect.output import table
 from kinspect.output.escape import escape
 from kinspect.tui.keys import ON_LIVE
 from kinspect.tui.live.columns import Grid, LiveColumn, fit
@@ -100,11 +101,11 @@ def _title(picture: Picture, width: int) -> Text:
     if picture.status.away:
         left.append(f"  {escape(', '.join(picture.status.away))} away", style=BAD)
     if picture.status.waiting >= BEHIND_BYTES:
-        left.append(f"  {units.size(picture.status.waiting)} wait to be decoded", style=NOTE)
+        left.append(f"  {wording.size(picture.status.waiting)} wait to be decoded", style=NOTE)
     keys = _keys(picture)
     while True:
         parts = [part for key, does in keys for part in (("  ", ""), (key, KEY), (f" {does}", DIM))]
-        right = Text.assemble(units.duration(picture.running), *parts)
+        right = Text.assemble(wording.duration(picture.running), *parts)
         if not keys or left.cell_len + 2 + right.cell_len <= width:
             break
         keys = keys[1:]
@@ -130,23 +131,23 @@ def _help(width: int) -> list[Text]:
 
 def _totals(picture: Picture, width: int) -> list[Text]:
     status, rates, result = picture.status, picture.rates, picture.result
-    active = units.count(result.connections) + "+" * (result.connections >= CONNECTIONS_KEPT)
+    active = wording.count(result.connections) + "+" * (result.connections >= CONNECTIONS_KEPT)
     grid = Grid(TOTALS, width)
     now = (
         Text("a second"),
-        Text(units.rate(rates.packets)),
-        Text(units.size(rates.bytes)),
-        Text(units.rate(rates.exchanges), style=HEAD),
-        Text(units.rate(rates.failed), style=BAD if rates.failed else ""),
-        Text(f"{units.count(status.connections)} open"),
+        Text(wording.rate(rates.packets)),
+        Text(wording.size(rates.bytes)),
+        Text(wording.rate(rates.exchanges), style=HEAD),
+        Text(wording.rate(rates.failed), style=BAD if rates.failed else ""),
+        Text(f"{wording.count(status.connections)} open"),
         _drops("kernel", status.kernel_drops),
     )
     whole = (
         Text("in all"),
-        Text(units.count(status.packets)),
-        Text(units.size(status.bytes)),
-        Text(units.count(picture.exchanges), style=HEAD),
-        Text(units.count(picture.failed), style=BAD if picture.failed else ""),
+        Text(wording.count(status.packets)),
+        Text(wording.size(status.bytes)),
+        Text(wording.count(picture.exchanges), style=HEAD),
+        Text(wording.count(picture.failed), style=BAD if picture.failed else ""),
         Text(f"{active} Kafka"),
         _drops("queue", status.queue_drops),
     )
@@ -154,7 +155,7 @@ def _totals(picture: Picture, width: int) -> list[Text]:
 
 
 def _drops(where: str, packets: int) -> Text:
-    return Text(f"{where} {units.count(packets)}", style=BAD if packets else "")
+    return Text(f"{where} {wording.count(packets)}", style=BAD if packets else "")
 
 
 # ---------------------------------------------------------------------- a page
@@ -170,7 +171,7 @@ def _page(page: ShownPage, width: int, room: int) -> list[Text]:
     title = Text.assemble(
         (page.name, HEAD),
         (
-            f", {units.count(page.exchanges)} exchanges since {page.clock} ({units.duration(page.seconds)})",
+            f", {wording.count(page.exchanges)} exchanges since {page.clock} ({wording.duration(page.seconds)})",
             DIM,
         ),
     )
@@ -240,7 +241,7 @@ def _apis(picture: Picture, width: int, height: int) -> list[Text]:
             (
                 Text(escape(api.name), style=table.API_STYLE),
                 Text(_amount(picture, api.exchanges)),
-                Text(units.count(api.failed) if api.failed else "", style=BAD),
+                Text(wording.count(api.failed) if api.failed else "", style=BAD),
                 *_times(api.service),
                 *_times(api.latency),
             )
@@ -252,7 +253,9 @@ def _apis(picture: Picture, width: int, height: int) -> list[Text]:
         count = sum(api.exchanges for api in others)
         failed = sum(api.failed for api in others)
         cells = (Text(f"{len(others)} others", style=DIM), Text(_amount(picture, count), style=DIM))
-        rows.append(grid.row((*cells, Text(units.count(failed) if failed else "", style=BAD), *[Text()] * 6)))
+        rows.append(
+            grid.row((*cells, Text(wording.count(failed) if failed else "", style=BAD), *[Text()] * 6))
+        )
     elif not rows:
         rows.append(fit(Text("no exchange yet" if not picture.exchanges else "none", style=DIM), width))
     return _filled([rule, grid.titles(DIM), *rows], width, height)
@@ -261,8 +264,8 @@ def _apis(picture: Picture, width: int, height: int) -> list[Text]:
 def _amount(picture: Picture, count: int) -> str:
     """The number since the start, or the number a second in the last minute."""
     if picture.whole:
-        return units.count(count)
-    return units.rate(count / max(picture.seconds, 1))
+        return wording.count(count)
+    return wording.rate(count / max(picture.seconds, 1))
 
 
 def _times(spread: Spread) -> tuple[Text, Text, Text]:
@@ -292,10 +295,12 @@ def _boxes(picture: Picture) -> list[Box]:
     result, names = picture.result, picture.result.names
 
     def amount(count: int) -> str:
-        return units.count(count) if picture.whole else f"{_amount(picture, count)}/s"
+        return wording.count(count) if picture.whole else f"{_amount(picture, count)}/s"
 
     def size(number: int) -> str:
-        return units.size(number) if picture.whole else f"{units.size(number / max(picture.seconds, 1))}/s"
+        return (
+            wording.size(number) if picture.whole else f"{wording.size(number / max(picture.seconds, 1))}/s"
+        )
 
     def named(ranking: Ranking[str]) -> list[tuple[Text, int]]:
         return [(Text(escape(name)), number) for name, number in ranking.names]
@@ -308,7 +313,7 @@ def _boxes(picture: Picture) -> list[Box]:
     told = [(Text(escape(f"{fault.api} {fault.what}")), times) for fault, times in faults.names]
     title = Text("Failures", style=HEAD)
     return [
-        Box(title, told, faults.others, faults.missed, names.faults, units.count, BAD, 7, 4),
+        Box(title, told, faults.others, faults.missed, names.faults, wording.count, BAD, 7, 4),
         box("Topics", "bytes of records", result.topics, names.topics, size),
         box("Clients", "exchanges", result.clients, names.clients, amount),
         box("Groups", "exchanges", result.groups, names.groups, amount),

@@ -18,7 +18,7 @@ from kinspect.errors import KinspectError
 from kinspect.kafka.view.view import View
 from kinspect.output import Style
 from kinspect.output.escape import escape
-from kinspect.tui.control.exporter import Exporter, exchanges_text
+from kinspect.tui.control.exporter import Exporter
 from kinspect.tui.control.loader import AT_ONCE, READING, REST_SECONDS, Loader
 from kinspect.tui.control.pages import COUNTING, Answers, Pages
 from kinspect.tui.control.search import Search
@@ -41,6 +41,7 @@ from kinspect.tui.widgets.findbar import FindBar
 from kinspect.tui.widgets.keyline import KeyLine, Short
 from kinspect.tui.widgets.lines import Lines
 from kinspect.tui.widgets.status import InputErrors, StatusLine
+from kinspect.wording import counted
 
 TALL = 30
 """Lines of a terminal from which on the list and the fields are shown together."""
@@ -450,7 +451,7 @@ class Main(Screen[None]):
         """Ask for a file's name, and call `then` with the exchanges and the name."""
         rows = self.exchanges.taken
         if rows:
-            prompt = FileName(question.format(exchanges_text(len(rows))), suggestion)
+            prompt = FileName(question.format(counted(len(rows), "exchange")), suggestion)
             self.app.push_screen(prompt, lambda path: then(rows, path) if path else None)
 
     def action_tshark(self) -> None:

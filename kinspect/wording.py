@@ -1,16 +1,38 @@
-"""Amounts in three or four digits and a unit, and numbers of things."""
+"""What several stages say in the same words: numbers of things, amounts in a few digits, names that may be meant."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+MEANT = 4
+"""Most names that `did_you_mean` tells."""
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """The word of one thing for 1, else that of several: `one` with an `s` if none is given."""
+    return one if number == 1 else many or f"{one}s"
+
+
+def counted(number: int, thing: str, form: str = ",") -> str:
+    """A number of things: `1 record`, `1,200 records`; for a problem's message, `form` "", `1200 records`."""
+    return f"{number:{form}} {plural(number, thing)}"
+
+
+def did_you_mean(name: str, known: Iterable[tuple[str, str]], between: str = ", ") -> str:
+    """`did you mean Fetch?`: the names that an unknown one may be a slip of; empty if there are none. `known`: words to
+    compare it with, each with the name that is meant by it."""
+    from difflib import get_close_matches
+
+    meant: dict[str, list[str]] = {}
+    for word, each in known:
+        meant.setdefault(word, []).append(each)
+    close = dict.fromkeys(each for word in get_close_matches(name, meant, n=3) for each in meant[word])
+    return f"did you mean {between.join([*close][:MEANT])}?" if close else ""
 
 
 def count(number: int) -> str:
     """`999,999`, `4.56 M`."""
     return f"{number:,}" if number < 1_000_000 else scaled(number)
-
-
-def counted(number: int, thing: str) -> str:
-    """A number of things: `1 record`, `1,200 records`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def rate(a_second: float) -> str:
