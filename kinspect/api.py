@@ -109,7 +109,7 @@ def answer(
                 counted.exchange(line)
     finally:
         run.packets.close()
-    for error in run.packets.errors:
+    for error in run.packets.status.errors:
         raise error
     span = run.filter.start, run.inspector.end[0]
     (found,) = counted.objects(run.summary(), run.inspector.names, span, run.filter.options)
@@ -175,7 +175,7 @@ class Reading(Iterator[Exchange]):
     @property
     def errors(self) -> list[CaptureError]:
         """Errors of inputs that could not be read at all, or not to the end, met so far; the first one is raised."""
-        return [*self._begun().packets.errors]
+        return [*self._begun().packets.status.errors]
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def _exchanges(begun: Callable[[], Run], tally: Tally, view: View) -> Generator[
         run.packets.close()
         if not ended:
             run.inspector.abandon()
-    for error in run.packets.errors:
+    for error in run.packets.status.errors:
         raise error
 
 

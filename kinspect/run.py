@@ -56,9 +56,11 @@ class Run:
         self.add_secrets()
         lines = self.inspector.feed(block)
         now = time.monotonic()
-        if self.packets.bytes_total is None and now >= self.released_at + self.held_seconds:
+        if now >= self.released_at + self.held_seconds:
             self.released_at = now
-            lines += self.inspector.idle(self.packets.reached)
+            status = self.packets.status
+            if status.bytes_total is None:
+                lines += self.inspector.idle(status.reached)
         return lines
 
     def all_lines(self) -> Iterator[Line]:

@@ -8,11 +8,10 @@ from itertools import chain, islice
 from os import PathLike, fspath
 from typing import Any, Protocol, TypeAlias
 
-from kinspect.capture.clocks import ClockOffset
 from kinspect.capture.reader import BLOCK_SIZE
 from kinspect.capture.scapypackets import LINK_TYPES, Converter, Row, ScapyPacket, is_packet
 from kinspect.capture.source import unreadable
-from kinspect.capture.timeline import Packets, open_timeline
+from kinspect.capture.timeline import Packets, Status, open_timeline
 from kinspect.errors import CaptureError, KinspectError, TruncatedCaptureError
 from kinspect.model import SKEW_NS, Block
 
@@ -35,7 +34,7 @@ def open_given(given: Given, skew_ns: int = SKEW_NS) -> Packets:
     """Packets of what was given; of an iterable the first item decides whether it gives paths. `skew_ns`: as of
     `open_timeline`.
 
-    Raises KinspectError for an object of another kind. An item of another kind is in `errors` of the result.
+    Raises KinspectError for an object of another kind. An item of another kind is in the `status` of the result.
     """
     if isinstance(given, str | PathLike):
         return open_timeline([_path(given)])
@@ -109,24 +108,13 @@ class FileObjectSource:
 class Handed:
     """Packets of scapy and blocks as they are handed over, numbered in their order.
 
-    It has the attributes of a `Timeline`. Unless they are `whole` before they are read, each packet is a block of its
-    own: what comes next may take its time.
+    Unless they are `whole` before they are read, each packet is a block of its own: what comes next may take its time.
     """
-
-    clock_offsets: list[ClockOffset] | None = None
-    kernel_drops: int | None = None
-    queue_drops: int | None = None
-    interface_losses: int | None = None
-    captured_packets: int | None = None
-    saved_packets: int | None = None
-    reached: int | None = None
 
     def __init__(self, items: Iterator[Any], whole: bool) -> None:
         self.files = [NAME]
-        self.errors: list[CaptureError] = []
         self.secrets: list[bytes] = []
-        self.bytes_total = 0 if whole else None
-        self.bytes_read = 0
+        self.status = Status([], bytes_total=0 if whole else None)
         self._items = items
         self._block_size = BLOCK_SIZE if whole else 0
         self._converter = Converter()
@@ -155,7 +143,7 @@ class Handed:
             try:
                 found = self._understood(item)
             except CaptureError as error:
-                self.errors.append(type(error)(f"item {number}: {error}"))
+                self.status.errors.append(type(error)(f"item {number}: {error}"))
                 break
             if isinstance(found, Row):
                 rows.append(found)

@@ -30,6 +30,7 @@ from kinspect.capture.pcapng import read_pcapng
 from kinspect.capture.reader import Findings, new_block
 from kinspect.capture.ring import ANY, BLOCK_BYTES, RING_BYTES, Ring, interface_error
 from kinspect.capture.save import SaveFiles, Saving
+from kinspect.capture.timeline import Status
 from kinspect.capture.worker import CaptureWorker, Plan
 from kinspect.capture.writer import interface_block, section
 from kinspect.errors import CaptureError
@@ -97,16 +98,14 @@ class Live:
     there are enough packets, or every interface has gone down. One that is there again is captured from again. Between
     them come several blocks without packets a second, so that the consumer sees time pass.
 
-    It has the attributes of a `Timeline`; the interfaces, which share one numbering, stand for the file.
+    The interfaces, which share one numbering, stand for the file.
     """
-
-    bytes_total = None
 
     def __init__(self, rings: list[Ring], settings: Settings, plan: Plan) -> None:
         """Packets are received from here on. Raises CaptureError if an interface is down or the filter is not valid."""
         names = [ring.interface for ring in rings]
         self.files = [",".join(names)]
-        self.errors: list[CaptureError] = []
+        self._errors: list[CaptureError] = []
         self.secrets: list[bytes] = []
         self._interfaces = Interfaces(names)
         self.origin = Origin(socket.gethostname(), self._interfaces.of)
@@ -168,37 +167,18 @@ class Live:
         return self._blocks
 
     @property
-    def bytes_read(self) -> int:
-        return self.counters.bytes
-
-    @property
-    def reached(self) -> int | None:
-        """Time up to which all packets have been captured, as far as the capturing process knows; None if not known."""
-        return self.counters.reached or None
-
-    @property
-    def clock_offsets(self) -> None:
-        """None: one host has one clock."""
-
-    @property
-    def kernel_drops(self) -> int:
-        """Packets that found no room in the kernel's ring, up to the end of the capture."""
-        return self.counters.kernel_drops
-
-    @property
-    def queue_drops(self) -> int:
-        """Packets that were captured, and saved, but not decoded: they found no room in the queue."""
-        return self.counters.queue_drops
-
-    @property
-    def interface_losses(self) -> int:
-        """How often an interface went away, over all of them."""
-        return sum(each.losses for each in self.counters.interfaces)
-
-    @property
-    def captured_packets(self) -> int:
-        """Packets taken out of the kernel's ring."""
-        return self.counters.packets
+    def status(self) -> Status:
+        counters = self.counters
+        return Status(
+            self._errors,
+            counters.bytes,
+            reached=counters.reached or None,
+            kernel_drops=counters.kernel_drops,
+            queue_drops=counters.queue_drops,
+            interface_losses=sum(each.losses for each in counters.interfaces),
+            captured_packets=counters.packets,
+            saved_packets=None if self._settings.saving is None else counters.saved,
+        )
 
     @property
     def interfaces(self) -> dict[str, InterfaceCounters]:
@@ -228,11 +208,6 @@ class Live:
             return os.waitid(os.P_PID, worker, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         except ChildProcessError:
             return False
-
-    @property
-    def saved_packets(self) -> int | None:
-        """Captured packets that were written whole into files; None if nothing is to be saved."""
-        return None if self._settings.saving is None else self.counters.saved
 
     def stop(self) -> None:
         """End the capture; waiting packets are still handed on. May be called from a signal handler."""
@@ -264,13 +239,13 @@ class Live:
         self._ended = True
         message = self._inbox.message()
         if message is None:
-            self.errors.append(
+            self._errors.append(
                 CaptureError("the capturing process died: what it had not handed over is lost")
             )
             return None
         self.counters = message.counters
         if message.end is not None:
-            self.errors += map(CaptureError, message.end["errors"])
+            self._errors += map(CaptureError, message.end["errors"])
             return None
         self._ended = False
         return message

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kinspect.capture.clocks import ClockOffset, clock_offsets
 from kinspect.capture.formats import open_capture
@@ -55,45 +55,55 @@ def slice_block(block: Block, start: int, stop: int) -> Block:
     )
 
 
+class Status(NamedTuple):
+    """How reading or capturing stands. None: it is not known, as files do not say it, or an interface has none of it.
+
+    `errors`: of inputs that could not be read at all, or not to the end (often TruncatedCaptureError). `bytes_read`: of
+    `bytes_total`, the size of all captures on disk; None if a pipe is among them. `reached`: all packets up to this
+    time came. Packets that the kernel or the interface dropped, that were captured but not decoded; how often an
+    interface went away; packets captured, and written whole into files. `clock_offsets`: None before the first packet.
+    """
+
+    errors: list[CaptureError]
+    bytes_read: int = 0
+    bytes_total: int | None = None
+    reached: int | None = None
+    kernel_drops: int | None = None
+    queue_drops: int | None = None
+    interface_losses: int | None = None
+    captured_packets: int | None = None
+    saved_packets: int | None = None
+    clock_offsets: list[ClockOffset] | None = None
+
+
 class Packets(Protocol):
-    """A supplier of packets: a `Timeline` of captures, or an interface."""
+    """A supplier of packets: a `Timeline` of captures, an interface, or what a program hands over."""
 
     @property
-    def files(self) -> list[str]: ...
+    def files(self) -> list[str]:
+        """Captures as they were named; the upper part of a frame reference is an index into this list."""
+
     @property
-    def errors(self) -> list[CaptureError]: ...
+    def secrets(self) -> list[bytes]:
+        """TLS key logs found so far; one may stand behind the packets it is for."""
+
     @property
-    def secrets(self) -> list[bytes]: ...
-    @property
-    def kernel_drops(self) -> int | None: ...
-    @property
-    def queue_drops(self) -> int | None: ...
-    @property
-    def interface_losses(self) -> int | None: ...
-    @property
-    def captured_packets(self) -> int | None: ...
-    @property
-    def saved_packets(self) -> int | None: ...
-    @property
-    def clock_offsets(self) -> list[ClockOffset] | None: ...
-    @property
-    def bytes_read(self) -> int: ...
-    @property
-    def bytes_total(self) -> int | None: ...
-    @property
-    def reached(self) -> int | None: ...
+    def status(self) -> Status:
+        """How it stands at the block handed out last."""
+
     def __iter__(self) -> Iterator[Block]: ...
     def close(self) -> None: ...
 
 
 def note_capture(counts: Counts, packets: Packets) -> None:
     """Copy the state of the capture that the packets come from into the counts."""
-    counts.kernel_drops = packets.kernel_drops
-    counts.queue_drops = packets.queue_drops
-    counts.interface_losses = packets.interface_losses
-    counts.captured_packets = packets.captured_packets
-    counts.saved_packets = packets.saved_packets
-    if packets.clock_offsets is not None:
+    status = packets.status
+    counts.kernel_drops = status.kernel_drops
+    counts.queue_drops = status.queue_drops
+    counts.interface_losses = status.interface_losses
+    counts.captured_packets = status.captured_packets
+    counts.saved_packets = status.saved_packets
+    if status.clock_offsets is not None:
         counts.clock_offsets = [
             {
                 "file": packets.files[file],
@@ -101,7 +111,7 @@ def note_capture(counts: Counts, packets: Packets) -> None:
                 "offset_ms": offset_ns / NS_PER_MS,
                 "applied": applied,
             }
-            for file, to, offset_ns, applied in packets.clock_offsets
+            for file, to, offset_ns, applied in status.clock_offsets
         ]
     if counts.captured_packets is not None:
         counts.left_packets = counts.captured_packets - counts.packets - (counts.queue_drops or 0)
@@ -128,17 +138,13 @@ class Timeline:
         skew_ns: int = SKEW_NS,
     ) -> None:
         self.clock_offsets: list[ClockOffset] | None = None
-        """Estimated offsets of the captures' clocks; None before the first packet, and of one capture."""
         self._skew_ns = skew_ns
         self.files: list[str] = [os.fspath(path) for path in paths]
-        """Captures as they were named; the upper part of a frame reference is an index into this list."""
         self.errors: list[CaptureError] = []
-        """Errors of inputs that could not be read at all, or not to the end (often TruncatedCaptureError)."""
         self.packets = 0
         """Number of packets handed out."""
         sizes = [input_size(path) for path in self.files]
         self.bytes_total: int | None = None if None in sizes else sum(size or 0 for size in sizes)
-        """Bytes of all captures on disk; None if a pipe is among them."""
         self._findings = Findings()
         block_size = min(block_size, max(_SMALLEST_BLOCK, _BUFFERED // max(2 * len(sizes), 1)))
         self._cursors: list[_Cursor] = []
@@ -159,33 +165,18 @@ class Timeline:
         self._blocks.close()
 
     @property
-    def kernel_drops(self) -> int | None:
-        """Packets that the kernel or the interface dropped; None if no capture records it."""
-        return sum(self._findings.drops.values()) if self._findings.drops else None
-
-    @property
-    def reached(self) -> None:
-        """None: files do not say how time passes after their packets."""
-
-    @property
-    def queue_drops(self) -> None:
-        """None: files wait to be decoded."""
-
-    @property
-    def interface_losses(self) -> None:
-        """None: files do not say whether an interface was there all the time."""
-
-    @property
-    def captured_packets(self) -> None:
-        """None: only the program that wrote the files knows."""
-
-    @property
-    def saved_packets(self) -> None:
-        """None: the packets come from files."""
+    def status(self) -> Status:
+        drops = self._findings.drops
+        return Status(
+            self.errors,
+            sum(cursor.source.position for cursor in self._cursors),
+            self.bytes_total,
+            kernel_drops=sum(drops.values()) if drops else None,
+            clock_offsets=self.clock_offsets,
+        )
 
     @property
     def secrets(self) -> list[bytes]:
-        """TLS key logs found so far; one may stand behind the packets it is for."""
         return self._findings.secrets
 
     @property
@@ -202,11 +193,6 @@ class Timeline:
         file = block.first_frame >> FRAME_BITS
         cursor = next(cursor for cursor in self._cursors if cursor.index == file)
         return cursor.position - len(block.data)
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes read of `bytes_total`."""
-        return sum(cursor.source.position for cursor in self._cursors)
 
     def _counted(self, blocks: Iterator[Block]) -> Generator[Block]:
         try:

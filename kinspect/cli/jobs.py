@@ -48,7 +48,7 @@ def read_shared(
             )
     finally:
         run.stop()
-    run.packets.errors[:] = shares.errors
+    run.packets.status.errors[:] = shares.errors
     run.inspector.counts = shares.counts
     if not run.nothing_read:
         run.begin()

@@ -311,5 +311,5 @@ def _is_same(path: str, other: str | None) -> bool:
 def _print_no_drops(capture: Live) -> None:
     """Print that there were no drops: the summary names drops alone, and in a live capture their absence matters."""
     for key in DROPS:
-        if not getattr(capture, key):
+        if not getattr(capture.status, key):
             click.echo(COUNTED[key].format(0), err=True)

@@ -12,12 +12,12 @@ import click
 from kinspect.capture.keylog import KeyLogFile
 from kinspect.capture.live import Live
 from kinspect.capture.source import STDIN
+from kinspect.capture.timeline import Status
 from kinspect.cli.explore import SPOOL_BYTES, check_terminal, close, filter_text, keys_from_terminal
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.liveview import come_from
 from kinspect.cli.options import AUTO, LINES_ALONE, OTLP, make_caps
 from kinspect.cli.run import RunOptions
-from kinspect.errors import CaptureError
 from kinspect.kafka.view.view import View
 from kinspect.model import Block
 from kinspect.output.escape import escape
@@ -39,8 +39,6 @@ def check_explorer(values: dict[str, Any]) -> None:
 
 class Followed:
     """The packets of a capture, and the TLS secrets added to a key log meanwhile."""
-
-    bytes_total = clock_offsets = None
 
     def __init__(self, capture: Live, keylog: KeyLogFile | None) -> None:
         self._capture = capture
@@ -66,36 +64,8 @@ class Followed:
         self.stop()
 
     @property
-    def errors(self) -> list[CaptureError]:
-        return self._capture.errors
-
-    @property
-    def bytes_read(self) -> int:
-        return self._capture.bytes_read
-
-    @property
-    def reached(self) -> int | None:
-        return self._capture.reached
-
-    @property
-    def kernel_drops(self) -> int:
-        return self._capture.kernel_drops
-
-    @property
-    def queue_drops(self) -> int:
-        return self._capture.queue_drops
-
-    @property
-    def interface_losses(self) -> int:
-        return self._capture.interface_losses
-
-    @property
-    def captured_packets(self) -> int:
-        return self._capture.captured_packets
-
-    @property
-    def saved_packets(self) -> int | None:
-        return self._capture.saved_packets
+    def status(self) -> Status:
+        return self._capture.status
 
 
 def explore_live(capture: Live, options: RunOptions) -> int:

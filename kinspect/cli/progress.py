@@ -7,7 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kinspect.capture.timeline import Packets
 
 PATIENCE_SECONDS = 1.0
 """Time without output until the line is shown."""
@@ -20,15 +23,6 @@ ERASE = "\r\x1b[K"
 WIDTH = 80
 
 _shown: list[Progress] = []
-
-
-class BytesRead(Protocol):
-    """Source of the numbers that are shown."""
-
-    @property
-    def bytes_read(self) -> int: ...
-    @property
-    def bytes_total(self) -> int | None: ...
 
 
 def wanted(asked: bool | None) -> bool:
@@ -83,14 +77,15 @@ class Progress:
             _shown.remove(self)
 
 
-def of_reading(reading: BytesRead) -> Progress:
+def of_reading(packets: Packets) -> Progress:
     """The progress of a reading. `update` may be told the number of bytes, if other processes read."""
 
     def tell(seconds: float, bytes_read: int | None = None) -> str:
         # Loaded when there is something to show: most runs are shorter than that.
         from kinspect import wording
 
-        done, total = reading.bytes_read if bytes_read is None else bytes_read, reading.bytes_total
+        status = packets.status
+        done, total = status.bytes_read if bytes_read is None else bytes_read, status.bytes_total
         speed = done / seconds
         rate = f"{wording.size(speed)}/s"
         if not total:

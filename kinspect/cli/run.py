@@ -129,7 +129,7 @@ def open_run(
     whatever is written of them."""
     values = options.values
     sinks = _open_sinks(
-        options, packets.bytes_total is None, waits=origin == NOWHERE, silent=writer is not None
+        options, packets.status.bytes_total is None, waits=origin == NOWHERE, silent=writer is not None
     )
     sinks += beside
     gc.freeze()
@@ -257,7 +257,7 @@ class ReadRun(Run):
     def ended(self) -> list[str]:
         """Why not all was read; empty if all was."""
         stopped = [self.tally.stopped] if self.tally.stopped else []
-        return stopped + [str(error) for error in self.packets.errors]
+        return stopped + [str(error) for error in self.packets.status.errors]
 
     def follow(self) -> None:
         """Be a process beside the first one, which alone writes output and messages."""
@@ -321,12 +321,12 @@ class ReadRun(Run):
             outfile.discard(self.stream)
         if self.options.path is not None:
             self.stream.close()
-        for error in self.packets.errors:
+        for error in self.packets.status.errors:
             complain(str(error))
         if self.keylog is not None and self.begun:
             self.note_secrets(0)
         # Not breakable: what was read for them would be lost.
-        read = Input(self.packets.files, self.packets.errors, self.begun, self.tally.first)
+        read = Input(self.packets.files, self.packets.status.errors, self.begun, self.tally.first)
         closed, failures = _close_all(self.sinks, read)
         if not self.options.values["quiet"] and not self.nothing_read:
             click.echo(summary_text(found, self.tally), nl=False, err=True)
@@ -334,7 +334,7 @@ class ReadRun(Run):
                 click.echo(escape(text), err=True)
         if failures:
             raise failures[0]
-        statuses = [error.status for error in self.packets.errors] + [sink.status for sink in closed]
+        statuses = [error.status for error in self.packets.status.errors] + [sink.status for sink in closed]
         return max(statuses, default=0)
 
     def tell_sinks(self, line: dict[str, Any]) -> None:
@@ -346,7 +346,7 @@ class ReadRun(Run):
     @property
     def nothing_read(self) -> bool:
         """True if no input could be read."""
-        return bool(self.packets.errors) and not self.inspector.counts.packets
+        return bool(self.packets.status.errors) and not self.inspector.counts.packets
 
     def _begin(self) -> None:
         """Empty the output file: only now is there something to write."""
@@ -446,7 +446,7 @@ def _called(options: RunOptions) -> str | None:
 def _shows_progress(options: RunOptions, packets: Packets, writer: Writer | None) -> bool:
     """True if progress is to be shown: not where lines that come at any time are enough of it."""
     lines_come = (
-        packets.bytes_total is None and writer is None and options.path is None and sys.stdout.isatty()
+        packets.status.bytes_total is None and writer is None and options.path is None and sys.stdout.isatty()
     )
     return progress.wanted(
         False if options.values["progress"] is None and lines_come else options.values["progress"]

@@ -117,7 +117,7 @@ class _Reader:
             "counts": asdict(inspector.counts),
             "totals": inspector.totals(),
             "unresolved": list(inspector.names.unresolved),
-            "errors": [error.values for error in packets.errors],
+            "errors": [error.values for error in packets.status.errors],
         }
 
     def _tell(self, last: bool) -> None:
@@ -135,7 +135,7 @@ class _Reader:
         counts, names = inspector.counts, inspector.learned.take_new()
         told = (
             [counts.packets, counts.tcp_segments, last],
-            job.packets.bytes_read,
+            job.packets.status.bytes_read,
             b"".join(entries),
             names,
             job.chunk(*names),

@@ -24,7 +24,7 @@ def test_each_codec_under_any_name(tmp_path, codec, write, block_size):
     result = read(path, block_size=block_size)
     assert result.packets == CONTENT
     assert result.messages == []
-    assert result.timeline.bytes_read == result.timeline.bytes_total == path.stat().st_size
+    assert result.timeline.status.bytes_read == result.timeline.bytes_total == path.stat().st_size
 
 
 @pytest.mark.parametrize("codec", CODECS)

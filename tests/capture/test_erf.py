@@ -117,9 +117,9 @@ def test_losses_are_counted_where_the_type_counts_them(path):
         ethernet(b"one", losses=3) + ethernet(b"two", kind=COLOR_ETH, losses=9) + ethernet(b"3", losses=4)
     )
     for block_size in (None, 1):
-        assert read(path, block_size=block_size).timeline.kernel_drops == 7
+        assert read(path, block_size=block_size).timeline.status.kernel_drops == 7
     path.write_bytes(ethernet(b"one") + ethernet(b"two", kind=COLOR_ETH, losses=9))
-    assert read(path).timeline.kernel_drops is None
+    assert read(path).timeline.status.kernel_drops is None
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_every_variant_gives_the_packets_written(tmp_path, order, magic):
     assert result.packets == content
     assert result.frames == [(0, i + 1) for i in range(50)]
     assert result.messages == []
-    assert result.timeline.kernel_drops is None
+    assert result.timeline.status.kernel_drops is None
 
 
 def test_nanoseconds_are_exact(tmp_path):

@@ -60,7 +60,7 @@ def test_all_kinds_of_blocks(tmp_path, order, block_size):
     assert result.packets == expected
     assert result.frames == [(0, i + 1) for i in range(len(expected))]
     assert result.messages == []
-    assert result.timeline.kernel_drops == 7
+    assert result.timeline.status.kernel_drops == 7
     assert result.timeline.secrets == [b"CLIENT_RANDOM 00 11"]
 
 
@@ -158,9 +158,9 @@ def test_drops_are_the_last_count_of_each_interface(tmp_path):
     file = Pcapng().section().interface().interface()
     file.statistics(0, ifdrop=1).statistics(0, ifdrop=5).statistics(1, osdrop=2).statistics(1)
     path.write_bytes(file.section().interface().statistics(0, ifdrop=10).bytes())
-    assert read(path).timeline.kernel_drops == 17
+    assert read(path).timeline.status.kernel_drops == 17
     path.write_bytes(Pcapng().section().interface().statistics(0).bytes())
-    assert read(path).timeline.kernel_drops is None
+    assert read(path).timeline.status.kernel_drops is None
 
 
 def test_drops_of_a_rotated_capture_are_counted_once(tmp_path):
@@ -169,7 +169,7 @@ def test_drops_of_a_rotated_capture_are_counted_once(tmp_path):
         paths.append(tmp_path / f"{i}.pcapng")
         file = Pcapng().section().interface().enhanced(START // 1000 + i, b"x", 1)
         paths[-1].write_bytes(file.statistics(0, ifdrop=drops, start=START // 1000).bytes())
-    assert read(*paths).timeline.kernel_drops == 8
+    assert read(*paths).timeline.status.kernel_drops == 8
 
 
 def test_secrets_after_their_packets_and_of_other_kinds(tmp_path):

@@ -32,7 +32,7 @@ def test_the_packets_written(path):
     assert result.packets == content
     assert result.frames == [(0, number + 1) for number in range(50)]
     assert result.messages == []
-    assert result.timeline.kernel_drops is None
+    assert result.timeline.status.kernel_drops is None
 
 
 def test_padding_of_any_size_is_no_part_of_a_packet(path):
@@ -81,8 +81,8 @@ def test_the_packets_dropped_up_to_the_last_one(path, tmp_path):
     other = tmp_path / "y.snoop"
     other.write_bytes(snoop(record(content[0], drops=2)))
     for block_size in (None, 1):
-        assert read(path, block_size=block_size).timeline.kernel_drops == 7
-        assert read(path, other, block_size=block_size).timeline.kernel_drops == 9
+        assert read(path, block_size=block_size).timeline.status.kernel_drops == 7
+        assert read(path, other, block_size=block_size).timeline.status.kernel_drops == 9
 
 
 @pytest.mark.parametrize("padding", [0, 1])

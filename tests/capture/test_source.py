@@ -57,7 +57,7 @@ def test_a_timeline_that_is_left_early_closes_its_file(tmp_path):
     timeline = open_timeline([path], block_size=100)
     next(iter(timeline))
     assert len(os.listdir("/proc/self/fd")) == before + 1
-    assert 0 < timeline.bytes_read < timeline.bytes_total
+    assert 0 < timeline.status.bytes_read < timeline.bytes_total
     timeline.close()
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -68,7 +68,7 @@ from kinspect.capture import open_timeline
 timeline = open_timeline(sys.argv[1:])
 for block in timeline:
     print(len(block), flush=True)
-print(timeline.bytes_total, timeline.bytes_read, [str(error) for error in timeline.errors])
+print(timeline.bytes_total, timeline.status.bytes_read, [str(error) for error in timeline.errors])
 """
 
 

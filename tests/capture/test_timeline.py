@@ -48,7 +48,7 @@ def test_rotated_files_in_any_order_are_one_timeline_in_whole_blocks(tmp_path):
     assert result.frames == [(file, i + 1) for file in (1, 2, 0) for i in range(30)]
     assert result.timeline.files == [str(path) for path in paths]
     assert len(list(open_timeline(paths))) == 3
-    assert result.timeline.bytes_read == result.timeline.bytes_total
+    assert result.timeline.status.bytes_read == result.timeline.bytes_total
 
 
 def test_overlapping_files_are_merged_packet_by_packet(tmp_path):
@@ -210,7 +210,7 @@ def test_secrets_and_drops_of_all_files(tmp_path):
     paths[1].write_bytes(Pcapng(">").section().interface().statistics(0, osdrop=2).secrets(b"b").bytes())
     timeline = read(*paths).timeline
     assert timeline.secrets == [b"only secrets", b"b"]
-    assert timeline.kernel_drops == 2
+    assert timeline.status.kernel_drops == 2
 
 
 def test_hundreds_of_files_need_few_descriptors(tmp_path):

@@ -43,7 +43,7 @@ def test_what_is_written_is_read(path):
     assert found == [Packet(time, data, wire, link_types[number]) for number, time, data, wire in PACKETS]
     assert timeline.errors == []
     assert timeline.secrets == [SECRET]
-    assert timeline.kernel_drops is None
+    assert timeline.status.kernel_drops is None
 
 
 def test_scapy_reads_it_too(path):
@@ -77,7 +77,7 @@ def test_drops_of_one_capture_are_told_once_over_its_files(tmp_path):
             file.write(statistics_block(0, TIME, TIME + 1, dropped))
     timeline = open_timeline(paths)
     assert sum(map(len, timeline)) == 2
-    assert timeline.kernel_drops == 5
+    assert timeline.status.kernel_drops == 5
 
 
 @pytest.mark.parametrize(("interface", "time"), [(1, TIME), (-1, TIME), (0, -1), (0, LATEST_NS + 1)])

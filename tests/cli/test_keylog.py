@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from kinspect.capture.keylog import KeyLogFile
+from kinspect.capture.timeline import Status
 from kinspect.cli.interrupt import Interrupt
 from kinspect.cli.run import ReadRun
 from kinspect.errors import KinspectError
@@ -30,7 +31,7 @@ def test_a_key_log_without_secrets_is_named_once(capsys, texts, lines):
         keylog=SimpleNamespace(more=lambda: next(following)),
         values={"keylog": "keys", "utc": False},
     )
-    packets = SimpleNamespace(secrets=[], bytes_total=0)
+    packets = SimpleNamespace(secrets=[], status=Status([], bytes_total=0))
     run = ReadRun(packets, Inspector(), options.filter, options.keylog, options, Interrupt(), None, None)
     for _ in texts:
         run.add_secrets()

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import pytest
 from support.tui import CAPTURES
 
+from kinspect.capture.timeline import Status
 from kinspect.cli import complain, progress
 
 ERASE = progress.ERASE
@@ -56,7 +57,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def reading():
     found = SimpleNamespace(bytes_read=10_000, bytes_total=100_000)
-    found.shown = progress.of_reading(found)
+    found.shown = progress.of_reading(SimpleNamespace(status=found))
     yield found
     found.shown.stop()
 
@@ -108,7 +109,7 @@ def test_it_makes_way_for_messages_and_stays_away_while_they_come(stderr, clock,
 def test_lines_that_cannot_be_taken_away_are_few(stderr, clock, monkeypatch, term, terminal):
     monkeypatch.setenv("TERM", term)
     stderr.isatty = lambda: terminal
-    shown = progress.of_reading(SimpleNamespace(bytes_read=10_000, bytes_total=100_000))
+    shown = progress.of_reading(SimpleNamespace(status=Status([], 10_000, 100_000)))
     for clock[0] in range(101, 115):
         shown.update()
     shown.stop()

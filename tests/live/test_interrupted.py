@@ -25,4 +25,4 @@ def test_what_never_began_can_be_closed():
     capture.stop()
     capture.close()
     capture.close()
-    assert capture.errors == []
+    assert capture.status.errors == []

@@ -83,11 +83,11 @@ def test_each_file_begins_with_the_secrets_and_ends_with_the_drops(tmp_path):
     found = [open_timeline([path]) for path in sorted(tmp_path.iterdir())]
     for timeline in found:
         assert sum(map(len, timeline)) == 1
-    assert [timeline.kernel_drops for timeline in found] == [1, 2, 7]
+    assert [timeline.status.kernel_drops for timeline in found] == [1, 2, 7]
     assert [timeline.secrets for timeline in found] == [[SECRETS], [SECRETS], [SECRETS]]
     together = open_timeline(sorted(tmp_path.iterdir()))
     assert sum(map(len, together)) == 3
-    assert together.kernel_drops == 7
+    assert together.status.kernel_drops == 7
 
 
 def test_only_so_many_secrets_are_repeated(tmp_path, monkeypatch):

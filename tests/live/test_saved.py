@@ -111,7 +111,7 @@ def test_a_decoder_that_dies_leaves_a_file_that_is_whole(live, tmp_path):
     timeline = open_timeline([path])
     assert sum(map(len, timeline)) > 40
     assert timeline.errors == []
-    assert timeline.kernel_drops == 0
+    assert timeline.status.kernel_drops == 0
 
 
 def test_a_capturing_process_that_dies_is_told(live):
@@ -132,7 +132,7 @@ def test_a_closed_pipe_ends_the_file_too(live, tmp_path):
         assert running.process.wait(10) == 1
     timeline = open_timeline([path])
     assert sum(map(len, timeline)) > 0
-    assert timeline.kernel_drops == 0
+    assert timeline.status.kernel_drops == 0
 
 
 def test_a_terminal_that_goes_away_leaves_a_file_that_is_whole(tmp_path):

@@ -223,7 +223,7 @@ def test_a_full_queue_drops_what_comes_and_counts_it_but_the_file_has_it(tmp_pat
     saved = numbered([at % 10**9 for block in timeline for at in block.times])
     assert len(saved) == 400
     assert set(decoded) <= set(saved)
-    assert timeline.kernel_drops == 3
+    assert timeline.status.kernel_drops == 3
 
 
 def test_an_error_of_its_own_is_told(tmp_path):

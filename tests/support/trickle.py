@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import cycle
 
 from kinspect.capture import open_timeline, slice_block
+from kinspect.capture.timeline import Status
 from kinspect.capture.worker import BEAT_NS
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.wire.pair import ANSWERED
@@ -26,15 +27,11 @@ class Trickle:
     """
 
     files = ("lo",)
-    bytes_total = None
-    bytes_read = 0
-    kernel_drops = queue_drops = captured_packets = saved_packets = interface_losses = reached = None
-    clock_offsets = None
 
     def __init__(self, path: str, apart: tuple[float, ...]) -> None:
         self.now = 1000.0
         self.came: dict[int, float] = {}
-        self.errors: list[Exception] = []
+        self.status = Status([])
         self.secrets: list[bytes] = []
         self._path = path
         self._apart = cycle(apart)

@@ -9,6 +9,7 @@ from support.trickle import APART, LONGEST, Trickle
 from support.tui import CAPTURES, ERRORS, indexed
 
 from kinspect.capture import open_timeline
+from kinspect.capture.timeline import Status
 from kinspect.errors import CaptureError
 from kinspect.kafka.wire.pair import ANSWERED
 from kinspect.model import Block
@@ -101,16 +102,13 @@ class Packets:
     """A capture in place of an interface's: the packets of a file, four at a time."""
 
     files = ("lo",)
-    bytes_total = None
-    kernel_drops, queue_drops, saved_packets = 3, 4, None
-    reached = interface_losses = clock_offsets = None
 
     def __init__(self, path, refused=None):
         self._timeline = open_timeline([str(path)])
         self._refused = refused
         self._ended = False
-        self.errors, self.secrets = [], []
-        self.bytes_read = self.captured_packets = 0
+        self.secrets = []
+        self.status = Status([], kernel_drops=3, queue_drops=4, captured_packets=0)
 
     def start(self):
         if self._refused is not None:

@@ -98,7 +98,7 @@ def _over_captures(inputs: Inputs, question: Question, answer: Answer, tell: Tel
         for block, lines in fed(inspector, timeline):
             start = block.first_time if start is None else start
             listed.add(one_by_one(lines))
-            tell(timeline.bytes_read / (timeline.bytes_total or 1))
+            tell(timeline.status.bytes_read / (timeline.bytes_total or 1))
             if listed.seen >= question.rows and not question.whole:
                 break
         else:

@@ -15,7 +15,7 @@ from kinspect.analysis.answers.expected import Expectation
 from kinspect.capture import may_bring_secrets
 from kinspect.capture.places import has_places
 from kinspect.capture.source import can_reopen
-from kinspect.capture.timeline import Packets, note_capture
+from kinspect.capture.timeline import Packets, Status, note_capture
 from kinspect.errors import CaptureError
 from kinspect.filters import software_names
 from kinspect.kafka.exchange.exchange import Exchange
@@ -371,12 +371,10 @@ class Indexer:
         """Number of rows in the next batch."""
         return len(self._pile)
 
-    def batch(self, bytes_read: int, bytes_total: int | None) -> RowBatch:
+    def batch(self, status: Status) -> RowBatch:
         """The results since the last batch."""
-        maker = self._maker
-        return self._pile.take(
-            maker.take_texts(), maker.seen.take(), (bytes_read, bytes_total), self._spool.refused
-        )
+        maker, read = self._maker, (status.bytes_read, status.bytes_total)
+        return self._pile.take(maker.take_texts(), maker.seen.take(), read, self._spool.refused)
 
 
 def note_place(pile: Pile, block: Block, plain: frozenset[int], offset: Callable[[Block], int]) -> None:
@@ -390,12 +388,6 @@ def note_place(pile: Pile, block: Block, plain: frozenset[int], offset: Callable
 class LivePackets(Packets, Protocol):
     """Packets of an interface."""
 
-    @property
-    def kernel_drops(self) -> int: ...
-    @property
-    def queue_drops(self) -> int: ...
-    @property
-    def captured_packets(self) -> int: ...
     def start(self) -> None: ...
     def stop(self) -> None:
         """End the capture; its packets up to now still come."""
@@ -431,20 +423,20 @@ def index_packets(
 ) -> None:
     """Take all packets, and send batches of their exchanges; `offset` is called only for blocks of plain captures."""
     sent = time.monotonic()
-    comes_now = packets.bytes_total is None
+    comes_now = packets.status.bytes_total is None
     try:
         for block, lines in fed(indexer.inspector, packets):
             now = time.monotonic()
             due = now - sent >= BATCH_SECONDS
             if due:
                 sent = now
-                lines += indexer.inspector.idle(packets.reached) if comes_now else ()
+                lines += indexer.inspector.idle(packets.status.reached) if comes_now else ()
             indexer.block(block, lines, offset)
             if due or indexer.waiting() >= BATCH_ROWS:
-                send(indexer.batch(packets.bytes_read, packets.bytes_total))
+                send(indexer.batch(packets.status))
         indexer.finish()
     finally:
         packets.close()
-    last = indexer.batch(packets.bytes_read, packets.bytes_total)
+    last = indexer.batch(packets.status)
     note_capture(indexer.inspector.counts, packets)
-    send(last.ended(packets.errors, indexer.inspector.summary()))
+    send(last.ended(packets.status.errors, indexer.inspector.summary()))
