@@ -480,7 +480,7 @@ def _word_predicate(kind: str, words: Sequence[str]) -> Callable[[str], Predicat
 
 def _error_predicate(value: str) -> Predicate:
     matches = glob(value.upper())
-    if any(map(matches, map(schema.error_name, ERROR_CODES))) or any(map(matches, map(str, ERROR_CODES))):
+    if any(matches(text) for code in ERROR_CODES for text in (schema.error_name(code, None), str(code))):
         return matches
     known = (
         (name.lower(), error.name)

@@ -60,7 +60,7 @@ FILTERS = (
     ),
     click.option("--group", **_MANY, help="Groups, in the request or the response."),
     click.option("--client-id", **_MANY, help="Client ids."),
-    click.option("--principal", **_MANY, help="Users that SASL named."),
+    click.option("--principal", **_MANY, help="Users that SASL named, or of requests in Envelopes."),
     click.option(
         "--software",
         **_MANY,

@@ -192,7 +192,7 @@ def _error_row(error: ErrorCode) -> ApiRow:
         RETRIABLE: error.retriable,
         "since": error.since,
         "earlier_names": [*error.old_names, *error.scala_names],
-        **table.advice_for(error.code)._asdict(),
+        **table.advice_for(error.code, None)._asdict(),
     }
 
 

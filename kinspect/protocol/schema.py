@@ -469,13 +469,13 @@ def _error(code: int, api_key: int | None) -> ErrorCode | None:
     return errors().get(code) if other is None else other[0]
 
 
-def error_name(code: int, api_key: int | None = None) -> str:
-    """Current name of an error code in an API's answer, `UNKNOWN_CODE_4242` for one without."""
+def error_name(code: int, api_key: int | None) -> str:
+    """Current name of an error code in an API's answer (None: in any), `UNKNOWN_CODE_4242` for one without."""
     entry = _error(code, api_key)
     return entry.name if entry else f"UNKNOWN_CODE_{code}"
 
 
-def error_retriable(code: int, api_key: int | None = None) -> bool:
+def error_retriable(code: int, api_key: int | None) -> bool:
     """True if current clients retry on the error."""
     entry = _error(code, api_key)
     return entry is not None and entry.retriable
@@ -496,7 +496,7 @@ def error_advice() -> dict[int, ErrorAdvice]:
     return {code: ErrorAdvice(**texts) for code, texts in found.items()}
 
 
-def advice_for(code: int, api_key: int | None = None) -> ErrorAdvice:
+def advice_for(code: int, api_key: int | None) -> ErrorAdvice:
     """Meaning and advice for an error code, also for one that Kafka does not have."""
     other = _OF_API.get((api_key, code))
     if other is not None:

@@ -44,7 +44,7 @@ def test_counts_are_plain_sums_over_the_lines(lines, rows, folder):
             if line["api"] == "Metadata":
                 clusters[at] = (response["body"] or {}).get("cluster_id") or clusters.get(at)
         found = {row["address"]: row for row in rows(path) if row["requests"] or row["address"] in requests}
-        assert {at: row["requests"] for at, row in found.items()} == requests, path
+        assert {at: row["requests"] or 0 for at, row in found.items()} == requests, path
         for at, row in found.items():
             assert row["errors"] == errors[at], path
             assert nodes[at] in (None, row["node_id"]), path
@@ -441,8 +441,8 @@ def test_a_joined_row_adds_up_and_keeps_what_any_listener_tells():
         listener(1, "[::1]:9092", requests=3, errors={"A": 1}, mode="kraft"),
         listener(None, "10.0.0.9:1", requests=5),
         listener(1, "10.0.0.1:9093", requests=4, errors={"A": 2, "B": 1}, releases=["4.0.0"]),
-        listener(1, None, advertised="b1:9094"),
-        listener(None, "10.0.0.9:2"),
+        listener(1, None, advertised="b1:9094", requests=None),
+        listener(None, "10.0.0.9:2", requests=None),
         listener(1, "10.0.0.1:9092", cluster_id="other"),
     ]
     joined = LAYOUT.joined(rows)
@@ -456,6 +456,7 @@ def test_a_joined_row_adds_up_and_keeps_what_any_listener_tells():
     first = cells[0]
     assert (first["REQUESTS"], first["ERRORS"]) == ("7", "A 3, B 1")
     assert (first["RELEASES"], first["MODE"], first["ADVERTISED"]) == ("4.0.0", "kraft", "b1:9094")
+    assert [cell["REQUESTS"] for cell in cells] == ["7", "5", "?", "0"]
     assert (cells[1]["RELEASES"], cells[1]["MODE"], cells[1]["NODE"]) == ("?", "?", "?")
 
 
@@ -476,3 +477,15 @@ def test_topics_that_were_left_out_have_no_leaders(rows):
     }
     leads = {row["address"]: row["leads"] for row in whole}
     assert all({*row["leads"]} <= {*leads[row["address"]]} for row in found)
+
+
+def test_requests_that_were_not_captured_are_not_known(kinspect, tmp_path):
+    client = Asker()
+    for _ in range(5):
+        client.metadata()
+    asked = client.talk.packets[0].data[26:30]
+    client.talk.packets = [packet for packet in client.talk.packets if packet.data[26:30] != asked]
+    path = tmp_path / "answers.pcap"
+    path.write_bytes(recorded(client))
+    (row,) = json.loads(kinspect("brokers", "--format", "json", "--decode-as", "9092", path).out)["rows"]
+    assert row["requests"] is None

@@ -307,7 +307,7 @@ def test_error_13_of_brokers_up_to_0_9_is_that_of_the_leader_epoch():
         exchange.summary.errors[0]["name"] for exchange in kinspect.read(path) if exchange.summary.errors
     ]
     assert "STALE_LEADER_EPOCH" in names
-    assert schema.error_name(13) == "NETWORK_EXCEPTION"
+    assert schema.error_name(13, None) == "NETWORK_EXCEPTION"
 
 
 @pytest.mark.parametrize(("replica", "expected"), [(2, True), (-1, False)])

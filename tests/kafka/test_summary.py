@@ -164,7 +164,7 @@ def test_errors_wherever_they_sit() -> None:
     assert found.error_count == 4
     assert found.error_codes == [121, 3, 4242]
     assert found.error_names == [
-        schema.error_name(121),
+        schema.error_name(121, 78),
         "UNKNOWN_TOPIC_OR_PARTITION",
         "UNKNOWN_CODE_4242",
     ]

@@ -131,12 +131,12 @@ def test_every_record_type_has_layouts():
 
 
 def test_errors():
-    assert schema.error_name(0) == "NONE"
-    assert schema.error_name(-1) == "UNKNOWN_SERVER_ERROR"
-    assert schema.error_name(4242) == "UNKNOWN_CODE_4242"
-    assert schema.error_retriable(3)
-    assert not schema.error_retriable(1)
-    assert not schema.error_retriable(4242)
+    assert schema.error_name(0, None) == "NONE"
+    assert schema.error_name(-1, None) == "UNKNOWN_SERVER_ERROR"
+    assert schema.error_name(4242, None) == "UNKNOWN_CODE_4242"
+    assert schema.error_retriable(3, None)
+    assert not schema.error_retriable(1, None)
+    assert not schema.error_retriable(4242, None)
     entry = schema.errors()[6]
     assert entry.old_names == {"NOT_LEADER_FOR_PARTITION": "0.8.2-2.5"}
     assert entry.scala_names == {"NotLeaderForPartition": "0.8.0"}

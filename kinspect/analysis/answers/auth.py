@@ -165,7 +165,7 @@ def _error(exchange: Exchange) -> str | None:
     """The broker's words for its refusal; if it has none, the name of its error code. None if they were cut off."""
     assert exchange.response is not None
     body = _answer(exchange)
-    name = schema.error_name(body["error_code"]) if exchange.response.complete else None
+    name = schema.error_name(body["error_code"], exchange.api_key) if exchange.response.complete else None
     text = body.get("error_message") or name
     return None if text is None else shortened(text)
 

@@ -432,7 +432,7 @@ class _Cluster:
             "controller": self._controller,
             "leads": self._led_by(node_id),
             "leader_changes": [] if node_id is None else sorted(self._changes.get(node_id, ()), key=_moment),
-            "requests": broker.requests,
+            "requests": broker.requests or (None if asked else 0),
             "errors": dict(sorted(broker.errors.items())),
         }
 

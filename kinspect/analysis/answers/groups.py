@@ -435,7 +435,7 @@ class Groups(Answer):
         group = self._named(asked.get("group_id"))
         if group is not None:
             self._take_kind(group, exchange, (told or {}).get("error_code"))
-            self._count_errors(group, error_counts(exchange).items())
+            self._count_errors(group, exchange, error_counts(exchange))
 
     def _add_other(self, exchange: Exchange) -> None:
         summary = exchange.summary
@@ -450,7 +450,7 @@ class Groups(Answer):
                 continue
             of_it = listed.get(name)
             errors = summary.error_counts if of_it is None and len(summary.groups) == 1 else _codes(of_it)
-            self._count_errors(group, errors.items())
+            self._count_errors(group, exchange, errors)
             if exchange.api_key in COORDINATED and told is not None:
                 self._take_coordinator(group, exchange, errors)
             if of_it is not None:
@@ -502,15 +502,15 @@ class Groups(Answer):
         if group is None:
             return None
         codes = _codes(told)
-        self._count_errors(group, codes.items())
+        self._count_errors(group, exchange, codes)
         self._take_kind(group, exchange, (told or {}).get("error_code"))
         if told is not None:
             self._take_coordinator(group, exchange, codes)
         return group
 
-    def _count_errors(self, group: Group, codes: Iterable[tuple[int, int]]) -> None:
-        for code, count in codes:
-            self.count(group.errors, schema.error_name(code), count)
+    def _count_errors(self, group: Group, exchange: Exchange, codes: Mapping[int, int]) -> None:
+        for code, count in codes.items():
+            self.count(group.errors, schema.error_name(code, exchange.api_key), count)
 
     def _take_kind(self, group: Group, exchange: Exchange, error: int | None) -> None:
         kind = KINDS.get(exchange.api_key or 0)
@@ -519,7 +519,7 @@ class Groups(Answer):
         group.tried = later(group.tried, exchange.key, kind)
 
     def _take_coordinator(self, group: Group, exchange: Exchange, codes: Iterable[int]) -> None:
-        if NOT_THERE.isdisjoint(map(schema.error_name, codes)):
+        if NOT_THERE.isdisjoint(schema.error_name(code, exchange.api_key) for code in codes):
             ends = exchange.connection
             group.coordinator = later(
                 group.coordinator, exchange.key, endpoint(ends.broker_ip, ends.broker_port)

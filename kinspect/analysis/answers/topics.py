@@ -199,9 +199,9 @@ class Topics(Answer):
                 self.keep(use.partitions, partition.get("partition_index"))
                 self._add_records(use, exchange, room, partition)
                 if partition.get("error_code"):
-                    self.count(use.errors, schema.error_name(partition["error_code"]))
+                    self.count(use.errors, schema.error_name(partition["error_code"], exchange.api_key))
             if answer.get("error_code"):
-                self.count(use.errors, schema.error_name(answer["error_code"]))
+                self.count(use.errors, schema.error_name(answer["error_code"], exchange.api_key))
 
     def _counted(self, named: Partitions, fetched: Mapping[TopicRef, Any]) -> Iterable[TopicRef]:
         """Topics of a fetch: all that its answer has, and the first ones that it stands for."""
@@ -357,7 +357,7 @@ def _errors(response: WireMessage | None) -> tuple[dict[TopicRef, list[str]], bo
     """Names of the error codes in an answer to Produce, by topic; and whether it was read to its end."""
     body, whole = _body(response, _PRODUCE_ERRORS)
     return {
-        topic: [schema.error_name(part["error_code"]) for part in parts if part.get("error_code")]
+        topic: [schema.error_name(part["error_code"], PRODUCE) for part in parts if part.get("error_code")]
         for topic, parts in topics_in(body, "responses", "partition_responses").items()
     }, whole
 

@@ -217,7 +217,7 @@ class Transactions(Answer):
             record = self._producers.of(_number(marker.get("producer_id")))
             for code in _codes(marker.get("topics"), "partitions", "partition_index", "error_code").values():
                 if record is not None and code:
-                    self.count(record.errors, schema.error_name(code))
+                    self.count(record.errors, schema.error_name(code, exchange.api_key))
 
     def _add_states(self, exchange: Exchange) -> None:
         request, answer = _bodies(exchange)
@@ -276,7 +276,7 @@ class Transactions(Answer):
             return
         codes = [*codes]
         for code in filter(None, codes):
-            self.count(record.errors, schema.error_name(code))
+            self.count(record.errors, schema.error_name(code, exchange.api_key))
         answered = exchange.response is not None and bool(codes)
         error = _worst(codes) if answered else UNANSWERED
         if kind is None:

@@ -26,11 +26,16 @@ def _joined(rows: list[Row]) -> list[Row]:
         {
             **listeners[0],
             "listeners": listeners,
-            "requests": sum(each["requests"] for each in listeners),
+            "requests": _sum([each["requests"] for each in listeners]),
             "errors": dict(sum((Counter(each["errors"]) for each in listeners), Counter())),
         }
         for listeners in nodes.values()
     ]
+
+
+def _sum(counts: list[int | None]) -> int | None:
+    """The sum of those that are known; None if none is."""
+    return sum(filter(None, counts)) or (None if None in counts else 0)
 
 
 def _each(text: Callable[[Row], str]) -> Callable[[Row], str]:

@@ -117,6 +117,7 @@ class Store:
         )
         codes, problems, candidates = self.texts[found.fault] or ([], [], [])
         has_api = bool(found.flags & row.HAS_API)
+        api_key = found.api_key if has_api else None
         values = row.values(self.rows, index)
         latency = row.latency_of(values)
         return {
@@ -125,14 +126,14 @@ class Store:
             "broker": {"ip": broker_ip, "port": broker_port},
             "kind": found.kind,
             "api": row_api_name(found),
-            "api_key": found.api_key if has_api else None,
+            "api_key": api_key,
             "api_version": found.api_version if has_api else None,
             "latency_ms": None if latency is None else latency / 1_000_000,
             "wait": found.wait,
             "outcome": found.outcome,
             "outcome_reason": found.reason,
             "api_candidates": candidates,
-            "error_names": [*map(schema.error_name, codes[:_LISTED])],
+            "error_names": [schema.error_name(code, api_key) for code in codes[:_LISTED]],
             "problems": [{"code": code} for code in problems],
             "topics": topics[:_LISTED],
             "partitions": partitions,
