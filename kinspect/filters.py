@@ -123,10 +123,9 @@ class Instant(NamedTuple):
         return self.ns + (start if self.base == START else start - start % NS_PER_DAY)
 
 
-REPEATED = (
-    *("api", "topic", "group", "client_id", "principal", "software", "role"),
-    *("host", "client_host", "broker_host", "port", "error", "wait"),
-)
+REPEATED = """
+    api topic group client_id principal software role host client_host broker_host port error wait
+""".split()
 """Options of `Filter` that take several values."""
 FILTER_NAMES = *REPEATED, "errors_only", "min_latency", "min_service", "since", "until"
 

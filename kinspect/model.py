@@ -216,12 +216,11 @@ class Caps:
     """Greatest clock difference between two capture points: files, or the directions of a connection."""
 
 
-LIMITS: Final = (
-    *("message_bytes", "buffered_bytes", "buffered_segments", "total_bytes", "in_flight", "connections"),
-    *("body_bytes", "records_bytes", "records", "fragment_bytes", "fragments", "held_lines"),
-    *("ended_connections", "traced_packets", "stray_packets", "waiting_decryptors"),
-    "fetch_sessions",
-)
+LIMITS: Final = """
+    message_bytes buffered_bytes buffered_segments total_bytes in_flight connections body_bytes records_bytes
+    records fragment_bytes fragments held_lines ended_connections traced_packets stray_packets
+    waiting_decryptors fetch_sessions
+""".split()
 """Names of limits in `Counts.caps_hit`: those of `Caps` on what is held, and those without an option."""
 
 

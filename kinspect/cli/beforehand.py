@@ -32,11 +32,12 @@ LATE = (
             *(f"kinspect.tls.{name}" for name in ("decryptor", "protection", "keys")),
             "kinspect.protocol.interpreter",
             *(f"kinspect.tui.live.{name}" for name in ("screen", "view")),
-            *("cramjam", "crc32c", "scapy.arch.common"),
             *(f"kinspect.{package}.answers.{name}" for package in ("analysis", "output") for name in ANSWERS),
             "kinspect.output.answers.layout",
-            *("base64", "cbor2", "ctypes.util", "decimal", "difflib", "fnmatch", "ipaddress", "json"),
-            *("shutil", "subprocess", "tempfile", "urllib.parse"),
+            *"""
+            cramjam crc32c scapy.arch.common base64 cbor2 ctypes.util decimal difflib fnmatch ipaddress json
+            shutil subprocess tempfile urllib.parse
+            """.split(),
         ),
     ),
     Late(lambda values: values["explore"], ("kinspect.tui.app",), "explore"),

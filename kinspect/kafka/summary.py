@@ -86,9 +86,7 @@ class RecordRoom:
 class RecordField:
     """One `records` field that is neither null nor absent; its batches are read on first use."""
 
-    __slots__ = (
-        *("_aligned", "_batches", "_count", "_counts", "_given", "_problems", "_records", "_room", "value"),
-    )
+    __slots__ = "_aligned _batches _count _counts _given _problems _records _room value".split()
 
     def __init__(self, value: bytes, aligned: bool, room: RecordRoom, counts: Counts) -> None:
         self.value = value
@@ -182,11 +180,10 @@ def _record_count(fields: Iterable[RecordField]) -> int | None:
 class _Found:
     """Names and counts that the walks of bodies collect; dicts for sets in order of appearance."""
 
-    __slots__ = (
-        *("codes", "cut", "ends", "erring", "erring_partitions", "groups", "inners", "key", "key_type"),
-        *("partitions", "record_bytes"),
-        *("record_fields", "record_topics", "room", "topic_ids", "topics", "transactional_ids", "unresolved"),
-    )
+    __slots__ = """
+        codes cut ends erring erring_partitions groups inners key key_type partitions record_bytes
+        record_fields record_topics room topic_ids topics transactional_ids unresolved
+    """.split()
 
     def __init__(self, exchange: Pair) -> None:
         self.ends = exchange.connection
@@ -295,28 +292,11 @@ class Summary:
     bodies.
     """
 
-    __slots__ = (
-        *(
-            "_found",
-            "_layout",
-            "_response",
-            "cut",
-            "error_codes",
-            "error_count",
-        ),
-        *(
-            "error_counts",
-            "error_names",
-            "error_partitions",
-            "error_topics",
-            "groups",
-            "max_wait_ms",
-            "partitions",
-            "record_bytes",
-        ),
-        *("refusal", "throttle_time_ms", "topic_ids", "topics", "transactional_ids"),
-        "unresolved_topic_ids",
-    )
+    __slots__ = """
+        _found _layout _response cut error_codes error_count error_counts error_names error_partitions
+        error_topics groups max_wait_ms partitions record_bytes refusal throttle_time_ms topic_ids topics
+        transactional_ids unresolved_topic_ids
+    """.split()
 
     def __init__(self, exchange: Pair) -> None:
         found = _Found(exchange)

@@ -126,10 +126,8 @@ def reasons(exchange: Exchange) -> list[str]:
         members = _request_body(exchange).get("members", [])
     given = dict.fromkeys(member.get("reason") for member in members)
     message = _error_message(exchange)
-    return [
-        *(reason for reason in given if reason and len(reason) <= WORDS_SHOWN),
-        *([_shortened(message)] if message else []),
-    ]
+    found = [reason for reason in given if reason and len(reason) <= WORDS_SHOWN]
+    return [*found, _shortened(message)] if message else found
 
 
 def _error_message(exchange: Exchange) -> str | None:

@@ -28,11 +28,11 @@ COMMA: StyledText = ", ", VALUE
 PART = 1_000
 """Characters of a text, or numbers of a list, that are laid out at a time."""
 SIDES = (REQUEST, RESPONSE)
-HEADER_KEYS = (
-    *("timestamp", "completed_at", "connection_id", "kind", "correlation_id", "api_candidates", "in_flight"),
-    *("latency_ms", "service_ms", "max_wait_ms", "throttle_time_ms", "wait", "topics"),
-    *("topic_ids", "partitions", "groups", "transactional_ids", "record_count", "record_bytes"),
-)
+HEADER_KEYS = """
+    timestamp completed_at connection_id kind correlation_id api_candidates in_flight latency_ms service_ms
+    max_wait_ms throttle_time_ms wait topics topic_ids partitions groups transactional_ids record_count
+    record_bytes
+""".split()
 
 
 class Detail(PieceWriter):

@@ -112,7 +112,7 @@ def _outcome(line: Line) -> str:
 
 
 def _event_type(line: Line) -> list[str]:
-    return ["connection", "protocol", *(["error"] if fails(line) else [])]
+    return ["connection", "protocol", "error"] if fails(line) else ["connection", "protocol"]
 
 
 def _connection_event_type(line: Line) -> list[str]:
@@ -293,30 +293,11 @@ PLACES = Places(
 """The texts that are JSON, which go first, and the key that tells of it."""
 
 _MADE_OF = frozenset(
-    {
-        *(
-            "type",
-            "kind",
-            "api",
-            "api_key",
-            "api_version",
-            "outcome",
-            "outcome_reason",
-            "latency_ms",
-            "service_ms",
-        ),
-        *(
-            "throttle_time_ms",
-            "max_wait_ms",
-            "topics",
-            "partitions",
-            "groups",
-            "transactional_ids",
-            "error_codes",
-        ),
-        *("error_names", "tls", "client", "broker.ip", "problems.code", "request.size", "request.frames"),
-        *("response.size", "response.frames"),
-    }
+    """
+    type kind api api_key api_version outcome outcome_reason latency_ms service_ms throttle_time_ms
+    max_wait_ms topics partitions groups transactional_ids error_codes error_names tls client broker.ip
+    problems.code request.size request.frames response.size response.frames
+    """.split()
 )
 """Keys of an exchange's line that the functions of `KEYS` read."""
 

@@ -20,10 +20,10 @@ SETS = 2000
 OVERFLOW = (("otel.metric.overflow", True),)
 TEXT_MOST = 256
 """Characters to which longer texts are cut, with an ellipsis at the end. Names of topics have 249 at most."""
-ATTRIBUTES = (
-    *(SYSTEM, "messaging.system.name", "messaging.operation.name", "messaging.operation.type"),
-    *("messaging.destination.name", "server.address", "server.port", "error.type"),
-)
+ATTRIBUTES = f"""
+    {SYSTEM} messaging.system.name messaging.operation.name messaging.operation.type
+    messaging.destination.name server.address server.port error.type
+""".split()
 """Attributes of these metrics, by the names of both conventions."""
 _SENDS = "Produce"
 

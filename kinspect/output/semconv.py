@@ -47,24 +47,16 @@ BASE_OFFSETS = (
     "response.body.responses.partitions.records.batches.base_offset",  # Fetch
 )
 """Fields of bodies that `ATTRIBUTES` takes; nothing else of bodies."""
-FIELDS = (
-    *(
-        "type",
-        "event_id",
-        "interface",
-        "timestamp",
-        "completed_at",
-        "client",
-        "broker",
-        "connection_id",
-        "community_id",
-    ),
-    *("tls", "kind", "api", "api_key", "api_version", "correlation_id", "outcome", "outcome_reason"),
-    *("latency_ms", "service_ms", "in_flight", "max_wait_ms", "throttle_time_ms", "wait", "topics"),
-    *("partitions", "groups", "transactional_ids", "record_count", "record_bytes", "error_codes"),
-    *("error_names", "error_count", "problem_count", "problems", "response.errors", *BASE_OFFSETS),
-    *(f"{side}.{key}" for side in ("request", "response") for key in ("size", "frames", "complete")),
-)
+FIELDS = [
+    *"""
+    type event_id interface timestamp completed_at client broker connection_id community_id tls kind api
+    api_key api_version correlation_id outcome outcome_reason latency_ms service_ms in_flight max_wait_ms
+    throttle_time_ms wait topics partitions groups transactional_ids record_count record_bytes error_codes
+    error_names error_count problem_count problems response.errors request.size request.frames
+    request.complete response.size response.frames response.complete
+    """.split(),
+    *BASE_OFFSETS,
+]
 """Keys of exchange lines that attributes and messages are made of."""
 
 

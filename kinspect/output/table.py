@@ -22,11 +22,10 @@ from kinspect.protocol import schema
 from kinspect.wording import counted
 
 FIELDS = frozenset(
-    {
-        *("timestamp", "client", "broker", "kind", "api", "api_key", "api_version", "latency_ms"),
-        *("outcome", "outcome_reason", "api_candidates", "error_names", "problems"),
-        *("topics", "partitions", "groups", "transactional_ids", "record_count", "record_bytes"),
-    }
+    """
+    timestamp client broker kind api api_key api_version latency_ms outcome outcome_reason api_candidates
+    error_names problems topics partitions groups transactional_ids record_count record_bytes
+    """.split()
 )
 """Fields of an exchange's line that a row needs; one of `--wide` needs `WAIT` too."""
 WAIT = "wait"

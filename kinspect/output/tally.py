@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 
-OPEN_ENDED = (
-    *("packets_without_tcp", "server_names", "tls_not_decrypted", "caps_hit"),
-    *("error_counts", "unknown_to_filters"),
-)
+OPEN_ENDED = """
+    packets_without_tcp server_names tls_not_decrypted caps_hit error_counts unknown_to_filters
+""".split()
 """Keys of the `summary` line with numbers by names that no list tells beforehand."""
 
 SHOWN, PASSED, LOOKED_AT = "shown", "passed the filters", "looked at"

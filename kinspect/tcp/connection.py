@@ -74,10 +74,10 @@ class Half:
     those.
     """
 
-    STATE: ClassVar = (
-        *("ack", "bytes", "calm", "clock", "conflicts", "direction", "far", "fin_guessed", "finished"),
-        *("frame", "gap_bytes", "hops", "isn", "next", "packets", "scope", "seen", "time", "trace"),
-    )
+    STATE: ClassVar = """
+        ack bytes calm clock conflicts direction far fin_guessed finished frame gap_bytes hops isn next
+        packets scope seen time trace
+    """.split()
     __slots__ = (*STATE, "connection", "handler", "held", "island", "linked", "peer", "row", "thinned")
 
     connection: Connection
@@ -167,11 +167,10 @@ class Connection:
     given up; `superseded_at`: the time at which it is closed if it was superseded.
     """
 
-    STATE: ClassVar = (
-        *("aliases", "end_reason", "file", "hole_at", "linger_at", "linger_packet", "may_wait"),
-        *("opening", "reset", "skewed", "start_clock", "start_time", "superseded"),
-        *("superseded_at", "syn"),
-    )
+    STATE: ClassVar = """
+        aliases end_reason file hole_at linger_at linger_packet may_wait opening reset skewed start_clock
+        start_time superseded superseded_at syn
+    """.split()
     __slots__ = (*STATE, "halves", "key", "start_frame")
 
     def __init__(self, key: bytes, island: Island, time: int | None, frame: int) -> None:

@@ -79,14 +79,13 @@ class Decryptor:
     `server_name` and `offered_alpn` the client's offers.
     """
 
-    STATE: ClassVar = (
-        *("alpn", "cipher_suite", "held", "offered_alpn", "reason", "server_name", "status"),
-        *("version", "_early_accepted", "_held", "_is_13", "_waits"),
-    )
+    STATE: ClassVar = """
+        alpn cipher_suite held offered_alpn reason server_name status version _early_accepted _held _is_13
+        _waits
+    """.split()
     __slots__ = (
-        *STATE,
-        *("_client", "_deliver", "_held_bytes", "_hello", "_keylog", "_lost", "_server"),
-        *("_server_hello", "_sides", "_suite"),
+        STATE
+        + "_client _deliver _held_bytes _hello _keylog _lost _server _server_hello _sides _suite".split()
     )
 
     def __init__(

@@ -43,10 +43,9 @@ class TlsSide:
     them. `encrypted`: records are protected from here on. `skipping`: records that do not authenticate are skipped
     until one does. `delivered`: application data was handed on. `over`: nothing more is read."""
 
-    STATE: ClassVar = (
-        *("delivered", "encrypted", "had_loss", "over", "plain_bytes", "read_bytes", "seen"),
-        *("sequence", "skipped", "skipping", "_wasted"),
-    )
+    STATE: ClassVar = """
+        delivered encrypted had_loss over plain_bytes read_bytes seen sequence skipped skipping _wasted
+    """.split()
     __slots__ = (*STATE, "direction", "epoch", "messages", "name", "reader", "search")
 
     def __init__(self, direction: int, name: str) -> None:

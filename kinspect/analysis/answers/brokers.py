@@ -66,12 +66,11 @@ TOPIC = "--topic"
 METADATA_TOPICS = frozenset({"__cluster_metadata", "@metadata"})
 
 _LEADER_FIELDS = frozenset(
-    {
-        *("responses.topic", "responses.name", "responses.topic_id", "node_endpoints"),
-        *("responses.partitions.partition_index", "responses.partitions.current_leader"),
-        *("responses.partitions.error_code",),
-        *("responses.partition_responses.index", "responses.partition_responses.current_leader"),
-    }
+    """
+    responses.topic responses.name responses.topic_id node_endpoints responses.partitions.partition_index
+    responses.partitions.current_leader responses.partitions.error_code responses.partition_responses.index
+    responses.partition_responses.current_leader
+    """.split()
 )
 _ASKED_METADATA = frozenset({"cluster_id", "topics.topic", "topics.topic_id"})
 
@@ -545,7 +544,7 @@ def _of_newest(by_id: dict[str, list[Leaders]]) -> list[Leaders]:
     with_id = sorted((key, topic_id) for topic_id, key in last.items() if topic_id != ZERO_UUID)
     newest = with_id[-1][1] if with_id else ZERO_UUID
     nameless = by_id.get(ZERO_UUID, []) if len(with_id) <= 1 else []
-    return [*(by_id[newest] if with_id else []), *nameless]
+    return by_id[newest] + nameless if with_id else nameless
 
 
 def _forget(told: Leaders | None, exchange: Exchange) -> None:

@@ -106,16 +106,12 @@ class Beat(NamedTuple):
 
 JOIN_FIELDS = (
     frozenset(
-        {
-            *("group_id", "member_id", "group_instance_id", "session_timeout_ms", "protocol_type"),
-            *("protocols", "reason"),
-        }
+        "group_id member_id group_instance_id session_timeout_ms protocol_type protocols reason".split()
     ),
     frozenset(
-        {
-            *("error_code", "generation_id", "protocol_name", "leader", "member_id"),
-            *("members.member_id", "members.group_instance_id"),
-        }
+        """
+        error_code generation_id protocol_name leader member_id members.member_id members.group_instance_id
+        """.split()
     ),
 )
 SYNC_FIELDS = (
@@ -126,16 +122,15 @@ HEARTBEAT_FIELDS = (frozenset({"group_id", "member_id", "group_instance_id"}), f
 LEAVE_FIELDS = (frozenset({"group_id", "member_id", "members"}), frozenset({"error_code", "members"}))
 BEAT_FIELDS = (
     frozenset(
-        {
-            *("group_id", "member_id", "member_epoch", "instance_id", "server_assignor"),
-            *("subscribed_topic_names", "subscribed_topic_regex", "topic_partitions", "active_tasks"),
-        }
+        """
+        group_id member_id member_epoch instance_id server_assignor subscribed_topic_names
+        subscribed_topic_regex topic_partitions active_tasks
+        """.split()
     ),
     frozenset(
-        {
-            *("error_code", "member_id", "member_epoch", "heartbeat_interval_ms"),
-            *("assignment", "active_tasks", "status.status_detail"),
-        }
+        """
+        error_code member_id member_epoch heartbeat_interval_ms assignment active_tasks status.status_detail
+        """.split()
     ),
 )
 
@@ -280,7 +275,7 @@ def _subscription(asked: Struct) -> tuple[str, ...] | None:
     names, pattern = asked.get("subscribed_topic_names"), asked.get("subscribed_topic_regex")
     if names is None and pattern is None:
         return None
-    return (*sorted(names or ()), *([pattern] if pattern else []))
+    return tuple(sorted(names or ())) + ((pattern,) if pattern else ())
 
 
 def _parts(entries: Iterable[Struct] | None) -> Partitions | None:

@@ -122,58 +122,54 @@ RUNS_KEPT = 100
 
 _COMMITTED = (
     frozenset(
-        {
-            *("group_id", "member_id", "generation_id_or_member_epoch", "transactional_id"),
-            *("topics.name", "topics.topic_id", "topics.partitions.partition_index"),
-            "topics.partitions.committed_offset",
-        }
+        """
+        group_id member_id generation_id_or_member_epoch transactional_id topics.name topics.topic_id
+        topics.partitions.partition_index topics.partitions.committed_offset
+        """.split()
     ),
     frozenset(
-        {
-            *("topics.name", "topics.topic_id", "topics.partitions.partition_index"),
-            "topics.partitions.error_code",
-        }
+        """
+        topics.name topics.topic_id topics.partitions.partition_index topics.partitions.error_code
+        """.split()
     ),
 )
 _FETCHED = (
     frozenset(
-        {
-            *("replica_id", "replica_state", "topics.topic", "topics.topic_id"),
-            *("topics.partitions.partition", "topics.partitions.fetch_offset"),
-        }
+        """
+        replica_id replica_state topics.topic topics.topic_id topics.partitions.partition
+        topics.partitions.fetch_offset
+        """.split()
     ),
     frozenset(
-        {
-            *("responses.topic", "responses.topic_id", "responses.partitions.partition_index"),
-            *("responses.partitions.error_code", "responses.partitions.high_watermark"),
-            *("responses.partitions.aborted_transactions", "responses.partitions.records"),
-        }
+        """
+        responses.topic responses.topic_id responses.partitions.partition_index
+        responses.partitions.error_code responses.partitions.high_watermark
+        responses.partitions.aborted_transactions responses.partitions.records
+        """.split()
     ),
 )
 _READ = (
     frozenset({"group_id"}),
     frozenset(
-        {
-            *("topics.name", "topics.topic_id", "topics.partitions.partition_index"),
-            *("topics.partitions.committed_offset", "topics.partitions.error_code"),
-            *("groups.group_id", "groups.topics.name", "groups.topics.topic_id"),
-            *("groups.topics.partitions.partition_index", "groups.topics.partitions.committed_offset"),
-            "groups.topics.partitions.error_code",
-        }
+        """
+        topics.name topics.topic_id topics.partitions.partition_index topics.partitions.committed_offset
+        topics.partitions.error_code groups.group_id groups.topics.name groups.topics.topic_id
+        groups.topics.partitions.partition_index groups.topics.partitions.committed_offset
+        groups.topics.partitions.error_code
+        """.split()
     ),
 )
 _OFFSETS = (
     frozenset(
-        {
-            *("replica_id", "isolation_level", "topics.name", "topics.partitions.partition_index"),
-            "topics.partitions.timestamp",
-        }
+        """
+        replica_id isolation_level topics.name topics.partitions.partition_index topics.partitions.timestamp
+        """.split()
     ),
     frozenset(
-        {
-            *("topics.name", "topics.partitions.partition_index", "topics.partitions.error_code"),
-            *("topics.partitions.offset", "topics.partitions.old_style_offsets"),
-        }
+        """
+        topics.name topics.partitions.partition_index topics.partitions.error_code topics.partitions.offset
+        topics.partitions.old_style_offsets
+        """.split()
     ),
 )
 _ENDED = frozenset({"transactional_id", "committed"}), frozenset({"error_code"})

@@ -92,10 +92,9 @@ def _offsets(_: Exchange, asked: Struct, answer: Struct) -> Ties:
 
 
 _OFFSETS = frozenset(
-    {
-        *("group_id", "topics.name", "topics.topic_id", "groups.group_id"),
-        *("groups.topics.name", "groups.topics.topic_id"),
-    }
+    """
+    group_id topics.name topics.topic_id groups.group_id groups.topics.name groups.topics.topic_id
+    """.split()
 )
 _BEATS = (
     frozenset({"group_id", "subscribed_topic_names", "topic_partitions"}),

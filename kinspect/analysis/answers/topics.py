@@ -43,25 +43,23 @@ _PRODUCED = frozenset(
     {"transactional_id", "acks", "topic_data.name", "topic_data.topic_id", "topic_data.partition_data"}
 )
 _PRODUCE_ERRORS = frozenset(
-    {
-        *("responses.name", "responses.topic_id"),
-        *("responses.partition_responses.index", "responses.partition_responses.error_code"),
-    }
+    """
+    responses.name responses.topic_id responses.partition_responses.index
+    responses.partition_responses.error_code
+    """.split()
 )
 _ASKED = frozenset(
-    {
-        *("group_id", "replica_id", "replica_state", "session_id", "session_epoch", "share_session_epoch"),
-        *("topics.topic", "topics.topic_id", "topics.partitions.partition"),
-        *("topics.partitions.partition_index", "forgotten_topics_data"),
-    }
+    """
+    group_id replica_id replica_state session_id session_epoch share_session_epoch topics.topic
+    topics.topic_id topics.partitions.partition topics.partitions.partition_index forgotten_topics_data
+    """.split()
 )
 _FETCHED = frozenset(
-    {
-        *("error_code", "session_id", "responses.topic", "responses.topic_id"),
-        *("responses.partitions.partition_index", "responses.partitions.error_code"),
-        *("responses.partitions.records", "responses.partitions.aborted_transactions"),
-        "responses.partitions.acquired_records",
-    }
+    """
+    error_code session_id responses.topic responses.topic_id responses.partitions.partition_index
+    responses.partitions.error_code responses.partitions.records responses.partitions.aborted_transactions
+    responses.partitions.acquired_records
+    """.split()
 )
 _NAMED = frozenset({"group_id", "groups.group_id"})
 # Requests that name the group their client is in.

@@ -124,10 +124,10 @@ class KafkaConnection:
     and its plaintext through a connection of its own, `inside`.
     """
 
-    __slots__ = (
-        *("_client", "_decryptor", "_flow", "_framers", "_held", "_inside", "_interface", "_ledger"),
-        *("_holed", "_numbering", "_session", "_tls", "kind"),
-    )
+    __slots__ = """
+        _client _decryptor _flow _framers _held _inside _interface _ledger _holed _numbering _session _tls
+        kind
+    """.split()
 
     def __init__(
         self,

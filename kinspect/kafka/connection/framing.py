@@ -46,16 +46,12 @@ class Framer:
     message in a desynchronised stream, or returns None. Held bytes are counted in `holdings`.
     """
 
-    STATE: ClassVar = (
-        *("longest", "message_bytes", "offset", "skipped_bytes", "unannounced"),
-        *("unfinished_bytes", "_cause", "_counted", "_delivered", "_first_frame"),
-        *("_first_time", "_have", "_holes", "_keep", "_last_frame", "_last_time", "_packets"),
-        *("_search_at", "_search_bytes", "_searching", "_size", "_start"),
-    )
-    __slots__ = (
-        *STATE,
-        *("_desynchronised", "_holdings", "_kept", "_pieces", "deliver", "direction", "locate"),
-    )
+    STATE: ClassVar = """
+        longest message_bytes offset skipped_bytes unannounced unfinished_bytes _cause _counted _delivered
+        _first_frame _first_time _have _holes _keep _last_frame _last_time _packets _search_at _search_bytes
+        _searching _size _start
+    """.split()
+    __slots__ = STATE + "_desynchronised _holdings _kept _pieces deliver direction locate".split()
 
     def __init__(
         self,

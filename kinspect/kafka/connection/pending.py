@@ -30,10 +30,9 @@ class Pending:
     start, so requests may have been in flight before.
     """
 
-    STATE: ClassVar = (
-        *("_doubtful", "_hole", "_last_id", "_mixed", "_next", "_overlapped", "_passed", "_recur"),
-        *("_runs", "lost"),
-    )
+    STATE: ClassVar = """
+        _doubtful _hole _last_id _mixed _next _overlapped _passed _recur _runs lost
+    """.split()
     __slots__ = (*STATE, "_first", "_in_order", "_oldest", "_repeated")
 
     def __init__(self, unseen: bool) -> None:

@@ -31,11 +31,10 @@ from kinspect.protocol.headers import TAGGED
 from kinspect.protocol.schema import header_version
 from kinspect.state import fields, fill
 
-STATE: Final = (
-    *("exchanges", "gaps", "gap_bytes", "holed", "client_id", "principal", "software", "_role"),
-    *("_api_versions", "_client_text", "_response_end", "_response_stop", "_throttled"),
-    "_conflicts",
-)
+STATE: Final = """
+    exchanges gaps gap_bytes holed client_id principal software _role _api_versions _client_text _response_end
+    _response_stop _throttled _conflicts
+""".split()
 """The plain fields of `Session`."""
 # APIs each of whose requests may show something about the client.
 IDENTIFYING: Final = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})

@@ -51,11 +51,10 @@ class Gap(NamedTuple):
         }
 
 
-ALIKE: Final = (
-    *("connection_id", "community_id", "kind", "server_name", "alpn", "tls_version", "tls_cipher_suite"),
-    *("tls_status", "tls_reason", "handshake_seen", "end_reason", "exchanges", "gaps", "gap_bytes"),
-    *("conflicting_bytes", "undecoded_bytes"),
-)
+ALIKE: Final = """
+    connection_id community_id kind server_name alpn tls_version tls_cipher_suite tls_status tls_reason
+    handshake_seen end_reason exchanges gaps gap_bytes conflicting_bytes undecoded_bytes
+""".split()
 """Keys of a connection's object, in their order, that have the names of its fields."""
 
 

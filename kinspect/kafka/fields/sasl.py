@@ -64,11 +64,11 @@ _USER: Final[dict[str, Callable[[bytes], str | None]]] = {
 
 # RFC 5802, section 7: server-error-value.
 SERVER_ERRORS: Final = frozenset(
-    {
-        *("invalid-encoding", "extensions-not-supported", "invalid-proof", "channel-bindings-dont-match"),
-        *("server-does-support-channel-binding", "channel-binding-not-supported", "no-resources"),
-        *("unsupported-channel-binding-type", "unknown-user", "invalid-username-encoding", "other-error"),
-    }
+    """
+    invalid-encoding extensions-not-supported invalid-proof channel-bindings-dont-match
+    server-does-support-channel-binding channel-binding-not-supported no-resources
+    unsupported-channel-binding-type unknown-user invalid-username-encoding other-error
+    """.split()
 )
 STATUS_NOT_SHOWN: Final = "status not shown"
 """Shown in place of a status that is not one short word: it could hold a part of the token."""

@@ -48,19 +48,9 @@ _PROTOCOL_TYPE: Final = frozenset({PROTOCOL_TYPE})
 class Scope:
     """Context of the field that is being shown. `redactions` counts the secrets left out so far."""
 
-    __slots__ = (
-        *(
-            "_exchange",
-            "_message",
-            "_room",
-            "_summary",
-            "protocol_type",
-            "redactions",
-            "logger",
-            "sensitive",
-            "topic",
-        ),
-    )
+    __slots__ = """
+        _exchange _message _room _summary protocol_type redactions logger sensitive topic
+    """.split()
 
     def __init__(
         self, exchange: Pair, message: WireMessage | None, summary: Summary | None, protocol_type: str | None

@@ -15,17 +15,15 @@ from kinspect.wording import did_you_mean
 
 SUFFIXES: Final = (DECODED, SIZE)
 DERIVED: Final = frozenset(
-    {
-        *("topic_name_resolved", UNKNOWN_TAGS, "tag", "bytes"),
-        # record sets, batches and records
-        *("batches", "partial_bytes", "base_offset", "last_offset", "magic", "compression", "count", "size"),
-        *("crc_ok", "timestamp_type", "base_timestamp_ms", "max_timestamp_ms", "delete_horizon_ms"),
-        *("producer_id", "producer_epoch", "base_sequence", "partition_leader_epoch", "is_transactional"),
-        *("is_control", "records", "offset", "timestamp_ms", "key", "key_encoding", "value"),
-        *("value_encoding", "headers"),
-        # decoded bytes, and the message inside an Envelope
-        *("type", "version", "data", "api", "api_key", "api_version", "correlation_id", "client_id", "body"),
-    }
+    # Record sets, batches and records; decoded bytes, and the message inside an Envelope.
+    f"""
+    topic_name_resolved {UNKNOWN_TAGS} tag bytes
+    batches partial_bytes base_offset last_offset magic compression count size crc_ok timestamp_type
+    base_timestamp_ms max_timestamp_ms delete_horizon_ms producer_id producer_epoch base_sequence
+    partition_leader_epoch is_transactional is_control records offset timestamp_ms key key_encoding value
+    value_encoding headers
+    type version data api api_key api_version correlation_id client_id body
+    """.split()
 )
 
 

@@ -26,10 +26,10 @@ class WireMessage:
     apply and the counts of the caps that were reached; None for a message alone.
     """
 
-    STATE: ClassVar = (
-        *("direction", "raw", "size", "body_start", "first_time", "last_time", "first_frame"),
-        *("last_frame", "packets", "complete", "offset", "inferred", "api_key", "api_version"),
-    )
+    STATE: ClassVar = """
+        direction raw size body_start first_time last_time first_frame last_frame packets complete offset
+        inferred api_key api_version
+    """.split()
     __slots__ = (*STATE, "_cut", "_decoded", "_fields", "ends")
 
     def __init__(

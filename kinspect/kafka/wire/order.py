@@ -65,10 +65,7 @@ class LineOrder(Generic[L]):
     result depends only on keys, places and sizes, not on the moments at which lines are taken.
     """
 
-    __slots__ = (
-        *("_arrived", "_keys", "_last", "_lines", "_newest", "_place", "_places", "_ready", "_sizes"),
-        *("bytes", "late"),
-    )
+    __slots__ = "_arrived _keys _last _lines _newest _place _places _ready _sizes bytes late".split()
 
     def __init__(self) -> None:
         # The lines that wait, with their keys, places and sizes; in the order of keys.

@@ -36,35 +36,17 @@ class Pair:
     the order of lines; `order`: number among the run's exchanges, from 1.
     """
 
-    STATE: ClassVar = (
-        *("kind", "api_key", "api_version", "correlation_id", "client_id", "in_flight"),
-        *("latency_known", "plain_answer", "doubt", "queue_known", "retransmitted"),
-    )
+    STATE: ClassVar = """
+        kind api_key api_version correlation_id client_id in_flight latency_known plain_answer doubt
+        queue_known retransmitted
+    """.split()
     __slots__ = (
-        *STATE,
-        *(
-            "after_hole",
-            "api_candidates",
-            "completed_at",
-            "connection",
-            "counted_errors",
-            "fetched",
-            "found_problems",
-            "key",
-            "mechanism",
-        ),
-        *("noted", "order", "outcome", "outcome_reason", "previous_response_end", "principal"),
-        *(
-            "request",
-            "response",
-            "role",
-            "service_known",
-            "software_name",
-            "software_version",
-            "summarised",
-            "throttled",
-            "view",
-        ),
+        STATE
+        + """
+        after_hole api_candidates completed_at connection counted_errors fetched found_problems
+        key mechanism noted order outcome outcome_reason previous_response_end principal request
+        response role service_known software_name software_version summarised throttled view
+        """.split()
     )
 
     def __init__(self, connection: Ends, kind: str) -> None:

@@ -46,8 +46,8 @@ def _apis(row: Row) -> str:
 
 def reading(file: str, client_id: str | None, api: str | None) -> str:
     """The command that shows what a client sent."""
-    client = [] if client_id is None else ["--client-id", quote(client_id)]
-    return " ".join(["kinspect read", file, *client, *(["--api", quote(api)] if api else [])])
+    client = "" if client_id is None else f" --client-id {quote(client_id)}"
+    return f"kinspect read {file}{client}" + (f" --api {quote(api)}" if api else "")
 
 
 def _more(file: str, rows: list[Row]) -> str:

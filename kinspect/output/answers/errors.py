@@ -37,7 +37,7 @@ def _gathered(rows: list[Row]) -> list[Row]:
         alike = (
             row["expected"]
             and "client_id" in row
-            and (*(row["api"], row["error"], row["meaning"], row.get("minute")),)
+            and (row["api"], row["error"], row["meaning"], row.get("minute"))
         )
         found.setdefault(alike or number, []).append(row)
     return sorted([alike[0] if len(alike) == 1 else _one(alike) for alike in found.values()], key=_place)

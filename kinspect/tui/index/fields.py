@@ -29,12 +29,11 @@ STRETCH = 1000
 
 EXCHANGE, HEADER, BODY = "exchange", "header", "body"
 ERROR, PROBLEM = "error", "problem"
-EXCHANGE_KEYS = (
-    *("outcome", "outcome_reason", "latency_ms", "service_ms", "wait", "timestamp", "completed_at"),
-    *("correlation_id", "kind", "api_candidates", "in_flight", "max_wait_ms", "throttle_time_ms", "tls"),
-    *("client", "broker", "connection_id", "community_id", "topics", "topic_ids", "partitions", "groups"),
-    *("transactional_ids", "record_count", "record_bytes"),
-)
+EXCHANGE_KEYS = """
+    outcome outcome_reason latency_ms service_ms wait timestamp completed_at correlation_id kind
+    api_candidates in_flight max_wait_ms throttle_time_ms tls client broker connection_id community_id topics
+    topic_ids partitions groups transactional_ids record_count record_bytes
+""".split()
 _DERIVED = ("_decoded", "_size")
 
 
@@ -437,15 +436,9 @@ def _message_text(shown: dict[str, Any], files: int) -> str:
     frame = f"frame {first}" if first == last else f"frames {first}–{last}"
     if files > 1:
         frame += f" of {os.path.basename(frames['file'])}"
-    return ", ".join(
-        [
-            f"{shown['size']} bytes",
-            frame,
-            *([f"layout {shown['layout']}"] if shown["layout"] else []),
-            *(["inferred"] if shown["inferred"] else []),
-            *([] if shown["complete"] else ["not complete"]),
-        ]
-    )
+    layout = shown["layout"] and f"layout {shown['layout']}"
+    notes = (layout, shown["inferred"] and "inferred", not shown["complete"] and "not complete")
+    return ", ".join([f"{shown['size']} bytes", frame, *filter(None, notes)])
 
 
 def _read(exchange: Exchange, message: WireMessage) -> ShownMessage:

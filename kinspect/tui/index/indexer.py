@@ -212,25 +212,15 @@ class RowMaker:
     def _numbers(self, exchange: Exchange) -> row.Numbers:
         number = self._numbering.number
         ends, summary = exchange.connection, exchange.summary
-        connection = number(
-            [
-                *(ends.client_ip, ends.client_port, ends.broker_ip, ends.broker_port),
-                *(ends.connection_id, ends.community_id, ends.tls, ends.handshake),
-            ]
-        )
+        addresses = [ends.client_ip, ends.client_port, ends.broker_ip, ends.broker_port]
+        connection = number([*addresses, ends.connection_id, ends.community_id, ends.tls, ends.handshake])
+        software = [exchange.software_name, exchange.software_version]
         client = number(
-            [
-                *(exchange.client_id, exchange.role, exchange.principal, exchange.mechanism),
-                *(exchange.software_name, exchange.software_version),
-            ]
+            [exchange.client_id, exchange.role, exchange.principal, exchange.mechanism, *software]
         )
-        subject = number(
-            [
-                *(summary.topics, summary.topic_ids, [*summary.unresolved_topic_ids]),
-                *(summary.partitions[:_LISTED], summary.groups, summary.transactional_ids),
-                *action_of(exchange),
-            ]
-        )
+        topics = [summary.topics, summary.topic_ids, [*summary.unresolved_topic_ids]]
+        others = [summary.partitions[:_LISTED], summary.groups, summary.transactional_ids]
+        subject = number([*topics, *others, *action_of(exchange)])
         codes = dict.fromkeys(problem.code for problem in exchange.problems[:_LISTED])
         fault = number([summary.error_codes, [*codes], exchange.api_candidates])
         if self._numbering.grew or (exchange.api and ("api", exchange.api) not in self.seen):

@@ -133,10 +133,7 @@ _SPOOL, _FLAGS, _NUMBERS = Struct("<Q"), Struct("<I"), Struct("<6I")
 # Indexes in the values that STRUCT gives, for loops over all rows: a `Row` for each would take too long.
 COMPLETED_AT, PREVIOUS_END, FLAGS, CONNECTION, CLIENT, SUBJECT, FAULT, SESSION, API = map(
     Row._fields.index,
-    (
-        *("completed_at", "previous_response_end", "flags", "connection", "client", "subject", "fault"),
-        *("session", "api_key"),
-    ),
+    "completed_at previous_response_end flags connection client subject fault session api_key".split(),
 )
 _FIRST, _LAST, _BYTES = map(MessageRow._fields.index, ("first_time", "last_time", "size"))
 REQUEST_FIRST, REQUEST_LAST, REQUEST_BYTES = _FIXED + _FIRST, _FIXED + _LAST, _FIXED + _BYTES

@@ -98,12 +98,8 @@ class Store:
         asked = [(topic_id, name) for topic_id, name, key in told if key == BEHIND]
         read = self.start, self.bytes_read, self.bytes_total, self.refused
         rows, texts = bytes(self.rows), self.texts.all()
-        return RowBatch(
-            *(rows, texts, [], [], names, nodes, [], *read),
-            summary=self.summary,
-            closed=[*self.closed],
-            asked=asked,
-        )
+        batch = RowBatch(rows, texts, [], [], names, nodes, [], *read)
+        return batch._replace(summary=self.summary, closed=[*self.closed], asked=asked)
 
     def __getitem__(self, index: int) -> Row:
         return row.unpack_row(self.rows, index)
@@ -211,7 +207,8 @@ class Store:
     def ends(self, found: Row) -> Ends:
         """The ends of its connection."""
         *names, tls, handshake = self.connection(found)
-        ends = Ends(*(*names, self.names, self.inputs.names, self.inputs.caps, Counts(), tls))
+        given = [*names, self.names, self.inputs.names, self.inputs.caps, Counts(), tls]
+        ends = Ends(*given)
         ends.handshake = None if handshake is None else tuple(handshake)
         return ends
 
