@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from kinspect.capture.rotation import Rotation, numbered
+from kinspect.capture.rotation import FileSeries, Rotation
 from kinspect.capture.writer import secrets_block, statistics_block
 from kinspect.errors import CaptureError
 from kinspect.ownfile import open_target, remake
@@ -47,11 +47,12 @@ class SaveFiles:
         self.saved = 0
         """Number of packets written whole, also into files since deleted."""
         self._saving = saving
+        self._series = FileSeries(saving.path, saving.rotation, self._put, self._rotate)
+        self._drops: Sequence[int] = ()
         self._prelude = prelude
         self._start_ns = start_ns
         self._secrets: deque[bytes] = deque()
         self._secrets_size = 0
-        self._made = 0
         self._open()
 
     def secrets(self, text: bytes) -> None:
@@ -66,38 +67,19 @@ class SaveFiles:
 
     def packets(self, blocks: list[bytes], drops: Sequence[int]) -> None:
         """Write packet blocks into this file and as many more as they need; `drops`: drop counts so far."""
-        done = 0
-        while done < len(blocks):
-            fitting = self._fitting(blocks, done)
-            if fitting:
-                whole, error = self._written(blocks[done : done + fitting])
-                self._packets += whole
-                self.saved += whole
-                if error is not None:
-                    raise error
-                done += fitting
-            else:
-                self._rotate(drops)
+        self._drops = drops
+        self._series.write(blocks)
 
-    def _fitting(self, blocks: list[bytes], done: int) -> int:
-        """Number of the blocks behind `done` that fit into the file; at least one if it is empty."""
-        limits = self._saving.rotation
-        most = len(blocks) - done
-        if limits.packets is not None:
-            most = min(most, limits.packets - self._packets)
-        if limits.size is None:
-            return most
-        room = limits.size - self._size
-        fitting = 0
-        while fitting < most and (room := room - len(blocks[done + fitting])) >= 0:
-            fitting += 1
-        return fitting if self._packets else max(fitting, 1)
+    def _put(self, blocks: Sequence[bytes]) -> None:
+        whole, error = self._written(blocks)
+        self.saved += whole
+        if error is not None:
+            raise error
 
     def tick(self, drops: Sequence[int]) -> None:
         """Begin the next file if it is due and this one holds packets."""
-        limit = self._saving.rotation.time_ns
-        if limit is not None and self._packets and time.monotonic_ns() >= self._opened + limit:
-            self._rotate(drops)
+        self._drops = drops
+        self._series.tick()
 
     def close(self, drops: Sequence[int]) -> None:
         """End the file with the drop counts, unless it is closed already."""
@@ -116,8 +98,8 @@ class SaveFiles:
         with _file_errors(self.names[-1]):
             self._file.close()
 
-    def _rotate(self, drops: Sequence[int]) -> None:
-        self.close(drops)
+    def _rotate(self) -> None:
+        self.close(self._drops)
         self._open()
         keep = self._saving.rotation.keep
         if keep is not None and len(self.names) > keep:
@@ -126,9 +108,7 @@ class SaveFiles:
                 Path(oldest).unlink(missing_ok=True)
 
     def _open(self) -> None:
-        self._made += 1
-        path = self._saving.path
-        name = numbered(path, self._made) if self._saving.rotation.limited else path
+        name = self._series.next_name
         with _file_errors(name):
             descriptor, self._regular, made = open_target(name, self._saving.force)
             if self._regular and not made:
@@ -136,9 +116,7 @@ class SaveFiles:
                 descriptor = remake(name)
             self._file = FileIO(descriptor, "wb")
         self.names.append(name)
-        self._opened = time.monotonic_ns()
-        self._packets = 0
-        self._size = 0
+        self._series.begin()
         try:
             self._write(self._prelude, *map(secrets_block, self._secrets))
         except CaptureError:
@@ -156,17 +134,18 @@ class SaveFiles:
     def _written(self, blocks: Sequence[bytes]) -> tuple[int, CaptureError | None]:
         """Write the blocks; returns the number of those in the file, and the error that stopped the rest: a full disk
         takes only a part."""
-        start = self._size
+        series = self._series
+        start = series.size
         left = memoryview(b"".join(blocks))
         try:
             with _file_errors(self.names[-1]):
                 while left:
                     written = self._file.write(left) or 0
-                    self._size += written
+                    series.size += written
                     left = left[written:]
         except CaptureError as error:
             ends = [*accumulate(map(len, blocks), initial=start)]
-            whole = bisect_right(ends, self._size) - 1
+            whole = bisect_right(ends, series.size) - 1
             self._cut(ends[whole])
             return whole, error
         return len(blocks), None
@@ -174,7 +153,7 @@ class SaveFiles:
     def _cut(self, size: int) -> None:
         """Truncate the file to `size` bytes, so that it does not end with an incomplete block."""
         if self._regular:
-            self._size = size
+            self._series.size = size
             with suppress(OSError):
                 self._file.truncate(size)
                 self._file.seek(size)

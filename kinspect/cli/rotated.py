@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
+from io import BytesIO
 from typing import Any
 
 import click
 
-from kinspect.capture.rotation import Rotation, numbered, there_are
+from kinspect.capture.rotation import FileSeries, Rotation, there_are
 from kinspect.cli import complain
 from kinspect.cli.archive import COMPRESSIONS, ENDINGS, Archive
 from kinspect.cli.outfile import NamedFile, Output, Placing
@@ -52,55 +53,33 @@ class RotatedFile(NamedFile):
             (name, why), *others = foreign.items()
             more = f", as {len(others)} more are" if others else ""
             complain(f"{name}: {why}: left alone{more}")
-        self._pattern = path
-        self._rotation = rotation
-        self._number = there[-1][0] + 1 if there else 1
+        self._series = FileSeries(path, rotation, self._put, self._turn, there[-1][0] if there else 0)
         self._archive = Archive(
             [name for name in names if name not in foreign],
             rotation.keep,
             None if compression is None else COMPRESSIONS[compression],
         )
-        self._size = 0
-        self._begin_turn()
         self._told = False
-        super().__init__(numbered(path, self._number), placing)
+        super().__init__(self._series.next_name, placing)
+        self._series.begin()
 
     def begin(self) -> None:
         super().begin()
         self._archive.start()
 
     def write(self, data: Any, /) -> int:
-        left = memoryview(data)
-        while left:
-            fitting = self._fitting(left)
-            if not fitting:
-                self._turn()
-                continue
-            super().write(left[:fitting])
-            self._size += fitting
-            left = left[fitting:]
+        self._series.write(BytesIO(data).readlines())
         return len(data)
 
-    def _fitting(self, data: memoryview) -> int:
-        """Bytes of the lines that the file has room for; at least one line if it is empty."""
-        if self._rotation.size is None:
-            return len(data)
-        since = self._size - self._turned_size
-        room = self._rotation.size - since
-        if len(data) <= room:
-            return len(data)
-        lines = bytes(data)
-        fitting = lines.rfind(b"\n", 0, max(room, 0)) + 1
-        return fitting or (0 if since else lines.find(b"\n") + 1 or len(data))
+    def _put(self, lines: Sequence[bytes]) -> None:
+        self._series.size += super().write(b"".join(lines))
 
     def tick(self) -> None:
-        limit = self._rotation.time_ns
-        if self._size and limit is not None and time.monotonic_ns() >= self._turned_at + limit:
-            self._turn()
+        self._series.tick()
 
     def anew(self) -> None:
         """Begin the next file, unless this one is empty. Raises OSError, and the old one stays."""
-        if self._size:
+        if self._series.pieces:
             self._next()
 
     def _turn(self) -> None:
@@ -108,30 +87,23 @@ class RotatedFile(NamedFile):
         try:
             self._next()
         except OSError as error:
-            self._begin_turn()
+            self._series.again()
             if not self._told:
                 self._told = True
-                complain(
-                    f"{error.filename or self._pattern}: {error.strerror or error}: lines go on into {self._path}"
-                )
-
-    def _begin_turn(self) -> None:
-        self._turned_size = self._size
-        self._turned_at = time.monotonic_ns()
+                name = error.filename or self._series.path
+                complain(f"{name}: {error.strerror or error}: lines go on into {self._path}")
 
     def _next(self) -> None:
-        name = numbered(self._pattern, self._number + 1)
+        name = self._series.next_name
         self._put_in_place(make(name, self._mode))
-        self._number += 1
         self._archive.add(self._path)
         self._path = name
-        self._size = 0
-        self._begin_turn()
+        self._series.begin()
         self._told = False
 
     def discard(self) -> None:
         """Send all that is still written to the null device: there is no next file."""
-        self._rotation = Rotation()
+        self._series.rotation = Rotation()
         super().discard()
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 from support.waiting import wait_until
 
 from kinspect.capture.rotation import Rotation
-from kinspect.cli import archive, rotated
+from kinspect.cli import archive
 from kinspect.cli.outfile import Placing
 from kinspect.cli.rotated import RotatedFile
 
@@ -63,7 +63,7 @@ def test_no_file_gets_larger_than_asked_and_no_line_is_cut(tmp_path, size, expec
 
 def test_the_next_file_comes_with_time_but_not_for_nothing(tmp_path, monkeypatch):
     now = [0]
-    monkeypatch.setattr(rotated.time, "monotonic_ns", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
     with opened(tmp_path, time_ns=10, placing=Placing(mode=0o640)) as file:
         for when, line in [(5, b"a\n"), (9, b""), (10, b""), (15, b"b\n"), (19, b"")]:
             now[0] = when
@@ -112,7 +112,7 @@ def test_by_size_lines_go_on_in_the_old_file_if_the_next_cannot_be_made(tmp_path
 
 def test_by_time_too_and_it_is_tried_again_at_the_next_turn(tmp_path, monkeypatch, capfd):
     now, folder = [0], tmp_path / "folder"
-    monkeypatch.setattr(rotated.time, "monotonic_ns", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])
     folder.mkdir()
     with opened(folder, time_ns=10) as file:
         file.write(b"a\n")
