@@ -128,7 +128,7 @@ def unpack(heads: bytes, payload: bytes, first_frame: int) -> tuple[list[Segment
         keys.append(heads[at + 2 : at + 2 + size])
         at += 2 + size
     columns: list[list[int]] = []
-    for code in (*_COLUMNS, *(_TURN * has_turns)):
+    for code in _COLUMNS + _TURN * has_turns:
         column = array(code)
         size = count * column.itemsize
         column.frombytes(heads[at : at + size])

@@ -64,7 +64,7 @@ def _places(exchange: Exchange) -> list[Place]:
     partitions = _partitions_named(exchange)
     there = {topic for topic, _ in partitions}
     alone = [(topic, NO_PARTITION) for topic in _topics(exchange) if topic not in there]
-    return [*((partition[0], partition) for partition in partitions), *alone]
+    return [(partition[0], partition) for partition in partitions] + alone
 
 
 def topic_of(name: str, nameless: Container[str]) -> Topic:

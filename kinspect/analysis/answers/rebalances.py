@@ -276,7 +276,7 @@ class Classic:
     def _begins(self) -> list[dict[str, int | None]]:
         """For each generation, from when its members could know of it; None where nothing tells."""
         own = [(join.member, join.begin) for join in self._joins]
-        signs = _by_member([*own, *((member, end) for end, member in self._stirred)])
+        signs = _by_member(own + [(member, end) for end, member in self._stirred])
         ends: dict[str, int] = {}
         found: list[dict[str, int | None]] = []
         for one in self._rounds:

@@ -44,6 +44,6 @@ def read_group_bytes(
 
 def _plausible(found: dict[str, Any]) -> bool:
     assigned = found.get("assigned_partitions") or ()
-    topics = [*(found.get("topics") or ()), *(entry["topic"] for entry in assigned)]
+    topics = list(found.get("topics") or ()) + [entry["topic"] for entry in assigned]
     partitions = (partition for entry in assigned for partition in entry["partitions"])
     return all(_TOPIC.fullmatch(topic) for topic in topics) and all(p >= 0 for p in partitions)

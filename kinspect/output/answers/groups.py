@@ -117,7 +117,7 @@ def _details(row: Row, clock: Clock) -> list[str]:
         triggers = Counter(one["trigger"] for one in rebalances)
         lines.append(f"rebalances: {listed(dict(triggers.most_common()))}")
         rebalances = sorted(rebalances, key=lambda one: -(_stop(one) or 0))
-    return [*lines, *(_rebalance(one, clock) for one in rebalances)]
+    return lines + [_rebalance(one, clock) for one in rebalances]
 
 
 def _left(row: Row, clock: Clock) -> Iterator[str]:

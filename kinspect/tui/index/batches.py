@@ -86,7 +86,7 @@ def parts(span: Span, shared: bool = False) -> list[BatchPart]:
         start = first + batch.start
         if shared:
             found.append(BatchPart(path, start, first + batch.end, "batch"))
-        for name, begin, end, kind in (*V2_FIELDS, *(_ATTRIBUTES if shared else ())):
+        for name, begin, end, kind in V2_FIELDS + (_ATTRIBUTES if shared else ()):
             found.append(BatchPart(f"{path}.{name}", start + begin, start + end, kind))
         records = start + HEADERS[2], first + batch.end
         if shared or batch.compressed:
