@@ -17,6 +17,7 @@ from kinspect.kafka.wire.wait import BROKER, CAUSES, IDLE
 from kinspect.model import NS_PER_SECOND
 from kinspect.output import Piece, PieceWriter
 from kinspect.output.actions import NO_ACTION, Action, action_of, is_login
+from kinspect.output.columns import REST, WHOLE, Column, Widths, aligned, fitted
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
 from kinspect.wording import counted
@@ -30,8 +31,18 @@ FIELDS = frozenset(
 """Fields of an exchange's line that a row needs; one of `--wide` needs `WAIT` too."""
 WAIT = "wait"
 
-TIME = "STARTED"
-"""Title of the column of times, which do not ascend: rows stand in the order of completion."""
+WAIT_WIDTH = max(map(len, CAUSES))
+
+TIME = Column("STARTED", rank=3)
+"""Times do not ascend: rows stand in the order of completion."""
+ENDS = Column("CLIENT → BROKER", rank=5, least=WHOLE)
+BROKER_END = Column("BROKER", rank=5)
+CLIENT = Column("CLIENT ID", rank=4, least=WHOLE)
+API = Column("API", least=WHOLE)
+LATENCY = Column("LATENCY", right=True, rank=2)
+WAITS = Column(WAIT.upper())
+ABOUT = Column("ABOUT", rank=1, least=20)
+
 NAMES_SHOWN = 3
 PARTITIONS_SHOWN = 5
 CLOSED = ("closed", "reset")
@@ -41,40 +52,26 @@ MISSING = (UNANSWERED, ORPHAN)
 ERROR, PROBLEM, NOTE, DIM, API_STYLE = "bold red", "magenta", "yellow", "dim", "cyan"
 
 
-class Widths(NamedTuple):
-    """Widths of the columns; 0: the column is left out. The last column takes the rest. `client`: the client's address
-    is shown too."""
-
-    time: int
-    ends: int
-    client_id: int
-    api: int
-    latency: int
-    client: bool
-
-
-NARROW = Widths(8, 15, 13, 17, 7, False)
-MEDIUM = Widths(12, 33, 12, 20, 8, True)
-BROAD = Widths(12, 36, 18, 22, 8, True)
-WIDE = Widths(29, 43, 24, 0, 10, True)
+NARROW: Widths = {TIME: 8, BROKER_END: 15, CLIENT: 13, API: 17, LATENCY: 7, ABOUT: REST}
+MEDIUM: Widths = {TIME: 12, ENDS: 33, CLIENT: 12, API: 20, LATENCY: 8, ABOUT: REST}
+BROAD: Widths = {TIME: 12, ENDS: 36, CLIENT: 18, API: 22, LATENCY: 8, ABOUT: REST}
+WIDE: Widths = {TIME: 29, ENDS: 43, CLIENT: 24, API: 0, LATENCY: 10, WAITS: WAIT_WIDTH}
 """Widths of `--wide`, without the API column's, which is that of the longest name."""
-WAIT_WIDTH = max(map(len, CAUSES))
-"""Width of the column that `--wide` alone has."""
 
 ABOUT_LEAST = 15
 """Sufficient width of the last column. With less, every row may go on in a second line."""
 ABOUT_ENOUGH = 40
 """Width of the last column above which the API's column gets more."""
 VERSION = " v99"
-LEFT_OUT = (("ends", ABOUT_LEAST), ("client_id", ABOUT_LEAST), ("time", 1))
-"""Columns left out on a small terminal, in this order, each if less than this width is left for the last column."""
+LEFT_OUT = ((ABOUT_LEAST, TIME.rank), (1, LATENCY.rank))
+"""On a small terminal: columns above a rank are left out if less than this width is left for the last column."""
 
 
-def widths_for(terminal: int) -> Widths:
+def widths_for(terminal: int) -> dict[Column, int]:
     """The widths that leave enough of `terminal` columns for the last one, if there are 80 at least."""
     widths = NARROW if terminal < 110 else MEDIUM if terminal < 150 else BROAD
-    more = max(0, _left(widths, terminal) - ABOUT_ENOUGH)
-    return widths._replace(api=min(widths.api + more, longest_api()))
+    left = terminal - sum(width + 1 for column, width in widths.items() if column is not ABOUT)
+    return {**widths, API: min(widths[API] + max(0, left - ABOUT_ENOUGH), longest_api())}
 
 
 def longest_api() -> int:
@@ -82,18 +79,15 @@ def longest_api() -> int:
     return max(map(len, schema.api_names().values())) + len(VERSION)
 
 
-def fitted(widths: Widths, terminal: int) -> Widths:
-    """The widths without the columns that are less important than the last one."""
-    for column, least in LEFT_OUT:
-        if _left(widths, terminal) < least:
-            none: dict[str, Any] = {column: 0}
-            widths = widths._replace(**none)
-    return widths
-
-
-def _left(widths: Widths, terminal: int) -> int:
-    """Width left for the last column."""
-    return terminal - sum(width + 1 for width in widths[:-1] if width)
+def printed_widths(terminal: int) -> tuple[dict[Column, int], int]:
+    """The widths without the columns that are less important than the last one, and that one's."""
+    widths = widths_for(terminal)
+    left = widths.pop(ABOUT)
+    for least, kept in LEFT_OUT:
+        last = replace(ABOUT, least=least)
+        widths = fitted({**widths, last: REST}, terminal, 1, kept)
+        left = widths.pop(last)
+    return widths, left
 
 
 class TableWriter(PieceWriter):
@@ -104,10 +98,11 @@ class TableWriter(PieceWriter):
         self._view = replace(view, fields=FIELDS | {WAIT} if wide else FIELDS)
         self._zone = UTC if utc else None
         self._wide = wide
-        self._widths = (
-            WIDE._replace(api=longest_api()) if wide else fitted(widths_for(console.width), console.width)
-        )
-        self._small = _left(self._widths, console.width) < ABOUT_LEAST
+        widths, left = ({**WIDE, API: longest_api()}, REST) if wide else printed_widths(console.width)
+        self._cut = {column: 0 if wide else width for column, width in widths.items() if column is not API}
+        self._api, latency = widths[API], widths.pop(LATENCY)
+        self._widths = {**widths, API: self._api + 1 + latency}
+        self._small = left < ABOUT_LEAST
         self._zone_name = "UTC" if utc else "local time"
         self._rows = self._header()
         self._day: str | None = None
@@ -141,20 +136,9 @@ class TableWriter(PieceWriter):
         """The exchange's day, and its row in one or two lines."""
         line, found = self._view.exchange(exchange), action_of(exchange)
         day, clock = day_and_clock(exchange.timestamp, self._zone)
-        widths = self._widths
         return day, self._row(
-            (
-                Text(f"{day} {clock}" if self._wide else clock[: widths.time], style=DIM),
-                Text(
-                    ends_text(line, 0 if self._wide else widths.ends)
-                    if widths.client
-                    else broker(line, widths.ends)
-                ),
-                self._client(line["client"]),
-            ),
+            cells(f"{day} {clock}" if self._wide else clock, line, self._cut),
             lambda width: api_text(line, width),
-            latency(line["latency_ms"]),
-            wait(line[WAIT]) if self._wide else None,
             about(line, found),
             failed=bool(
                 line["error_names"] or line["problems"] or found.refused or line["outcome"] in MISSING
@@ -167,66 +151,66 @@ class TableWriter(PieceWriter):
             rows, self._rows = self._rows, []
             self._console.print(Text("\n").join(rows), soft_wrap=True)
 
-    def _client(self, client: dict[str, Any]) -> Text:
-        """The client's id; without one its address, where no other column shows it."""
-        if client["id"] or self._widths.client:
-            return Text(escape(client["id"] or ""))
-        return Text(client["ip"], style=DIM)
-
     def _header(self) -> list[Text]:
-        time = f"{TIME} ({self._zone_name})" if self._wide else TIME
-        ends = "CLIENT → BROKER" if self._widths.client else "BROKER"
-        *first, api, latency, about = (
-            Text(title, style="bold") for title in (time, ends, "CLIENT ID", "API", "LATENCY", "ABOUT")
-        )
-        wait = Text(WAIT.upper(), style="bold") if self._wide else None
-        return self._row(first, lambda _: api, latency, wait, About([about], []))
+        titles = {column: Text(column.title, style="bold") for column in (*self._widths, LATENCY)}
+        if self._wide:
+            titles[TIME].append(f" ({self._zone_name})")
+        api = titles[API]
+        return self._row(titles, lambda _: api, About([Text(ABOUT.title, style="bold")], []))
 
     def _row(
         self,
-        first: Iterable[Text],
+        shown: dict[Column, Text],
         api: Callable[[int], Text],
-        latency: Text,
-        wait: Text | None,
         about: About,
         *,
         failed: bool = False,
     ) -> list[Text]:
         """The lines of a row: one, or two if the last column does not fit in one, and it failed or room is little."""
-        row = Text()
-        for cell, width in zip(first, self._widths, strict=False):
-            if width:
-                row.append_text(self._fit(cell, width)).append(" ")
-        row.append_text(self._api_and_latency(api, latency))
-        if wait is not None:
-            row.append(" ").append_text(self._fit(wait, WAIT_WIDTH))
-        rows = [row]
+        shown[API] = self._api_and_latency(api, shown[LATENCY])
+        room, widths = self._console.width, self._widths
+        if self._wide:
+            widths = {column: max(width, shown[column].cell_len) for column, width in widths.items()}
+        rows = [aligned(shown, widths, 1)]
         for part in about.parts:
-            full = rows[-1].cell_len + 1 + part.cell_len > self._console.width
+            full = rows[-1].cell_len + 1 + part.cell_len > room
             if full and len(rows) == 1 and (failed or self._small) and not self._wide:
-                rows.append(Text(" " * self._widths.time))
+                rows.append(Text(" " * self._widths.get(TIME, 0)))
             rows[-1].append(" ").append_text(part)
         for part in about.rest:
             rows[-1].append(" ").append_text(part)
         for line in rows:
             line.rstrip()
             if not self._wide:
-                line.truncate(self._console.width, overflow="ellipsis")
+                line.truncate(room, overflow="ellipsis")
         return rows
 
     def _api_and_latency(self, api: Callable[[int], Text], latency: Text) -> Text:
         """Both cells, which together have the same width in every row: a long latency takes room from the API."""
-        both = self._widths.api + 1 + self._widths.latency
-        name = api(0 if self._wide else min(self._widths.api, both - 1 - latency.cell_len))
+        both = self._widths[API]
+        name = api(0 if self._wide else min(self._api, both - 1 - latency.cell_len))
         latency.pad_left(max(1, both - name.cell_len - latency.cell_len))
         return name + latency
 
-    def _fit(self, cell: Text, width: int) -> Text:
-        if self._wide:
-            cell.pad_right(max(0, width - cell.cell_len))
-        else:
-            cell.truncate(width, overflow="ellipsis", pad=True)
-        return cell
+
+CELLS: dict[Column, Callable[[str, dict[str, Any], int], Text]] = {
+    TIME: lambda clock, _, width: Text(clock[: width or None], style=DIM),
+    ENDS: lambda _, line, width: Text(ends_text(line, width)),
+    BROKER_END: lambda _, line, width: Text(broker(line, width)),
+    CLIENT: lambda _, line, _width: Text(escape(line["client"]["id"] or "")),
+    API: lambda _, line, width: api_text(line, width),
+    LATENCY: lambda _, line, _width: latency(line["latency_ms"]),
+    WAITS: lambda _, line, _width: wait(line[WAIT]),
+}
+"""The cell of an exchange's line, with its time of day, in each column but the last; width 0: nothing is cut."""
+
+
+def cells(clock: str, line: dict[str, Any], widths: Widths) -> dict[Column, Text]:
+    """The cells of an exchange, by column. A client without an id has its address, where no other column shows it."""
+    found = {column: CELLS[column](clock, line, width) for column, width in widths.items() if column in CELLS}
+    if ENDS not in widths and not line["client"]["id"]:
+        found[CLIENT] = Text(line["client"]["ip"], style=DIM)
+    return found
 
 
 def day_and_clock(ns: int | None, zone: tzinfo | None) -> tuple[str, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinspect.output.answers.layout import ERROR, NOTE, Clock, Column, Layout, counted, known
+from kinspect.output.answers.layout import ERROR, NOTE, Clock, Layout, counted, known
+from kinspect.output.columns import Column
 
 
 def _none_if_zero(count: int) -> str:

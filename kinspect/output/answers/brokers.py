@@ -7,7 +7,8 @@ from collections.abc import Callable
 from shlex import quote
 from typing import Any
 
-from kinspect.output.answers.layout import ERROR, UNKNOWN, Clock, Column, Layout, Row, known, listed
+from kinspect.output.answers.layout import ERROR, UNKNOWN, Clock, Layout, known, listed
+from kinspect.output.columns import Column, Row
 
 WORDS = {
     "metadata_zookeeper": "by Metadata",

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from shlex import quote
-from typing import Any
 
-from kinspect.output.answers.layout import ERROR, Column, Layout, known, listed
-
-Row = dict[str, Any]
+from kinspect.output.answers.layout import ERROR, Layout, known, listed
+from kinspect.output.columns import Column, Row
 
 
 def software(row: Row) -> str:

@@ -10,20 +10,18 @@ from kinspect.output.answers.layout import (
     MINUTE,
     TIME_OF_DAY,
     UNKNOWN,
-    Column,
     Layout,
     counted,
     known,
     listed,
     where,
 )
+from kinspect.output.columns import Column, Row
 
 NAMES, WORDS = 28, 12
 """Widths to which names of errors, and those of APIs and clients, are not cut."""
 LISTS = "topics", "groups", "principals", "transactional_ids"
 EXPECTED = {True: "yes", False: "no", None: UNKNOWN}
-
-Row = dict[str, Any]
 
 
 def _style(row: Row) -> str:

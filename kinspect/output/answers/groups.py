@@ -8,7 +8,8 @@ from math import inf
 from shlex import quote
 from typing import Any
 
-from kinspect.output.answers.layout import ERROR, TIME_OF_DAY, Clock, Column, Layout, Row, known, listed
+from kinspect.output.answers.layout import ERROR, TIME_OF_DAY, Clock, Layout, known, listed
+from kinspect.output.columns import Column, Row
 
 LAGS_SHOWN = 3
 NAMED = 10

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from kinspect.output.answers.layout import MINUTE, TIME_OF_DAY, Column, Layout, known, listed, where
+from kinspect.output.answers.layout import MINUTE, TIME_OF_DAY, Layout, known, listed, where
+from kinspect.output.columns import Column, Row
 
 WORDS, WAITS = 14, 22
 """Widths to which names of APIs and clients, and causes, are not cut."""
 
 IDLE = "long_poll", "group_wait"
 """Causes that `--slow` leaves out."""
-
-Row = dict[str, Any]
 
 
 def _ms(value: float | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from textwrap import fill
@@ -14,36 +15,18 @@ from rich.text import Text
 from kinspect import wording
 from kinspect.output import Style
 from kinspect.output.answers.typed import NOTHING, Typed
+from kinspect.output.columns import Column, Row, aligned, fitted
 from kinspect.output.escape import escape
 
 GAP = 2
 """Spaces between columns."""
-LEAST = 16
-"""Width to which most texts are cut at most, before columns are left out."""
 UNKNOWN = "?"
 TIME_OF_DAY, MINUTE = (11, 23), (0, 16)
 """Parts of a time as text: to the millisecond, and the date with hour and minute."""
 HEAD, NOTE, DIM, ERROR = "bold", "yellow", "dim", "bold red"
 
-Row = dict[str, Any]
 Clock = Callable[[str | None], str]
 """Gives the time of day of a row's time."""
-
-
-class Column(NamedTuple):
-    """A column of a table. `text`: a row's cell; `right`: it holds numbers; `rank`: columns of higher rank are left out
-    first where room is little; `style`: of the cell, by its row; `least`: width to which a text is cut at most before
-    columns are left out; `time`: `TIME_OF_DAY` or `MINUTE`, of a row's time, which `text` gives then; `spare`: it is
-    left out before any text is cut."""
-
-    title: str
-    text: Callable[[Row], str]
-    right: bool = False
-    rank: int = 0
-    style: Callable[[Row], str] = lambda _: ""
-    least: int = LEAST
-    time: tuple[int, int] | None = None
-    spare: bool = False
 
 
 class Layout(NamedTuple):
@@ -198,19 +181,18 @@ class Cells:
         self.layout = layout
         self.rows = rows
         self._style = style
-        texts = {column: [_cell(column, row, style) for row in rows] for column in layout.columns}
+        columns = (
+            replace(column, title=f"{column.title} (UTC)") if column.time and style.utc else column
+            for column in layout.columns
+        )
+        texts = {column: [_cell(column, row, style) for row in rows] for column in columns}
         self._texts = {column: cells for column, cells in texts.items() if any(cells)}
-        self._titles = {
-            column: column.title + (" (UTC)" if column.time and style.utc else "") for column in self._texts
-        }
-        self.widths = {
-            column: max(map(len, [self._titles[column], *cells])) for column, cells in self._texts.items()
-        }
+        self.widths = {column: max(map(len, [column.title, *cells])) for column, cells in self._texts.items()}
         """Columns with the widths that cut nothing."""
 
     def fitted(self, most: int) -> dict[Column, int]:
         """Columns and their widths where there is room for `most` cells."""
-        return _fitted(self.widths, most)
+        return fitted(self.widths, most, GAP)
 
     def sides(self, most: int) -> list[dict[Column, int]]:
         """What is shown side by side where there is room for `most` cells: first what fits, then, beside the first
@@ -231,20 +213,20 @@ class Cells:
 
     def beside(self, widths: dict[Column, int]) -> list[str]:
         """The titles of the columns but the first."""
-        return [self._titles[column] for column in widths][1:]
+        return [column.title for column in widths][1:]
 
     def without(self, *shown: dict[Column, int]) -> list[str]:
         """The titles of the columns that are in none of these."""
-        return [title for column, title in self._titles.items() if not any(column in each for each in shown)]
+        return [column.title for column in self.widths if not any(column in each for each in shown)]
 
     def titles(self, widths: dict[Column, int]) -> Text:
         """The line above the rows."""
-        return _line([(column, self._titles[column], HEAD) for column in widths], widths)
+        return _line({column: (column.title, HEAD) for column in widths}, widths)
 
     def line(self, number: int, widths: dict[Column, int]) -> Text:
         """The line of a row."""
         row = self.rows[number]
-        return _line([(column, self._texts[column][number], column.style(row)) for column in widths], widths)
+        return _line({column: (self._texts[column][number], column.style(row)) for column in widths}, widths)
 
     def details(self, number: int) -> list[str]:
         """The lines below a row, escaped."""
@@ -300,40 +282,11 @@ def _local(time: str, style: Style) -> str:
     return moment.isoformat(" ", "milliseconds")
 
 
-def _fitted(widths: dict[Column, int], most: int) -> dict[Column, int]:
-    """The widths that fit: columns are left out as long as cut texts are too wide; then the longest ones are cut."""
-    is_cut = sum(widths.values()) + GAP * (len(widths) - 1) > most
-    widths = {column: width for column, width in widths.items() if not (is_cut and column.spare)}
-    while sum(_least(column, width) + GAP for column, width in widths.items()) - GAP > most:
-        last = max(widths, key=lambda column: column.rank)
-        if not last.rank:
-            break
-        del widths[last]
-    while (over := sum(widths.values()) + GAP * (len(widths) - 1) - most) > 0:
-        texts = [column for column in widths if widths[column] > _least(column, widths[column])]
-        if not texts:
-            break
-        *_, longest = sorted(texts, key=lambda column: widths[column])
-        second = max((widths[column] - 1 for column in texts if column is not longest), default=0)
-        widths[longest] -= min(over, widths[longest] - max(second, longest.least))
-    return widths
-
-
-def _least(column: Column, width: int) -> int:
-    """The width to which a column's texts may be cut; numbers are not."""
-    return width if column.right else min(width, column.least)
-
-
-def _line(cells: list[tuple[Column, str, str]], widths: dict[Column, int]) -> Text:
-    line = Text()
-    for column, text, style in cells:
-        cell = Text(text, style=style)
-        cell.truncate(widths[column], overflow="ellipsis")
-        padding = " " * (widths[column] - cell.cell_len)
-        line.append_text(Text(padding) + cell if column.right else cell + Text(padding))
-        line.append(" " * GAP)
-    line.rstrip()
-    return line
+def _line(cells: dict[Column, tuple[str, str]], widths: dict[Column, int]) -> Text:
+    texts = {column: Text.assemble(cell) if column.right else Text(*cell) for column, cell in cells.items()}
+    found = aligned(texts, widths, GAP)
+    found.rstrip()
+    return found
 
 
 def known(value: Any) -> str:

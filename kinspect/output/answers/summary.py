@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinspect.output.answers.layout import ERROR, NOTE, Column, Layout, known
+from kinspect.output.answers.layout import ERROR, NOTE, Layout, known
+from kinspect.output.columns import Column
 
 _WORDS = {
     "lag": "lag in records",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from shlex import quote
 from typing import Any
 
-from kinspect.output.answers.layout import ERROR, Column, Layout, known, listed
+from kinspect.output.answers.layout import ERROR, Layout, known, listed
+from kinspect.output.columns import Column
 
 
 def _software(row: dict[str, Any]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kinspect.output.answers.layout import ERROR, NOTE, Clock, Column, Layout, Row, counted, known, listed
+from kinspect.output.answers.layout import ERROR, NOTE, Clock, Layout, counted, known, listed
+from kinspect.output.columns import Column, Row
 
 EXPECTED = frozenset({"CONCURRENT_TRANSACTIONS"})
 """Error codes that belong to transactions that follow each other quickly."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kinspect.output.answers.clients import reading, software
-from kinspect.output.answers.layout import ERROR, NOTE, Column, Layout, known, listed
+from kinspect.output.answers.layout import ERROR, NOTE, Layout, known, listed
+from kinspect.output.columns import Column, Row
 
-Row = dict[str, Any]
 STYLES = {"breaks": ERROR, "unknown": NOTE}
 
 

@@ -14,12 +14,12 @@ from kinspect.output.answers.layout import (
     NOTE,
     PRINTED,
     Cells,
-    Column,
     Room,
     layout_of,
     span,
     warnings,
 )
+from kinspect.output.columns import Column
 from kinspect.output.escape import escape
 
 

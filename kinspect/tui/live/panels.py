@@ -13,9 +13,9 @@ from kinspect.analysis.histogram import Spread
 from kinspect.analysis.traffic import CONNECTIONS_KEPT
 from kinspect.model import NS_PER_MS
 from kinspect.output import table
+from kinspect.output.columns import Column, Grid, fit
 from kinspect.output.escape import escape
 from kinspect.tui.keys import ON_LIVE
-from kinspect.tui.live.columns import Grid, LiveColumn, fit
 from kinspect.tui.live.pages import OPENED
 from kinspect.tui.live.picture import LastRow, Picture, ShownPage
 
@@ -28,23 +28,26 @@ HEAD_LINES = 4
 LEAST_BESIDE = 12
 """Room for the columns that have none, before what is counted is cut."""
 
-TOTALS = (
-    LiveColumn("", 10, left=True),
-    LiveColumn("PACKETS", 10, rank=4),
-    LiveColumn("BYTES", 9, rank=3),
-    LiveColumn("EXCHANGES", 10),
-    LiveColumn("FAILED", 8, rank=2),
-    LiveColumn("CONNECTIONS", 12, rank=5),
-    LiveColumn("DROPPED", 14, rank=1),
-)
+TOTALS = {
+    Column(""): 10,
+    Column("PACKETS", right=True, rank=5): 10,
+    Column("BYTES", right=True, rank=4): 9,
+    Column("EXCHANGES", right=True, rank=1): 10,
+    Column("FAILED", right=True, rank=3): 8,
+    Column("CONNECTIONS", right=True, rank=6): 12,
+    Column("DROPPED", right=True, rank=2): 14,
+}
 SERVICE, LATENCY = "SERVICE", "WITH QUEUEING"
 APIS = (
-    LiveColumn("API", 0, left=True, least=14, most=36),
-    LiveColumn("A SECOND", 8, rank=1),
-    LiveColumn("FAILED", 7, rank=2),
-    *(LiveColumn(title, 7, rank, group=SERVICE) for title, rank in (("P50", 3), ("P99", 4), ("MAX", 5))),
-    *(LiveColumn(title, 7, rank, group=LATENCY) for title, rank in (("P50", 8), ("P99", 6), ("MAX", 7))),
+    Column("FAILED", right=True, rank=2),
+    Column("P50", right=True, rank=3, group=SERVICE),
+    Column("P99", right=True, rank=4, group=SERVICE),
+    Column("MAX", right=True, rank=5, group=SERVICE),
+    Column("P50", right=True, rank=8, group=LATENCY),
+    Column("P99", right=True, rank=6, group=LATENCY),
+    Column("MAX", right=True, rank=7, group=LATENCY),
 )
+"""Columns of the APIs' table behind those of the name and the number."""
 
 
 class Section(NamedTuple):
@@ -225,7 +228,8 @@ def _span(picture: Picture) -> str:
 
 
 def _apis(picture: Picture, width: int, height: int) -> list[Text]:
-    grid = Grid((APIS[0], APIS[1]._replace(title="COUNT"), *APIS[2:]) if picture.whole else APIS, width)
+    number = Column("COUNT" if picture.whole else "A SECOND", right=True, rank=1)
+    grid = Grid({Column("API", least=min(14, width)): 36, number: 8, **dict.fromkeys(APIS, 7)}, width)
     rule = _rule(Text.assemble(("APIs", HEAD), (f", {_span(picture)}", DIM)), width)
     for begin, end, name in grid.groups():
         name = name[: end - begin - 2]
@@ -253,9 +257,7 @@ def _apis(picture: Picture, width: int, height: int) -> list[Text]:
         count = sum(api.exchanges for api in others)
         failed = sum(api.failed for api in others)
         cells = (Text(f"{len(others)} others", style=DIM), Text(_amount(picture, count), style=DIM))
-        rows.append(
-            grid.row((*cells, Text(wording.count(failed) if failed else "", style=BAD), *[Text()] * 6))
-        )
+        rows.append(grid.row((*cells, Text(wording.count(failed) if failed else "", style=BAD))))
     elif not rows:
         rows.append(fit(Text("no exchange yet" if not picture.exchanges else "none", style=DIM), width))
     return _filled([rule, grid.titles(DIM), *rows], width, height)
@@ -348,35 +350,18 @@ def _boxed(box: Box, width: int, height: int) -> list[Text]:
         rows.append((Text(), Text("none", style=DIM)))
     shown = [_rule(box.title, width)]
     for amount, name in rows:
-        shown.append(fit(Text(" ").join([fit(amount, min(box.wide, width), left=False), name]), width))
+        shown.append(fit(Text(" ").join([fit(amount, min(box.wide, width), right=True), name]), width))
     return _filled(shown, width, height)
 
 
 def _last(rows: Sequence[LastRow], width: int, height: int) -> list[Text]:
     widths = table.widths_for(width)
-    columns = [
-        LiveColumn("", widths.time, left=True, rank=2),
-        LiveColumn("", widths.ends if widths.client else 0, left=True, rank=4, least=1),
-        LiveColumn("", widths.client_id, left=True, rank=3),
-        LiveColumn("", widths.api, left=True),
-        LiveColumn("", widths.latency, rank=1),
-        LiveColumn("", 0, left=True, least=20),
-    ]
-    if not widths.client:
-        del columns[1]
-    grid = Grid(columns, width)
+    widths.pop(table.BROKER_END, None)
+    grid = Grid(widths, width)
     shown = [_rule(Text("Last exchanges", style=HEAD), width)]
     for clock, line, about in rows[len(rows) - min(len(rows), height - 1) :]:
-        client = line["client"]
-        cells = [
-            Text(clock[: widths.time], style=DIM),
-            Text(table.ends_text(line, widths.ends)),
-            Text(client["id"]) if client["id"] or widths.client else Text(client["ip"], style=DIM),
-            table.api_text(line, widths.api),
-            table.latency(line["latency_ms"]),
-            about,
-        ]
-        shown.append(grid.row(cells if widths.client else [cells[0], *cells[2:]]))
+        cells = {**table.cells(clock, line, widths), table.ABOUT: about.copy()}
+        shown.append(grid.row(cells[column] for column in widths))
     return _filled(shown, width, height)
 
 

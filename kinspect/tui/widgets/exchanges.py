@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, tzinfo
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 from rich.style import Style
 from rich.text import Text
@@ -14,67 +14,32 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from kinspect.output import table
-from kinspect.output.escape import escape
+from kinspect.output.columns import REST, Column, Widths, aligned, fitted
+from kinspect.output.table import ABOUT, API, CLIENT, ENDS, LATENCY, TIME, WAIT_WIDTH, WAITS
 from kinspect.tui.index.listing import Listing, RowOrder
 from kinspect.tui.widgets.lines import Lines
 
-
-class ListColumn(NamedTuple):
-    """A column: its title, its width (0: the rest), and the order that a click on it chooses."""
-
-    name: str
-    title: str
-    width: int
-    order: str = ""
-
-
-ABOUT_LEAST = 20
-"""Least width of the last column; it has room in terminals of 80 and of 120 columns."""
-NARROW = (
-    ListColumn("time", table.TIME, 8, "time"),
-    ListColumn("client", "CLIENT ID", 12),
-    ListColumn("api", "API", 18),
-    ListColumn("latency", "LATENCY", 8, "latency"),
-    ListColumn("size", "SIZE", 7, "size"),
-    ListColumn("about", "ABOUT", 0),
-    ListColumn("ends", "CLIENT → BROKER", 43),
-)
-MEDIUM = (
-    ListColumn("time", table.TIME, 12, "time"),
-    ListColumn("ends", "CLIENT → BROKER", 33),
-    ListColumn("client", "CLIENT ID", 12),
-    ListColumn("api", "API", 18),
-    ListColumn("latency", "LATENCY", 8, "latency"),
-    ListColumn("size", "SIZE", 7, "size"),
-    ListColumn("about", "ABOUT", 0),
-)
-BROAD = (
-    ListColumn("time", table.TIME, 15, "time"),
-    ListColumn("ends", "CLIENT → BROKER", 43),
-    ListColumn("client", "CLIENT ID", 18),
-    ListColumn("api", "API", 24),
-    ListColumn("latency", "LATENCY", 8, "latency"),
-    ListColumn("wait", "WAIT", table.WAIT_WIDTH, "wait"),
-    ListColumn("size", "SIZE", 8, "size"),
-    ListColumn("about", "ABOUT", 0),
-)
+SIZE = Column("SIZE", right=True)
+NARROW: Widths = {TIME: 8, CLIENT: 12, API: 18, LATENCY: 8, SIZE: 7, ABOUT: REST}
+MEDIUM: Widths = {TIME: 12, ENDS: 33, CLIENT: 12, API: 18, LATENCY: 8, SIZE: 7, ABOUT: REST}
+BROAD: Widths = {TIME: 15, ENDS: 43, CLIENT: 18, API: 24, LATENCY: 8, WAITS: WAIT_WIDTH, SIZE: 8, ABOUT: REST}
+BEYOND = {ENDS: BROAD[ENDS]}
+"""What lies beyond the edge of a narrow list."""
+ORDERS = {TIME: "time", LATENCY: "latency", WAITS: "wait", SIZE: "size"}
+"""By column: the order that a click on its title chooses."""
 SIDEWAYS = 22
 """Cells that the list moves sideways at a key press."""
 MARK = 1
 """Cells before the first column, for the mark."""
 SHOWN_AS = {"slow": "latency"}
 """Orders that go by the column of another one."""
-RIGHT = frozenset({"latency", "size"})
 
 
-def list_columns(width: int) -> tuple[tuple[ListColumn, int], ...]:
+def list_columns(width: int) -> dict[Column, int]:
     """The columns of a list `width` cells wide, each with its width; the last ones may lie beyond the edge."""
     chosen = NARROW if width < 115 else MEDIUM if width < 160 else BROAD
-    fixed = sum(column.width + 1 for column in chosen if column.width)
-    if chosen is NARROW:
-        fixed -= chosen[-1].width + 1
-    about = max(ABOUT_LEAST, width - MARK - fixed)
-    return tuple((column, column.width or about) for column in chosen)
+    shown = fitted(chosen, width - MARK, 1, kept=ENDS.rank)
+    return {**shown, **BEYOND} if chosen is NARROW else shown
 
 
 def bytes_text(count: int) -> str:
@@ -139,43 +104,23 @@ class Exchanges(Lines):
     @property
     def line_width(self) -> int:
         width = self.scrollable_content_region.width
-        return MARK + sum(each + 1 for _, each in list_columns(width)) - 1
+        return MARK + sum(each + 1 for each in list_columns(width).values()) - 1
 
     def draw(self, place: int) -> Text:
         index = self.listing[place]
         store = self.listing.store
         line = store.line(index)
         found = store[index]
-        text = Text("▪" if index in self.marked else " ", no_wrap=True)
-        for column, width in list_columns(self.scrollable_content_region.width):
-            cell = self._cell(column.name, line, width, found.request.size + found.response.size)
-            cell.truncate(width, overflow="ellipsis")
-            if column.name in RIGHT:
-                cell.pad_left(width - cell.cell_len)
-            else:
-                cell.pad_right(width - cell.cell_len)
-            text.append_text(cell).append(" ")
-        return text
-
-    def _cell(self, name: str, line: dict[str, Any], width: int, size: int) -> Text:
-        if name == "time":
-            return Text(table.day_and_clock(line["timestamp"], self._zone)[1][:width], style=table.DIM)
-        if name == "ends":
-            return Text(table.ends_text(line, width))
-        if name == "client":
-            return Text(escape(line["client"]["id"] or ""))
-        if name == "api":
-            return table.api_text(line, width)
-        if name == "latency":
-            cell = table.latency(line["latency_ms"])
-            cell.stylize(table.wait_style(line["wait"]))
-            return cell
-        if name == "wait":
-            return table.wait(line["wait"])
-        if name == "size":
-            return Text(bytes_text(size))
+        widths = list_columns(self.scrollable_content_region.width)
         about = table.about(line, line["action"])
-        return Text(" ").join([*about.parts, *about.rest])
+        cells = {
+            **table.cells(table.day_and_clock(line["timestamp"], self._zone)[1], line, widths),
+            SIZE: Text(bytes_text(found.request.size + found.response.size)),
+            ABOUT: Text(" ").join([*about.parts, *about.rest]),
+        }
+        cells[LATENCY].stylize(table.wait_style(line["wait"]))
+        mark = Text("▪" if index in self.marked else " ", no_wrap=True)
+        return mark.append_text(aligned(cells, widths, 1)).append(" ")
 
     def style_of(self, place: int) -> Style | None:
         if self.listing[place] in self.marked:
@@ -223,31 +168,25 @@ class Titles(Widget):
 
     def render_line(self, y: int) -> Strip:
         order = self._exchanges.listing.order
-        text = Text(" ", no_wrap=True)
-        for column, width in self._columns():
-            title = column.title + _arrow(column, order)
-            cell = Text(title)
-            cell.truncate(width, overflow="ellipsis")
-            cell.pad_left(width - cell.cell_len) if column.name in RIGHT else cell.pad_right(
-                width - cell.cell_len
-            )
-            text.append_text(cell).append(" ")
+        widths = self._columns()
+        titles = {column: Text(column.title + _arrow(column, order)) for column in widths}
+        text = Text(" ", no_wrap=True).append_text(aligned(titles, widths, 1)).append(" ")
         x = self._exchanges.scroll_offset.x
         strip = Strip(text.render(self.app.console)).crop(x, x + self.size.width)
         return strip.extend_cell_length(self.size.width).apply_style(self.rich_style)
 
-    def _columns(self) -> tuple[tuple[ListColumn, int], ...]:
+    def _columns(self) -> dict[Column, int]:
         return list_columns(self._exchanges.scrollable_content_region.width or self.size.width)
 
     def on_click(self, event: events.Click) -> None:
         at = MARK - self._exchanges.scroll_offset.x
-        for column, width in self._columns():
-            if at <= event.x <= at + width and column.order:
-                self.post_message(self.Clicked(column.order))
+        for column, width in self._columns().items():
+            if at <= event.x <= at + width and column in ORDERS:
+                self.post_message(self.Clicked(ORDERS[column]))
             at += width + 1
 
 
-def _arrow(column: ListColumn, order: RowOrder) -> str:
-    if column.order != SHOWN_AS.get(order.key, order.key):
+def _arrow(column: Column, order: RowOrder) -> str:
+    if ORDERS.get(column, "") != SHOWN_AS.get(order.key, order.key):
         return ""
     return "▼" if order.down else "▲"
