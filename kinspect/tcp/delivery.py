@@ -305,7 +305,7 @@ class Delivery:
         """Hand on the next pieces of the streams that wait for nothing, in the order of their packets. Returns True if
         there were any."""
         drained = False
-        while ready := [half for half in connection.halves if _is_ready(half)]:
+        while not connection.opening and (ready := [half for half in connection.halves if _is_ready(half)]):
             self._hand_on(min(ready, key=_head_number) if len(ready) > 1 else ready[0])
             drained = True
         return drained
@@ -520,10 +520,8 @@ def _acknowledged_part(half: Half, number: int, clock: int) -> int:
 
 
 def _blocked(half: Half, ack: int) -> bool:
-    """True if bytes of the peer that `ack` acknowledges have not come, or may not have."""
+    """True if bytes of the peer that `ack` acknowledges have not come."""
     peer = half.peer
-    if half.connection.opening:
-        return True
     return ack >= 0 and peer.seen and not peer.finished and distance(ack, peer.next) > 0
 
 

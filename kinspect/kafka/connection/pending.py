@@ -212,6 +212,8 @@ class Pending:
             self._first[correlation_id] = younger.popleft()
             if not younger:
                 del self._repeated[correlation_id]
+        if number == self._oldest:
+            self._oldest = number + 1
         return self._in_order.pop(number)
 
     def take_next(self, correlation_id: int) -> Exchange | None:

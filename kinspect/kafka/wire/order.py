@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
@@ -68,15 +67,14 @@ class LineOrder(Generic[L]):
     __slots__ = "_arrived _keys _last _lines _newest _place _places _ready _sizes bytes late".split()
 
     def __init__(self) -> None:
-        # The lines that wait, with their keys, places and sizes; in the order of keys.
+        # The lines that wait, with their keys and sizes; in the order of keys. The place of each is the first one among
+        # its own and those of the lines behind it, so that places rise too.
         self._lines: list[L] = []
         self._keys: list[LineKey] = []
         self._places: list[int] = []
         self._sizes: list[int] = []
-        self._newest = FIRST  # the last of the keys
-        # Places and keys in the order in which the lines came; None as long as that is the order of keys.
-        self._arrived: deque[tuple[int, LineKey]] | None = None
         self._ready: list[L] = []
+        self._newest = FIRST  # the last of all keys so far
         self._last = FIRST
         self._place = 0
         self.bytes = 0
@@ -84,13 +82,14 @@ class LineOrder(Generic[L]):
         """Number of lines that came after later ones had been released."""
 
     def add(self, key: LineKey, place: int, size: int, line: L) -> None:
-        """Add a line that came with the packet at that place in the run."""
+        """Add a line that came with the packet at that place in the run, which is that of the line before or a later
+        one."""
         if place > self._place:
             self._place = place
             self.shorten()
         newest = self._newest
         # The times alone are compared first: they decide nearly always.
-        if self._arrived is None and self._lines and (key[0] > newest[0] or key > newest):
+        if key[0] > newest[0] or key > newest:
             self._newest = key
             self._keys.append(key)
             self._places.append(place)
@@ -103,49 +102,29 @@ class LineOrder(Generic[L]):
     def shorten(self) -> None:
         """Release the lines of the first packets as long as too many bytes wait."""
         while self.bytes > WINDOW_BYTES:
-            first = self._places[0] if self._arrived is None else self._arrived[0][0]
-            self.pass_to(first + WINDOW)
+            self.pass_to(self._places[0] + WINDOW)
 
     def _insert(self, key: LineKey, place: int, size: int, line: L) -> None:
         self.pass_to(place)
-        if self._lines and self._arrived is None:
-            self._arrived = deque(zip(self._places, self._keys, strict=True))
-        if self._arrived is not None:
-            self._arrived.append((place, key))
         if key < self._last:
             self.late += 1
         at = bisect_right(self._keys, key)
         self._keys.insert(at, key)
-        self._places.insert(at, place)
+        self._places.insert(at, self._places[at] if at < len(self._places) else place)
         self._sizes.insert(at, size)
         self._lines.insert(at, line)
-        self._newest = self._keys[-1]
 
     def pass_to(self, place: int) -> None:
         """Release the lines that have waited long enough, as the run has come to that place."""
-        last = place - WINDOW
-        arrived = self._arrived
-        if arrived is None:
-            self._hand_on(bisect_right(self._places, last))
-            return
-        due = FIRST
-        while arrived and arrived[0][0] <= last:
-            due = max(due, arrived.popleft()[1])
-        self._release(due)
-        if not self._lines:
-            self._arrived = None
+        self._hand_on(bisect_right(self._places, place - WINDOW))
 
     def force(self) -> None:
         """Release the first line at once."""
-        self._release(self._keys[0])
+        self._hand_on(1)
 
     def rest(self) -> None:
         """Release all lines: none that belongs before one of them will come."""
         self._hand_on(len(self._lines))
-        self._arrived = None
-
-    def _release(self, last: LineKey) -> None:
-        self._hand_on(bisect_right(self._keys, last))
 
     def _hand_on(self, count: int) -> None:
         if count:
