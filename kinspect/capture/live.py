@@ -21,8 +21,10 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple, NoReturn
+from functools import partial
+from typing import NamedTuple
 
+from kinspect.background import Child
 from kinspect.capture import bpf
 from kinspect.capture.handover import QUEUE_BYTES, Counters, Handover, Inbox, InterfaceCounters, Outbox
 from kinspect.capture.interfaces import Interfaces
@@ -126,7 +128,7 @@ class Live:
                 raise interface_error(ring.interface, error) from error
         self._blocks = self._read()
         self._next_frame = 1
-        self._worker: int | None = None
+        self._child: Child | None = None
         self._ended = True
 
     def start(self, foreign: Sequence[int] = ()) -> None:
@@ -137,18 +139,9 @@ class Live:
             files = SaveFiles(self._settings.saving, self._prelude, time.time_ns())
         told, tell = os.pipe()
         stopped, self._control = os.pipe()
-        self._worker = os.fork()
-        if self._worker == 0:
-            for descriptor in (told, self._control, *foreign):
-                os.close(descriptor)
-            _work(
-                self._rings,
-                Outbox(tell, self._settings.queue_bytes),
-                stopped,
-                self._plan,
-                self._prelude,
-                files,
-            )
+        outbox = Outbox(tell, self._settings.queue_bytes)
+        work = partial(_work, self._rings, outbox, stopped, self._plan, self._prelude, files)
+        self._child = Child(work, foreign=(told, self._control, *foreign))
         os.close(tell)
         os.close(stopped)
         self._inbox = Inbox(told)
@@ -196,22 +189,17 @@ class Live:
     @property
     def worker(self) -> int | None:
         """Process id of the capturing process; None before `start` and after `close`."""
-        return self._worker
+        return None if self._child is None else self._child.pid
 
     @property
     def capturing(self) -> bool:
         """True while the capturing process runs. May be asked in any thread."""
-        worker = self._worker
-        if worker is None:
-            return False
-        try:
-            return os.waitid(os.P_PID, worker, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-        except ChildProcessError:
-            return False
+        child = self._child
+        return child is not None and child.running
 
     def stop(self) -> None:
         """End the capture; waiting packets are still handed on. May be called from a signal handler."""
-        if self._worker is not None:
+        if self._child is not None:
             with suppress(OSError):
                 os.write(self._control, b"\0")
 
@@ -221,11 +209,11 @@ class Live:
         self.stop()
         while not self._ended:
             self._next_message()
-        if self._worker is not None:
+        if self._child is not None:
             self._inbox.close()
             os.close(self._control)
-            os.waitpid(self._worker, 0)
-            self._worker = None
+            self._child.status()
+            self._child = None
 
     def _read(self) -> Generator[Block]:
         while (message := self._next_message()) is not None:
@@ -284,21 +272,16 @@ _NO_SOURCE = _NoSource()
 
 def _work(
     rings: list[Ring], outbox: Outbox, control: int, plan: Plan, prelude: bytes, files: SaveFiles | None
-) -> NoReturn:
+) -> None:
     """Run the capturing process from its start to its end."""
-    status = 1
-    try:
-        # A session of its own: a terminal's signals (Ctrl-C, Ctrl-Z) are for the other process, which passes them on.
-        os.setsid()
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for stream in range(3):
-            os.dup2(nowhere, stream)
-        # This process makes no cycles; looking for them would copy the memory that both processes share.
-        gc.disable()
-        worker = CaptureWorker(rings, outbox, control, plan, prelude, files)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: worker.stop())
-        worker.run()
-        status = 0
-    finally:
-        os._exit(status)
+    # A session of its own: a terminal's signals (Ctrl-C, Ctrl-Z) are for the other process, which passes them on.
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nowhere, stream)
+    # This process makes no cycles; looking for them would copy the memory that both processes share.
+    gc.disable()
+    worker = CaptureWorker(rings, outbox, control, plan, prelude, files)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: worker.stop())
+    worker.run()

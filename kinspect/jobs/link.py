@@ -16,8 +16,9 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any
 
+from kinspect.background import Child
 from kinspect.errors import KinspectError
 
 SCANNED, TEXT, DONE, FAILED, TURN, STOP, TAKEN = range(7)
@@ -40,29 +41,18 @@ def fork(work: Callable[[Link], None], others: list[JobWorker]) -> JobWorker:
     told, tell = os.pipe()
     try:
         ring = memoryview(mmap.mmap(-1, RING_BYTES))
-        pid = os.fork()
+        child = Child(
+            lambda: work(Link(told, tells, ring)),
+            # Only the first process may hold the other ends: they close when it ends.
+            foreign=[hears, tell, *(end for other in others for end in (other.hears, other.tells))],
+            # The first process decides when the run ends.
+            ignored=(signal.SIGINT, signal.SIGTERM),
+        )
     except OSError as error:
         raise KinspectError(f"--jobs: cannot start a process: {error.strerror}") from None
-    if pid:
-        os.close(tells)
-        os.close(told)
-        return JobWorker(pid, hears, tell, ring)
-    foreign = [hears, tell, *(end for other in others for end in (other.hears, other.tells))]
-    _begin(work, Link(told, tells, ring), foreign)
-
-
-def _begin(work: Callable[[Link], None], link: Link, foreign: list[int]) -> NoReturn:
-    # The child must not return into the code of the first process.
-    try:
-        # Only the first process may hold the other ends: they close when it ends.
-        for end in foreign:
-            os.close(end)
-        # The first process decides when the run ends.
-        for ending in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(ending, signal.SIG_IGN)
-        work(link)
-    finally:
-        os._exit(0)
+    os.close(tells)
+    os.close(told)
+    return JobWorker(child, hears, tell, ring)
 
 
 class Link:
@@ -131,8 +121,8 @@ class Link:
 class JobWorker:
     """The first process's end of a worker: its pipes, its ring and its process."""
 
-    def __init__(self, pid: int, hears: int, tells: int, ring: memoryview) -> None:
-        self._pid = pid
+    def __init__(self, child: Child, hears: int, tells: int, ring: memoryview) -> None:
+        self.child = child
         self.hears = hears
         self.tells = tells
         os.set_blocking(hears, False)
@@ -147,21 +137,12 @@ class JobWorker:
         self._ring = ring
         self._at = 0
         self.share: dict[str, Any] | None = None
-        self._status: int | None = None
-
-    def status(self) -> int:
-        """Wait status of the process (see `os.waitpid`), once it has ended."""
-        if self._status is None:
-            _, self._status = os.waitpid(self._pid, 0)
-        return self._status
 
     def end(self) -> None:
         """Close the pipes, and kill the process if it has not ended."""
         os.close(self.hears)
         os.close(self.tells)
-        if self._status is None:
-            os.kill(self._pid, signal.SIGKILL)
-            self.status()
+        self.child.end()
 
     def messages(self) -> Iterator[tuple[int, bytes]]:
         """Complete messages that have arrived, kind and data. Raises LostError after the last one."""

@@ -123,7 +123,7 @@ class LineMerge:
         raise_carried(data)
 
     def _lost(self, worker: JobWorker) -> NoReturn:
-        status = worker.status()
+        status = worker.child.status()
         how = f"by {signal.Signals(os.WTERMSIG(status)).name}" if os.WIFSIGNALED(status) else "early"
         raise KinspectError(f"a process of --jobs was ended {how}; the output is not complete")
 

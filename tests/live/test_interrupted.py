@@ -16,7 +16,7 @@ def test_nothing_is_read_behind_half_a_message(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         next(iter(capture))
     capture.close()
-    assert capture._worker is None
+    assert capture.worker is None
 
 
 def test_what_never_began_can_be_closed():

@@ -44,7 +44,7 @@ async def main():
                 before = time.thread_time()
                 await asyncio.sleep(0.01)
                 worst = max(worst, time.thread_time() - before)
-                peak = max(peak, resident("self") + (resident(rows._pid) if rows._pid else 0))
+                peak = max(peak, resident("self") + resident(rows.child.pid))
                 if store.count and not first:
                     first = store.bytes_read / store.bytes_total
                 if store.done and app.main.is_at_rest:

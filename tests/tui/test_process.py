@@ -65,7 +65,7 @@ def test_it_is_gone_after_stop_and_leaves_no_zombie(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     _, rows = started(pipe)
-    number = rows._pid
+    number = rows.child.pid
     rows.end()
     rows.end()
     with pytest.raises(ProcessLookupError):
@@ -90,7 +90,7 @@ def test_it_ends_when_nobody_listens(tmp_path):
         finally:
             os._exit(0)
     _, rows = started(pipe)
-    number = rows._pid
+    number = rows.child.pid
     rows.receive()
     rows._reader.close()
     os.waitpid(number, 0)

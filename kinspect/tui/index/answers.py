@@ -12,12 +12,14 @@ import socket
 import time
 from collections.abc import Callable, Container
 from contextlib import suppress
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any, NoReturn
+from typing import Any
 
 import orjson
 
+from kinspect.background import Child
 from kinspect.errors import KinspectError
 from kinspect.tui.index.batchpipe import receive_batch, send_batch
 from kinspect.tui.index.counting import Question, Reply, count
@@ -25,7 +27,7 @@ from kinspect.tui.index.indexer import Inputs
 from kinspect.tui.index.reread import StoppedError
 from kinspect.tui.index.spool import Spool
 
-_NICE = 5
+NICE = 5
 TOLD_SECONDS = 0.1
 """Time between two reports on how far a process is."""
 LOOK_SECONDS = 0.05
@@ -39,9 +41,9 @@ class AnswerProcess:
 
     def __init__(self, inputs: Inputs, spool: Spool) -> None:
         self._asks, asked = socket.socketpair()
-        self._pid: int | None = os.fork()
-        if self._pid == 0:
-            _serve(asked, inputs, spool)
+        # The keys belong to the screen's process, which ends this one; the system removes ended processes.
+        ignored = signal.SIGINT, signal.SIGCHLD
+        self.child = Child(partial(_serve, asked, inputs, spool), ignored=ignored, nice=NICE)
         asked.close()
 
     def answer(self, question: Question, stopped: Callable[[], bool], tell: Callable[[float], None]) -> Reply:
@@ -74,17 +76,14 @@ class AnswerProcess:
         except OSError:
             raise KinspectError("the process that counts has ended") from None
 
-    def close_inherited(self) -> None:
-        """Close this process's end in a forked one: the process ends when nobody holds it."""
-        self._asks.close()
+    def fileno(self) -> int:
+        """Descriptor of this process's end: the process that waits for questions ends when nobody holds it."""
+        return self._asks.fileno()
 
     def end(self) -> None:
         """Kill the process that waits for questions; may be called again."""
-        pid, self._pid = self._pid, None
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            self._asks.close()
+        self.child.end()
+        self._asks.close()
 
 
 def _ask(connection: Connection, question: Question) -> None:
@@ -103,22 +102,13 @@ def _asked(connection: Connection) -> Question:
     return Question(**{**head, "listed": listed, "kept": kept})
 
 
-def _serve(asked: socket.socket, inputs: Inputs, spool: Spool) -> NoReturn:
-    """Work of the forked process: for each question another one, until it is ended."""
-    try:
-        # The keys belong to the screen's process, which ends this one.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # The system removes ended processes.
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        os.nice(_NICE)
-        _close_others((asked.fileno(), spool.fileno()))
-        while connections := socket.recv_fds(asked, 1, 1)[1]:
-            if os.fork() == 0:
-                asked.close()
-                _work(Connection(connections[0]), inputs, spool)
-            os.close(connections[0])
-    finally:
-        os._exit(0)
+def _serve(asked: socket.socket, inputs: Inputs, spool: Spool) -> None:
+    """For each question start another process, until this one is ended."""
+    _close_others((asked.fileno(), spool.fileno()))
+    while connections := socket.recv_fds(asked, 1, 1)[1]:
+        (connection,) = connections
+        Child(partial(_work, connection, inputs, spool), foreign=(asked.fileno(),))
+        os.close(connection)
 
 
 def _close_others(kept: Container[int]) -> None:
@@ -132,9 +122,9 @@ def _close_others(kept: Container[int]) -> None:
                 os.close(number)
 
 
-def _work(connection: Connection, inputs: Inputs, spool: Spool) -> NoReturn:
-    """Answer one question."""
-    told = 0.0
+def _work(descriptor: int, inputs: Inputs, spool: Spool) -> None:
+    """Answer the question that comes over a connection."""
+    connection, told = Connection(descriptor), 0.0
 
     def tell(part: float) -> None:
         nonlocal told
@@ -152,5 +142,3 @@ def _work(connection: Connection, inputs: Inputs, spool: Spool) -> NoReturn:
         pass
     except Exception as error:
         connection.send_bytes(orjson.dumps(f"internal error: {error!r}"))
-    finally:
-        os._exit(0)
