@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 import click
 
 from kinspect.analysis.names import ANSWERS
-from kinspect.cli import group
+from kinspect.cli import decode, group, live, schema
 from kinspect.cli.options import CAPS
 from kinspect.cli.read import read
+from kinspect.cli.rules import Facts, Rule, Words
+from kinspect.cli.run import RUN_FACTS, RUN_RULES
 
 EXIT_STATUSES = (
     ("0", "All input was read. `read` also ends with it if a reader such as `head` closed its pipe."),
@@ -34,6 +36,13 @@ EXIT_STATUSES = (
     ),
 )
 """Each exit status and its meaning."""
+RULES: dict[str, tuple[tuple[Rule, ...], Facts]] = {
+    "read": (RUN_RULES, RUN_FACTS),
+    "live": (live.RULES, live.FACTS),
+    "decode": (decode.RULES, {}),
+    "schema": (schema.RULES, schema.FACTS),
+}
+"""The rules that commands check, and what these look at beside options."""
 
 Row = tuple[str, str]
 """Names and value of an option as they are typed, and its text."""
@@ -83,6 +92,50 @@ def shared_options() -> list[Row]:
 def limits() -> list[Row]:
     """The options that are limits: a command that has limits has all of them."""
     return [*_rows(read, lambda name: name in CAPS)]
+
+
+def words(of: Words) -> tuple[str, ...]:
+    """What a rule names, one by one."""
+    return (of,) if isinstance(of, str) else of
+
+
+def refused(command: str, rule: Rule) -> list[str]:
+    """What a rule refuses to a command: of the options and facts that the rule names, those that the command has."""
+    found = group.get_command(click.Context(group), command)
+    assert found is not None
+    known = {parameter.name for parameter in found.params} | RULES[command][1].keys()
+    options, where = (
+        [word for word in words(of) if word.partition("=")[0] in known] for of in (rule.options, rule.where)
+    )
+    return options if where or not rule.where else []
+
+
+def rules() -> list[Row]:
+    """Each rule as it is said, of all options that it refuses, and the commands that have it; `live` has those of
+    `read` among its own."""
+    each = dict.fromkeys(rule for name in ("live", "decode", "schema") for rule in RULES[name][0])
+    having = {
+        rule: [name for name in RULES if rule in RULES[name][0] and refused(name, rule)] for rule in each
+    }
+    return [(_said(rule, having[rule]), ", ".join(f"`{name}`" for name in having[rule])) for rule in each]
+
+
+class _Capitals(dict[str, str]):
+    """What stands for a value that is not known."""
+
+    def __missing__(self, name: str) -> str:
+        return name.upper()
+
+
+def _said(rule: Rule, commands: list[str]) -> str:
+    options = [*dict.fromkeys(word for name in commands for word in refused(name, rule))]
+    *most, last = (
+        f"`--{word.removesuffix('_name').replace('_', '-').replace('=', ' ')}`" for word in options
+    )
+    listed = f"{', '.join(most)} or {last}" if most else last
+    known = (word.partition("=") for word in (*options, *words(rule.where)))
+    values = {name: value.replace("|", " or ") for name, _, value in known if value}
+    return rule.text.replace("{}", listed).format_map(_Capitals(values))
 
 
 def _rows(command: click.Command, chosen: Callable[[str], bool]) -> Iterator[Row]:

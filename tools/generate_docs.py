@@ -21,6 +21,7 @@ from command_line import (
     limits,
     options,
     paragraph,
+    rules,
     shared_options,
     usage,
 )
@@ -38,6 +39,10 @@ from kinspect.records.compression import CODECS
 
 DOCS = ROOT / "docs"
 NOTE = "<!-- Made by `make docs`. Do not edit. -->\n\n"
+ABOUT_RULES = (
+    "Some options need others, or do not go with them. A command looks at that first, in this order. It says the first"
+    " line that is true, and ends with status 2. Words in capitals stand for what was given."
+)
 HAND_WRITTEN = (ROOT / "README.md", DOCS / "guide.md", DOCS / "answers.md")
 # ---------------------------------------------------------------------- Markdown
 
@@ -73,6 +78,7 @@ def cli_page() -> str:
             parts.append(option_table(rows))
     parts += ["\n## Options of all answers\n\n", option_table(shared)]
     parts += ["\n## Limits\n\n", f"{ABOUT_LIMITS} `--help-limits` shows them.\n\n", option_table(limits())]
+    parts += ["\n## Options together\n\n", f"{ABOUT_RULES}\n\n", table(("what is said", "by"), rules())]
     parts += ["\n## Exit status\n\n", "The highest wins.\n\n", table(("status", "meaning"), EXIT_STATUSES)]
     return "".join(parts)
 

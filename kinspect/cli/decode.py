@@ -18,6 +18,7 @@ from kinspect.cli.completed import apis, files, words
 from kinspect.cli.options import payload_option
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.progress import working
+from kinspect.cli.rules import Rule, check
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
 from kinspect.filters import unknown_api
@@ -57,6 +58,11 @@ MISFIT = "texts and bytes are not shown, as the body does not fit to its last by
 # Problems that keep a message from being read to its end; bytes that are left over do not.
 FAILURES = frozenset({"malformed", "unknown_api", "unknown_version"})
 _LAST_NAME = re.compile(r"[^.\[\]]+(?=(?:\[\d+\])?$)")
+RULES = (
+    Rule("request", "{} and --response exclude each other", "response"),
+    Rule("message", "give a message or --file, not both", "path"),
+    Rule("api_version", "{} needs --api", unless="api"),
+)
 
 
 class Dissection(NamedTuple):
@@ -120,12 +126,7 @@ def decode(
     what is there is shown, and how much is missing. Texts and bytes are not shown where the API is a guess, or the body
     does not fit to its last byte: they could be a secret of another message.
     """
-    if request and response:
-        raise click.UsageError("--request and --response exclude each other")
-    if message is not None and path is not None:
-        raise click.UsageError("give a message or --file, not both")
-    if api_version is not None and api is None:
-        raise click.UsageError("--api-version needs --api")
+    check(RULES, {})
     direction = REQUEST if request else RESPONSE if response else None
     options = _message_options(direction, api, api_version)
     read = _input(path) if message is None else message

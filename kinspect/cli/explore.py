@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 SPOOL_BYTES = 1 << 30
 TERMINAL = "/dev/tty"
+DRAWN = "the explorer draws on a terminal"
 
 SHOWN = (
     payload_option("Show records' keys and values, also among the bytes; none: their sizes only."),
@@ -67,7 +68,9 @@ def explore(
     CAPTURE is what `kinspect read` takes. The list begins with the filters given here; `/` changes them. `?` lists
     the keys.
     """
-    check_terminal("`kinspect read` prints to files and pipes")
+    need("explore", "the explorer")
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):
+        raise click.UsageError(f"{DRAWN}; `kinspect read` prints to files and pipes")
     make_filter(values)
     view = View(records=True, payload=payload, show_secrets=show_secrets)
     from kinspect.tui.index.indexer import Inputs
@@ -111,13 +114,6 @@ def close(explorer: Explorer) -> int:
     if explorer.failures:
         raise explorer.failures[0]
     return max((status for status, _ in errors), default=0)
-
-
-def check_terminal(otherwise: str) -> None:
-    """Raise if the explorer cannot be shown. `otherwise`: a hint at what to use instead."""
-    need("explore", "the explorer")
-    if not (sys.stdout.isatty() and sys.stderr.isatty()):
-        raise click.UsageError(f"the explorer draws on a terminal; {otherwise}")
 
 
 def filter_text(values: dict[str, Any]) -> str:

@@ -29,18 +29,18 @@ from kinspect.cli.health import health
 from kinspect.cli.interrupt import ENDING, Interrupt
 from kinspect.cli.liveanswers import (
     ALONE,
+    ANSWER_RULES,
     answer_options,
-    check_answers,
     note_counted,
     open_answers,
     print_answers,
 )
-from kinspect.cli.liveexplore import check_explorer, explore_live
-from kinspect.cli.livemetrics import METRICS, LiveMetrics, open_metrics
+from kinspect.cli.liveexplore import EXPLORE_RULES, explore_live
+from kinspect.cli.livemetrics import METRICS, METRICS_RULES, LiveMetrics, open_metrics
 from kinspect.cli.liveview import (
     VIEW,
+    VIEW_RULES,
     answered_by,
-    check_view,
     come_from,
     format_for_terminal,
     open_view,
@@ -65,12 +65,14 @@ from kinspect.cli.options import (
 from kinspect.cli.ownmetrics import decoding, own_metrics
 from kinspect.cli.placing import PLACING
 from kinspect.cli.rotated import ROTATION
-from kinspect.cli.run import ReadRun, open_run, run_options
+from kinspect.cli.rules import Rule, check
+from kinspect.cli.run import RUN_FACTS, RUN_RULES, ReadRun, open_run, run_options
 from kinspect.cli.sdnotify import Notifier
 from kinspect.cli.service import Hangup, Service
 from kinspect.cli.sink import TellingSink
-from kinspect.cli.stats import STATS_INTERVAL, stats_interval
+from kinspect.cli.stats import STATS_INTERVAL, STATS_RULES, stats_interval
 from kinspect.cli.types import COUNT, DURATION, SIZE, Number, Size
+from kinspect.extras import need
 from kinspect.model import Block
 from kinspect.output import FORMATS, JSONL, TABLE
 from kinspect.output.answers import JSON
@@ -155,6 +157,21 @@ OUTPUT = (
     *SHOWN,
     *SINKS,
 )
+ROTATES = ("rotate_size", "rotate_time", "rotate_count")
+SAVE_RULES = (
+    Rule((*ROTATES, "rotate_keep"), "--rotate-... is for --save", unless="save"),
+    Rule("save", "{}: needs a file of its own", "shared"),
+    Rule("rotate_keep", "{}: say when a new file begins: --rotate-size, -time or -count", unless=ROTATES),
+)
+RULES = (*ANSWER_RULES, *METRICS_RULES, *EXPLORE_RULES, *STATS_RULES, *RUN_RULES, *VIEW_RULES, *SAVE_RULES)
+FACTS = {
+    **RUN_FACTS,
+    "shown": lambda asked: format_for_terminal(),
+    "term": lambda asked: os.environ.get("TERM", ""),
+    "terminal": lambda asked: sys.stdout.isatty() and sys.stderr.isatty(),
+    "view": lambda asked: asked["format"] == VIEW and not asked["answer"] and not asked["explore"],
+    "shared": lambda asked: asked["save"] == outfile.STANDARD or _is_same(asked["save"], asked["output"]),
+}
 
 
 @click.command(cls=Sectioned)
@@ -177,7 +194,7 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
     if not interfaces:
         raise click.UsageError(f"say which interface with -i: there are {', '.join(interface_names())}")
     counted = open_answers(values["answer"])
-    check_answers(counted, values)
+    check(RULES, FACTS)
     # The sockets first: they are what needs rights, and no file is touched before these are given up.
     rings = open_rings(interfaces)
     metrics = open_metrics(values)
@@ -185,11 +202,9 @@ def live(interfaces: tuple[str, ...], **values: Any) -> int:
         load_beforehand(values)
     drop()
     if values["explore"]:
-        check_explorer(values)
+        need("explore", "the explorer")
     every = stats_interval(values)
-    shown = format_for_terminal()
-    requested = answer_options(counted, values) if counted else run_options(values, shown=shown)
-    check_view(requested)
+    requested = answer_options(counted, values) if counted else run_options(values, facts=FACTS)
     saving = _saving(values)
     keylog = usage(lambda: KeyLogFile(values["keylog"])) if saving and values["keylog"] else None
     chosen = ("snaplen", "bpf", "ring_bytes", "queue_bytes")
@@ -287,16 +302,9 @@ def _while_taken(stream: TextIO, blocks: Iterator[Block]) -> Iterator[Block]:
 
 def _saving(values: dict[str, Any]) -> Saving | None:
     """Path and rotation of the files that packets are saved in; None if they are not."""
-    path = values["save"]
-    rotation = Rotation(*(values[f"rotate_{name}"] for name in ("size", "time", "count", "keep")))
-    if path is None:
-        if rotation != Rotation():
-            raise click.UsageError("--rotate-... is for --save")
+    if (path := values["save"]) is None:
         return None
-    if path == outfile.STANDARD or _is_same(path, values["output"]):
-        raise click.UsageError("--save: needs a file of its own")
-    if rotation.keep is not None and not rotation.limited:
-        raise click.UsageError("--rotate-keep: say when a new file begins: --rotate-size, -time or -count")
+    rotation = Rotation(*(values[f"rotate_{name}"] for name in ("size", "time", "count", "keep")))
     if not rotation.limited:
         inputs = [values[option] for option in ("keylog", "topic_names") if values[option]]
         usage(lambda: outfile.check_overwrite(path, values["force"], inputs))

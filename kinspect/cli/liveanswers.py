@@ -4,44 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from kinspect.analysis.answer import open_answer
 from kinspect.answers import Counted
 from kinspect.capture.save import Saving
 from kinspect.cli.answers import NOT_ASKED, answer_format, nothing_passed, typed_next
-from kinspect.cli.options import LINES_ALONE, OTLP, make_style, usage
-from kinspect.cli.placing import NOT_FOR_ANSWERS
+from kinspect.cli.options import AUTO, LINES_ALONE, OTLP, make_style, usage
+from kinspect.cli.placing import GOES_ON
+from kinspect.cli.rules import Rule
 from kinspect.cli.run import ReadRun, RunOptions, run_options
 from kinspect.output import JSONL
 from kinspect.output import answers as output
 from kinspect.output.answers.typed import NOTHING
 from kinspect.output.tally import LOOKED_AT, PASSED
 
-NOT_FOR_THEM = {**NOT_ASKED, **LINES_ALONE, **NOT_FOR_ANSWERS, OTLP: None}
-"""Options of printed exchanges, with their defaults."""
 ALONE = [name for name in output.FORMATS if name in (output.JSON, output.CSV)]
 """Formats that answers alone have."""
+ANSWER_RULES = (
+    Rule(f"format_name={'|'.join(ALONE)}", "--format {format_name} is for --answer", unless="answer"),
+    Rule(
+        "answer",
+        f"--format {{format}} is not for --answer, which has {', '.join(output.FORMATS)}",
+        unless=f"format_name={'|'.join((AUTO, *output.FORMATS))}",
+    ),
+    Rule((*NOT_ASKED, *LINES_ALONE, *GOES_ON, OTLP), "{} is not for --answer", "answer"),
+)
 
 
 def open_answers(names: tuple[str, ...]) -> Counted | None:
     """The answers of these names, repeated or separated by commas; None if there are none. Raises click.UsageError."""
     asked = [name.strip() for value in names for name in value.split(",")]
     return usage(lambda: Counted({name: open_answer(name) for name in asked})) if asked else None
-
-
-def check_answers(counted: Counted | None, values: dict[str, Any]) -> None:
-    """Raise click.UsageError for options that do not go with answers, or that only answers have."""
-    asked = values["format_name"]
-    if counted is None:
-        if asked in ALONE:
-            raise click.UsageError(f"--format {asked} is for --answer")
-        return
-    if answer_format(values) not in output.FORMATS:
-        raise click.UsageError(f"--format {asked} is not for --answer, which has {', '.join(output.FORMATS)}")
-    given = [name for name, default in NOT_FOR_THEM.items() if values[name] != default]
-    if given:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} is not for --answer")
 
 
 def answer_options(counted: Counted, values: dict[str, Any]) -> RunOptions:

@@ -13,28 +13,23 @@ from kinspect.capture.keylog import KeyLogFile
 from kinspect.capture.live import Live
 from kinspect.capture.source import STDIN
 from kinspect.capture.timeline import Status
-from kinspect.cli.explore import SPOOL_BYTES, check_terminal, close, filter_text, keys_from_terminal
+from kinspect.cli.explore import DRAWN, SPOOL_BYTES, close, filter_text, keys_from_terminal
 from kinspect.cli.interrupt import ENDED_BY_SIGNAL
 from kinspect.cli.liveview import come_from
-from kinspect.cli.options import AUTO, LINES_ALONE, OTLP, make_caps
+from kinspect.cli.options import LINES_ALONE, OTLP, make_caps
+from kinspect.cli.rules import Rule
 from kinspect.cli.run import RunOptions
 from kinspect.kafka.view.view import View
 from kinspect.model import Block
 from kinspect.output.escape import escape
 from kinspect.output.summary import COUNTED, DROPS, saved_text
 
-ELSEWHERE = ("answer", "output", *LINES_ALONE, "limit", "wide", "progress", OTLP)
+ELSEWHERE = ("answer", "output", *LINES_ALONE, "limit", "wide", "progress", OTLP, "format_name")
 """Options for printed output."""
-
-
-def check_explorer(values: dict[str, Any]) -> None:
-    """Raise click.UsageError if the explorer cannot be shown, or options ask for something else."""
-    check_terminal("without --explore, `kinspect live` prints to files and pipes")
-    given = [name for name in ELSEWHERE if values[name]]
-    if values["format_name"] != AUTO:
-        given.append("format")
-    if given:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} is not for --explore")
+EXPLORE_RULES = (
+    Rule("explore", f"{DRAWN}; without {{}}, `kinspect live` prints to files and pipes", unless="terminal"),
+    Rule(ELSEWHERE, "{} is not for --explore", "explore"),
+)
 
 
 class Followed:

@@ -17,6 +17,7 @@ from kinspect.capture.live import Live
 from kinspect.cli.health import Health, health
 from kinspect.cli.options import CONNECTION, EXCHANGE, GAP
 from kinspect.cli.ownmetrics import decoding, own_metrics
+from kinspect.cli.rules import Rule
 from kinspect.cli.run import ReadRun
 from kinspect.cli.sink import Closed, Input
 from kinspect.cli.types import COUNT
@@ -34,9 +35,6 @@ ANEW_SECONDS = 0.5
 """Time for which a text is served before a new one is made."""
 LOOK_SECONDS = 1.0
 """Time for which a request waits for decoding to come to the end of its block."""
-NOT_FOR = ("answer", "explore")
-REFINED = {"metrics_detail": False, "metrics_broker": False, "metrics_labels": LABELS}
-"""Options for the metrics, with their defaults."""
 
 
 class Address(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.4
@@ -80,19 +78,19 @@ METRICS = (
         f"  [default: {LABELS}]",
     ),
 )
+METRICS_RULES = (
+    Rule(("metrics_detail", "metrics_broker", "metrics_labels"), "{} is for --metrics", unless="metrics"),
+    Rule(("answer", "explore"), "--metrics is not for {}", "metrics"),
+)
 
 
 def open_metrics(values: dict[str, Any]) -> LiveMetrics | None:
     """The metrics that the options ask for, and the address they are served on taken; None if they ask for none.
 
-    Raises click.UsageError and KinspectError. To be called before rights are given up: some ports need them.
+    Raises KinspectError. To be called before rights are given up: some ports need them.
     """
     if values["metrics"] is None:
-        if given := [name for name, default in REFINED.items() if values[name] != default]:
-            raise click.UsageError(f"--{given[0].replace('_', '-')} is for --metrics")
         return None
-    if given := [name for name in NOT_FOR if values[name]]:
-        raise click.UsageError(f"--metrics is not for --{given[0]}")
     need("metrics", "--metrics")
     host, port = values["metrics"]
     try:

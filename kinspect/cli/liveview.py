@@ -7,12 +7,11 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from kinspect.answers import Counted
 from kinspect.capture.live import Live
 from kinspect.cli.health import health
 from kinspect.cli.progress import PLAIN
+from kinspect.cli.rules import Rule
 from kinspect.cli.run import ReadRun, RunOptions
 from kinspect.output import TABLE
 
@@ -21,23 +20,16 @@ if TYPE_CHECKING:
     from kinspect.tui.live.view import LiveView
 
 VIEW = "view"
+VIEW_RULES = (
+    Rule("view", f"--format {VIEW} draws on a terminal; there are others for files and pipes", unless="tty"),
+    Rule("view", f"--format {VIEW}: TERM={{term}} cannot be drawn on", unless=f"shown={VIEW}"),
+    Rule("progress", f"{{}} is not for --format {VIEW}", "view"),
+)
 
 
 def format_for_terminal() -> str:
     """The format that `auto` means on this terminal."""
     return TABLE if os.environ.get("TERM", "") in PLAIN else VIEW
-
-
-def check_view(options: RunOptions) -> None:
-    """Raise click.UsageError if the view is requested and cannot be drawn."""
-    if options.format_name != VIEW or options.values["explore"]:
-        return
-    if options.path is not None or not sys.stdout.isatty():
-        raise click.UsageError(f"--format {VIEW} draws on a terminal; there are others for files and pipes")
-    if format_for_terminal() != VIEW:
-        raise click.UsageError(f"--format {VIEW}: TERM={os.environ.get('TERM', '')} cannot be drawn on")
-    if options.values["progress"]:
-        raise click.UsageError(f"--progress is not for --format {VIEW}")
 
 
 def come_from(capture: Live, values: dict[str, Any]) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, TypeVar
 
 import click
 
 from kinspect.cli import completed
 from kinspect.cli.completed import files, one_of, words
 from kinspect.cli.outfile import STANDARD
+from kinspect.cli.rules import Facts, Rule
 from kinspect.cli.types import COUNT, DURATION, PORT, SIZE, Count, Duration, Number, Size
 from kinspect.errors import KinspectError
 from kinspect.filters import FILTER_NAMES, Filter
@@ -198,41 +200,39 @@ SHOWN = (
 )
 
 
-class ForLines(NamedTuple):
-    """An option that only lines for programs have: its default, and the formats that have it. `sent`: so has
-    what --otlp sends, where nothing else is written."""
-
-    default: Any
-    formats: tuple[str, ...]
-    sent: bool = False
-
-    def has(self, format_name: str, sends: bool) -> bool:
-        """True if the format has it, or what is sent beside none."""
-        return format_name in self.formats or (self.sent and sends and format_name == NONE)
-
-    @property
-    def where(self) -> str:
-        """What has it, in the words of the user."""
-        return " or ".join((*self.formats, *([f"{NONE} with --{OTLP}"] if self.sent else ())))
-
-
+SENT = f"{NONE} with --{OTLP}"
 FOR_LINES = {
-    "emit": ForLines((), (JSONL, ECS)),
-    "fields": ForLines((), (JSONL,)),
-    "body": ForLines(None, (JSONL, ECS)),
-    "no_nulls": ForLines(False, (JSONL,)),
-    "max_line": ForLines(None, (JSONL, ECS)),
-    "no_users": ForLines(False, (JSONL, ECS, REQUEST_LOG, PARQUET), sent=True),
+    "emit": (JSONL, ECS),
+    "fields": (JSONL,),
+    "body": (JSONL, ECS),
+    "no_nulls": (JSONL,),
+    "max_line": (JSONL, ECS),
+    "no_users": (JSONL, ECS, REQUEST_LOG, PARQUET, SENT),
 }
+"""Options that only lines for programs have, and which of them."""
+LINES_ALONE = {"emit": (), "fields": (), "body": None, "no_nulls": False, "max_line": None, "no_users": False}
+"""The defaults of these options, for what prints no lines."""
 IN_BODIES = {"records": False, "payload": "none", "int64": "number"}
 """Options on what bodies show, with their defaults."""
-BODIES_APART = {
-    ECS: (("payload", "int64"), f"which has bodies only with --body {TEXT}"),
-    REQUEST_LOG: (("records", "payload", "int64"), "which has bodies as brokers log them"),
-}
-"""Formats where some of these show nothing, and why."""
-LINES_ALONE = {name: option.default for name, option in FOR_LINES.items()}
-"""The defaults of these options, for what prints no lines."""
+IN_ECS, IN_LOG, IN_TABLES = (f"format={name}" for name in (ECS, REQUEST_LOG, PARQUET))
+SHOWN_RULES = (
+    Rule(f"body={JSON}", f"{{}} is for --format {JSONL}: a body in {ECS} is text, or there is none", IN_ECS),
+    *(
+        Rule(
+            name,
+            f"{{}} is for --format {' or '.join(has)}, not {{format}}",
+            unless=f"written={'|'.join(has)}",
+        )
+        for name, has in FOR_LINES.items()
+    ),
+    Rule(
+        ("payload", "int64"),
+        f"{{}} is not for --format {ECS}, which has bodies only with --body {TEXT}",
+        IN_ECS,
+        unless=f"body={TEXT}",
+    ),
+    Rule((*IN_BODIES,), "{} is not for --format {format}, which has bodies as brokers log them", IN_LOG),
+)
 SINKS = (
     click.option(
         "--tables",
@@ -261,7 +261,6 @@ SINKS = (
         help=f"OpenTelemetry's semantic conventions whose names are sent.  [default: {SEMCONV[0]}]",
     ),
 )
-
 SORTED_MOST = 10_000
 """Largest `--limit` of `--sort`."""
 SORT = (
@@ -271,6 +270,16 @@ SORT = (
         help="With --limit N: read everything, then show the N slowest (by latency_ms or service_ms), largest or oldest"
         " exchanges in that order.",
     ),
+)
+LINES_RULES = (
+    Rule("tables", f"{{}} is for --format {PARQUET}", unless=IN_TABLES),
+    Rule(IN_TABLES, "{} writes tables: say where with -o DIR", unless="path"),
+    Rule("output_mode", "{} is not for --format {format}: only the owner may read tables", IN_TABLES),
+    Rule("sort", "{} is not for --format {format}: the column completion sorts rows", IN_TABLES),
+    Rule("fields", f"{{}} is for {EXCHANGE} lines, and --emit leaves them out", unless=f"types={EXCHANGE}"),
+    Rule("sort", "{} needs --limit N: only the N first exchanges are kept", unless="limit"),
+    Rule("sort", f"{{}} keeps {SORTED_MOST:,} exchanges at most: give a smaller --limit", unless="sortable"),
+    Rule("sort", f"{{}} is for {EXCHANGE} lines, and --emit asks for {{other}}", "other"),
 )
 
 OUTPUT = (
@@ -465,81 +474,29 @@ def make_style(values: dict[str, Any]) -> Style:
     return Style(values["color"], values["utc"], values["wide"])
 
 
-def choose_format(values: dict[str, Any], terminal: bool, shown: str = TABLE) -> str:
-    """The format meant by `auto`: `shown` on a terminal; options that only JSON lines have choose those."""
-    name: str = values["format_name"]
-    given = {key: option for key, option in FOR_LINES.items() if values[key]}
-    if name == AUTO:
-        return shown if terminal and not given else JSONL
-    if name == ECS and values["body"] == JSON:
-        raise click.UsageError(
-            f"--body {JSON} is for --format {JSONL}: a body in {ECS} is text, or there is none"
-        )
-    sends = values.get(OTLP) is not None
-    for key, option in given.items():
-        if not option.has(name, sends):
-            raise click.UsageError(f"--{key.replace('_', '-')} is for --format {option.where}, not {name}")
-    return name
-
-
-def check_bodies(values: dict[str, Any], format_name: str) -> None:
-    """Raise click.UsageError for options on what bodies show, where a format has none or others decide on it."""
-    if format_name == ECS and values["body"] == TEXT:
-        return
-    options, why = BODIES_APART.get(format_name, ((), ""))
-    for name in options:
-        if values[name] != IN_BODIES[name]:
-            raise click.UsageError(f"--{name} is not for --format {format_name}, {why}")
-
-
 def line_types(values: dict[str, Any]) -> frozenset[str]:
     """The line types of `--emit`."""
-    types = split("--emit", values["emit"])
     known = (*LINE_TYPES, STATS) if "stats_interval" in values else LINE_TYPES
-    if unknown := types - set(known):
-        raise click.UsageError(f"--emit: {sorted(unknown)[0]!r} is not one of {', '.join(known)}")
-    if types and EXCHANGE not in types and values["fields"]:
-        raise click.UsageError(f"--fields is for {EXCHANGE} lines, and --emit leaves them out")
-    return types or frozenset({EXCHANGE})
+    return split("--emit", values["emit"], known) or frozenset({EXCHANGE})
 
 
 def make_tables(values: dict[str, Any]) -> tuple[str, ...]:
-    """The tables that are written, if any. Raises click.UsageError for options that do not go with them."""
+    """The tables that are written, if any. Raises click.UsageError."""
     if values["format_name"] != PARQUET:
-        if values.get("tables") is not None:
-            raise click.UsageError(f"--tables is for --format {PARQUET}")
         return ()
-    if values["output"] in (None, STANDARD):
-        raise click.UsageError(f"--format {PARQUET} writes tables: say where with -o DIR")
-    if values.get("output_mode") is not None:
-        raise click.UsageError(f"--output-mode is not for --format {PARQUET}: only the owner may read tables")
-    if values.get("sort"):
-        raise click.UsageError(f"--sort is not for --format {PARQUET}: the column completion sorts rows")
     if values["tables"] is None:
         return (*DEFAULT_TABLES, RECORDS) if values["records"] else DEFAULT_TABLES
-    asked = split("--tables", [values["tables"]])
-    if unknown := sorted(asked - {*TABLES}):
-        raise click.UsageError(f"--tables: {unknown[0]!r} is not one of {', '.join(TABLES)}")
+    asked = split("--tables", [values["tables"]], TABLES)
     return tuple(name for name in TABLES if name in asked)
 
 
-def check_sort(values: dict[str, Any], emit: frozenset[str]) -> None:
-    """Raise click.UsageError for other options that `--sort` does not go with."""
-    if not values.get("sort"):
-        return
-    if values["limit"] is None:
-        raise click.UsageError("--sort needs --limit N: only the N first exchanges are kept")
-    if values["limit"] > SORTED_MOST:
-        raise click.UsageError(f"--sort keeps {SORTED_MOST:,} exchanges at most: give a smaller --limit")
-    if others := sorted(emit - {EXCHANGE, SUMMARY}):
-        raise click.UsageError(f"--sort is for {EXCHANGE} lines, and --emit asks for {others[0]}")
-
-
-def split(option: str, values: Iterable[str]) -> frozenset[str]:
-    """The set of repeated and comma-separated values. Raises click.UsageError for an empty one."""
+def split(option: str, values: Iterable[str], known: Collection[str] = ()) -> frozenset[str]:
+    """The set of repeated and comma-separated values. Raises click.UsageError for an empty or unknown one."""
     found = [piece.strip() for value in values for piece in value.split(",")]
     if not all(found):
         raise click.UsageError(f"{option} has an empty value")
+    if known and (unknown := sorted({*found} - {*known})):
+        raise click.UsageError(f"{option}: {unknown[0]!r} is not one of {', '.join(known)}")
     return frozenset(found)
 
 
@@ -549,3 +506,17 @@ def usage(make: Callable[[], T]) -> T:
         return make()
     except KinspectError as error:
         raise click.UsageError(escape(str(error))) from None
+
+
+LINE_FACTS: Facts = {
+    "path": lambda asked: None if asked["output"] == STANDARD else asked["output"],
+    "tty": lambda asked: asked["path"] is None and sys.stdout.isatty(),
+    "shown": lambda asked: TABLE,
+    "auto": lambda asked: asked["shown"] if asked["tty"] and not any(map(asked.get, FOR_LINES)) else JSONL,
+    "format": lambda asked: asked["auto"] if asked["format_name"] == AUTO else asked["format_name"],
+    "written": lambda asked: SENT if asked["format"] == NONE and asked[OTLP] is not None else asked["format"],
+    "types": line_types,
+    "other": lambda asked: min(asked["types"] - {EXCHANGE, SUMMARY}, default=None),
+    "sortable": lambda asked: asked["limit"] <= SORTED_MOST,
+}
+"""What rules look at beside options: where lines go (None: standard output), as `auto` on a screen, and so on."""

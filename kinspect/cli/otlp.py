@@ -7,7 +7,17 @@ from typing import Any, NamedTuple
 import click
 
 from kinspect.cli.options import DEFAULT_SIGNALS, EXCHANGE, OTLP, SAMPLE, SIGNALS, SPANS, split
+from kinspect.cli.rules import Facts, Rule
 from kinspect.output import SEMCONV
+
+OTLP_RULES = (
+    Rule(("otlp_signals", "otlp_sample", "semconv"), f"{{}} is for --{OTLP}", unless=OTLP),
+    Rule("sort", f"{{}} is not for --{OTLP}: a collector sorts by itself", OTLP),
+    Rule("otlp_sample", f"{{}} is for --otlp-signals {SPANS}", unless=f"signals={SPANS}"),
+)
+OTLP_FACTS: Facts = {
+    "signals": lambda asked: split("--otlp-signals", [asked["otlp_signals"] or DEFAULT_SIGNALS], SIGNALS)
+}
 
 
 class Otlp(NamedTuple):
@@ -32,24 +42,14 @@ class Otlp(NamedTuple):
 
 def make_otlp(values: dict[str, Any], emit: frozenset[str]) -> Otlp | None:
     """What the options ask for; `emit`: the types of lines. Raises click.UsageError."""
-    if values.get(OTLP) is None:
-        given = [name for name in ("otlp_signals", "otlp_sample", "semconv") if values.get(name) is not None]
-        if given:
-            raise click.UsageError(f"--{given[0].replace('_', '-')} is for --otlp")
+    if (url := values.get(OTLP)) is None:
         return None
-    url = values[OTLP]
-    if values.get("sort"):
-        raise click.UsageError("--sort is not for --otlp: a collector sorts by itself")
     if not _is_base(url):
         raise click.UsageError("--otlp: give the collector's URL, as http://127.0.0.1:4318")
-    signals = split("--otlp-signals", [values["otlp_signals"] or DEFAULT_SIGNALS])
-    if unknown := sorted(signals - {*SIGNALS}):
-        raise click.UsageError(f"--otlp-signals: {unknown[0]!r} is not one of {', '.join(SIGNALS)}")
-    if values["otlp_sample"] is not None and SPANS not in signals:
-        raise click.UsageError(f"--otlp-sample is for --otlp-signals {SPANS}")
+    signals = OTLP_FACTS["signals"](values)
     share = SAMPLE if values["otlp_sample"] is None else values["otlp_sample"]
-    users = not values.get("no_users")
-    return Otlp(url, signals, share, values["semconv"] or SEMCONV[0], users, emit | {EXCHANGE})
+    semconv, users = values["semconv"] or SEMCONV[0], not values.get("no_users")
+    return Otlp(url, signals, share, semconv, users, emit | {EXCHANGE})
 
 
 def _is_base(url: str) -> bool:

@@ -9,6 +9,7 @@ import click
 from kinspect.capture.rotation import Rotation
 from kinspect.cli.options import usage
 from kinspect.cli.outfile import Output, Placing, check_overwrite, open_output
+from kinspect.cli.rules import Rule
 from kinspect.cli.types import MODE
 from kinspect.output import LINE_FORMATS
 
@@ -23,14 +24,21 @@ PLACING = (
         help="The mode of FILE, as 0640.  [default: 0600, and with --append what FILE has]",
     ),
 )
-NOT_FOR_ANSWERS: dict[str, Any] = {
-    "append": False,
-    "output_rotate_size": None,
-    "output_rotate_time": None,
-    "output_rotate_keep": None,
-    "output_compress": None,
-}
-"""Options of files that go on, with their defaults."""
+ROTATES, ROTATED = ("output_rotate_size", "output_rotate_time"), ("output_rotate_keep", "output_compress")
+GOES_ON = ("append", *ROTATES, *ROTATED)
+"""Options of files that go on."""
+*_SOME, _LAST = LINE_FORMATS
+PLACING_RULES = (
+    Rule((*GOES_ON, "output_mode"), "{} is for -o FILE", unless="path"),
+    Rule(
+        GOES_ON,
+        f"{{}} is for --format {', '.join(_SOME)} and {_LAST}, not {{format}}",
+        unless=f"format={'|'.join(LINE_FORMATS)}",
+    ),
+    Rule(ROTATED, "{}: say when a new file begins: --output-rotate-size or -time", unless=ROTATES),
+    Rule("append", "{} is not for numbered files (--output-rotate-...): they go on by themselves", ROTATES),
+    Rule("append", "{} goes on with FILE, and --force overwrites it: give one of them", "force"),
+)
 
 
 def rotation_of(values: dict[str, Any]) -> Rotation:
@@ -39,31 +47,11 @@ def rotation_of(values: dict[str, Any]) -> Rotation:
     return Rotation(size, time_ns, None, keep)
 
 
-def check_placing(values: dict[str, Any], path: str | None, format_name: str, inputs: list[str]) -> None:
-    """Raise click.UsageError for options that make no sense together, and for a file that must not be overwritten.
-    `path`: of the output; None: standard output."""
-    names = [name for name, default in NOT_FOR_ANSWERS.items() if values.get(name, default) != default]
-    given = [f"--{name.replace('_', '-')}" for name in names]
-    if path is None:
-        if given or values.get("output_mode") is not None:
-            raise click.UsageError(f"{(given or ['--output-mode'])[0]} is for -o FILE")
-        return
-    if given and format_name not in LINE_FORMATS:
-        *some, last = LINE_FORMATS
-        raise click.UsageError(f"{given[0]} is for --format {', '.join(some)} and {last}, not {format_name}")
-    rotation = rotation_of(values)
-    if not rotation.limited:
-        if rotated := [name for name in given if name != "--append"]:
-            raise click.UsageError(f"{rotated[0]}: say when a new file begins: --output-rotate-size or -time")
-        append = "--append" in given
-        if append and values["force"]:
-            raise click.UsageError("--append goes on with FILE, and --force overwrites it: give one of them")
+def check_kept(values: dict[str, Any], path: str | None, format_name: str, inputs: list[str]) -> None:
+    """Raise click.UsageError for a file that must not be overwritten. `path`: of the output; None: standard output."""
+    if path is not None and not rotation_of(values).limited:
         appends = "append" in values and format_name in LINE_FORMATS
-        usage(lambda: check_overwrite(path, values["force"] or append, inputs, appends))
-    elif "--append" in given:
-        raise click.UsageError(
-            "--append is not for numbered files (--output-rotate-...): they go on by themselves"
-        )
+        usage(lambda: check_overwrite(path, values["force"] or values.get("append", False), inputs, appends))
 
 
 def open_placed(values: dict[str, Any], path: str | None) -> Output:

@@ -12,7 +12,8 @@ from kinspect.cli.completed import files
 from kinspect.cli.interrupt import Interrupt, LateError
 from kinspect.cli.options import FILTERS, INPUT, JOBS, LIMITS, OUTPUT, SORT, Sectioned, make_caps, options
 from kinspect.cli.placing import PLACING
-from kinspect.cli.run import ReadRun, RunOptions, open_run, run_options
+from kinspect.cli.rules import check
+from kinspect.cli.run import RUN_FACTS, RUN_RULES, ReadRun, RunOptions, open_run, run_options
 from kinspect.output import LINE_FORMATS, NONE, TABLE
 from kinspect.tables.names import PARQUET
 
@@ -29,6 +30,7 @@ def read(captures: tuple[str, ...], jobs: int | None, **values: Any) -> int:
     All filters must match. One filter may have several values, repeated or separated by commas; one of them must
     match. Values are case-sensitive globs (orders-*). A leading ! negates (--api '!Heartbeat').
     """
+    check(RUN_RULES, RUN_FACTS)
     requested = run_options(values, captures)
     timeline = open_timeline(captures, skew_ns=make_caps(values).skew_ns)
     interrupt = Interrupt()

@@ -19,11 +19,11 @@ from kinspect.cli.options import (
     CONNECTION,
     EXCHANGE,
     GAP,
+    LINE_FACTS,
+    LINES_RULES,
+    SHOWN_RULES,
     STATS,
     SUMMARY,
-    check_bodies,
-    check_sort,
-    choose_format,
     line_types,
     make_caps,
     make_filter,
@@ -34,9 +34,10 @@ from kinspect.cli.options import (
     needs_waits,
     usage,
 )
-from kinspect.cli.otlp import Otlp, make_otlp
-from kinspect.cli.placing import check_placing, open_placed
+from kinspect.cli.otlp import OTLP_FACTS, OTLP_RULES, Otlp, make_otlp
+from kinspect.cli.placing import PLACING_RULES, check_kept, open_placed
 from kinspect.cli.progress import Progress
+from kinspect.cli.rules import Asked, Facts
 from kinspect.cli.sink import Closed, Input, Sink, TellingSink
 from kinspect.extras import need
 from kinspect.filters import Filter
@@ -44,7 +45,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.lines import ConnectionLine, Line
 from kinspect.kafka.view.view import View
 from kinspect.model import NOWHERE, Block, Origin
-from kinspect.output import NONE, TABLE, PieceWriter, Writer, has_line, open_writer
+from kinspect.output import NONE, PieceWriter, Writer, has_line, open_writer
 from kinspect.output.escape import escape, printable
 from kinspect.output.ordered import BYTES_HIT, Ordered
 from kinspect.output.summary import summary_text
@@ -55,6 +56,8 @@ from kinspect.tables.names import PARQUET
 
 SUMS = frozenset({SUMMARY, STATS})
 """Types of lines that tell of exchanges whether or not they have lines."""
+RUN_RULES = (*SHOWN_RULES, *PLACING_RULES, *LINES_RULES, *OTLP_RULES)
+RUN_FACTS = {**LINE_FACTS, **OTLP_FACTS}
 
 
 class RunOptions(NamedTuple):
@@ -83,19 +86,16 @@ class RunOptions(NamedTuple):
         return None if self.sort else self.values["limit"]
 
 
-def run_options(values: dict[str, Any], inputs: Sequence[str] = (), shown: str = TABLE) -> RunOptions:
-    """Check the options before anything is opened. `inputs`: files that the output must not overwrite; `shown`: the
-    format for a terminal."""
-    path = None if values["output"] == outfile.STANDARD else values["output"]
-    format_name = choose_format(values, path is None and sys.stdout.isatty(), shown)
-    check_bodies(values, format_name)
+def run_options(values: dict[str, Any], inputs: Sequence[str] = (), facts: Facts = RUN_FACTS) -> RunOptions:
+    """Check each value before anything is opened. `inputs`: files that the output must not overwrite."""
+    asked = Asked(values, facts)
+    path, format_name, named = asked["path"], asked["format"], asked["topic_names"]
     read = [*inputs, *(values[option] for option in ("keylog", "topic_names") if values[option])]
-    check_placing(values, path, format_name, read)
+    check_kept(values, path, format_name, read)
     tables = make_tables(values)
     if tables:
         usage(lambda: need("parquet", f"--format {PARQUET}"))
     emit = line_types(values)
-    check_sort(values, emit)
     otlp = make_otlp(values, emit)
     if otlp is not None:
         usage(lambda: need("otel", "--otlp"))
@@ -106,9 +106,7 @@ def run_options(values: dict[str, Any], inputs: Sequence[str] = (), shown: str =
         emit,
         make_filter(values),
         make_view(values),
-        usage(lambda: topicnames.load_topic_names(values["topic_names"]))
-        if values["topic_names"] is not None
-        else None,
+        None if named is None else usage(lambda: topicnames.load_topic_names(named)),
         usage(lambda: KeyLogFile(values["keylog"])) if values["keylog"] is not None else None,
         tables,
         otlp,

@@ -12,6 +12,7 @@ import click
 
 from kinspect.cli import completed
 from kinspect.cli.completed import words
+from kinspect.cli.rules import Facts, Rule, check
 from kinspect.cli.textable import fits_in_columns, in_columns
 from kinspect.errors import KinspectError
 from kinspect.model import REQUEST, RESPONSE
@@ -33,6 +34,17 @@ TEXTS = ("meaning", "advice", "source")
 RETRIABLE = "retriable"
 """The column of yes and no; others leave a no empty."""
 HEADERS = {"requestheader": REQUEST, "responseheader": RESPONSE}
+
+RULES = (
+    Rule("which", "unexpected argument {which!r}", unless=f"name={ERRORS}|{RELEASES}"),
+    Rule("legacy", f"{{}} is for {ECS_TEMPLATE}", unless=f"name={ECS_TEMPLATE}"),
+    Rule(("request", "response"), "{} is for an API", unless=("api", "listed")),
+    Rule(("version", "request", "response"), "{} is for the name of a message", "listed", unless="api"),
+)
+FACTS: Facts = {
+    "api": lambda asked: table.api(asked["name"] or "") is not None,
+    "listed": lambda asked: asked["name"] in (None, ERRORS, RELEASES, ECS_TEMPLATE) or _error(asked["name"]),
+}
 
 ApiRow = dict[str, Any]
 
@@ -77,11 +89,7 @@ def schema(
 
     `ecs-template` is the index template, in JSON, that Elasticsearch needs for the lines of `--format ecs`.
     """
-    if which is not None and name not in (ERRORS, RELEASES):
-        raise click.UsageError(f"unexpected argument {which!r}")
-    if legacy and name != ECS_TEMPLATE:
-        raise click.UsageError(f"--legacy is for {ECS_TEMPLATE}")
-    _check_options(name, {"--version": version is not None, "--request": request, "--response": response})
+    check(RULES, FACTS)
     if name == ECS_TEMPLATE:
         click.echo(json.dumps(_ecs_template(legacy), indent=2))
         return
@@ -103,17 +111,6 @@ def schema(
         rows = [_layout_row(layout) for layout in layouts]
         text = "\n".join(_layout_text(layout) for layout in layouts)
     click.echo(json.dumps(rows, indent=2) if format_name == JSON else text.rstrip("\n"))
-
-
-def _check_options(name: str | None, given: dict[str, bool]) -> None:
-    """Raise click.UsageError for options without effect: only APIs have two sides, and lists have no versions."""
-    named = name not in (None, ERRORS, RELEASES, ECS_TEMPLATE)
-    if named and table.api(name or "") is not None:
-        return
-    layouts = named and _error(name or "") is None
-    for option, is_given in given.items():
-        if is_given and not (layouts and option == "--version"):
-            raise click.UsageError(f"{option} is for {'an API' if layouts else 'the name of a message'}")
 
 
 def _ecs_template(legacy: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import click
 from kinspect.capture.live import Live
 from kinspect.cli.health import health
 from kinspect.cli.options import STATS, split
+from kinspect.cli.rules import Rule
 from kinspect.cli.run import ReadRun
 from kinspect.cli.types import DURATION
 from kinspect.kafka.view.view import SCHEMA_VERSION, iso_time
@@ -24,6 +25,7 @@ STATS_INTERVAL = (
         help=f"How often --emit {STATS} gives a line.  [default: {DURATION.written(INTERVAL_NS)}]",
     ),
 )
+STATS_RULES = (Rule("stats_interval", f"{{}} is for --emit {STATS}", unless=f"types={STATS}"),)
 GROWING = (
     "captured_packets",
     "captured_bytes",
@@ -39,12 +41,7 @@ GROWING = (
 
 def stats_interval(values: dict[str, Any]) -> int | None:
     """Nanoseconds from a line to the next; None if none are asked for. Raises click.UsageError."""
-    asked: int | None = values["stats_interval"]
-    if STATS in split("--emit", values["emit"]):
-        return asked or INTERVAL_NS
-    if asked is not None:
-        raise click.UsageError(f"--stats-interval is for --emit {STATS}")
-    return None
+    return (values["stats_interval"] or INTERVAL_NS) if STATS in split("--emit", values["emit"]) else None
 
 
 class Stats:

@@ -9,8 +9,9 @@ import pytest
 
 from kinspect.capture import live, ring
 from kinspect.cli import main
-from kinspect.cli.liveview import format_for_terminal
-from kinspect.cli.options import LINES_ALONE, choose_format
+from kinspect.cli.live import FACTS
+from kinspect.cli.options import LINES_ALONE
+from kinspect.cli.rules import Asked
 
 
 def test_without_an_interface_those_there_are_are_listed(capsys):
@@ -193,5 +194,5 @@ def test_what_auto_means(monkeypatch, term, options, terminal, name):
         monkeypatch.delenv("TERM", raising=False)
     else:
         monkeypatch.setenv("TERM", term)
-    values = {"format_name": "auto", **LINES_ALONE, **options}
-    assert choose_format(values, terminal, format_for_terminal()) == name
+    values = {"format_name": "auto", **LINES_ALONE, **options, "tty": terminal}
+    assert Asked(values, FACTS)["format"] == name
