@@ -113,21 +113,6 @@ def test_what_is_no_address(kinspect, text):
     assert "--metrics" in result.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--metrics-detail"], "--metrics-detail is for --metrics"),
-        (["--metrics-labels", "5"], "--metrics-labels is for --metrics"),
-        (["--metrics", "0", "--answer", "groups"], "--metrics is not for --answer"),
-        (["--metrics", "0", "--explore"], "--metrics is not for --explore"),
-    ],
-)
-def test_options_that_do_not_go_together(arguments, message):
-    command = [sys.executable, "-m", "kinspect", "live", "-i", "lo", *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (result.returncode, message in result.stderr) == (2, True)
-
-
 def test_the_text_is_valid_and_has_every_metric():
     with serving() as get:
         found = families(get("/metrics"))

@@ -9,17 +9,6 @@ import pytest
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--append"], "--append is for -o FILE"),
-        (["--output-mode", "0640"], "--output-mode is for -o FILE"),
-        (["-o", "new", "--append", "--force"], "give one of them"),
-        (
-            ["-o", "new", "--append", "--format", "table"],
-            "is for --format jsonl, ecs and request-log, not table",
-        ),
-        (
-            ["-o", "new", "--append", "--format", "none"],
-            "is for --format jsonl, ecs and request-log, not none",
-        ),
         (["-o", "new", "--output-mode", "rw"], "'rw' is not a mode"),
         (["-o", "new", "--output-mode", "0440"], "the owner must be able to read and write"),
         (["-o", "new", "--output-mode", "4755"], "'4755' is not a mode"),

@@ -87,11 +87,9 @@ def granted(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--rotate-size", "1MB"], "is for --save"),
         (["-w", "-"], "needs a file of its own"),
         (["-w", "new", "-o", "new"], "needs a file of its own"),
         (["-w", "old", "-o", "./old", "--force"], "needs a file of its own"),
-        (["-w", "new", "--rotate-keep", "3"], "say when a new file begins"),
         (["-w", "old"], "old: exists; give --force"),
         (["-w", "old", "--force", "--keylog", "old"], "is one of the inputs"),
     ],
@@ -111,8 +109,6 @@ def test_save_options_that_are_refused(monkeypatch, tmp_path, capsys, options, t
         ([], False, "xterm", "draws on a terminal; there are others for files and pipes"),
         (["-o", "new"], True, "xterm", "draws on a terminal"),
         ([], True, "dumb", "TERM=dumb cannot be drawn on"),
-        (["--progress"], True, "xterm", "--progress is not for --format view"),
-        (["--fields", "api"], True, "xterm", "--fields is for --format jsonl, not view"),
     ],
 )
 @pytest.mark.usefixtures("granted")
@@ -121,26 +117,6 @@ def test_where_the_view_cannot_be_drawn(monkeypatch, tmp_path, capsys, options, 
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
     monkeypatch.setenv("TERM", term)
     assert main(["live", "-i", "lo", "--format", "view", *options]) == 2
-    assert text in capsys.readouterr().err
-    assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.parametrize(
-    ("options", "terminal", "text"),
-    [
-        ([], False, "the explorer draws on a terminal; without --explore, `kinspect live` prints"),
-        (["--format", "table"], True, "--format is not for --explore"),
-        (["-o", "new"], True, "--output is not for --explore"),
-        (["--limit", "3"], True, "--limit is not for --explore"),
-        (["--answer", "groups"], True, "--answer is not for --explore"),
-    ],
-)
-@pytest.mark.usefixtures("granted")
-def test_where_there_is_no_explorer(monkeypatch, tmp_path, capsys, options, terminal, text):
-    monkeypatch.chdir(tmp_path)
-    for stream in (sys.stdout, sys.stderr):
-        monkeypatch.setattr(stream, "isatty", lambda: terminal)
-    assert main(["live", "-i", "lo", "--explore", *options]) == 2
     assert text in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
 
@@ -157,16 +133,6 @@ def test_where_there_is_no_explorer(monkeypatch, tmp_path, capsys, options, term
             ["--answer", "groups", "--format", "detail"],
             "is not for --answer, which has table, json, jsonl, csv",
         ),
-        (
-            ["--answer", "groups", "--format", "view"],
-            "is not for --answer, which has table, json, jsonl, csv",
-        ),
-        (["--answer", "groups", "--emit", "gap"], "--emit is not for --answer"),
-        (["--answer", "groups", "--fields", "api"], "--fields is not for --answer"),
-        (["--answer", "groups", "--limit", "3"], "--limit is not for --answer"),
-        (["--answer", "groups", "--show-secrets"], "--show-secrets is not for --answer"),
-        (["--format", "csv"], "--format csv is for --answer"),
-        (["--format", "json"], "--format json is for --answer"),
     ],
 )
 @pytest.mark.usefixtures("granted")

@@ -169,12 +169,6 @@ def test_what_is_not_written_is_counted(kinspect):
     assert len(first.out.splitlines()) == 3
 
 
-def test_other_types_of_lines_are_refused(kinspect):
-    refused = kinspect("read", "--format", "request-log", "--emit", "gap", CAPTURES / "4.4.0" / "nano.pcap")
-    assert refused.status == 2
-    assert "--emit is for --format jsonl or ecs, not request-log" in refused.err
-
-
 def test_secrets_and_users():
     found = read(CAPTURES / "4.4.0" / "sasl_plain.pcap.gz")
     found = [exchange for exchange in found if exchange.api_key == 36 and has_line("request-log", exchange)]

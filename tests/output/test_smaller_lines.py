@@ -146,14 +146,6 @@ def test_text_is_harmless_once_it_is_read(exchanges):
     assert json.loads(shown)["group_id"] == "g\x9b\u202e"
 
 
-@pytest.mark.parametrize("option", ["--body=none", "--body=text", "--no-nulls"])
-def test_for_lines_alone(kinspect, option):
-    path = ROOT / "captures" / "4.4.0" / "nano.pcap"
-    found = kinspect("read", path, option, "--format", "table")
-    assert found.status == 2
-    assert f"{option.partition('=')[0]} is for --format jsonl" in found.err
-
-
 def test_python():
     path = ROOT / "captures" / "4.4.0" / "nano.pcap"
     for exchange in read(path, body="none"):
