@@ -8,7 +8,7 @@ from math import inf
 from shlex import quote
 from typing import Any
 
-from kinspect.output.answers.layout import ERROR, TIME_OF_DAY, Clock, Layout, known, listed
+from kinspect.output.answers.layout import ERROR, TIME_OF_DAY, Clock, Layout, known, lasting, listed
 from kinspect.output.columns import Column, Row
 
 LAGS_SHOWN = 3
@@ -52,17 +52,11 @@ def _members(row: Row) -> str:
 def _longest(row: Row) -> str:
     """The longest time for which a member stood still."""
     stops = [stop for one in row["rebalances"] if (stop := _stop(one)) is not None]
-    return _span(max(stops, default=None)) if row["rebalances"] else ""
+    return lasting(max(stops, default=None)) if row["rebalances"] else ""
 
 
 def _stop(rebalance: Row) -> float | None:
     return max((stop for stop in rebalance["stopped_ms"].values() if stop is not None), default=None)
-
-
-def _span(milliseconds: float | None) -> str:
-    if milliseconds is None:
-        return known(None)
-    return f"{milliseconds:,.0f} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:,.1f} s"
 
 
 def _lag(row: Row) -> str:
@@ -156,7 +150,9 @@ def _rebalance(one: Row, clock: Clock) -> str:
     texts = [
         f"{clock(one['started'])} generation {one['generation']}: {one['trigger']}",
         f" {one['by']}" if one["by"] else "",
-        f"; stood still {listed([f'{client} {_span(stop)}' for client, stop in stopped])}" if stopped else "",
+        f"; stood still {listed([f'{client} {lasting(stop)}' for client, stop in stopped])}"
+        if stopped
+        else "",
         f"; lost partitions {listed(lost)}" if lost else "",
         f"; without an owner {_unowned(one['unowned_ms'])}" if one["unowned_ms"] else "",
         f"; got {', '.join(got)}" if got else "",
@@ -170,7 +166,7 @@ def _unowned(times: dict[str, float | None]) -> str:
     """Partitions that nobody had, by how long."""
     by_span: dict[str, list[str]] = {}
     for name, time in sorted(times.items(), key=lambda item: -(inf if item[1] is None else item[1])):
-        by_span.setdefault(_span(time), []).append(name)
+        by_span.setdefault(lasting(time), []).append(name)
     return ", ".join(f"{_partitions(names)} {span}" for span, names in by_span.items())
 
 

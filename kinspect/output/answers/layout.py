@@ -294,6 +294,13 @@ def known(value: Any) -> str:
     return UNKNOWN if value is None else f"{value:,}" if isinstance(value, int) else str(value) or '""'
 
 
+def lasting(milliseconds: float | None) -> str:
+    """A duration: `1,234 ms`, `12.3 s`; `?` if it is not known."""
+    if milliseconds is None:
+        return UNKNOWN
+    return f"{milliseconds:,.0f} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:,.1f} s"
+
+
 def where(key: str, text: Callable[[Any], str] = known) -> Callable[[Row], str]:
     """Cells of a key, without any text where rows do not have it: options of an answer choose their keys."""
     return lambda row: text(row[key]) if key in row else ""

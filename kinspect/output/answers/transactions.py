@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kinspect.output.answers.layout import ERROR, NOTE, Clock, Layout, counted, known, listed
+from kinspect.output.answers.layout import ERROR, NOTE, Clock, Layout, counted, known, lasting, listed
 from kinspect.output.columns import Column, Row
 
 EXPECTED = frozenset({"CONCURRENT_TRANSACTIONS"})
@@ -40,13 +40,7 @@ def _epochs(row: Row) -> str:
 
 def _longest(row: Row) -> str:
     spans = [one["duration_ms"] for one in row["transactions"] if one["duration_ms"] is not None]
-    return _span(max(spans)) if spans else ""
-
-
-def _span(milliseconds: float | None) -> str:
-    if milliseconds is None:
-        return known(None)
-    return f"{milliseconds:,.0f} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:,.1f} s"
+    return lasting(max(spans)) if spans else ""
 
 
 def _records(row: Row) -> str:
@@ -71,7 +65,7 @@ def _transaction(one: Row, clock: Clock) -> str:
     parts = [
         f"{clock(one['began'])} {(one['outcome'] or UNSEEN).replace('_', ' ')}",
         f" by {one['fenced_by']}" if one["fenced_by"] else "",
-        f" after {_span(one['duration_ms'])}" if one["duration_ms"] is not None else "",
+        f" after {lasting(one['duration_ms'])}" if one["duration_ms"] is not None else "",
         f"; epoch {known(one['epoch'])}",
         f"; {counted(one['records'], 'record')} in {listed(one['partitions'])}" if one["partitions"] else "",
         f"; offsets of {listed(one['groups'])}" if one["groups"] else "",
