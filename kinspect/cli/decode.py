@@ -19,6 +19,7 @@ from kinspect.cli.options import payload_option
 from kinspect.cli.pasted import message_bytes
 from kinspect.cli.progress import working
 from kinspect.cli.rules import Rule, check
+from kinspect.cli.textable import aligned
 from kinspect.cli.types import SIZE
 from kinspect.errors import KinspectError
 from kinspect.filters import unknown_api
@@ -340,11 +341,10 @@ def _listed(others: list[Guess]) -> list[str]:
         (f"{name} v{format_versions(versions)}", direction, fit)
         for (name, direction, fit), versions in together.items()
     ]
-    widths = [max(len(row[column]) for row in rows[:ROWS]) for column in range(2)]
     more = [f"  and {len(rows) - ROWS} more"] if len(rows) > ROWS else []
     return [
         "could also be (--request, --response, --api and --api-version choose)",
-        *(f"  {name:{widths[0]}}  {direction:{widths[1]}}  {fit}" for name, direction, fit in rows[:ROWS]),
+        *(f"  {line}" for line in aligned(rows[:ROWS])),
         *more,
     ]
 
@@ -369,11 +369,7 @@ def _text(parts: Dissection, message: WireMessage, best: Guess, others: list[Gue
             for span in spans
             if span.type not in STRUCTURE
         ]
-        widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
-        lines += [
-            f"  {offsets:>{widths[0]}}  {path:{widths[1]}}  {kind:{widths[2]}}  {value}".rstrip()
-            for offsets, path, kind, value in rows
-        ]
+        lines += [f"  {line}" for line in aligned(rows, numbers=1)]
     lines += [f"{problem.code}{_place(problem)}: {problem.message}" for problem in parts.problems]
     if best.fit == CUT:
         lines.append(_cut_text(best))
