@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from kinspect.kafka.view.view import iso_time
-from kinspect.model import NS_PER_SECOND, NS_PER_US
+from kinspect.model import NS_PER_US
+from kinspect.output.clock import NO_DATE, day_and_clock
 from kinspect.output.escape import escape
 from kinspect.seen import MAXIMA, ValueCounts, may_be_more
 
@@ -63,9 +64,5 @@ def _span(tally: Tally) -> list[str]:
 
 def _local(nanoseconds: int) -> str | None:
     """The time in the local zone; None if that is UTC, or there is no such date."""
-    seconds, fraction = divmod(nanoseconds, NS_PER_SECOND)
-    try:
-        moment = datetime.fromtimestamp(seconds, UTC).astimezone()
-    except (OverflowError, ValueError, OSError):
-        return None
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{fraction:09}" if moment.utcoffset() else None
+    local = day_and_clock(nanoseconds, None)
+    return None if NO_DATE in local or local == day_and_clock(nanoseconds, UTC) else " ".join(local)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -14,9 +14,9 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.kafka.wire.pair import ANSWERED, NO_RESPONSE, ORPHAN, UNANSWERED
 from kinspect.kafka.wire.wait import BROKER, CAUSES, IDLE
-from kinspect.model import NS_PER_SECOND
 from kinspect.output import Piece, PieceWriter
 from kinspect.output.actions import NO_ACTION, Action, action_of, is_login
+from kinspect.output.clock import day_and_clock
 from kinspect.output.columns import REST, WHOLE, Column, Widths, aligned, fitted
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
@@ -211,19 +211,6 @@ def cells(clock: str, line: dict[str, Any], widths: Widths) -> dict[Column, Text
     if ENDS not in widths and not line["client"]["id"]:
         found[CLIENT] = Text(line["client"]["ip"], style=DIM)
     return found
-
-
-def day_and_clock(ns: int | None, zone: tzinfo | None) -> tuple[str, str]:
-    """`2026-11-21` and `07:13:33.399000000` of a time in nanoseconds; `zone`: None is local time."""
-    if ns is None:
-        return "no time", "–"
-    seconds, fraction = divmod(ns, NS_PER_SECOND)
-    try:
-        moment = datetime.fromtimestamp(seconds, UTC).astimezone(zone)
-    except (OverflowError, ValueError, OSError):
-        # A broken clock: beyond the year 9999.
-        return "no date", f"{seconds}.{fraction:09}"
-    return f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S}.{fraction:09}"
 
 
 def ends_text(line: dict[str, Any], width: int = 0) -> str:

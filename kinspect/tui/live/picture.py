@@ -12,6 +12,7 @@ from kinspect.analysis.traffic import TrafficResult
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.output import table
 from kinspect.output.actions import action_of
+from kinspect.output.clock import day_and_clock
 from kinspect.output.escape import escape
 
 ABOUT_SHOWN = 400
@@ -96,5 +97,5 @@ def row_of(exchange: Exchange, line: dict[str, Any], utc: bool) -> LastRow:
     together.truncate(ABOUT_SHOWN, overflow="ellipsis")
     client = line["client"]
     ends = {"ip": client["ip"], "port": client["port"], "id": escape((client["id"] or "")[:NAME_SHOWN])}
-    _, clock = table.day_and_clock(exchange.timestamp, UTC if utc else None)
+    _, clock = day_and_clock(exchange.timestamp, UTC if utc else None)
     return LastRow(clock, {"client": ends, **{key: line[key] for key in KEPT}}, together)

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, NamedTuple
 
 from kinspect.analysis.rate import Rate
@@ -20,6 +20,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import View
 from kinspect.model import NS_PER_SECOND
 from kinspect.output import Style, table
+from kinspect.output.clock import day_and_clock
 from kinspect.tui.live import pages, panels
 from kinspect.tui.live.keys import KeyReader
 from kinspect.tui.live.pages import OPENED, LivePage
@@ -160,9 +161,8 @@ class LiveView:
 
     def _open(self, name: str) -> None:
         if name not in self._pages:
-            zone = UTC if self._style.utc else None
-            clock = f"{datetime.fromtimestamp(self._wall(), zone):%H:%M:%S}"
-            self._pages[name] = LivePage(name, self._clock(), clock, self._style)
+            _, clock = day_and_clock(int(self._wall() * NS_PER_SECOND), UTC if self._style.utc else None)
+            self._pages[name] = LivePage(name, self._clock(), clock[:8], self._style)
         self._page = self._pages[name]
 
     def _look(self, width: int) -> None:

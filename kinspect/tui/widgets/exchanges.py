@@ -14,6 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from kinspect.output import table
+from kinspect.output.clock import day_and_clock
 from kinspect.output.columns import REST, Column, Widths, aligned, fitted
 from kinspect.output.table import ABOUT, API, CLIENT, ENDS, LATENCY, TIME, WAIT_WIDTH, WAITS
 from kinspect.tui.index.listing import Listing, RowOrder
@@ -114,7 +115,7 @@ class Exchanges(Lines):
         widths = list_columns(self.scrollable_content_region.width)
         about = table.about(line, line["action"])
         cells = {
-            **table.cells(table.day_and_clock(line["timestamp"], self._zone)[1], line, widths),
+            **table.cells(day_and_clock(line["timestamp"], self._zone)[1], line, widths),
             SIZE: Text(bytes_text(found.request.size + found.response.size)),
             ABOUT: Text(" ").join([*about.parts, *about.rest]),
         }
