@@ -37,10 +37,11 @@ class Counted:
         self._filter = chosen
 
     def exchange(self, exchange: Exchange) -> None:
-        served = () if self._filter is None else self._filter.let
+        chosen = self._filter
+        served, passes = ((), None) if chosen is None else (chosen.let, chosen.passes)
         for answer in self._answers.values():
             if all([exchange.api_key in answer.serving.get(option, ()) for option in served]):
-                answer.take(exchange)
+                answer.take(exchange, passes)
 
     def line(self, line: dict[str, Any]) -> None:
         for answer in self._answers.values():
@@ -67,7 +68,8 @@ class Counted:
         unknown = {} if self._filter is None else self._filter.unknown
         lossy = any(summary[key] for key in LOST) or summary["outcomes"]["orphan"] > 0
         found = []
-        for name, answer in self._answers.items():
+        for name, counted in self._answers.items():
+            answer = counted.settled(names)
             passed = answer.exchanges + (answer.twins or 0)
             left_out = frozenset(options if passed < summary["exchanges"] else ())
             rows, unresolved = rows_of(answer, Told(names, end, lossy, left_out, self._chooses))

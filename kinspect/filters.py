@@ -244,6 +244,13 @@ class Filter:
         self._any_passed = self._any_passed or not self.let
         return True
 
+    def passes(self, exchange: Exchange) -> bool:
+        """True if an exchange passes whose connection was not seen, as what an Envelope holds; nothing is counted."""
+        return not self._end_tests and all(
+            test(exchange) or exchange.api_key in self._serving.get(option, ())
+            for option, test in self._tests
+        )
+
     def _see(self, option: str, exchange: Exchange) -> None:
         kinds = self.seen.setdefault(option, {})
         for kind, values in _LEFT_OUT_VALUES.get(option, {}).items():

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from kinspect import state
+from kinspect.analysis import forwards
 from kinspect.analysis.membership import Membership, MembershipRequests
 from kinspect.analysis.names import ANSWERS
 from kinspect.analysis.record import Record
@@ -20,6 +21,7 @@ from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.summary import topics_named
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import LAST, LineKey
+from kinspect.protocol.apikeys import ENVELOPE
 
 ROWS_KEPT = 10_000
 """Largest number of records by key, where an answer says no other."""
@@ -38,6 +40,7 @@ Row = dict[str, Any]
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
+Passes = Callable[[Exchange], bool]
 Topic = tuple[str | None, str | None]
 """A topic's name, or its id where no name was told before."""
 
@@ -144,13 +147,17 @@ class Answer(ABC):
         self._parts: list[Records[Any]] = []
         self._requests = MembershipRequests()
         self._memberships = self.records(Membership)
+        self._forwards = self.records(forwards.Forwards)
+        self.options: dict[str, Any] = {}
+        """Those that it was made with."""
 
     def take_all(self) -> None:
         """Count copies too: not all exchanges come here in the order of the run."""
         self.twins = None
 
-    def take(self, exchange: Exchange) -> None:
-        """Count an exchange, and its group if that had members before."""
+    def take(self, exchange: Exchange, passes: Passes | None = None) -> None:
+        """Count an exchange, and its group if that had members before. `passes`: whether the filter lets pass what an
+        Envelope holds."""
         if self.twins is not None and self._twins.seen(exchange):
             self.twins += 1
             return
@@ -158,7 +165,32 @@ class Answer(ABC):
         asked = self._requests.first(exchange)
         if asked is not None and (membership := self._memberships.of(asked.group)) is not None:
             membership.add(asked.joins, exchange.key)
-        self.add(exchange)
+        self.add(self._opened(exchange, passes) if exchange.api_key == ENVELOPE else exchange)
+        own = forwards.own_request(exchange)
+        if own is not None and (kept := self._forwards.of()) is not None:
+            self.keep(kept.own, own)
+
+    def _opened(self, exchange: Exchange, passes: Passes | None) -> Exchange:
+        """An Envelope without what it holds, which is kept until it is known whether the client's request is seen."""
+        carried = forwards.carried_request(exchange)
+        names = exchange.connection.names
+        if carried is not None and (passes is None or passes(carried.exchange(names))):
+            kept = self._forwards.of()
+            if kept is not None:
+                self.keep(kept.carried, carried, carried.room)
+        return forwards.without_carried(exchange)
+
+    def settled(self, names: LearnedNames) -> Answer:
+        """The answer with what Envelopes hold of clients whose own requests were not seen: this one if there is none.
+        `names`: those that the run told."""
+        rest = [carried for _, kept in self._forwards.items() for carried in kept.unseen()]
+        if not rest:
+            return self
+        whole = type(self)(**self.options)
+        for carried in rest:
+            whole.add_carried(carried.exchange(names))
+        whole.merge(self)
+        return whole
 
     @property
     def groups_under_way(self) -> int:
@@ -168,6 +200,10 @@ class Answer(ABC):
     @abstractmethod
     def add(self, exchange: Exchange) -> None:
         """Add what an exchange says to the rows."""
+
+    def add_carried(self, exchange: Exchange) -> None:
+        """Add what an Envelope holds: an exchange of a connection that was not seen."""
+        self.add(exchange)
 
     def add_connection(self, line: dict[str, Any]) -> None:  # noqa: B027
         """Count a connection that ended, by its line's object. Most answers take exchanges alone."""
@@ -260,7 +296,9 @@ def answer_class(name: str) -> type[Answer]:
 
 def open_answer(name: str, **options: Any) -> Answer:
     """The accumulator of an answer, empty. `options`: those of its class."""
-    return answer_class(name)(**options)
+    answer = answer_class(name)(**options)
+    answer.options = options
+    return answer
 
 
 def rows_of(answer: Answer, told: Told) -> tuple[list[Row], int]:

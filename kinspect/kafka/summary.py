@@ -181,13 +181,14 @@ class _Found:
     """Names and counts that the walks of bodies collect; dicts for sets in order of appearance."""
 
     __slots__ = """
-        codes cut ends erring erring_partitions groups inners key key_type partitions record_bytes
+        codes cut ends erring erring_partitions groups inners key key_type opens partitions record_bytes
         record_fields record_topics room topic_ids topics transactional_ids unresolved
     """.split()
 
-    def __init__(self, exchange: Pair) -> None:
+    def __init__(self, exchange: Pair, opens: bool = True) -> None:
         self.ends = exchange.connection
         self.key = exchange.key
+        self.opens = opens
         self.topics: dict[str, None] = {}
         self.topic_ids: dict[str, None] = {}
         self.unresolved: dict[str, None] = {}
@@ -268,6 +269,8 @@ class _Found:
 
     def inner(self, name: str, value: bytes) -> None:
         """The message in an Envelope's field; the request, which comes first, decides the response's layout."""
+        if not self.opens:
+            return
         if name == REQUEST_DATA:
             inner = envelope.inner_request(value)
         else:
@@ -289,7 +292,7 @@ class Summary:
     `record_bytes`: bytes of record sets on the wire, None if a message that may hold some is missing or cut.
     `throttle_time_ms` is the response's, `max_wait_ms` the request's, None without such a field. `refusal`: the reason
     with which the broker's SASL token refuses the login, else None. Messages inside an Envelope count as parts of the
-    bodies.
+    bodies if it `opens` that.
     """
 
     __slots__ = """
@@ -298,8 +301,8 @@ class Summary:
         transactional_ids unresolved_topic_ids
     """.split()
 
-    def __init__(self, exchange: Pair) -> None:
-        found = _Found(exchange)
+    def __init__(self, exchange: Pair, opens: bool = True) -> None:
+        found = _Found(exchange, opens)
         request, response = found.message(exchange.request), found.message(exchange.response)
         codes = found.codes
         self.topics = list(found.topics.keys()) if found.topics else []

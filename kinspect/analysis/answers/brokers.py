@@ -22,7 +22,8 @@ from kinspect.analysis.record import GREATEST, Record, later
 from kinspect.kafka.connection.roles import CLUSTER
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.exchange.metadata import ip_text, node_structs
-from kinspect.kafka.summary import RESPONSE_DATA, error_counts
+from kinspect.kafka.fields.envelope import inner_response
+from kinspect.kafka.summary import REQUEST_DATA, RESPONSE_DATA, error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.ends import endpoint
 from kinspect.kafka.wire.message import WireMessage
@@ -135,6 +136,9 @@ class Brokers(Answer):
         add = _ADD.get(exchange.api_key)
         if add is not None:
             add(self, exchange, broker)
+
+    def add_carried(self, exchange: Exchange) -> None:
+        """Its broker's address is not known."""
 
     # ------------------------------------------------------------------ what exchanges say
 
@@ -295,8 +299,9 @@ class Brokers(Answer):
 
     def _add_envelope(self, exchange: Exchange, broker: _Broker) -> None:
         """A broker hands a DeleteTopics of its client on to the controller (KIP-590)."""
-        inner = exchange.summary.inner(RESPONSE_DATA)
-        if inner is not None and inner.header.api_key == DELETE_TOPICS:
+        data = _body(exchange.response).get(RESPONSE_DATA)
+        inner = data and inner_response(_body(exchange.request).get(REQUEST_DATA), data)
+        if inner and inner.header.api_key == DELETE_TOPICS:
             self._add_gone(exchange, (inner.decoded.body or {}).get("responses"), 0)
 
     def _add_gone(self, exchange: Exchange, topics: Any, *codes: int) -> None:

@@ -10,7 +10,7 @@ from kinspect.analysis.answer import Row, Told, Topic, topics_of
 from kinspect.errors import KinspectError
 from kinspect.kafka.exchange.exchange import Exchange
 from kinspect.kafka.view.view import iso_time
-from kinspect.kafka.wire.ends import endpoint
+from kinspect.kafka.wire.ends import Ends, endpoint
 from kinspect.model import NS_PER_SECOND
 
 NS_PER_MINUTE = 60 * NS_PER_SECOND
@@ -37,6 +37,10 @@ class Key(NamedTuple):
 def _minute(exchange: Exchange) -> str | None:
     time = exchange.timestamp
     return None if time is None else iso_time(time - time % NS_PER_MINUTE)
+
+
+def _broker(ends: Ends) -> str | None:
+    return endpoint(ends.broker_ip, ends.broker_port) if ends.broker_ip else None
 
 
 def _is_partly_known(exchange: Exchange) -> bool:
@@ -89,7 +93,7 @@ BY = {
     ),
     "broker": Key(
         ("broker",),
-        lambda exchange: [endpoint(exchange.connection.broker_ip, exchange.connection.broker_port)],
+        lambda exchange: [_broker(exchange.connection)],
     ),
     TOPIC: Key((TOPIC,), _topics),
     PARTITION: Key((PARTITION,), _partitions),

@@ -111,7 +111,9 @@ class Connections(Generic[C]):
         return client, self.is_new(exchange.connection.connection_id, key)
 
     def is_new(self, connection_id: str, client: ClientKey) -> bool:
-        """True for the client's first exchange on the connection."""
+        """True for the client's first exchange on the connection; one that was not seen has no id."""
+        if not connection_id:
+            return False
         ended = self._ended.get(connection_id)
         clients = self._open.setdefault(connection_id, set()) if ended is None else ended[0]
         if client in clients:

@@ -11,12 +11,12 @@ from kinspect.analysis.answers.client import Client, Connections, newest_version
 from kinspect.analysis.answers.software import LIMITS, Limits, inferred
 from kinspect.analysis.windows import Busiest, Windows
 from kinspect.kafka.exchange.exchange import Exchange
-from kinspect.kafka.summary import REQUEST_DATA, error_counts
+from kinspect.kafka.summary import error_counts
 from kinspect.kafka.view.view import iso_time
 from kinspect.kafka.wire.pair import TOKEN_NAME
 from kinspect.model import NS_PER_SECOND
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import API_VERSIONS, ENVELOPE, FIND_COORDINATOR, INIT_PRODUCER_ID, METADATA
+from kinspect.protocol.apikeys import API_VERSIONS, FIND_COORDINATOR, INIT_PRODUCER_ID, METADATA
 
 STORMS = {METADATA: 3.0, FIND_COORDINATOR: 3.0, API_VERSIONS: 5.0, INIT_PRODUCER_ID: 1.0}
 """Requests a second, over ten seconds, from which on an API is sent far too often.
@@ -84,25 +84,10 @@ class Clients(Answer):
         self._add_storm(client, api_key, time)
         if api_key == API_VERSIONS:
             self.keep(client.limits, _limits(exchange))
-        elif api_key == ENVELOPE:
-            self._add_inner(client, exchange)
 
     def _add_storm(self, client: ClientUse, api_key: int | None, time: int | None) -> None:
         if api_key in STORMS and time is not None:
             client.windows.add(_name(api_key), time)
-
-    def _add_inner(self, client: ClientUse, exchange: Exchange) -> None:
-        """Count the request inside an Envelope, and the errors of its answer, by their API."""
-        inner = exchange.summary.inner(REQUEST_DATA)
-        if inner is None:
-            return
-        header = inner.header
-        self.count(client.uses, (header.api_key, header.api_version))
-        body = exchange.response.body if exchange.response is not None else None
-        own = (body or {}).get("error_code")
-        for code, times in error_counts(exchange).items():
-            if times > (code == own):
-                self.count(client.errors, (header.api_key, code), times - (code == own))
 
     def add_connection(self, line: dict[str, Any]) -> None:
         is_reset = line["end_reason"] == "reset"
@@ -161,7 +146,7 @@ def _row(client_id: str | None, client_ip: str, client: ClientUse, storms: list[
         "role": client.role,
         "principal": client.principal[1] if client.principal else None,
         "sasl_mechanisms": sorted(client.mechanisms),
-        "tls": client.encrypted > 0,
+        "tls": client.encrypted > 0 if client.connections else None,
         **client.software_columns,
         "software_inferred": None if client.software else inferred(_versions(client), client.limits),
         "requests": client.requests,

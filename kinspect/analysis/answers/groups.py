@@ -68,7 +68,6 @@ from kinspect.protocol.apikeys import (
     DESCRIBE_GROUPS,
     DESCRIBE_SHARE_GROUP_OFFSETS,
     END_TXN,
-    ENVELOPE,
     FETCH,
     FIND_COORDINATOR,
     HEARTBEAT,
@@ -654,7 +653,7 @@ def _names_groups(api_key: int) -> bool:
         for direction in (REQUEST, RESPONSE)
         for layout in schema.layouts(api_key, version, direction)
     ]
-    return api_key in (FIND_COORDINATOR, ENVELOPE) or any(_has_group(layout.fields) for layout in layouts)
+    return api_key == FIND_COORDINATOR or any(_has_group(layout.fields) for layout in layouts)
 
 
 def _has_group(fields: Iterable[schema.Field]) -> bool:

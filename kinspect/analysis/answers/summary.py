@@ -195,6 +195,10 @@ class Summary(Answer):
         for answer in self._answers.values():
             answer.add(exchange)
 
+    def add_carried(self, exchange: Exchange) -> None:
+        for answer in self._answers.values():
+            answer.add_carried(exchange)
+
     def add_connection(self, line: dict[str, Any]) -> None:
         for answer in self._answers.values():
             answer.add_connection(line)

@@ -40,14 +40,12 @@ class Pair:
         kind api_key api_version correlation_id client_id in_flight latency_known plain_answer doubt
         queue_known retransmitted
     """.split()
-    __slots__ = (
-        STATE
-        + """
-        after_hole api_candidates completed_at connection counted_errors fetched found_problems
-        key mechanism noted order outcome outcome_reason previous_response_end principal request
-        response role service_known software_name software_version summarised throttled view
-        """.split()
-    )
+    COMPLETED: ClassVar = """
+        after_hole api_candidates completed_at fetched key mechanism noted order outcome outcome_reason
+        previous_response_end principal request response role service_known software_name software_version
+        throttled view
+    """.split()
+    __slots__ = (*STATE, *COMPLETED, "connection", "counted_errors", "found_problems", "summarised")
 
     def __init__(self, connection: Ends, kind: str) -> None:
         self.connection = connection
@@ -109,6 +107,13 @@ class Pair:
         pair.request = request and WireMessage.from_state(request, ends)
         pair.response = response and WireMessage.from_state(response, ends)
         pair.noted = tuple(Problem(*problem) for problem in noted)
+        return pair
+
+    def copy(self) -> Self:
+        """The same messages, with nothing kept of what was made of their bodies."""
+        pair = type(self)(self.connection, self.kind)
+        for name in (*self.STATE, *self.COMPLETED):
+            setattr(pair, name, getattr(self, name))
         return pair
 
     def __repr__(self) -> str:
