@@ -18,6 +18,11 @@ def counted(number: int, thing: str, form: str = ",") -> str:
     return f"{number:{form}} {plural(number, thing)}"
 
 
+def listed(names: list[str], most: int = 3, between: str = ", ") -> str:
+    """The first names, and how many more there are: `a, b, c +2`."""
+    return between.join(names[:most]) + (f" +{len(names) - most}" if len(names) > most else "")
+
+
 def did_you_mean(name: str, known: Iterable[tuple[str, str]], between: str = ", ") -> str:
     """`did you mean Fetch?`: the names that an unknown one may be a slip of; empty if there are none. `known`: words to
     compare it with, each with the name that is meant by it."""

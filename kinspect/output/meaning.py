@@ -9,10 +9,10 @@ from typing import Any
 from kinspect.kafka.wire.pair import NO_RESPONSE, ORPHAN, UNANSWERED
 from kinspect.model import NS_PER_SECOND
 from kinspect.output.escape import escape
+from kinspect.wording import listed
 
 MESSAGE_MOST = 256
 """Characters of a message at most."""
-NAMES_SHOWN = 3
 
 Line = dict[str, Any]
 
@@ -93,7 +93,7 @@ def _exchange_parts(line: Line) -> Iterator[str]:
         "transactional_ids",
         "error_names",
     ):
-        yield _listed(line[key])
+        yield listed(line[key], between=",")
     if line["outcome"] == NO_RESPONSE:
         yield "no response due"
     elif line["outcome"] in (UNANSWERED, ORPHAN):
@@ -128,8 +128,3 @@ _PARTS: dict[str, Callable[[Line], Iterable[str]]] = {
     "summary": _summary_parts,
     "stats": _stats_parts,
 }
-
-
-def _listed(names: list[str]) -> str:
-    more = f" +{len(names) - NAMES_SHOWN}" if len(names) > NAMES_SHOWN else ""
-    return ",".join(names[:NAMES_SHOWN]) + more

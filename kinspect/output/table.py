@@ -20,7 +20,7 @@ from kinspect.output.clock import day_and_clock
 from kinspect.output.columns import REST, WHOLE, Column, Widths, aligned, fitted
 from kinspect.output.escape import escape
 from kinspect.protocol import schema
-from kinspect.wording import counted
+from kinspect.wording import counted, listed
 
 FIELDS = frozenset(
     """
@@ -43,7 +43,6 @@ LATENCY = Column("LATENCY", right=True, rank=2)
 WAITS = Column(WAIT.upper())
 ABOUT = Column("ABOUT", rank=1, least=20)
 
-NAMES_SHOWN = 3
 PARTITIONS_SHOWN = 5
 CLOSED = ("closed", "reset")
 MISSING = (UNANSWERED, ORPHAN)
@@ -299,7 +298,7 @@ def _outcome(line: dict[str, Any]) -> list[Text]:
         return []
     if outcome == NO_RESPONSE:
         return [Text("no response due", style=DIM)]
-    detail = "; ".join(filter(None, (line["outcome_reason"], _listed(line["api_candidates"]))))
+    detail = "; ".join(filter(None, (line["outcome_reason"], listed(line["api_candidates"]))))
     parts = [Text(escape(f"{outcome} ({detail})" if detail else outcome), style=NOTE)]
     if outcome == UNANSWERED and line["outcome_reason"] in CLOSED and is_login(line["kind"], line["api_key"]):
         # Brokers before 1.0 (KIP-152) cannot refuse a login in another way.
@@ -310,10 +309,10 @@ def _outcome(line: dict[str, Any]) -> list[Text]:
 def _subjects(line: dict[str, Any]) -> Iterable[str]:
     topics = _topics(line["topics"], line["partitions"])
     if topics:
-        yield _listed(topics)
+        yield listed(topics)
     for key, label in (("groups", "group "), ("transactional_ids", "txn ")):
         if line[key]:
-            yield label + _listed([escape(name) for name in line[key]])
+            yield label + listed([escape(name) for name in line[key]])
 
 
 def _counts(line: dict[str, Any]) -> Iterable[str]:
@@ -337,11 +336,6 @@ def _numbers(numbers: list[str]) -> str:
         return ""
     more = ",…" if len(numbers) > PARTITIONS_SHOWN else ""
     return f"[{','.join(numbers[:PARTITIONS_SHOWN])}{more}]"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" +{len(names) - NAMES_SHOWN}" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
 
 
 def _endpoint(end: dict[str, Any]) -> str:

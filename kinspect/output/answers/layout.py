@@ -316,4 +316,4 @@ def listed(values: list[str] | dict[str, int] | None, most: int = 3) -> str:
     if values is None:
         return UNKNOWN
     texts = [f"{name} {count:,}" for name, count in values.items()] if isinstance(values, dict) else values
-    return ", ".join(texts[:most]) + (f" +{len(texts) - most}" if len(texts) > most else "")
+    return wording.listed(texts, most)
