@@ -9,6 +9,7 @@ another host. Memory for all of them is bounded; bytes that came again and were 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from struct import Struct
@@ -32,7 +33,7 @@ ANY_NS: Final = 1 << 62
 TRACED: Final = 4096
 """Number of packets in the trace of a direction."""
 TRACE_BYTES: Final = 8 * 1024 * 1024
-"""Size of all traces. The one that was not added to for longest is dropped first."""
+"""Size of all traces. The one that was not added to for longest is shortened first."""
 
 # A packet in a trace: the sequence number and the acknowledgment, then the IP identification and the time.
 _RECORD: Final = Struct(">QQ")
@@ -153,11 +154,22 @@ class RecentPackets:
         self._traces.pop(half, None)
         self._traces[half] = None
         self._trace_bytes += grown
+        since = _last_time(half) - (self._skew_ns >> _TIME_SHIFT)
         while self._trace_bytes > self._most_trace_bytes:
-            oldest = next(iter(self._traces))
-            if _last_time(half) - _last_time(oldest) <= self._skew_ns >> _TIME_SHIFT:
-                self._counts.hit("traced_packets")
-            self.forget(oldest)
+            self._shorten(next(iter(self._traces)), since)
+
+    def _shorten(self, half: Half, since: int) -> None:
+        """Drop what is older than `since` from the direction's trace, which then is the newest; all if nothing is."""
+        trace = half.trace
+        old = bisect_left(range(len(trace) // _SIZE), since, key=lambda place: _time_at(trace, place * _SIZE))
+        if not old:
+            self._counts.hit("traced_packets")
+        if not old or old * _SIZE == len(trace):
+            self.forget(half)
+            return
+        del trace[: old * _SIZE]
+        self._trace_bytes -= old * _SIZE
+        self._traces[half] = self._traces.pop(half)
 
     def forget(self, half: Half) -> None:
         """Drop the direction's trace."""

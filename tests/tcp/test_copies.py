@@ -149,6 +149,20 @@ def test_traces_of_all_connections_are_bounded(apart, hits):
     assert (counts.caps_hit.get("traced_packets", 0) > 0) == hits
 
 
+def test_traces_of_busy_connections_keep_what_a_copy_may_be_of():
+    """Each is shortened to the packets of the clocks' difference before one is dropped."""
+    halves, counts = [Half(0) for _ in range(4)], Counts()
+    recent = RecentPackets(counts, 100 * MS, {}, 4 * 300 * 16)
+    for number in range(2_000):
+        for half in halves:
+            row = Segment(b"", number * MS, number, 0, 0, b"", 0, 0, 0, number, 1 << NUMBERED)
+            first, _ = recent.add([row])
+            recent.link(half, first)
+    assert all(len(half.trace) >= 100 * 16 for half in halves)
+    assert sum(len(half.trace) for half in halves) <= 4 * 300 * 16
+    assert not counts.caps_hit
+
+
 def test_only_so_many_packets_are_looked_back_at():
     packets = talk(1, close=False)
     again = replace(packets[3], at=packets[-1].at)
