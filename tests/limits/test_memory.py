@@ -19,8 +19,8 @@ BIG = pytest.mark.big
     [
         ("bulk", "64MiB"),
         ("chatty", "16MiB"),
-        pytest.param("bulk", "1GiB", marks=BIG),
-        pytest.param("chatty", "1GiB", marks=BIG),
+        pytest.param("bulk", "256MiB", marks=BIG),
+        pytest.param("chatty", "256MiB", marks=BIG),
     ],
 )
 def test_memory_does_not_grow_with_the_capture(measured, generate, profile, size):

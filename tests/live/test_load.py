@@ -1,4 +1,4 @@
-"""A minute of load on the loopback interface: nothing is dropped, and every exchange that was counted is told.
+"""Load on the loopback interface: nothing is dropped, and every exchange that was counted is told.
 
 `docs/live.md` has the numbers that `-s` shows.
 """
@@ -18,7 +18,7 @@ from .loopback import free_port
 pytestmark = [pytest.mark.tools, pytest.mark.big, pytest.mark.usefixtures("root")]
 
 LOAD = str(Path(__file__).with_name("load.py"))
-SECONDS = 60
+SECONDS = 20
 CONNECTIONS = 20
 LARGE, SMALL = 16_000, 200
 """Bytes of records in a message."""
