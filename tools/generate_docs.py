@@ -41,7 +41,7 @@ DOCS = ROOT / "docs"
 NOTE = "<!-- Made by `make docs`. Do not edit. -->\n\n"
 ABOUT_RULES = (
     "Some options need others, or do not go with them. A command looks at that first, in this order. It says the first"
-    " line that is true, and ends with status 2. Words in capitals stand for what was given."
+    " line that applies, and ends with status 2. Words in capitals stand for what was given."
 )
 HAND_WRITTEN = (ROOT / "README.md", DOCS / "guide.md", DOCS / "answers.md")
 # ---------------------------------------------------------------------- Markdown

@@ -27,13 +27,14 @@ from strangers import PROTOCOLS, Maker, lettered, zeros
 from support import pcap
 
 import kinspect
-from kinspect.kafka.connection.connection import KAFKA, KafkaConnection
+from kinspect.kafka.connection.connection import KAFKA, OTHER, KafkaConnection
 from kinspect.kafka.connection.recognise import NO, YES, first_request
 from kinspect.kafka.exchange.ledger import Ledger
 from kinspect.kafka.wire.names import LearnedNames
 from kinspect.kafka.wire.order import LineNumbering
 from kinspect.model import Caps, Counts
 from kinspect.protocol import Message, decode_request, encode_request, schema
+from kinspect.protocol.apikeys import FETCH, PRODUCE
 
 CAP = Caps().message_bytes
 MAKERS = [pytest.param(maker, id=maker.__name__) for maker in PROTOCOLS]
@@ -388,3 +389,92 @@ def test_answers_alone_must_be_many_and_hold_something(count: int) -> None:
     }
     lists = [response(16, 0, number, groups) for number in range(count)]
     assert len(Conversation(wire).broker(*lists).close()) == (count if count >= 3 else 0)
+
+
+def produce(correlation_id: int, size: int) -> bytes:
+    """A Produce v7 with records of that size, which are no batch."""
+    records = Random(correlation_id).randbytes(size)
+    partition = {"index": 0, "records": records}
+    body = {"acks": 1, "timeout_ms": 1500, "topic_data": [{"name": "orders", "partition_data": [partition]}]}
+    return request(PRODUCE, 7, correlation_id, body, "producer-1")
+
+
+def produced(correlation_id: int) -> bytes:
+    partition = {
+        "index": 0,
+        "error_code": 0,
+        "base_offset": 7,
+        "log_append_time_ms": -1,
+        "log_start_offset": 0,
+    }
+    body = {"responses": [{"name": "orders", "partition_responses": [partition]}], "throttle_time_ms": 0}
+    return response(PRODUCE, 7, correlation_id, body)
+
+
+@pytest.mark.parametrize("size", [70_000, 300_000, 1_000_000])
+@pytest.mark.parametrize("in_flight", [1, 5])
+@pytest.mark.parametrize("begun", [0.01, 0.5, 0.99])
+def test_a_connection_begun_within_a_large_request(size: int, in_flight: int, begun: float) -> None:
+    """Requests lie next to each other, and their packets know nothing of where they begin."""
+    count = 30
+    stream = b"".join(produce(number, size) for number in range(1, count + 1))
+    each, at = len(stream) // count, int(len(stream) / count * begun)
+    talk, answered = Conversation(Wire(syn=None, packets=(9, 9), bytes=(len(stream), 1))), 0
+    while at < len(stream):
+        talk.client(stream[at : at + 1448])
+        at += 1448
+        while answered + in_flight <= at // each:
+            answered += 1
+            talk.broker(produced(answered))
+    found = talk.close()
+    assert talk.line.kind == KAFKA
+    whole = [one.correlation_id for one in found if one.outcome == "answered"]
+    assert whole == [*range(whole[0], answered + 1)]
+    assert whole[0] <= count // 2
+    assert ("client", "mid_start") in {(gap.direction, gap.cause) for gap in talk.gaps}
+    told = talk.connection.books()
+    assert sum(told.values()) == len(stream) - int(len(stream) / count * begun) + sum(
+        len(produced(number)) for number in range(1, answered + 1)
+    )
+
+
+@pytest.mark.parametrize("size", [70_000, 300_000, 1_000_000])
+@pytest.mark.parametrize("begun", [0.01, 0.5])
+def test_a_connection_begun_within_a_large_response(size: int, begun: float) -> None:
+    fetch = {"max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1 << 20, "topics": []}
+    talk, sent = Conversation(Wire(syn=None, packets=(9, 9))), 0
+    for number in range(1, 12):
+        partition = {
+            "partition_index": 0,
+            "error_code": 0,
+            "high_watermark": 9,
+            "last_stable_offset": 9,
+            "log_start_offset": 0,
+            "aborted_transactions": None,
+            "records": Random(number).randbytes(size),
+        }
+        body = {"throttle_time_ms": 0, "responses": [{"topic": "orders", "partitions": [partition]}]}
+        answer = response(FETCH, 5, number, body)
+        for at in range(int(len(answer) * begun) if number == 1 else 0, len(answer), 1448):
+            talk.broker(answer[at : at + 1448])
+            sent += len(answer[at : at + 1448])
+        asked = request(FETCH, 5, number + 1, fetch, "consumer-1")
+        talk.client(asked)
+        sent += len(asked)
+    found = [one.correlation_id for one in talk.close() if one.outcome == "answered"]
+    assert talk.line.kind == KAFKA
+    assert found == [*range(found[0], 12)]
+    assert found[0] <= 3
+    assert sum(talk.connection.books().values()) == sent
+
+
+def test_of_a_busy_stranger_little_is_held() -> None:
+    rng = Random(1)
+    talk = Conversation(Wire(syn=None, packets=(9, 0), bytes=(14_480_000, 0)))
+    for _ in range(10_000):
+        talk.client(rng.randbytes(1448))
+        assert talk.ledger.holdings.bytes < 512 * 1024
+    assert talk.connection.kind is None
+    assert talk.close() == []
+    assert talk.line.kind == OTHER
+    assert talk.connection.books() == {"other_bytes": 14_480_000}

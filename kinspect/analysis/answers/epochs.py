@@ -286,6 +286,8 @@ class Reconciled:
         members = self.history.ids | self._known.keys()
         if epoch.whole and members <= self.history.joined.keys():
             made.members = sum(self._was_there(member, made) for member in members)
+        elif self._lossy:
+            made.ended = None  # a member that was not seen may have got its share later
 
     def _was_there(self, member: str, made: Rebalance) -> bool:
         """True of a member when a rebalance ended."""

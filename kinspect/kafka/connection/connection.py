@@ -10,6 +10,7 @@ from kinspect.kafka.connection.framing import Framer
 from kinspect.kafka.connection.orphans import are_responses
 from kinspect.kafka.connection.recognise import (
     MAYBE,
+    NO,
     YES,
     announced_bytes,
     answers,
@@ -36,9 +37,13 @@ KAFKA: Final = "kafka"
 TLS: Final = "tls"
 OTHER: Final = "other"
 EMPTY: Final = "empty"
-# Bytes held of a connection not seen from its start while a request is looked for in it.
+# Bytes held of a connection not seen from its start while a request is looked for in it, and those of a direction that
+# are kept when the others are let go: as many as the header of a request may have.
 HELD_BYTES: Final = 64 * 1024
 SEARCHED_BYTES: Final = 2 * HELD_BYTES
+KEPT_BYTES: Final = 2048
+# Part of the bytes let go so far for which none is held after a search in vain: so searching costs ever less.
+SKIPPED_PART: Final = 8
 # Approximate memory of a connection that holds data, and of each piece of data beside its bytes.
 HELD_OVERHEAD: Final = 512
 ITEM_OVERHEAD: Final = 160
@@ -51,7 +56,9 @@ OUTCOME_REASONS: Final = {"fin": "closed", "reuse": "closed"}
 class _Held:
     """Data and gaps that came before the connection was recognised."""
 
-    STATE: ClassVar = ("cut", "first_end", "head_sizes", "items", "look_again", "looks", "needed", "size")
+    STATE: ClassVar = """
+        cut first_end gone head_sizes items look_again looks missed needed size skip
+    """.split()
     __slots__ = STATE
 
     def __init__(self) -> None:
@@ -64,6 +71,11 @@ class _Held:
         self.size = 0
         self.looks = 0
         self.look_again = 0  # held size at which the next look is taken
+        # Of a connection not seen from its start, by direction: bytes let go and missing bytes before those held, and
+        # the number of bytes to come that are not held.
+        self.gone = [0, 0]
+        self.missed = [0, 0]
+        self.skip = [0, 0]
 
     def state(self) -> list[Any]:
         """State for `from_state`, as plain values."""
@@ -80,6 +92,42 @@ class _Held:
         self.size += len(data)
         if direction not in self.cut:
             self.head_sizes[direction] += len(data)
+
+    def skips(self, direction: int, size: int) -> bool:
+        """True for data that is not held."""
+        if self.skip[direction] <= 0:
+            return False
+        self.skip[direction] -= size
+        self.gone[direction] += size
+        return True
+
+    def let_go(self, client: int, behind: int) -> None:
+        """Let go of all that came before a direction's last `behind` bytes, which were searched."""
+        at, there = len(self.items), 0
+        while at and there < behind:
+            at -= 1
+            direction, time, frame, item, cause = self.items[at]
+            if direction == client and not isinstance(item, int):
+                there += len(item)
+        for direction, _, _, item, _ in self.items[:at]:
+            if isinstance(item, int):
+                self.missed[direction] += item
+            else:
+                self.gone[direction] += len(item)
+        held, self.items, self.size, self.head_sizes, self.cut = self.items[at:], [], 0, [0, 0], ()
+        for direction, time, frame, item, cause in held:
+            if isinstance(item, int):
+                self.gap(direction, time, frame, item, cause)
+            else:
+                first = 0 if self.items else max(there - behind, 0)
+                self.gone[direction] += first
+                self.data(direction, time, frame, item[first:])
+        self.looks = self.look_again = 0
+
+    def skip_some(self) -> None:
+        """Hold no more for a while of the direction that has most bytes."""
+        busy = int(self.gone[1] > self.gone[0])
+        self.skip[busy] = self.gone[busy] // SKIPPED_PART
 
     def gap(self, direction: int, time: int | None, frame: int, size: int, cause: str) -> None:
         self.items.append((direction, time, frame, size, cause))
@@ -189,7 +237,7 @@ class KafkaConnection:
             framers[direction].data(time, frame, buffer, start, end)
         elif self._decryptor is not None:
             self._decryptor.data(direction, time, frame, buffer, start, end)
-        elif self.kind is None:
+        elif self.kind is None and not self._hold().skips(direction, end - start):
             self._hold().data(direction, time, frame, buffer[start:end])
             self._look(end - start)
 
@@ -306,6 +354,7 @@ class KafkaConnection:
         syn = self._flow.syn
         candidates = (0, 1) if syn is None else (syn,)
         whole = syn is not None and not held.cut
+        cap = self._ledger.caps.message_bytes
         # Desynchronised directions, as the first captured bytes may not be the connection's first.
         unseen: frozenset[str] = frozenset({RESPONSE}) if syn is None else frozenset()
         forced = self._forced_client()
@@ -316,12 +365,10 @@ class KafkaConnection:
                 self._decrypt(client, held)
                 return
             if forced is not None:
-                self._begin(forced, unseen)
+                self._begin(forced, unseen | ({REQUEST} if self._is_inside(held.head(forced)) else set()))
                 return
             answer = held.head(1 - client)
-            verdict = first_request(
-                head, self._ledger.caps.message_bytes, final, syn is not None, client in held.cut
-            )
+            verdict = first_request(head, cap, final, syn is not None, client in held.cut)
             if verdict == YES or (
                 verdict == MAYBE
                 and (
@@ -334,8 +381,9 @@ class KafkaConnection:
             if not self._flow.packets[client] and are_responses(answer):
                 self._begin(client)
                 return
-            waiting = waiting or (verdict == MAYBE and not (whole and contradicts(head, answer)))
             held.needed = announced_bytes(head)
+            if verdict == MAYBE:
+                waiting = waiting or (not contradicts(head, answer) if whole else 0 < len(head) < held.needed)
         if not whole:
             for client in candidates:
                 if self._request_inside(held.tail(client)):
@@ -344,8 +392,28 @@ class KafkaConnection:
                     )
                     return
         patience = self._ledger.caps.buffered_bytes if waiting else 0 if whole else HELD_BYTES
-        if final or held.size > patience:
+        if final or (whole and held.size > patience):
             self._settle(OTHER)
+        elif held.size > patience:
+            self._look_further(held, candidates)
+
+    def _look_further(self, held: _Held, candidates: Iterable[int]) -> None:
+        """Go on with the bytes from where a request may begin, whose end is not there; else with those to come."""
+        cap = self._ledger.caps.message_bytes
+        for client in candidates:
+            data = held.tail(client)
+            for offset in request_starts(data):
+                if offset and request_at(data, offset, cap, None, seen=False) == MAYBE:
+                    held.let_go(client, len(data) - offset)
+                    break
+            else:
+                continue
+            break
+        else:
+            held.let_go(max(candidates, key=lambda each: held.head_sizes[each]), KEPT_BYTES)
+            held.skip_some()
+        self._ledger.holdings.release(self)
+        self._ledger.holdings.hold(self, self, held.size + HELD_OVERHEAD + ITEM_OVERHEAD * len(held.items))
 
     def _waits_for_more(self, held: _Held) -> bool:
         """True while the client's first message is not whole, cut or answered: another look would find nothing."""
@@ -367,6 +435,11 @@ class KafkaConnection:
         (_, port), (_, other) = self._flow.addresses
         ports = self._ledger.kafka_ports
         return 1 if port in ports else 0 if other in ports else None
+
+    def _is_inside(self, head: bytes) -> bool:
+        """True if a stream not seen from its start begins within a request: neither a request nor a token does."""
+        begins = first_request(head, self._ledger.caps.message_bytes, False, False) != NO
+        return self._flow.syn is None and announced_bytes(head) > len(head) and not begins
 
     def _request_inside(self, data: bytes) -> bool:
         """True if a request begins anywhere in a stream that was not seen from its start."""
@@ -415,6 +488,9 @@ class KafkaConnection:
         self._settle(KAFKA)
         self._client = client
         session = self._open_session(desynchronised)
+        for direction in (0, 1):
+            if held.gone[direction] or held.missed[direction]:
+                session.framer(self._side(direction)).pass_over(held.gone[direction], held.missed[direction])
         if is_gssapi_token(held.head(client)):
             session.begin_with_tokens("GSSAPI")
         self._replay(held)

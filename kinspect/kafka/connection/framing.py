@@ -129,6 +129,12 @@ class Framer:
         self._search_bytes = 0
         self._search_at = 0
 
+    def pass_over(self, size: int, missing: int) -> None:
+        """Count bytes before the stream's first ones, which were not taken, and bytes that were missing."""
+        self.offset += size + missing
+        self.skipped_bytes += size
+        self.unannounced = True
+
     def data(self, time: int | None, frame: int, buffer: bytes, start: int, end: int) -> None:
         """Take `buffer[start:end]`, the next bytes of the stream, delivered by packet `frame` at `time`."""
         self.offset += end - start

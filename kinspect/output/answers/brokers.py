@@ -96,7 +96,7 @@ def _node(node_id: int | None) -> str:
     return "nobody" if node_id is None else f"node {node_id}"
 
 
-def _notes(rows: list[Row]) -> list[str]:
+def _notes(rows: list[Row], capture: Row) -> list[str]:
     if not any(each["releases"] for row in rows for each in row["listeners"]):
         return []
     return [

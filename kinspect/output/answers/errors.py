@@ -63,7 +63,7 @@ def _client(row: Row) -> str:
     return counted(row["clients"], "client") if "clients" in row else where("client_id")(row)
 
 
-def _notes(rows: list[Row]) -> list[str]:
+def _notes(rows: list[Row], capture: Row) -> list[str]:
     """A line for each error, in the order of the table."""
     return [*dict.fromkeys(f"{row['error']}: {row['meaning']} {row['advice']}" for row in rows)]
 

@@ -81,11 +81,16 @@ def _only_named(rows: list[Row]) -> str:
     return f"groups that were only named ({len(rows):,}): {listed([row['group'] for row in rows], NAMED)}"
 
 
-def _notes(rows: list[Row]) -> list[str]:
+def _notes(rows: list[Row], capture: Row) -> list[str]:
     """Why lags are not known."""
     unknown = [one for row in rows for one in row.get("committed", {}).values() if one["lag"] is None]
+    if unknown and not _TELL_LAGS.issuperset(capture["filters"]):
+        return ["LAG ?: it is not known whether what the filters left out commits or reads further."]
     return [why for why, holds in _WHY_NO_LAG.items() if any(map(holds, unknown))]
 
+
+_TELL_LAGS = {"--group", "--topic", "--since", "--until"}
+"""Filters that let all pass that tells the lags of the groups with rows."""
 
 _WHY_NO_LAG: dict[str, Callable[[Row], bool]] = {
     "LAG ?: it was cut whether the transaction of a commit was committed.": lambda one: one["offset"] is None,

@@ -32,7 +32,8 @@ Clock = Callable[[str | None], str]
 class Layout(NamedTuple):
     """The look of an answer. `nothing`: the text where there are no rows; `more`: the command to type next, from a
     file's name and the rows; `unread`: the text in place of `nothing` where something was cut or lost; `details`: lines
-    below a row, for what one line has no room for; `notes`: lines below the table, from the rows that it shows;
+    below a row, for what one line has no room for; `notes`: lines below the table, from the rows that it shows and what
+    the object says of its capture;
     `folds`: true for a row of which `folded` tells, a line for all of them; `joined`: rows of one thing as one row;
     `gathered`: where not all is shown, rows with one in place of several that are alike; `leads`: true for a row that
     stands before the others; `spans`: the table stands below the capture's time span."""
@@ -41,7 +42,7 @@ class Layout(NamedTuple):
     nothing: str
     more: Callable[[str, list[Row]], str]
     details: Callable[[Row, Clock], list[str]] = lambda *_: []
-    notes: Callable[[list[Row]], list[str]] = lambda _: []
+    notes: Callable[[list[Row], Row], list[str]] = lambda rows, capture: []
     folds: Callable[[Row], bool] = lambda _: False
     folded: Callable[[list[Row]], str] = lambda _: ""
     joined: Callable[[list[Row]], list[Row]] = lambda rows: rows
@@ -105,7 +106,7 @@ def parts(found: dict[str, Any], width: int, style: Style, typed: Typed = NOTHIN
             yield Text(f"and {len(whole) - len(shown):,} more rows{PRINTED.more}", style=DIM)
         if folded:
             yield Text(_filled(escape(layout.folded(folded)), width), style=DIM)
-        for note in layout.notes(shown):
+        for note in layout.notes(shown, found["capture"]):
             yield Text(_filled(escape(note), width))
     else:
         yield Text(layout.empty(found["capture"]))

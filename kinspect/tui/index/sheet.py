@@ -49,7 +49,7 @@ class Sheet:
         self.warnings = warnings(found["capture"])
         notes = [(f"and {left_out:,} more rows", DIM)] if left_out > 0 else []
         notes += [(escape(layout.folded(folded)), DIM)] if folded else []
-        notes += [(escape(note), "") for note in layout.notes(self.rows)]
+        notes += [(escape(note), "") for note in layout.notes(self.rows, found["capture"])]
         self._notes = [*notes, *((text, NOTE) for text in self.warnings)]
         self._unfolded: set[int] = set()
         self._width = 0
