@@ -402,7 +402,7 @@ class KafkaConnection:
         cap = self._ledger.caps.message_bytes
         for client in candidates:
             data = held.tail(client)
-            for offset in request_starts(data):
+            for offset in request_starts(data, named=True):
                 if offset and request_at(data, offset, cap, None, seen=False) == MAYBE:
                     held.let_go(client, len(data) - offset)
                     break
@@ -444,7 +444,8 @@ class KafkaConnection:
     def _request_inside(self, data: bytes) -> bool:
         """True if a request begins anywhere in a stream that was not seen from its start."""
         cap = self._ledger.caps.message_bytes
-        return any(request_at(data, offset, cap, None, seen=False) == YES for offset in request_starts(data))
+        starts = request_starts(data, named=True)
+        return any(request_at(data, offset, cap, None, seen=False) == YES for offset in starts)
 
     def _settle(self, kind: str) -> None:
         self.kind = kind

@@ -38,6 +38,10 @@ MAX_CLIENT_ID: Final = 1024
 _REQUEST_START: Final = re.compile(
     rb"(?=[\x00-\x07][\s\S]{3}\x00[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}(?:[\x00-\x03]|\xff\xff))"
 )
+# The same with a client id that is no control character.
+_NAMED_START: Final = re.compile(
+    rb"(?=[\x00-\x07][\s\S]{3}\x00[\x00-\x7f]\x00[\x00-\x1f][\s\S]{4}[\x00-\x03][\s\S][\x20-\xff])"
+)
 _GSSAPI_TAG: Final = b"\x60"
 # Bytes that hold a token's tag, length, OID and kind.
 MIN_GSSAPI: Final = 24
@@ -412,9 +416,9 @@ def is_gssapi_token(data: bytes) -> bool:
     )
 
 
-def request_starts(data: bytes) -> list[int]:
-    """Offsets at which a request (its 4-byte size) could begin."""
-    return [match.start() for match in _REQUEST_START.finditer(data)]
+def request_starts(data: bytes, named: bool = False) -> list[int]:
+    """Offsets at which a request (its 4-byte size) could begin; `named`: one with a client id."""
+    return [match.start() for match in (_NAMED_START if named else _REQUEST_START).finditer(data)]
 
 
 def request_at(data: bytes, offset: int, message_bytes: int, client_id: str | None, seen: bool = True) -> str:
