@@ -37,11 +37,9 @@ KAFKA: Final = "kafka"
 TLS: Final = "tls"
 OTHER: Final = "other"
 EMPTY: Final = "empty"
-# Bytes held of a connection not seen from its start while a request is looked for in it, and those of a direction that
-# are kept when the others are let go: as many as the header of a request may have.
+# Bytes held of a connection not seen from its start while a request is looked for in it.
 HELD_BYTES: Final = 64 * 1024
 SEARCHED_BYTES: Final = 2 * HELD_BYTES
-KEPT_BYTES: Final = 2048
 # Part of the bytes let go so far for which none is held after a search in vain: so searching costs ever less.
 SKIPPED_PART: Final = 8
 # Approximate memory of a connection that holds data, and of each piece of data beside its bytes.
@@ -101,13 +99,13 @@ class _Held:
         self.gone[direction] += size
         return True
 
-    def let_go(self, client: int, behind: int) -> None:
-        """Let go of all that came before a direction's last `behind` bytes, which were searched."""
+    def let_go(self, sender: int = 0, behind: int = 0) -> None:
+        """Let go of all that came before a direction's last `behind` bytes."""
         at, there = len(self.items), 0
         while at and there < behind:
             at -= 1
             direction, time, frame, item, cause = self.items[at]
-            if direction == client and not isinstance(item, int):
+            if direction == sender and not isinstance(item, int):
                 there += len(item)
         for direction, _, _, item, _ in self.items[:at]:
             if isinstance(item, int):
@@ -410,7 +408,8 @@ class KafkaConnection:
                 continue
             break
         else:
-            held.let_go(max(candidates, key=lambda each: held.head_sizes[each]), KEPT_BYTES)
+            # All of it: what is skipped must not join the bytes on both sides of it.
+            held.let_go()
             held.skip_some()
         self._ledger.holdings.release(self)
         self._ledger.holdings.hold(self, self, held.size + HELD_OVERHEAD + ITEM_OVERHEAD * len(held.items))
