@@ -382,9 +382,13 @@ class KafkaConnection:
             held.needed = announced_bytes(head)
             if verdict == MAYBE:
                 waiting = waiting or (not contradicts(head, answer) if whole else 0 < len(head) < held.needed)
+        begun: tuple[int, int] | None = None
         if not whole:
             for client in candidates:
-                if self._request_inside(held.tail(client)):
+                verdict, behind = self._search(held.tail(client))
+                if verdict == MAYBE and begun is None:
+                    begun = client, behind
+                if verdict == YES:
                     self._begin(
                         client, unseen | ({REQUEST, RESPONSE} if 1 - client in held.cut else {REQUEST})
                     )
@@ -393,20 +397,12 @@ class KafkaConnection:
         if final or (whole and held.size > patience):
             self._settle(OTHER)
         elif held.size > patience:
-            self._look_further(held, candidates)
+            self._go_on(held, begun)
 
-    def _look_further(self, held: _Held, candidates: Iterable[int]) -> None:
-        """Go on with the bytes from where a request may begin, whose end is not there; else with those to come."""
-        cap = self._ledger.caps.message_bytes
-        for client in candidates:
-            data = held.tail(client)
-            for offset in request_starts(data, named=True):
-                if offset and request_at(data, offset, cap, None, seen=False) == MAYBE:
-                    held.let_go(client, len(data) - offset)
-                    break
-            else:
-                continue
-            break
+    def _go_on(self, held: _Held, begun: tuple[int, int] | None) -> None:
+        """Let go of what was searched. `begun`: the direction's last bytes that may begin a request, which are kept."""
+        if begun is not None:
+            held.let_go(*begun)
         else:
             # All of it: what is skipped must not join the bytes on both sides of it.
             held.let_go()
@@ -440,11 +436,17 @@ class KafkaConnection:
         begins = first_request(head, self._ledger.caps.message_bytes, False, False) != NO
         return self._flow.syn is None and announced_bytes(head) > len(head) and not begins
 
-    def _request_inside(self, data: bytes) -> bool:
-        """True if a request begins anywhere in a stream that was not seen from its start."""
-        cap = self._ledger.caps.message_bytes
-        starts = request_starts(data, named=True)
-        return any(request_at(data, offset, cap, None, seen=False) == YES for offset in starts)
+    def _search(self, data: bytes) -> tuple[str, int]:
+        """Verdict on a stream that was not seen from its start, as that of `request_at` on a request anywhere in it;
+        with `maybe` the number of bytes from where one begins that is not all there."""
+        found, cap = (NO, 0), self._ledger.caps.message_bytes
+        for offset in request_starts(data, named=True):
+            verdict = request_at(data, offset, cap, None, seen=False)
+            if verdict == YES:
+                return YES, 0
+            if verdict == MAYBE and offset and not found[1]:
+                found = MAYBE, len(data) - offset
+        return found
 
     def _settle(self, kind: str) -> None:
         self.kind = kind
