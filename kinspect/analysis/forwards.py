@@ -86,10 +86,10 @@ class Carried(NamedTuple):
         no address of the broker."""
         ends = Ends(self.client_ip, 0, "", 0, "", "", names, (), Caps(), Counts())
         made = Exchange(ends, KAFKA)
-        made.api_key, made.api_version, made.correlation_id, made.client_id = key, version, *_ = self.header
         asked = request_header(self.request, 0, len(self.request))
-        told = response_header(self.response, 0, len(self.response), key, version)
         assert asked is not None
+        made.api_key, made.api_version, made.correlation_id, made.client_id, _ = asked
+        told = response_header(self.response, 0, len(self.response), asked.api_key, asked.api_version)
         assert told is not None
         made.request = _message(REQUEST, self.request, asked.body_start, self.sent, made)
         made.response = _message(RESPONSE, self.response, told.body_start, self.done, made)
