@@ -8,8 +8,10 @@ from math import inf
 from shlex import quote
 from typing import Any
 
+from kinspect.output.answers import typed
 from kinspect.output.answers.layout import ERROR, TIME_OF_DAY, Clock, Layout, known, lasting, listed
 from kinspect.output.columns import Column, Row
+from kinspect.output.instead import ON_TIME
 
 LAGS_SHOWN = 3
 NAMED = 10
@@ -89,7 +91,7 @@ def _notes(rows: list[Row], capture: Row) -> list[str]:
     return [why for why, holds in _WHY_NO_LAG.items() if any(map(holds, unknown))]
 
 
-_TELL_LAGS = {"--group", "--topic", "--since", "--until"}
+_TELL_LAGS = {*typed.NAMED, *ON_TIME}
 """Filters that let all pass that tells the lags of the groups with rows."""
 
 _WHY_NO_LAG: dict[str, Callable[[Row], bool]] = {
