@@ -636,11 +636,19 @@ class Reassembler:
         connection.hole_at = min(map(self._delivery.deadline, connection.halves))
 
     def _set_deadline(self, island: Island) -> None:
-        """Set the next due time of an island: for its own packets, and in the run's queue."""
-        due = self._due(island, 0)
-        lingers = any(connection.linger_packet != NEVER for connection in island.connections)
-        island.deadline = -1 if lingers else due
-        due = self._due(island, GRACE_NS)
+        """Set the next due time of an island: for its own packets, and in the run's queue, where a hole may wait
+        `GRACE_NS` longer."""
+        due = hole = NEVER
+        lingers = False
+        for connection in island.connections:
+            due = min(due, self._timer_of(connection))
+            hole = min(hole, connection.hole_at)
+            lingers = lingers or connection.linger_packet != NEVER
+        since = waiting_since(island.strays)
+        if since is not None:
+            due = min(due, since + self._caps.reorder_ns)
+        island.deadline = -1 if lingers else min(due, hole)
+        due = min(due, hole + GRACE_NS)
         if due < island.queued:
             heappush(self._queue, (due, island))
             island.queued = due
@@ -648,21 +656,14 @@ class Reassembler:
                 self._queue = [entry for entry in self._queue if entry[1].queued == entry[0]]
                 heapify(self._queue)
 
-    def _due(self, island: Island, grace: int) -> int:
-        """Time at which something is due on an island; a hole may wait `grace` longer."""
-        due = NEVER
-        for connection in island.connections:
-            due = min(due, self._due_of(connection, grace))
-        since = waiting_since(island.strays)
-        return due if since is None else min(due, since + self._caps.reorder_ns)
+    def _timer_of(self, connection: Connection) -> int:
+        """Time at which something is due on a connection, its holes left aside."""
+        silence = self._caps.idle_timeout_ns if connection.end_reason is None else LATE_NS
+        return min(connection.linger_at, connection.superseded_at, connection.last.clock + silence)
 
-    def _due_of(self, connection: Connection, grace: int) -> int:
-        last = connection.last.clock
-        if connection.end_reason is not None:
-            return last + LATE_NS
-        due = min(connection.hole_at + grace, connection.linger_at)
-        due = min(due, connection.superseded_at)
-        return min(due, last + self._caps.idle_timeout_ns)
+    def _due_of(self, connection: Connection) -> int:
+        """Time at which something is due on a connection by the run's clock."""
+        return min(self._timer_of(connection), connection.hole_at + GRACE_NS)
 
     def _give_up_holes(self, island: Island) -> None:
         """Give up the holes that are too old by the island's clock and that enough packets have passed."""
@@ -678,7 +679,7 @@ class Reassembler:
     def _run_timers(self, island: Island, now: int) -> None:
         """Run all timers due by `now`, in order of time, no matter which clock `now` is from."""
         while island.connections:
-            due = [self._due_of(connection, GRACE_NS) for connection in island.connections]
+            due = [self._due_of(connection) for connection in island.connections]
             at = min(due)
             if at > now:
                 break
