@@ -485,12 +485,14 @@ def _word_predicate(kind: str, words: Sequence[str]) -> Callable[[str], Predicat
 
 
 def _error_predicate(value: str) -> Predicate:
-    matches = glob(value.upper())
-    if any(matches(text) for code in ERROR_CODES for text in (schema.error_name(code, None), str(code))):
+    matches, errors = glob(value.upper()), schema.error_meanings()
+    if any(matches(error.name) for error in errors) or any(
+        matches(text) for code in ERROR_CODES for text in (schema.error_name(code, None), str(code))
+    ):
         return matches
     known = (
         (name.lower(), error.name)
-        for error in schema.errors().values()
+        for error in errors
         for name in (error.name, *error.old_names, *error.scala_names)
     )
     hint = did_you_mean(value.lower(), known) or "see `kinspect schema errors`"

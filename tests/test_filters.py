@@ -14,7 +14,7 @@ from kinspect.filters import Filter, connection_ends, parse_duration, parse_mome
 from kinspect.kafka.exchange.lines import Gap
 from kinspect.kafka.wire.order import UNPLACED
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import DELETE_TOPICS, ENVELOPE
+from kinspect.protocol.apikeys import DELETE_TOPICS, ENVELOPE, LEADER_AND_ISR
 
 SECOND = 1_000_000_000
 START = 1_795_243_381 * SECOND
@@ -424,6 +424,14 @@ def test_error(values, passes):
     chosen = Filter(error=values)
     assert chosen.needs_body
     assert chosen.matches(exchange(error_codes=[3, 4242])) is passes
+
+
+def test_a_name_that_an_error_has_in_one_api_alone():
+    chosen = Filter(error=["stale_leader_epoch"])
+    assert chosen.matches(exchange(api_key=LEADER_AND_ISR, error_codes=[13]))
+    assert not chosen.matches(exchange(error_codes=[13]))
+    with pytest.raises(KinspectError, match="STALE_LEADER_EPOCH"):
+        Filter(error=["StaleLeaderEpoch"])
 
 
 def test_an_answer_that_could_not_be_read_may_have_any_error():

@@ -56,7 +56,7 @@ def apis() -> Iterable[str]:
 def errors() -> Iterable[str]:
     from kinspect.protocol import schema
 
-    return [error.name for error in schema.errors().values()]
+    return [error.name for error in schema.error_meanings()]
 
 
 def releases() -> Iterable[str]:

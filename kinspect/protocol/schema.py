@@ -469,6 +469,11 @@ def _error(code: int, api_key: int | None) -> ErrorCode | None:
     return errors().get(code) if other is None else other[0]
 
 
+def error_meanings() -> list[ErrorCode]:
+    """`errors`, and those that a code is in the answers of a single API."""
+    return [*errors().values(), *(error for error, _ in _OF_API.values())]
+
+
 def error_name(code: int, api_key: int | None) -> str:
     """Current name of an error code in an API's answer (None: in any), `UNKNOWN_CODE_4242` for one without."""
     entry = _error(code, api_key)
