@@ -1,4 +1,4 @@
-"""Contents of the table: APIs, layouts, record types, error names, releases.
+"""Contents of the table: APIs and their traits, layouts, record types, error names, releases.
 
 Everything is read on first use and file by file: asking for one layout parses one API's file.
 """
@@ -39,6 +39,8 @@ _RECORD_FILES: Final = {
     "__cluster_metadata": "metadata",
     "__remote_log_metadata": "storage",
 }
+
+_NO_TRAIT: Final = frozenset({"-", "?"})
 
 _ZERO_DEFAULTS: Final[dict[str, Any]] = {
     "bool": False,
@@ -518,6 +520,30 @@ def configs() -> dict[str, Config]:
             name, kinds, first, last, *password = line.split()
             found[name] = Config(name, tuple(kinds.split(",")), first, last, bool(password))
     return found
+
+
+@cache
+def traits(name: str) -> dict[int, str]:
+    """The trait of each API that has it, by key."""
+    names, *rows = _trait_rows()
+    column = names.index(name)
+    return {int(row[0]): row[column] for row in rows if row[column] not in _NO_TRAIT}
+
+
+def trait(name: str, api_key: int | None) -> str | None:
+    """The trait of an API; None if it has none, or is not known."""
+    return None if api_key is None else traits(name).get(api_key)
+
+
+def apis_with(name: str, *values: str) -> frozenset[int]:
+    """Keys of the APIs with one of these values of a trait; without values, of all that have it."""
+    return frozenset([key for key, value in traits(name).items() if not values or value in values])
+
+
+@cache
+def _trait_rows() -> tuple[list[str], ...]:
+    """The names of the columns of traits, then the row of each API."""
+    return tuple([line.split() for line in _text("traits.txt").splitlines() if not line.startswith("#")])
 
 
 @cache

@@ -1,5 +1,5 @@
-"""What holds of every API of the schema table: somebody decided which role it tells, and which of its fields are
-secrets, those of record types too. What is new fails here until that is done."""
+"""What holds of every API of the schema table: `traits.txt` tells all of it, in words that the code knows, and as the
+fields of its messages do. What is new fails here until that is done."""
 
 from __future__ import annotations
 
@@ -9,19 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from kinspect.kafka.connection.roles import _ROLE
+from kinspect.kafka.connection.roles import ADMIN, BROKER, CONSUMER, CONTROLLER, FOLLOWER, PRODUCER
 from kinspect.kafka.fields.secrets import SECRET_FIELDS
+from kinspect.kafka.wire.wait import GROUP_WAIT, LONG_POLL
 from kinspect.protocol import schema
+from kinspect.protocol.importer.table import UNTOLD, files, read_table
 from kinspect.protocol.store import FieldDefinition, MessageDefinition
 
 README = Path(__file__).parents[2] / "README.md"
 
-EVERYBODY = {
-    *("ListOffsets", "Metadata", "OffsetFetch", "FindCoordinator", "SaslHandshake", "ApiVersions"),
-    *("OffsetForLeaderEpoch", "SaslAuthenticate", "FetchSnapshot", "DescribeCluster"),
-    *("GetTelemetrySubscriptions", "PushTelemetry"),
+TABLE = Path(schema.TABLE)
+TRAITS = "traits.txt"
+WORDS = {
+    "sender": {
+        *(PRODUCER, CONSUMER, ADMIN, CONTROLLER, BROKER, "any"),
+        *(f"{CONSUMER},{FOLLOWER}", f"any,{FOLLOWER}", f"{PRODUCER},{BROKER}"),
+    },
+    "wait": {"-", LONG_POLL, GROUP_WAIT},
 }
-"""APIs that clients of several roles send; a body may tell more."""
+"""What the code knows of each trait; of others it takes any word."""
+TOLD_BY_FIELDS = {
+    ("sender", FOLLOWER): {"ReplicaId", "ReplicaState.ReplicaId"},
+    ("wait", LONG_POLL): {"MaxWaitMs"},
+}
+"""Traits that a request has if, and only if, one of these fields is in it."""
 
 TELLING = re.compile(r"auth|credential|hmac|key\b|passphrase|password|private|salt|secret|signature|token")
 NO_SECRETS = {
@@ -38,10 +49,30 @@ each_api = pytest.mark.parametrize("api", schema.apis(), ids=lambda api: api.nam
 
 
 @each_api
-def test_the_role_that_an_api_tells_is_known(api: schema.Api) -> None:
-    assert (api.key in _ROLE) != (api.name in EVERYBODY), (
-        f"which role does {api.name} ({api.key}) tell? A row in kinspect/kafka/connection/roles.py, or EVERYBODY here"
-    )
+def test_every_trait_of_an_api_is_told(api: schema.Api) -> None:
+    names, *rows = schema._trait_rows()
+    (row,) = [row for row in rows if row[0] == str(api.key)]
+    told = dict(zip(names, row, strict=True))
+    wrong = [name for name, value in told.items() if value not in WORDS.get(name, {value} - {UNTOLD})]
+    assert told["api"] == api.name
+    assert not wrong, f"which {wrong} does {api.name} have? Its row in {TABLE / TRAITS}"
+
+
+@each_api
+@pytest.mark.parametrize(("trait", "word"), TOLD_BY_FIELDS)
+def test_a_trait_is_what_the_fields_of_the_request_tell(api: schema.Api, trait: str, word: str) -> None:
+    has = word in schema.traits(trait).get(api.key, "").split(",")
+    assert has == bool(TOLD_BY_FIELDS[trait, word] & {*_paths(api.request.fields)}), f"{TABLE / TRAITS}"
+
+
+def _paths(fields: Iterable[FieldDefinition], above: str = "") -> Iterable[str]:
+    for field in fields:
+        yield above + field.name
+        yield from _paths(field.fields, f"{above}{field.name}.")
+
+
+def test_traits_stand_as_the_importer_writes_them() -> None:
+    assert files(read_table(TABLE))[TRAITS] == (TABLE / TRAITS).read_text("utf-8")
 
 
 MESSAGES = [

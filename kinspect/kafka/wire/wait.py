@@ -9,7 +9,7 @@ from kinspect.kafka.wire.message import WireMessage
 from kinspect.kafka.wire.pair import Pair
 from kinspect.model import NS_PER_MS, RESPONSE
 from kinspect.protocol import schema
-from kinspect.protocol.apikeys import FETCH, JOIN_GROUP, SHARE_FETCH, SYNC_GROUP
+from kinspect.protocol.apikeys import JOIN_GROUP
 
 LONG_POLL: Final = "long_poll"
 GROUP_WAIT: Final = "group_wait"
@@ -44,12 +44,12 @@ def wait(exchange: Pair, service: int | None, latency: int | None) -> str | None
     """
     if service is None or latency is None:
         return None
-    key = exchange.api_key
-    if key in (FETCH, SHARE_FETCH):
+    asked = schema.trait("wait", exchange.api_key)
+    if asked == LONG_POLL:
         polled = _polled(exchange, service)
         if polled is not False:
             return LONG_POLL if polled else None
-    elif key in (JOIN_GROUP, SYNC_GROUP):
+    elif asked == GROUP_WAIT:
         waited = _waited_for_members(exchange)
         if waited is not False:
             return GROUP_WAIT if waited else None

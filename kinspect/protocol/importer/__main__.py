@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kinspect.errors import KinspectError
 from kinspect.protocol.importer.sources import read_sources
-from kinspect.protocol.importer.table import add_source, files, left_out, read_table
+from kinspect.protocol.importer.table import add_source, files, left_out, read_table, untold
 from kinspect.protocol.schema import TABLE
 
 
@@ -39,6 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(line)
     if dropped:
         print("The table keeps their layouts. If the release still speaks them, a source is missing.")
+    for api in untold(table):
+        print(f"traits.txt is to tell what {api} is.")
     changed = False
     new = files(table)
     # A renamed API has a new file.

@@ -10,7 +10,7 @@ from typing import Any
 from kinspect.protocol.importer.definitions import convert, convert_field
 from kinspect.protocol.importer.merge import check_shared, unite
 from kinspect.protocol.importer.sources import ReleaseSource, release_key
-from kinspect.protocol.schema import snake_case
+from kinspect.protocol.schema import TABLE, snake_case
 from kinspect.protocol.store import (
     ApiFile,
     LayoutVariant,
@@ -27,6 +27,9 @@ _ERRORS_TITLE = (
     "# code name retriable? since, old names and names of the Scala broker of 0.8 with their releases\n"
 )
 _RELEASES_TITLE = "# release, then key:versions of every API it speaks (u: the newest is unstable)\n"
+_TRAITS = "traits.txt"
+UNTOLD = "?"
+"""What an API's row of `traits.txt` has where somebody has yet to tell."""
 
 # Attributes of an API's head, in the order they are written.
 _HEAD = (
@@ -52,11 +55,14 @@ class SchemaTable:
     headers: list[MessageDefinition] = field(default_factory=list)
     errors: str = _ERRORS_TITLE
     releases: dict[str, dict[str, str]] = field(default_factory=dict)
+    traits: list[str] = field(default_factory=list)
 
 
 def read_table(directory: Path) -> SchemaTable:
-    """Read the table in `directory`; an empty one if there is none."""
+    """Read the table in `directory`; an empty one if there is none. Traits are kinspect's own where it has none."""
     table = SchemaTable()
+    own = directory / _TRAITS
+    table.traits = (own if own.exists() else Path(TABLE, _TRAITS)).read_text("utf-8").splitlines()
     for path in sorted(directory.glob("*_*.txt")):
         api = read_api(path.read_text("utf-8"))
         table.apis[api.key] = api
@@ -81,12 +87,31 @@ def files(table: SchemaTable) -> dict[str, str]:
     for stem, messages in table.records.items():
         found[f"records/{stem}.txt"] = write_messages(messages.values())
     found["headers.txt"] = write_messages(table.headers)
+    found[_TRAITS] = _write_traits(table)
     found["errors.txt"] = table.errors
     found["releases.txt"] = _RELEASES_TITLE + "".join(
         " ".join([release, *(f"{key}:{versions}" for key, versions in spoken.items())]) + "\n"
         for release, spoken in sorted(table.releases.items(), key=lambda entry: release_key(entry[0]))
     )
     return found
+
+
+def untold(table: SchemaTable) -> list[str]:
+    """Key and name of each API whose traits somebody has yet to tell."""
+    rows = [line.split() for line in _write_traits(table).splitlines()]
+    return [f"{row[0]} {row[1]}" for row in rows if row[0] != "#" and UNTOLD in row]
+
+
+def _write_traits(table: SchemaTable) -> str:
+    """The traits that were told, in columns; a new API has those that somebody has yet to tell."""
+    notes = [line for line in table.traits if line.startswith("#")]
+    names, *rows = [line.split() for line in table.traits if not line.startswith("#")]
+    told = {int(row[0]): row[2:] for row in rows}
+    untold = [UNTOLD] * len(names[2:])
+    rows = [[str(key), api.name, *told.get(key, untold)] for key, api in sorted(table.apis.items())]
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    lines = [" ".join(map(str.ljust, row, widths)).rstrip() for row in (names, *rows)]
+    return "\n".join([*notes, *lines]) + "\n"
 
 
 def add_source(table: SchemaTable, source: ReleaseSource) -> None:

@@ -125,6 +125,16 @@ def test_an_import_that_drops_apis_and_versions_says_so_and_keeps_them(tmp_path,
     assert capsys.readouterr().out == ""
 
 
+def test_a_new_api_has_a_row_of_traits_that_are_to_be_told(tmp_path, out, capsys):
+    jar = make_jar(tmp_path / "a-9.0.0.jar", request("0", OLD, apiKey=999), response("0", apiKey=999))
+    assert run(out, jar) == 0
+    assert "traits.txt is to tell what 999 Sample is.\n" in capsys.readouterr().out
+    names, row = [
+        line.split() for line in (out / "traits.txt").read_text("utf-8").splitlines() if line[0] != "#"
+    ]
+    assert dict(zip(names, row, strict=True)) == dict.fromkeys(names, "?") | {"key": "999", "api": "Sample"}
+
+
 def test_a_removed_api_is_told_once(tmp_path, out, capsys):
     jars = [
         make_jar(tmp_path / f"a-{release}.jar", request(versions, OLD), response(versions), *more)
